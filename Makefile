@@ -1,0 +1,81 @@
+# Needs Python 3.11 or newer, make, and a package index that pip can reach.
+# Every target prepares .venv by itself; it is made anew when the pins or pyproject.toml change.
+
+PYTHON ?= python3
+UV ?= uv
+ARGS ?=
+
+# How much the long checks do.
+FUZZ_LINES ?= 20000
+SOAK_SECONDS ?= 300
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/ready
+PIP := $(PY) -m pip --disable-pip-version-check --no-input --quiet --quiet
+LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test check bench format docs coverage fuzz soak lock clean
+
+help:  ## what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{ printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY)  ## prepare .venv (the others do it by themselves)
+	@:
+
+$(READY): requirements-dev.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "tau needs Python 3.11 or newer, and there is no $(PYTHON) here; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "tau needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1); name another: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "preparing $(VENV) with $$($(PYTHON) -V)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --require-hashes -r requirements-dev.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@$(PY) -m compileall -q src
+	@touch $@
+
+demo: $(READY)  ## watch the agent work on this repository, offline
+	@$(PY) examples/demo.py $(ARGS)
+
+test: $(READY)  ## run the tests; ARGS="-k name" for some of them
+	@$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
+
+check: $(READY)  ## format, lint, types, house rules
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+	@$(PY) -m pytest -q tests/test_house.py
+
+bench: $(READY)  ## measure; ARGS="--help" for what
+	@$(PY) benchmarks/run.py $(ARGS)
+
+format: $(READY)  ## let ruff format and fix
+	@$(PY) -m ruff check --fix-only --quiet .
+	@$(PY) -m ruff format .
+
+docs: $(READY)  ## write the tables of docs/protocol.md anew
+	@$(PY) -m tau.docs $(ARGS)
+
+coverage: $(READY)  ## run the tests and show the lines they never reach
+	@rm -f .coverage .coverage.*
+	-@$(PY) -m coverage run -m pytest -q $(ARGS)
+	@$(PY) -m coverage combine --quiet
+	@$(PY) -m coverage report
+
+fuzz: $(READY)  ## mutated input lines; FUZZ_LINES=20000
+	@$(PY) tests/long/fuzz.py $(FUZZ_LINES)
+
+soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
+	@$(PY) tests/long/soak.py $(SOAK_SECONDS)
+
+lock:  ## pin the dependencies anew (needs uv); ARGS=--upgrade for newer ones
+	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt
+	@$(LOCK) --no-annotate -c requirements-dev.txt pyproject.toml -o requirements.txt
+
+clean:  ## remove what was made
+	@rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

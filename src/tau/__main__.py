@@ -1,0 +1,6 @@
+"""python -m tau"""
+
+from tau.cli.main import tau
+
+if __name__ == "__main__":
+    tau()

@@ -1,0 +1,125 @@
+"""The command line, as a table.
+
+Parsed by hand: argparse costs more to load than the rest of `pi --help`, and pi's
+rules differ from its own (unknown flags are passed over with a warning, since
+clients of many versions start us).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tau.errors import UsageError
+
+
+class Flag(NamedTuple):
+    name: str
+    short: str
+    value: str  # what the value is called in the help; empty for a switch
+    help: str  # empty: accepted for the sake of other versions' clients, without effect here
+
+
+FLAGS = (
+    Flag("mode", "", "MODE", "rpc: JSON lines on stdin and stdout"),
+    Flag("provider", "", "NAME", "provider to use (anthropic, or one of models.json)"),
+    Flag("model", "", "PATTERN", "model: an id, provider/id, a part of a name; :LEVEL sets thinking"),
+    Flag("models", "", "A,B", "models that cycle_model goes through"),
+    Flag("api-key", "", "KEY", "API key for the chosen model's provider, for this process only"),
+    Flag("thinking", "", "LEVEL", "off, minimal, low, medium, high, xhigh or max"),
+    Flag("tools", "t", "A,B", "tools the model gets (default: read, bash)"),
+    Flag("no-tools", "nt", "", "give the model no tools"),
+    Flag("script", "", "FILE", "what --model scripted shall say"),
+    Flag("no-session", "", "", "do not keep the session (in this version none is kept)"),
+    Flag("list-models", "", "", "print the models that can be used"),
+    Flag("offline", "", "", "make no network connection but to the model"),
+    Flag("verbose", "", "", "more about what happens, on stderr"),
+    Flag("help", "h", "", "print this"),
+    Flag("version", "v", "", "print the version"),
+    Flag("session-dir", "", "DIR", ""),
+    Flag("no-extensions", "ne", "", ""),
+    Flag("no-skills", "ns", "", ""),
+    Flag("no-prompt-templates", "np", "", ""),
+    Flag("no-context-files", "nc", "", ""),
+    Flag("no-themes", "", "", ""),
+    Flag("theme", "", "PATH", ""),
+    Flag("approve", "a", "", ""),
+    Flag("no-approve", "na", "", ""),
+)
+# Parts of pi that tau does not have yet: better a sentence than something else than was asked for.
+NOT_YET = {
+    "print": "print mode",
+    "p": "print mode",
+    "continue": "sessions on disk",
+    "c": "sessions on disk",
+    "resume": "sessions on disk",
+    "r": "sessions on disk",
+    "session": "sessions on disk",
+    "session-id": "sessions on disk",
+    "fork": "sessions on disk",
+    "name": "sessions on disk",
+    "n": "sessions on disk",
+    "export": "HTML export",
+    "extension": "extensions",
+    "e": "extensions",
+    "skill": "skills",
+    "prompt-template": "prompt templates",
+    "system-prompt": "a system prompt of your own",
+    "append-system-prompt": "a system prompt of your own",
+}
+_BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.short) if name}
+
+
+class Given(NamedTuple):
+    flags: dict[str, str]
+    words: list[str]
+    unknown: list[str]
+
+
+def parse(argv: list[str]) -> Given:
+    given = Given({}, [], [])
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            given.words.extend(rest)
+            break
+        if not word.startswith("-") or word == "-":
+            given.words.append(word)
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        if name in NOT_YET:
+            raise UsageError(f"{word}: this version of tau does not have {NOT_YET[name]} yet.")
+        flag = _BY_NAME.get(name)
+        if flag is None:
+            given.unknown.append(word)
+        elif not flag.value:
+            given.flags[flag.name] = ""
+        elif equals:
+            given.flags[flag.name] = value
+        elif rest:
+            given.flags[flag.name] = rest.pop(0)
+        else:
+            raise UsageError(f"{word} needs a value: {flag.value}")
+    return given
+
+
+def help_text(program: str) -> str:
+    rows = []
+    for flag in FLAGS:
+        if flag.help:
+            names = f"--{flag.name}" + (f", -{flag.short}" if flag.short else "")
+            rows.append(f"  {names} {flag.value}".rstrip().ljust(28) + f"  {flag.help}")
+    listed = "\n".join(rows)
+    return f"""\
+usage: {program} --mode rpc [options]
+
+A coding agent for programs: it speaks the RPC protocol of pi on stdin and stdout.
+
+options:
+{listed}
+
+environment:
+  ANTHROPIC_API_KEY           key for Claude models
+  PI_CODING_AGENT_DIR         where settings.json and models.json are (default: ~/.pi/agent)
+
+Try it without a key: {program} --mode rpc --model demo"""

@@ -1,0 +1,35 @@
+"""From flags to an opening: what every mode that runs the agent does first."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from tau.cli.flags import Given
+from tau.host.opening import Opening, Wishes, read_up
+from tau.store.places import agent_dir
+
+
+def opening(given: Given) -> Opening:
+    level = logging.INFO if "verbose" in given.flags else logging.WARNING
+    logging.basicConfig(stream=sys.stderr, level=level, format="tau: %(levelname)s: %(message)s")
+    read = read_up(agent_dir(), wishes(given.flags))
+    for warning in read.warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
+    return read
+
+
+def wishes(flags: dict[str, str]) -> Wishes:
+    return Wishes(
+        model=flags.get("model"),
+        provider=flags.get("provider"),
+        models=_list(flags["models"]) if "models" in flags else (),
+        thinking=flags.get("thinking"),
+        key=flags.get("api-key"),
+        tools=_list(flags["tools"]) if "tools" in flags else () if "no-tools" in flags else None,
+        script=flags.get("script"),
+    )
+
+
+def _list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

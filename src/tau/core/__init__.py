@@ -1,0 +1,1 @@
+"""Decisions. Pure: nothing here knows that asyncio, clocks or disks exist."""

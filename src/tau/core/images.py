@@ -1,0 +1,38 @@
+"""Images a client sends: both documented forms become one, or a sentence says what is wrong."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Sequence
+
+from tau.errors import CommandError
+from tau.records.commands import ImageGiven
+from tau.records.messages import Image
+
+MIME_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def accepted(images: Sequence[ImageGiven] | None) -> list[Image]:
+    return [_accept(image, f"images[{at}]") for at, image in enumerate(images or ())]
+
+
+def _accept(image: ImageGiven, where: str) -> Image:
+    data, mime_type = image.data, image.mime_type
+    if source := image.source:
+        where += ".source"
+        if source.type != "base64":
+            raise CommandError(f"{where}.type: only base64 is supported, not {source.type!r}; send the image's data")
+        data, mime_type = source.data, source.media_type
+    if not isinstance(data, str):
+        raise CommandError(f"{where}.data: missing")
+    if not isinstance(mime_type, str):
+        raise CommandError(f"{where}.{'mediaType' if image.source else 'mimeType'}: missing")
+    if mime_type not in MIME_TYPES:
+        raise CommandError(f"{where}: MIME type {mime_type!r} is not one of {', '.join(MIME_TYPES)}")
+    try:
+        empty = not binascii.a2b_base64(data, strict_mode=True)
+    except (binascii.Error, ValueError):
+        raise CommandError(f"{where}.data: not valid base64") from None
+    if empty:
+        raise CommandError(f"{where}.data: empty")
+    return Image(data, mime_type)

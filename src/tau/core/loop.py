@@ -1,0 +1,282 @@
+"""The agent loop, told without I/O.
+
+`agent_run` is a generator. It yields acts (publish this, ask the model, start
+this tool, tell me what happened) and is sent the answers. It never awaits, reads
+a clock or touches a file, so a test can tell any run by hand, in any order of
+events, and host/drive.py can play it for real.
+
+Abort is not a case here: an aborted answer arrives as Failed, an aborted tool as
+a ToolDone that is an error, and an aborted run finds its queues empty when it
+asks. So the client gets turn_end and agent_end after an abort as after anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tau.core.draft import Begun, Done, Failed, Update
+from tau.core.queues import Queue
+from tau.records.base import UNSET
+from tau.records.deltas import Failure
+from tau.records.events import (
+    AgentEnd,
+    AgentStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    Outcome,
+    ToolEnd,
+    ToolStart,
+    ToolUpdate,
+    TurnEnd,
+    TurnStart,
+)
+from tau.records.messages import AnyMessage, Assistant, Text, ToolCall, ToolResult, User
+
+# Acts: what the loop asks of its driver. The comment is what `send` brings back.
+
+
+@dataclass(frozen=True)
+class Publish:  # nothing
+    event: Event | Update
+
+
+@dataclass(frozen=True)
+class ShowQueues:  # nothing; the client is shown what still waits
+    pass
+
+
+@dataclass(frozen=True)
+class AskModel:  # nothing; Begun, Update and Done or Failed facts follow
+    messages: list[AnyMessage]
+
+
+@dataclass(frozen=True)
+class Check:  # the arguments to run with, or an Outcome that refuses the call
+    call: ToolCall
+
+
+@dataclass(frozen=True)
+class StartTool:  # nothing; ToolProgress facts and one ToolDone follow
+    call: ToolCall
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Take:  # a list of messages
+    queue: Queue
+
+
+@dataclass(frozen=True)
+class WillRetry:  # bool: the session means to run again after this failure
+    failure: Failed
+
+
+@dataclass(frozen=True)
+class Now:  # int, Unix milliseconds
+    pass
+
+
+@dataclass(frozen=True)
+class Wait:  # the next fact
+    pass
+
+
+# Facts: what happened outside. Those of the model stand in core/draft.py.
+
+
+@dataclass(frozen=True)
+class ToolProgress:
+    call: ToolCall
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class ToolDone:
+    call: ToolCall
+    outcome: Outcome
+    is_error: bool = False
+
+
+Act = Publish | ShowQueues | AskModel | Check | StartTool | Take | WillRetry | Now | Wait
+Ending = Done | Failed
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """What a run comes to: everything it said, and how the last answer ended."""
+
+    messages: list[AnyMessage]
+    ending: Ending
+
+
+def refusal(text: str) -> Outcome:
+    return Outcome([Text(text)], {})
+
+
+SKIPPED = refusal("Skipped due to queued user message.")
+CUT = (
+    'The call of "{name}" was not run: the answer was cut off at its length limit, '
+    "so the arguments may be incomplete. Call it again, in smaller pieces if need be."
+)
+
+
+def agent_run(
+    prompts: Sequence[AnyMessage], history: Sequence[AnyMessage] = (), *, parallel: bool = False
+) -> Generator[Act, Any, RunEnd]:
+    """Tell one run, from the prompts until the agent has nothing left to do."""
+    new: list[AnyMessage] = list(prompts)
+    yield Publish(AgentStart())
+    yield Publish(TurnStart())
+    for prompt in prompts:
+        yield from announce(prompt)
+    pending: list[User] = yield Take("steer")
+
+    while True:
+        if pending:
+            yield ShowQueues()
+        for message in pending:
+            yield from announce(message)
+        new += pending
+
+        ending = yield from answer([*history, *new])
+        reply = ending.message
+        new.append(reply)
+        if isinstance(ending, Failed):
+            yield Publish(TurnEnd(reply, []))
+            break
+
+        results, pending = yield from run_tools(ending, parallel)
+        new += results
+        yield Publish(TurnEnd(reply, results))
+        pending = pending or (yield Take("steer"))
+        if not results and not pending:
+            pending = yield Take("follow_up")
+        if not results and not pending:
+            break
+        yield Publish(TurnStart())
+
+    again = isinstance(ending, Failed) and (yield WillRetry(ending))
+    yield Publish(AgentEnd(list(new), will_retry=again))
+    return RunEnd(new, ending)
+
+
+def announce(message: AnyMessage) -> Generator[Act, Any, None]:
+    yield Publish(MessageStart(message))
+    yield Publish(MessageEnd(message))
+
+
+def answer(messages: list[AnyMessage]) -> Generator[Act, Any, Ending]:
+    """One answer of the model, published as it comes."""
+    yield AskModel(messages)
+    begun = False
+    while True:
+        match (yield Wait()):
+            case Update() as update:
+                yield Publish(update)
+            case Begun(message):
+                begun = True
+                yield Publish(MessageStart(message))
+            case (Done() | Failed()) as ending:
+                if not begun:
+                    yield Publish(MessageStart(ending.message))
+                if isinstance(ending, Failed):
+                    yield Publish(_failure(ending.message))
+                yield Publish(MessageEnd(ending.message))
+                return ending
+
+
+def _failure(message: Assistant) -> MessageUpdate:
+    failure = Failure("aborted" if message.stop_reason == "aborted" else "error", message)
+    return MessageUpdate(failure, message=message, usage=message.usage)
+
+
+def run_tools(ending: Done, parallel: bool) -> Generator[Act, Any, tuple[list[ToolResult], list[User]]]:
+    """Do what the answer asks for. Returns the results, and the steering that cut it short."""
+    calls = ending.message.tool_calls
+    if parallel and len(calls) > 1:
+        return (yield from _side_by_side(calls, ending)), []
+    return (yield from _one_by_one(calls, ending))
+
+
+def _one_by_one(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, tuple[list[ToolResult], list[User]]]:
+    results: list[ToolResult] = []
+    for at, call in enumerate(calls):
+        yield Publish(ToolStart(call.id, call.name, call.arguments))
+        verdict = yield from _check(at, call, ending)
+        if isinstance(verdict, Outcome):
+            done = ToolDone(call, verdict, is_error=True)
+        else:
+            yield StartTool(call, verdict)
+            done = yield from _watch()
+        yield Publish(ToolEnd(call.id, call.name, done.outcome, done.is_error))
+        results.append((yield from _record(done)))
+
+        steering = yield Take("steer")
+        if steering:
+            for skipped in calls[at + 1 :]:
+                yield Publish(ToolStart(skipped.id, skipped.name, skipped.arguments))
+                yield Publish(ToolEnd(skipped.id, skipped.name, SKIPPED, True))
+                results.append((yield from _record(ToolDone(skipped, SKIPPED, is_error=True))))
+            return results, steering
+    return results, []
+
+
+def _side_by_side(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, list[ToolResult]]:
+    """Start events in the order of the calls, ends as they come, results in the order of the calls.
+
+    Calls are told apart by their place, not by their id: models repeat ids.
+    """
+    done: dict[int, ToolDone] = {}
+    running: dict[int, int] = {}
+    for at, call in enumerate(calls):
+        yield Publish(ToolStart(call.id, call.name, call.arguments))
+        verdict = yield from _check(at, call, ending)
+        if isinstance(verdict, Outcome):
+            done[at] = ToolDone(call, verdict, is_error=True)
+            yield Publish(ToolEnd(call.id, call.name, verdict, True))
+        else:
+            running[id(call)] = at
+            yield StartTool(call, verdict)
+    while running:
+        fact = yield from _watch()
+        done[running.pop(id(fact.call))] = fact
+        yield Publish(ToolEnd(fact.call.id, fact.call.name, fact.outcome, fact.is_error))
+    results = []
+    for at in range(len(calls)):
+        results.append((yield from _record(done[at])))
+    return results
+
+
+def _check(at: int, call: ToolCall, ending: Done) -> Generator[Act, Any, dict[str, Any] | Outcome]:
+    if ending.message.stop_reason == "length":
+        return refusal(CUT.format(name=call.name))
+    if (raw := ending.unreadable.get(at)) is not None:
+        return refusal(
+            f'Validation failed for tool "{call.name}":\n  - root: the arguments are not a complete JSON object\n\n'
+            f"Received arguments:\n{raw}"
+        )
+    verdict: dict[str, Any] | Outcome = yield Check(call)
+    return verdict
+
+
+def _watch() -> Generator[Act, Any, ToolDone]:
+    """Publish progress until one tool is done."""
+    while True:
+        match (yield Wait()):
+            case ToolProgress(call, outcome):
+                yield Publish(ToolUpdate(call.id, call.name, call.arguments, outcome))
+            case ToolDone() as done:
+                return done
+
+
+def _record(done: ToolDone) -> Generator[Act, Any, ToolResult]:
+    call, outcome = done.call, done.outcome
+    details = outcome.details if outcome.details is not None else UNSET
+    now = yield Now()
+    result = ToolResult(call.id, call.name, outcome.content, details, done.is_error, now)
+    yield from announce(result)
+    return result

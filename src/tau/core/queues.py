@@ -1,0 +1,53 @@
+"""What waits to be said: steering interrupts, follow-ups wait for the end.
+
+A message is in exactly one of three places: here, in the conversation, or
+refused. Both queues are bounded; a full one is an error the client can read.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tau.errors import CommandError
+from tau.records.commands import QueueMode
+from tau.records.messages import Text, User
+
+Queue = Literal["steer", "follow_up"]
+LIMIT = 256
+
+
+class Queues:
+    def __init__(self, steering: QueueMode = "one-at-a-time", follow_up: QueueMode = "one-at-a-time") -> None:
+        self.modes: dict[Queue, QueueMode] = {"steer": steering, "follow_up": follow_up}
+        self._waiting: dict[Queue, list[User]] = {"steer": [], "follow_up": []}
+
+    def add(self, queue: Queue, message: User) -> None:
+        waiting = self._waiting[queue]
+        if len(waiting) >= LIMIT:
+            name = "steering" if queue == "steer" else "follow-up"
+            raise CommandError(f"The {name} queue is full ({LIMIT} messages). Try again when some were delivered.")
+        waiting.append(message)
+
+    def take(self, queue: Queue) -> list[User]:
+        """The messages to deliver now: the oldest, or all, as the mode says."""
+        waiting = self._waiting[queue]
+        count = len(waiting) if self.modes[queue] == "all" else 1
+        taken, self._waiting[queue] = waiting[:count], waiting[count:]
+        return taken
+
+    def clear(self) -> tuple[list[str], list[str]]:
+        was = self.texts("steer"), self.texts("follow_up")
+        self._waiting = {"steer": [], "follow_up": []}
+        return was
+
+    def texts(self, queue: Queue) -> list[str]:
+        return [_text(message) for message in self._waiting[queue]]
+
+    def __len__(self) -> int:
+        return sum(len(waiting) for waiting in self._waiting.values())
+
+
+def _text(message: User) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    return "".join(block.text for block in message.content if isinstance(block, Text))

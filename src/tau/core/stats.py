@@ -1,0 +1,26 @@
+"""Counts and sums of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tau.records.base import UNSET, UnsetType
+from tau.records.messages import AnyMessage, Assistant, ToolResult, User
+from tau.records.replies import SessionStats, TokenSums
+
+
+def stats(messages: Sequence[AnyMessage], session_id: str, session_file: str | UnsetType = UNSET) -> SessionStats:
+    answers = [message for message in messages if isinstance(message, Assistant)]
+    used = [answer.usage for answer in answers]
+    sums = {part: sum(getattr(use, part) for use in used) for part in ("input", "output", "cache_read", "cache_write")}
+    return SessionStats(
+        session_file=session_file,
+        session_id=session_id,
+        user_messages=sum(isinstance(message, User) for message in messages),
+        assistant_messages=len(answers),
+        tool_calls=sum(len(answer.tool_calls) for answer in answers),
+        tool_results=sum(isinstance(message, ToolResult) for message in messages),
+        total_messages=len(messages),
+        tokens=TokenSums(**sums, total=sum(sums.values())),
+        cost=sum(use.cost.total for use in used),
+    )

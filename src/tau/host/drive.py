@@ -1,0 +1,256 @@
+"""Play a telling of the loop for real: the one place where acts become awaits.
+
+The inbox between a model and the loop is bounded: when the client reads slowly,
+`publish` waits, the inbox fills, and the model's connection is left unread.
+
+After an abort nothing is waited for longer than GRACE: work that does not stop
+when it is cancelled is left behind, and its end is told as an abort.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tau.core.draft import Draft, Failed, Update
+from tau.core.loop import (
+    Act,
+    AskModel,
+    Check,
+    Now,
+    Publish,
+    RunEnd,
+    ShowQueues,
+    StartTool,
+    Take,
+    ToolDone,
+    ToolProgress,
+    Wait,
+    WillRetry,
+    refusal,
+)
+from tau.core.queues import Queue
+from tau.errors import Aborted, ModelError, ToolError
+from tau.host.switch import Switch
+from tau.records.events import Event, Outcome
+from tau.records.messages import AnyMessage, ToolCall, User
+
+log = logging.getLogger(__name__)
+
+GRACE = 0.7
+INBOX_LIMIT = 512
+ABORTED_ANSWER = "Request was aborted."
+
+
+@dataclass(frozen=True)
+class Hands:
+    """Everything a run may reach: given by the session, replaced by tests.
+
+    `publish` and `show_queues` return None when there is nothing to wait for,
+    so that a streamed piece costs no task switch.
+    """
+
+    publish: Callable[[Event | Update], Awaitable[None] | None]
+    show_queues: Callable[[], Awaitable[None] | None]
+    draft: Callable[[], Draft]
+    ask: Callable[[Sequence[AnyMessage], Draft], AsyncIterator[Sequence[Any]]]
+    check: Callable[[ToolCall], Awaitable[dict[str, Any] | Outcome]]
+    execute: Callable[[ToolCall, dict[str, Any], Callable[[Outcome], None]], Awaitable[Outcome]]
+    take: Callable[[Queue], list[User]]
+    will_retry: Callable[[Failed], bool]
+    now: Callable[[], int]
+
+
+class Inbox:
+    """Facts on their way to the loop."""
+
+    def __init__(self) -> None:
+        self._facts: deque[Any] = deque()
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def put(self, *facts: Any) -> None:
+        self._facts.extend(facts)
+        self._news.set()
+        if len(self._facts) > INBOX_LIMIT:
+            self._room.clear()
+
+    async def put_when_there_is_room(self, facts: Sequence[Any]) -> None:
+        await self._room.wait()
+        self.put(*facts)
+
+    def progress(self, fact: ToolProgress) -> None:
+        """What a tool shows replaces what it showed before, if that has not been seen yet."""
+        if self._facts and isinstance(last := self._facts[-1], ToolProgress) and last.call is fact.call:
+            self._facts.pop()
+        self.put(fact)
+
+    def next(self) -> Any:
+        """The next fact, or None."""
+        if not self._facts:
+            return None
+        fact = self._facts.popleft()
+        if not self._facts:
+            self._room.set()
+        return fact
+
+    async def wait(self) -> None:
+        """Until there may be something new. `wake` ends it without a fact."""
+        await self._news.wait()
+        self._news.clear()
+
+    def wake(self) -> None:
+        self._news.set()
+
+
+class Drive:
+    def __init__(self, hands: Hands, switch: Switch) -> None:
+        self._hands = hands
+        self._switch = switch
+        self._inbox = Inbox()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._draft: Draft | None = None  # of the answer that is being waited for
+        self._running: dict[int, ToolCall] = {}
+        switch.listen(self._inbox.wake)
+
+    async def play(self, telling: Generator[Act, Any, RunEnd]) -> RunEnd:
+        hands, answer = self._hands, None
+        try:
+            while True:
+                try:
+                    act = telling.send(answer)
+                except StopIteration as end:
+                    run: RunEnd = end.value
+                    return run
+                answer = None
+                match act:
+                    case Wait():
+                        answer = self._inbox.next()
+                        if answer is None:
+                            answer = await self._next()
+                    case Publish(event):
+                        if (waiting := hands.publish(event)) is not None:
+                            await waiting
+                    case AskModel(messages):
+                        self._ask(messages)
+                    case Check(call):
+                        answer = await hands.check(call)
+                    case StartTool(call, arguments):
+                        self._start(call, arguments)
+                    case Take(queue):
+                        # An aborted run takes nothing: what waits, goes on waiting.
+                        answer = [] if self._switch.flipped else hands.take(queue)
+                    case ShowQueues():
+                        if (waiting := hands.show_queues()) is not None:
+                            await waiting
+                    case WillRetry(failure):
+                        answer = not self._switch.flipped and hands.will_retry(failure)
+                    case Now():
+                        answer = hands.now()
+        finally:
+            await self._leave()
+
+    async def _next(self) -> Any:
+        while (fact := self._inbox.next()) is None:
+            if not self._switch.flipped:
+                await self._inbox.wait()
+                continue
+            try:
+                async with asyncio.timeout(GRACE):
+                    await self._inbox.wait()
+            except TimeoutError:
+                return self._give_up()
+        return fact
+
+    def _give_up(self) -> Any:
+        """Somebody does not stop: tell what should have been told."""
+        if self._draft is not None:
+            draft, self._draft = self._draft, None
+            log.warning("a model call did not stop when it was aborted; left behind")
+            return draft.failed("aborted", ABORTED_ANSWER)
+        key, call = next(iter(self._running.items()))
+        del self._running[key]
+        log.warning("tool %s did not stop when it was aborted; left behind", call.name)
+        return ToolDone(call, refusal(str(Aborted())), is_error=True)
+
+    def _ask(self, messages: Sequence[AnyMessage]) -> None:
+        draft = self._draft = self._hands.draft()
+        if self._switch.flipped:
+            self._draft = None
+            self._inbox.put(draft.failed("aborted", ABORTED_ANSWER))
+            return
+        self._spawn(self._pump(messages, draft))
+
+    def _start(self, call: ToolCall, arguments: dict[str, Any]) -> None:
+        if self._switch.flipped:
+            self._inbox.put(ToolDone(call, refusal(str(Aborted())), is_error=True))
+            return
+        self._running[id(call)] = call
+        self._spawn(self._work(call, arguments))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._switch.watch(task)
+
+    async def _pump(self, messages: Sequence[AnyMessage], draft: Draft) -> None:
+        """The run is the reader of a model's failure."""
+        last: Any = None
+        try:
+            async for facts in self._hands.ask(messages, draft):
+                last = facts[-1] if facts else last
+                await self._inbox.put_when_there_is_room(facts)
+        except asyncio.CancelledError:
+            if not self._switch.flipped:
+                raise
+            last = draft.failed("aborted", ABORTED_ANSWER)
+        except ModelError as error:
+            last = draft.failed("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
+        except Exception as error:
+            log.exception("a model call failed in an unforeseen way")
+            last = draft.failed("error", f"{type(error).__name__}: {error}", transient=False)
+        else:
+            last = None  # the Done is in the inbox already
+        if self._draft is draft:
+            self._draft = None
+            if last is not None:
+                self._inbox.put(last)
+
+    async def _work(self, call: ToolCall, arguments: dict[str, Any]) -> None:
+        """The model is the reader of a tool's failure."""
+
+        def progress(outcome: Outcome) -> None:
+            if not self._switch.flipped:
+                self._inbox.progress(ToolProgress(call, outcome))
+
+        try:
+            outcome = await self._hands.execute(call, arguments, progress)
+            done = ToolDone(call, outcome)
+        except asyncio.CancelledError as stop:
+            if not self._switch.flipped:
+                raise
+            done = ToolDone(call, refusal(getattr(stop, "text", str(Aborted()))), is_error=True)
+        except ToolError as error:
+            done = ToolDone(call, refusal(str(error)), is_error=True)
+        except Exception as error:
+            log.exception("tool %s failed in an unforeseen way", call.name)
+            done = ToolDone(call, refusal(f"{type(error).__name__}: {error}"), is_error=True)
+        if self._running.pop(id(call), None) is not None:
+            self._inbox.put(done)
+
+    async def _leave(self) -> None:
+        """Nothing this run started goes on working for it; a cancelled run leaves no task behind."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=GRACE)
+
+
+async def drive(telling: Generator[Act, Any, RunEnd], hands: Hands, switch: Switch) -> RunEnd:
+    return await Drive(hands, switch).play(telling)

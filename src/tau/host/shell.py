@@ -1,0 +1,92 @@
+"""The `bash` command of a client: run, clean, remember. Any number may run at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tau.core.clean import Cleaner
+from tau.core.truncate import Tail
+from tau.errors import CommandError, ToolError
+from tau.host.log import now
+from tau.records.base import UNSET
+from tau.records.messages import BashExecution
+from tau.records.replies import BashResult
+from tau.tools import Exit, Machine, Stream
+from tau.tools.bash import Output
+
+LIMIT = 64  # commands at the same time
+
+
+class Shell:
+    """`remember` gets each finished command as a message."""
+
+    def __init__(self, machine: Machine, cwd: str, remember: Callable[[BashExecution], None]) -> None:
+        self._machine = machine
+        self._cwd = cwd
+        self._remember = remember
+        self._running: set[asyncio.Task[Exit]] = set()
+
+    async def run(self, command: str, *, exclude: bool = False) -> BashResult:
+        """Also a command that was stopped is remembered and answered, with what it had said."""
+        if len(self._running) >= LIMIT:
+            raise CommandError(f"{LIMIT} bash commands are running already. Try again when one has ended.")
+        output = Output(Tail(cleaner=Cleaner()), self._machine.spill)
+        streams = {"stdout": Tail(cleaner=Cleaner()), "stderr": Tail(cleaner=Cleaner())}
+
+        def heard(stream: Stream, data: bytes) -> None:
+            output.take(data)
+            streams[stream].feed(data)
+
+        task = asyncio.ensure_future(self._machine.run(command, cwd=self._cwd, heard=heard, apart=True))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            exit: Exit | None = await task
+        except ToolError as error:
+            raise CommandError(str(error)) from None
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                task.cancel()
+                raise
+            exit = None
+        finally:
+            output.end()
+        for tail in streams.values():
+            tail.end()
+        return self._done(
+            command, output, {name: tail.truncation().content for name, tail in streams.items()}, exit, exclude
+        )
+
+    def abort(self) -> None:
+        for task in self._running:
+            task.cancel()
+
+    def _done(
+        self, command: str, output: Output, streams: dict[str, str], exit: Exit | None, exclude: bool
+    ) -> BashResult:
+        shown = output.tail.truncation()
+        code = exit.code if exit is not None and exit.code is not None else UNSET
+        self._remember(
+            BashExecution(
+                command,
+                shown.content,
+                code,
+                exit is None,
+                shown.truncated,
+                output.path if shown.truncated else None,
+                now(),
+                exclude or UNSET,
+            )
+        )
+        return BashResult(
+            output=shown.content,
+            exit_code=code,
+            cancelled=exit is None,
+            truncated=shown.truncated,
+            full_output_path=output.path if shown.truncated and output.path else UNSET,
+            stdout=streams["stdout"],
+            stderr=streams["stderr"],
+            signal=exit.signal if exit else "SIGKILL",
+        )

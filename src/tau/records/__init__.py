@@ -1,0 +1,1 @@
+"""What things are: one declaration per shape that crosses a boundary."""

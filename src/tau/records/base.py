@@ -1,0 +1,167 @@
+"""Record: one declaration per wire shape.
+
+snake_case inside, camelCase on the wire; UNSET is absent, None is null. msgspec
+does the work, and everything the rest of tau must know about it stands here:
+
+- what msgspec refuses (lone surrogates, which Node writes) goes through the
+  standard library instead, so that nothing fails for its spelling;
+- a record that was read keeps the bytes it was read from (`keep`), so that
+  fields of a newer or older peer survive a trip through this program;
+- U+2028 and U+2029 are written escaped: some readers take them for line ends.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar, dataclass_transform
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType, field
+from msgspec.structs import replace
+
+__all__ = [
+    "UNSET",
+    "BadRecord",
+    "Raw",
+    "Record",
+    "UnsetType",
+    "decode",
+    "encode",
+    "field",
+    "keep",
+    "parse",
+    "plain",
+    "replace",
+    "wire",
+]
+
+T = TypeVar("T")
+
+
+class BadRecord(ValueError):
+    """A wire value does not have the declared shape; str() names the place."""
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Record(msgspec.Struct, frozen=True, rename="camel", dict=True):
+    """Base of everything that is read or written."""
+
+
+_encoder = msgspec.json.Encoder()
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def encode(value: Any) -> bytes:
+    """`value` as one line of JSON, without the newline."""
+    try:
+        data = _encoder.encode(value)
+    except UnicodeEncodeError:  # a lone surrogate: JSON can carry it only escaped
+        data = json.dumps(_finite(plain(value)), separators=(",", ":")).encode()
+    if b"\xe2\x80" in data:
+        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    return data
+
+
+def wire(record: Record) -> bytes:
+    """The JSON of a record: the bytes it was read from if it was read, else encoded once and kept.
+
+    Only for records that are passed on several times (messages, entries): they
+    are frozen, so their bytes cannot become wrong.
+    """
+    kept = record.__dict__.get("_wire")
+    if kept is None:
+        kept = record.__dict__["_wire"] = encode(record)
+    return bytes(kept)
+
+
+def keep(record: T, data: bytes) -> T:
+    """Remember what `record` was read from."""
+    record.__dict__["_wire"] = data
+    return record
+
+
+def decode(kind: type[T], data: bytes) -> T:
+    """Read one JSON value as `kind`, or raise BadRecord with the place that is wrong."""
+    try:
+        return _decoder(kind).decode(data)  # type: ignore[no-any-return]
+    except msgspec.ValidationError as error:
+        raise BadRecord(_sentence(str(error))) from None
+    except msgspec.DecodeError:
+        value = parse(data)
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise BadRecord(_sentence(str(error))) from None
+
+
+def parse(data: bytes) -> Any:
+    """Any JSON value, strictly: no NaN, no invalid UTF-8, no bottomless nesting."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.MsgspecError as error:
+        first = str(error)
+    except RecursionError:
+        raise BadRecord("nested too deeply") from None
+    except UnicodeDecodeError:
+        raise BadRecord("not valid UTF-8") from None
+    # msgspec refuses lone surrogates, which are valid JSON text.
+    try:
+        return json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite_float)
+    except RecursionError:
+        raise BadRecord("nested too deeply") from None
+    except UnicodeDecodeError:
+        raise BadRecord("not valid UTF-8") from None
+    except ValueError as error:
+        raise BadRecord(str(error) if isinstance(error, json.JSONDecodeError) else first) from None
+
+
+def plain(value: Any) -> Any:
+    """A record as dicts, lists and scalars, in wire names."""
+    return msgspec.to_builtins(value, enc_hook=_unpack)
+
+
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    found = _decoders.get(kind)
+    if found is None:
+        found = _decoders[kind] = msgspec.json.Decoder(kind)
+    return found
+
+
+def _unpack(value: Any) -> Any:
+    if isinstance(value, Raw):
+        return json.loads(bytes(value))
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _finite(value: Any) -> Any:
+    """NaN and the infinities are no JSON; msgspec writes null for them and so do we."""
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if number - number != 0:
+        raise ValueError(f"number out of range: {text[:40]}")
+    return number
+
+
+def _sentence(text: str) -> str:
+    """msgspec's words, with the place first: "images[0].data: expected str, got int"."""
+    what, _, place = text.partition(" - at `$")
+    place = place.removesuffix("`").lstrip(".")
+    what = what.replace("`", "")
+    what = what[:1].lower() + what[1:]
+    if what.startswith("object missing required field "):
+        name = what.rpartition(" ")[2]
+        return f"{place}.{name}: missing" if place else f"{name}: missing"
+    return f"{place}: {what}" if place else what

@@ -1,0 +1,92 @@
+"""The streaming events of one assistant message, as they stand in message_update.
+
+`partial` is the message so far. Inside tau a delta travels without it
+(core/draft.py); it is put in where a dialect wants it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tau.records.base import UNSET, Record, UnsetType
+from tau.records.messages import Assistant, ToolCall
+
+
+class Delta(Record, tag_field="type"):
+    """Base of the events inside message_update."""
+
+
+class TextStart(Delta, tag="text_start"):
+    content_index: int
+    partial: Assistant | UnsetType = UNSET
+
+
+class TextDelta(Delta, tag="text_delta"):
+    content_index: int
+    delta: str
+    partial: Assistant | UnsetType = UNSET
+
+
+class TextEnd(Delta, tag="text_end"):
+    content_index: int
+    content: str
+    partial: Assistant | UnsetType = UNSET
+
+
+class ThinkingStart(Delta, tag="thinking_start"):
+    content_index: int
+    partial: Assistant | UnsetType = UNSET
+
+
+class ThinkingDelta(Delta, tag="thinking_delta"):
+    content_index: int
+    delta: str
+    partial: Assistant | UnsetType = UNSET
+
+
+class ThinkingEnd(Delta, tag="thinking_end"):
+    content_index: int
+    content: str
+    partial: Assistant | UnsetType = UNSET
+
+
+class ToolCallStart(Delta, tag="toolcall_start"):
+    content_index: int
+    id: str
+    tool_name: str
+    partial: Assistant | UnsetType = UNSET
+
+
+class ToolCallDelta(Delta, tag="toolcall_delta"):
+    """`delta` is a piece of the raw JSON text of the arguments."""
+
+    content_index: int
+    delta: str
+    partial: Assistant | UnsetType = UNSET
+
+
+class ToolCallEnd(Delta, tag="toolcall_end"):
+    content_index: int
+    tool_call: ToolCall
+    partial: Assistant | UnsetType = UNSET
+
+
+class Failure(Delta, tag="error"):
+    """The answer ended badly; its message_end follows."""
+
+    reason: Literal["aborted", "error"]
+    error: Assistant
+
+
+AnyDelta = (
+    TextStart
+    | TextDelta
+    | TextEnd
+    | ThinkingStart
+    | ThinkingDelta
+    | ThinkingEnd
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+    | Failure
+)

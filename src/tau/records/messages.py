@@ -1,0 +1,158 @@
+"""What is said: content blocks and the messages that carry them.
+
+The shapes are the same in events, in responses and in session files.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, keep, parse
+
+StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
+
+
+class Text(Record, tag_field="type", tag="text"):
+    text: str
+    text_signature: str | UnsetType = UNSET
+
+
+class Thinking(Record, tag_field="type", tag="thinking"):
+    """`redacted` thinking has its opaque payload in the signature."""
+
+    thinking: str
+    thinking_signature: str | UnsetType = UNSET
+    redacted: bool | UnsetType = UNSET
+
+
+class Image(Record, tag_field="type", tag="image"):
+    """`data` is base64 without a data-URL prefix."""
+
+    data: str
+    mime_type: str
+
+
+class ToolCall(Record, tag_field="type", tag="toolCall"):
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    thought_signature: str | UnsetType = UNSET
+
+
+class UsageCost(Record):
+    """Dollars."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    total: float = 0
+
+
+class Usage(Record):
+    """Tokens. `input` does not count what was read from or written to a cache."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total_tokens: int = 0
+    cost: UsageCost = UsageCost()
+
+
+class Message(Record, tag_field="role"):
+    """Base of everything that can stand in a conversation."""
+
+
+class User(Message, tag="user"):
+    content: str | list[Text | Image]
+    timestamp: int
+
+
+class Assistant(Message, tag="assistant"):
+    content: list[Text | Thinking | ToolCall]
+    api: str
+    provider: str
+    model: str
+    usage: Usage
+    stop_reason: StopReason
+    timestamp: int
+    error_message: str | UnsetType = UNSET
+    response_id: str | UnsetType = UNSET
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        return [block for block in self.content if isinstance(block, ToolCall)]
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+    @property
+    def failed(self) -> bool:
+        return self.stop_reason in ("error", "aborted")
+
+
+class ToolResult(Message, tag="toolResult"):
+    tool_call_id: str
+    tool_name: str
+    content: list[Text | Image]
+    details: Any = UNSET
+    is_error: bool = False
+    timestamp: int = 0
+
+
+class BashExecution(Message, tag="bashExecution"):
+    """A command the client ran; `exit_code` is absent when it was killed."""
+
+    command: str
+    output: str
+    exit_code: int | UnsetType = UNSET
+    cancelled: bool = False
+    truncated: bool = False
+    full_output_path: str | None = None
+    timestamp: int = 0
+    exclude_from_context: bool | UnsetType = UNSET
+
+
+class Custom(Message, tag="custom"):
+    """Said by an extension; `display` says whether a client should show it."""
+
+    custom_type: str
+    content: str | list[Text | Image]
+    display: bool
+    details: Any = UNSET
+    timestamp: int = 0
+
+
+class BranchSummary(Message, tag="branchSummary"):
+    summary: str
+    from_id: str
+    timestamp: int = 0
+
+
+class CompactionSummary(Message, tag="compactionSummary"):
+    summary: str
+    tokens_before: int
+    timestamp: int = 0
+
+
+class Other(Record):
+    """A message of a role we do not know. It is kept and passed on, never sent to a model."""
+
+    role: str
+
+
+AnyMessage = User | Assistant | ToolResult | BashExecution | Custom | BranchSummary | CompactionSummary
+Stored = AnyMessage | Other
+
+
+def read_message(data: bytes) -> Stored:
+    """One message from outside; `wire()` of it gives the same bytes back."""
+    try:
+        return keep(decode(AnyMessage, data), data)  # type: ignore[arg-type]
+    except BadRecord:
+        value = parse(data)
+        if isinstance(value, dict) and isinstance(value.get("role"), str):
+            return keep(Other(value["role"]), data)
+        raise

@@ -1,0 +1,35 @@
+"""Which model, at what price, thinking how hard."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from tau.records.base import UNSET, Record, UnsetType, field
+
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
+LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+class Price(Record):
+    """Dollars for a million tokens."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+
+
+class Model(Record):
+    id: str
+    name: str
+    api: str
+    provider: str
+    base_url: str
+    reasoning: bool = False
+    input: list[Literal["text", "image"]] = field(default_factory=lambda: ["text"])
+    cost: Price = Price()
+    context_window: int = 128000
+    max_tokens: int = 16384
+    headers: dict[str, str] | UnsetType = UNSET
+    compat: dict[str, Any] | UnsetType = UNSET
+    thinking_level_map: dict[str, str | None] | UnsetType = UNSET

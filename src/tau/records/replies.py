@@ -1,0 +1,133 @@
+"""What a response carries as `data`. Handlers return these; the envelope is the server's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tau.records.base import UNSET, Record, UnsetType
+from tau.records.commands import QueueMode
+from tau.records.models import Model, ThinkingLevel
+
+
+class SessionState(Record):
+    model: Model | None
+    thinking_level: ThinkingLevel
+    is_streaming: bool
+    is_compacting: bool
+    steering_mode: QueueMode
+    follow_up_mode: QueueMode
+    session_file: str | UnsetType
+    session_id: str
+    session_name: str | UnsetType
+    auto_compaction_enabled: bool
+    message_count: int
+    pending_message_count: int
+
+
+class Messages(Record):
+    messages: list[Any]
+
+
+class Cycled(Record):
+    model: Model
+    thinking_level: ThinkingLevel
+    is_scoped: bool
+
+
+class Models(Record):
+    models: list[Model]
+
+
+class Level(Record):
+    level: ThinkingLevel
+
+
+class Levels(Record):
+    levels: list[ThinkingLevel]
+
+
+class Queues(Record):
+    steering: list[str]
+    follow_up: list[str]
+
+
+class Cancelled(Record):
+    """Whether an extension called it off."""
+
+    cancelled: bool = False
+
+
+class Forked(Record):
+    text: str
+    cancelled: bool = False
+
+
+class ForkPoint(Record):
+    entry_id: str
+    text: str
+
+
+class ForkPoints(Record):
+    messages: list[ForkPoint]
+
+
+class Entries(Record):
+    entries: list[Any]
+    leaf_id: str | None
+
+
+class Tree(Record):
+    tree: list[Any]
+    leaf_id: str | None
+
+
+class LastText(Record):
+    text: str | None
+
+
+class BashResult(Record):
+    """`output` holds both streams as they came; `exitCode` is absent when killed."""
+
+    output: str
+    exit_code: int | UnsetType
+    cancelled: bool
+    truncated: bool
+    full_output_path: str | UnsetType
+    stdout: str
+    stderr: str
+    signal: str | None
+
+
+class TokenSums(Record):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total: int = 0
+
+
+class SessionStats(Record):
+    session_file: str | UnsetType
+    session_id: str
+    user_messages: int
+    assistant_messages: int
+    tool_calls: int
+    tool_results: int
+    total_messages: int
+    tokens: TokenSums
+    cost: float
+
+
+class SlashCommand(Record):
+    """Both shapes of the protocol: location and path, and the newer sourceInfo."""
+
+    name: str
+    description: str | UnsetType = UNSET
+    source: str = "prompt"
+    location: str | UnsetType = UNSET
+    path: str | UnsetType = UNSET
+    source_info: Any = UNSET
+
+
+class SlashCommands(Record):
+    commands: list[SlashCommand]

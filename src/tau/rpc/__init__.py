@@ -1,0 +1,1 @@
+"""The door for programs: JSON lines on stdin and stdout."""

@@ -1,0 +1,289 @@
+"""What each command does.
+
+A handler takes the session and the command and returns the response's data: a
+record, None for null, UNSET for no data. What cannot be done is raised as a
+CommandError. Handlers that have nothing to wait for are plain functions: they
+are done before the next line is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tau.core.images import accepted
+from tau.core.queues import Queue
+from tau.core.stats import stats
+from tau.errors import CommandError
+from tau.host.session import Session
+from tau.records import commands as c
+from tau.records import replies as r
+from tau.records.base import UNSET, Raw, UnsetType, replace, wire
+from tau.records.messages import Assistant
+from tau.records.models import Model
+
+BEHAVIORS: dict[str | None, Queue | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
+
+
+async def prompt(session: Session, command: c.Prompt) -> UnsetType:
+    images = accepted(command.images)
+    await session.settled_in()
+    before = len(session.queues)
+    session.prompt(command.message, images, BEHAVIORS[command.streaming_behavior])
+    await _show_change(session, before)
+    return UNSET
+
+
+async def steer(session: Session, command: c.Steer) -> UnsetType:
+    return await _queue(session, "steer", command)
+
+
+async def follow_up(session: Session, command: c.FollowUp) -> UnsetType:
+    return await _queue(session, "follow_up", command)
+
+
+async def _queue(session: Session, queue: Queue, command: c.Steer | c.FollowUp) -> UnsetType:
+    images = accepted(command.images)
+    await session.settled_in()
+    before = len(session.queues)
+    session.queue(queue, command.message, images)
+    await _show_change(session, before)
+    return UNSET
+
+
+async def _show_change(session: Session, before: int) -> None:
+    if len(session.queues) != before and (waiting := session.show_queues()) is not None:
+        await waiting
+
+
+async def abort(session: Session, command: c.Abort) -> UnsetType:
+    await session.runs.abort()
+    return UNSET
+
+
+async def clear_queue(session: Session, command: c.ClearQueue) -> r.Queues:
+    before = len(session.queues)
+    was = r.Queues(*session.queues.clear())
+    await _show_change(session, before)
+    return was
+
+
+async def new_session(session: Session, command: c.NewSession) -> r.Cancelled:
+    await session.move_to(lambda: session.fresh_log(command.parent_session))
+    return r.Cancelled()
+
+
+def get_state(session: Session, command: c.GetState) -> r.SessionState:
+    return r.SessionState(
+        model=session.models.current,
+        thinking_level=session.models.level,
+        is_streaming=session.runs.streaming,
+        is_compacting=False,
+        steering_mode=session.queues.modes["steer"],
+        follow_up_mode=session.queues.modes["follow_up"],
+        session_file=UNSET,
+        session_id=session.log.id,
+        session_name=session.log.tree.name or UNSET,
+        auto_compaction_enabled=session.settings.compaction.enabled,
+        message_count=len(session.log.messages),
+        pending_message_count=len(session.queues),
+    )
+
+
+def get_messages(session: Session, command: c.GetMessages) -> r.Messages:
+    return r.Messages([Raw(wire(message)) for message in session.log.messages])
+
+
+async def set_model(session: Session, command: c.SetModel) -> Model:
+    before = session.models.level
+    model = session.models.set(command.provider, command.model_id)
+    await _model_changed(session, before)
+    return model
+
+
+async def cycle_model(session: Session, command: c.CycleModel) -> r.Cycled | None:
+    before = session.models.level
+    model = session.models.cycle()
+    if model is None:
+        return None
+    await _model_changed(session, before)
+    return r.Cycled(model, session.models.level, bool(session.models.scoped))
+
+
+async def _model_changed(session: Session, level_before: str) -> None:
+    model, level = session.models.current, session.models.level
+    assert model is not None
+    session.log.set_model(model)
+    changes: dict[str, Any] = {"defaultProvider": model.provider, "defaultModel": model.id}
+    if level != level_before:
+        session.log.set_level(level)
+        changes["defaultThinkingLevel"] = level
+    await session.save(changes)
+
+
+def get_available_models(session: Session, command: c.GetAvailableModels) -> r.Models:
+    return r.Models(session.models.available)
+
+
+async def set_thinking_level(session: Session, command: c.SetThinkingLevel) -> UnsetType:
+    before = session.models.level
+    session.models.set_level(command.level)
+    await _level_changed(session, before)
+    return UNSET
+
+
+async def cycle_thinking_level(session: Session, command: c.CycleThinkingLevel) -> r.Level | None:
+    before = session.models.level
+    level = session.models.cycle_level()
+    if level is None:
+        return None
+    await _level_changed(session, before)
+    return r.Level(level)
+
+
+async def _level_changed(session: Session, before: str) -> None:
+    if session.models.level != before:
+        session.log.set_level(session.models.level)
+        await session.save({"defaultThinkingLevel": session.models.level})
+
+
+def get_available_thinking_levels(session: Session, command: c.GetAvailableThinkingLevels) -> r.Levels:
+    return r.Levels(session.models.levels)
+
+
+async def set_steering_mode(session: Session, command: c.SetSteeringMode) -> UnsetType:
+    session.queues.modes["steer"] = command.mode
+    await session.save({"steeringMode": command.mode})
+    return UNSET
+
+
+async def set_follow_up_mode(session: Session, command: c.SetFollowUpMode) -> UnsetType:
+    session.queues.modes["follow_up"] = command.mode
+    await session.save({"followUpMode": command.mode})
+    return UNSET
+
+
+def compact(session: Session, command: c.Compact) -> None:
+    raise CommandError("Compaction is not available in this version of tau.")
+
+
+async def set_auto_compaction(session: Session, command: c.SetAutoCompaction) -> UnsetType:
+    settings = session.settings
+    session.settings = replace(settings, compaction=replace(settings.compaction, enabled=command.enabled))
+    await session.save({"compaction": {"enabled": command.enabled}})
+    return UNSET
+
+
+async def set_auto_retry(session: Session, command: c.SetAutoRetry) -> UnsetType:
+    settings = session.settings
+    session.settings = replace(settings, retry=replace(settings.retry, enabled=command.enabled))
+    await session.save({"retry": {"enabled": command.enabled}})
+    return UNSET
+
+
+def abort_retry(session: Session, command: c.AbortRetry) -> UnsetType:
+    session.runs.abort_retry()
+    return UNSET
+
+
+async def bash(session: Session, command: c.Bash) -> r.BashResult:
+    return await session.shell.run(command.command, exclude=command.exclude_from_context is True)
+
+
+def abort_bash(session: Session, command: c.AbortBash) -> UnsetType:
+    session.shell.abort()
+    return UNSET
+
+
+def get_session_stats(session: Session, command: c.GetSessionStats) -> r.SessionStats:
+    return stats(session.log.messages, session.log.id)
+
+
+def export_html(session: Session, command: c.ExportHtml) -> None:
+    raise CommandError("Cannot export in-memory session to HTML")
+
+
+def switch_session(session: Session, command: c.SwitchSession) -> None:
+    raise CommandError("Session files are not available in this version of tau: sessions live in memory.")
+
+
+async def fork(session: Session, command: c.Fork) -> r.Forked:
+    log, text = session.log.forked(command.entry_id)
+    await session.move_to(lambda: log)
+    return r.Forked(text)
+
+
+async def clone(session: Session, command: c.Clone) -> r.Cancelled:
+    await session.move_to(lambda: session.log.cloned())
+    return r.Cancelled()
+
+
+def get_fork_messages(session: Session, command: c.GetForkMessages) -> r.ForkPoints:
+    return r.ForkPoints(session.log.tree.fork_points())
+
+
+def get_entries(session: Session, command: c.GetEntries) -> r.Entries:
+    tree = session.log.tree
+    if command.since is not None and command.since not in tree:
+        raise CommandError(f"Entry not found: {command.since}")
+    return r.Entries([Raw(wire(entry)) for entry in tree.after(command.since)], tree.leaf)
+
+
+def get_tree(session: Session, command: c.GetTree) -> r.Tree:
+    return r.Tree(session.log.tree.nodes(), session.log.tree.leaf)
+
+
+def get_last_assistant_text(session: Session, command: c.GetLastAssistantText) -> r.LastText:
+    for message in reversed(session.log.messages):
+        if isinstance(message, Assistant) and (message.content or message.stop_reason != "aborted"):
+            return r.LastText(message.text.strip() or None)
+    return r.LastText(None)
+
+
+def set_session_name(session: Session, command: c.SetSessionName) -> UnsetType:
+    name = command.name.strip()
+    if not name:
+        raise CommandError("Session name cannot be empty")
+    session.log.set_name(name)
+    return UNSET
+
+
+def get_commands(session: Session, command: c.GetCommands) -> r.SlashCommands:
+    return r.SlashCommands([])
+
+
+HANDLERS: dict[type[c.Command], Callable[[Session, Any], Any]] = {
+    c.Prompt: prompt,
+    c.Steer: steer,
+    c.FollowUp: follow_up,
+    c.Abort: abort,
+    c.ClearQueue: clear_queue,
+    c.NewSession: new_session,
+    c.GetState: get_state,
+    c.GetMessages: get_messages,
+    c.SetModel: set_model,
+    c.CycleModel: cycle_model,
+    c.GetAvailableModels: get_available_models,
+    c.SetThinkingLevel: set_thinking_level,
+    c.CycleThinkingLevel: cycle_thinking_level,
+    c.GetAvailableThinkingLevels: get_available_thinking_levels,
+    c.SetSteeringMode: set_steering_mode,
+    c.SetFollowUpMode: set_follow_up_mode,
+    c.Compact: compact,
+    c.SetAutoCompaction: set_auto_compaction,
+    c.SetAutoRetry: set_auto_retry,
+    c.AbortRetry: abort_retry,
+    c.Bash: bash,
+    c.AbortBash: abort_bash,
+    c.GetSessionStats: get_session_stats,
+    c.ExportHtml: export_html,
+    c.SwitchSession: switch_session,
+    c.Fork: fork,
+    c.Clone: clone,
+    c.GetForkMessages: get_fork_messages,
+    c.GetEntries: get_entries,
+    c.GetTree: get_tree,
+    c.GetLastAssistantText: get_last_assistant_text,
+    c.SetSessionName: set_session_name,
+    c.GetCommands: get_commands,
+}

@@ -1,0 +1,200 @@
+"""Everything that goes to the client, in order, whatever the client does.
+
+A thread writes, because only blocking writes work on pipes, files, terminals and
+sockets alike without changing them for others. While it is blocked, records wait
+here, and three rules keep that bounded:
+
+- pieces of an answer merge: their deltas are joined, and only the last snapshot
+  is ever made, so the deltas a client reads always add up to the whole;
+- a tool's accumulated output replaces what it showed before;
+- everything else is never dropped; when too much waits, `room` makes whoever
+  produces it wait too.
+
+The thread also watches the other end while there is nothing to write: a reader
+that is gone is noticed at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from tau.core.draft import Update
+from tau.records.events import Event, ToolUpdate, event_json
+
+HIGH = 4 * 1024 * 1024
+LOW = HIGH // 2
+PORTION = 256 * 1024
+# What a pipe takes without blocking when it says that it takes something.
+AT_ONCE = 4096
+UPDATE_SIZE = 256
+
+Item = bytes | Update | ToolUpdate
+
+
+class Outbox:
+    """Owned by the event loop; `gone` is called there when nobody reads any more."""
+
+    def __init__(self, handle: int, gone: Callable[[], None], *, snapshots: bool = True) -> None:
+        self._handle = handle
+        self._gone = gone
+        self._snapshots = snapshots
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._items: deque[Item] = deque()
+        self._size = 0
+        self._busy = False  # the thread is writing
+        self._broken = False
+        self._flushing = False
+        self._room: asyncio.Event | None = None
+        self._woken, self._wake = os.pipe()
+        self._thread = threading.Thread(target=self._write, name="tau-stdout", daemon=True)
+        self._thread.start()
+
+    # The loop's side.
+
+    def send(self, event: Event | Update) -> Awaitable[None] | None:
+        """Queue an event. What is returned, if anything, is to be awaited before the next."""
+        if isinstance(event, Update | ToolUpdate):
+            with self._lock:
+                self._merge(event)
+        else:
+            self.put(event_json(event))
+        self._flush_soon()
+        return self._wait() if self._size > HIGH else None
+
+    def put(self, line: bytes) -> None:
+        with self._lock:
+            self._items.append(line)
+            self._size += len(line)
+        self._flush_soon()
+
+    def room(self) -> Awaitable[None] | None:
+        return self._wait() if self._size > HIGH else None
+
+    async def drained(self, seconds: float) -> None:
+        """Until everything is written, but no longer than `seconds`."""
+        self._flush()
+        give_up = self._loop.time() + seconds
+        while (self._items or self._busy) and not self._broken and self._loop.time() < give_up:
+            await asyncio.sleep(0.002)
+
+    async def _wait(self) -> None:
+        while self._size > LOW and not self._broken:
+            if self._room is None or self._room.is_set():
+                self._room = asyncio.Event()
+            await self._room.wait()
+
+    def _merge(self, event: Update | ToolUpdate) -> None:
+        last = self._items[-1] if self._items else None
+        if isinstance(event, Update):
+            if isinstance(last, Update) and last.absorb(event):
+                self._size += event.weight
+                return
+        elif isinstance(last, ToolUpdate) and last.tool_call_id == event.tool_call_id:
+            self._size -= _size(self._items.pop())
+        self._items.append(event)
+        self._size += _size(event)
+
+    def _flush_soon(self) -> None:
+        """One write per turn of the loop, however many records it brought."""
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        with self._lock:
+            if self._busy or not self._items or self._broken:
+                return
+            if self._size <= AT_ONCE and self._takes_some():
+                batch = self._batch()
+                if len(batch) <= AT_ONCE:
+                    self._write_now(batch)
+                    return
+                self._items.appendleft(batch[:-1])
+                self._size += len(batch)
+            self._busy = True
+        os.write(self._wake, b"x")
+
+    def _takes_some(self) -> bool:
+        poll = select.poll()
+        poll.register(self._handle, select.POLLOUT)
+        return any(what & select.POLLOUT for _, what in poll.poll(0))
+
+    def _write_now(self, batch: bytes) -> None:
+        try:
+            while batch:
+                batch = batch[os.write(self._handle, batch) :]
+        except OSError:
+            self._broken = True
+            self._loop.call_soon(self._lost)
+
+    def _lost(self) -> None:
+        if self._room is not None:
+            self._room.set()
+        self._gone()
+
+    # The thread's side.
+
+    def _write(self) -> None:
+        poll = select.poll()
+        poll.register(self._woken, select.POLLIN)
+        poll.register(self._handle, 0)  # errors and hang-ups are always told
+        while True:
+            ready = dict(poll.poll())
+            if self._handle in ready:
+                break
+            os.read(self._woken, 4096)
+            if not self._write_all():
+                break
+        self._broken = True
+        try:
+            self._loop.call_soon_threadsafe(self._lost)
+        except RuntimeError:  # the loop has ended already
+            return
+
+    def _write_all(self) -> bool:
+        while True:
+            with self._lock:
+                batch = memoryview(self._batch())
+                if not batch:
+                    self._busy = False
+                    return True
+            try:
+                while batch:
+                    batch = batch[os.write(self._handle, batch) :]
+            except OSError:
+                return False
+            room = self._room
+            if room is not None and self._size <= LOW:
+                self._loop.call_soon_threadsafe(room.set)
+
+    # Both sides, with the lock held.
+
+    def _batch(self) -> bytes:
+        """The next records as bytes. Updates become bytes only here, when nothing can join them any more."""
+        lines: list[bytes] = []
+        size = 0
+        while self._items and size < PORTION:
+            item = self._items.popleft()
+            self._size -= _size(item)
+            line = self._line(item)
+            lines += (line, b"\n")
+            size += len(line)
+        return b"".join(lines)
+
+    def _line(self, item: Item) -> bytes:
+        if isinstance(item, bytes):
+            return item
+        return item.wire(snapshots=self._snapshots) if isinstance(item, Update) else event_json(item)
+
+
+def _size(item: Item) -> int:
+    if isinstance(item, bytes):
+        return len(item)
+    return UPDATE_SIZE + (item.weight if isinstance(item, Update) else 0)

@@ -1,0 +1,165 @@
+"""Serve one session to one client.
+
+Every line gets exactly one response, unless it is blank or answers a dialog.
+Commands start in the order they come; those that take time do not hold up the
+next, so `abort` can overtake what it is meant to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import Any
+
+from tau.errors import CommandError
+from tau.host.session import Session
+from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, decode, encode, parse
+from tau.records.commands import Command
+from tau.rpc.commands import HANDLERS
+from tau.rpc.inbox import Inbox, Line
+from tau.rpc.outbox import Outbox
+from tau.wire.lines import TooLong
+
+log = logging.getLogger(__name__)
+
+KINDS: dict[str, type[Command]] = {str(kind.__struct_config__.tag): kind for kind in HANDLERS}
+AT_THE_SAME_TIME = 1024
+IN_ONE_GO = 64
+
+
+class Envelope(Record):
+    """What every command has. The id may be any JSON value and is echoed byte for byte."""
+
+    id: Raw = Raw()
+    type: Any = UNSET
+
+
+class Refused(Exception):
+    """A line that is no command we know: the response's command, id and error."""
+
+    def __init__(self, command: str, id: bytes, error: str) -> None:
+        super().__init__(error)
+        self.command = command
+        self.id = id
+
+
+class Server:
+    def __init__(self, session: Session, inbox: Inbox, outbox: Outbox) -> None:
+        self._session = session
+        self._inbox = inbox
+        self._outbox = outbox
+        self._under_way: set[asyncio.Task[None]] = set()
+        self.answered = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Answer until the client has nothing more to say, then finish what was begun."""
+        count = 0
+        while (line := await self._inbox.next()) is not None:
+            if (waiting := self._outbox.room()) is not None:
+                await waiting
+            if self._handle(line):
+                await asyncio.sleep(0)  # so that it has started before the next line is looked at
+            count += 1
+            if count % IN_ONE_GO == 0:
+                await asyncio.sleep(0)
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+        await self._session.runs.idle()
+
+    def _handle(self, line: Line) -> bool:
+        """True if a task was started for it."""
+        if isinstance(line, bytes) and not line.strip():
+            return False
+        try:
+            asked = understood(line)
+        except Refused as refusal:
+            self._respond(refusal.id, refusal.command, error=str(refusal))
+            return False
+        if asked is None:
+            log.debug("an answer to a dialog that is not open was ignored")
+            return False
+        kind, id, body = asked
+        name = str(kind.__struct_config__.tag)
+        try:
+            command = decode(kind, body)
+            if len(self._under_way) >= AT_THE_SAME_TIME:
+                raise CommandError("Too many commands are under way. Try again later.")
+            answer = HANDLERS[kind](self._session, command)
+        except (CommandError, BadRecord) as error:
+            self._respond(id, name, error=str(error))
+            return False
+        except Exception as error:
+            self._broke(id, name, error)
+            return False
+        if not inspect.iscoroutine(answer):
+            self._respond(id, name, data=answer)
+            return False
+        task = asyncio.create_task(self._finish(id, name, answer))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return True
+
+    async def _finish(self, id: bytes, name: str, answer: Any) -> None:
+        try:
+            data = await answer
+        except CommandError as error:
+            self._respond(id, name, error=str(error))
+        except Exception as error:
+            self._broke(id, name, error)
+        else:
+            self._respond(id, name, data=data)
+
+    def _broke(self, id: bytes, name: str, error: Exception) -> None:
+        log.error("command %s failed in an unforeseen way", name, exc_info=error)
+        self._respond(id, name, error=f"Internal error: {type(error).__name__}: {error}")
+
+    def _respond(self, id: bytes, name: str, *, data: Any = UNSET, error: str | UnsetType = UNSET) -> None:
+        self._outbox.put(response(id, name, data, error))
+        self.answered.set()
+
+
+def understood(line: Line) -> tuple[type[Command], bytes, bytes] | None:
+    """The kind, the id and the text of a command; None for an answer to a dialog."""
+    if isinstance(line, TooLong):
+        raise Refused("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
+    try:
+        envelope, line = _opened(line)
+    except BadRecord as error:
+        raise Refused("parse", b"", f"Failed to parse command: {error}") from None
+    id, name = bytes(envelope.id), envelope.type
+    if not isinstance(name, str):
+        raise Refused("parse", id, 'Failed to parse command: expected an object with a string "type"')
+    if name == "extension_ui_response":
+        return None
+    if name not in KINDS:
+        raise Refused(name, id, f"Unknown command: {name}")
+    return KINDS[name], id, line
+
+
+def _opened(line: bytes) -> tuple[Envelope, bytes]:
+    try:
+        if not line.isascii():
+            line.decode()  # msgspec does not look into what it skips
+        return decode(Envelope, line), line
+    except UnicodeDecodeError:
+        raise BadRecord("not valid UTF-8") from None
+    except (BadRecord, RecursionError):
+        value = parse(line)
+        if isinstance(value, dict):
+            raise
+        raise BadRecord('expected an object with a string "type"') from None
+
+
+def response(id: bytes, name: str, data: Any, error: str | UnsetType) -> bytes:
+    """The envelope, in the order of pi: id, type, command, success, data or error."""
+    return b"".join(
+        (
+            b'{"id":%b,' % id if id else b"{",
+            b'"type":"response","command":',
+            encode(name),
+            b',"success":true' if error is UNSET else b',"success":false,"error":' + encode(error),
+            b',"data":' + encode(data) if data is not UNSET else b"",
+            b"}",
+        )
+    )

@@ -1,0 +1,1 @@
+"""Disk: settings, keys, models."""

@@ -1,0 +1,59 @@
+"""Small files that several programs read and write: locked, replaced whole, private.
+
+The lock is the one real pi takes: a folder `<file>.lock`, stale when nobody has
+touched it for ten seconds. So tau and pi can share a settings file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+STALE = 10.0
+PATIENCE = 5.0
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold `path` alone. Raises TimeoutError when somebody else does not let go."""
+    lock = path.with_name(path.name + ".lock")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            lock.mkdir()
+            break
+        except FileExistsError:
+            with suppress(OSError):
+                if time.time() - lock.stat().st_mtime > STALE:
+                    lock.rmdir()
+                    continue
+        if time.monotonic() > give_up:
+            raise TimeoutError(f"{path} is locked by another program ({lock})")
+        time.sleep(0.02)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            lock.rmdir()
+
+
+def replaced(path: Path, data: bytes) -> None:
+    """Write `path` whole or not at all, keeping its mode; a link keeps pointing where it does."""
+    target = Path(os.path.realpath(path))
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    draft = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, target)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise

@@ -1,0 +1,12 @@
+"""Where things are kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def agent_dir() -> Path:
+    """The user's configuration: PI_CODING_AGENT_DIR, else ~/.pi/agent."""
+    given = os.environ.get("PI_CODING_AGENT_DIR")
+    return Path(given).expanduser() if given else Path.home() / ".pi" / "agent"

@@ -1,0 +1,330 @@
+"""Read a file, for a model: text by lines, or an image.
+
+Memory and, for the first lines, time do not depend on the size of the file: it
+is read in portions, and lines are counted to the end only in files of moderate
+size. What may be read is decided on the open descriptor, never on the name, so
+that no link leads around it.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import re
+import shlex
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tau.core.truncate import MAX_BYTES, MAX_LINES, head, size
+from tau.errors import Aborted, ToolError
+from tau.records.events import Outcome
+from tau.records.messages import Image, Text
+from tau.records.tools import Truncation
+from tau.tools import Tool, ToolContext
+from tau.tools.paths import existing
+
+PORTION = 1024 * 1024
+COUNTED = 64 * 1024 * 1024  # how far lines are counted, if nobody asked for what comes later
+LARGEST_IMAGE = 20 * 1024 * 1024
+SNIFFED = 4100
+
+_OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+)
+_OF_A_PROCESS = re.compile(r"/proc/[^/]+(?:/task/\d+)?/(?:environ|mem)")
+
+
+async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
+    """A cancelled call stops reading within one portion."""
+    path, offset, limit = args["path"], args.get("offset"), args.get("limit")
+    start = max(0, _whole("offset", offset) - 1) if offset is not None else 0
+    lines = _whole("limit", limit) if limit is not None else None
+    if lines is not None and lines < 1:
+        raise ToolError(f"limit must be at least 1, not {limit}; leave it out to read as much as fits")
+
+    stop = threading.Event()
+    try:
+        return await context.machine.in_thread(lambda: _read(path, context.cwd, start, lines, stop.is_set))
+    finally:
+        stop.set()
+
+
+def _whole(name: str, number: float) -> int:
+    try:
+        return int(number)
+    except (OverflowError, ValueError):  # an infinity, or no number at all
+        raise ToolError(f"{name} must be a whole number, not {number}") from None
+
+
+def _read(path: str, cwd: str, start: int, limit: int | None, stopped: Callable[[], bool]) -> Outcome:
+    found = existing(path, cwd)
+    with _opened(found) as file:
+        beginning = os.read(file, SNIFFED)
+        portions = _portions(file, beginning, stopped)
+        if mime_type := image_type(beginning):
+            return _image(found, os.fstat(file).st_size, portions, mime_type)
+        return _text(path, scan(portions, start, limit))
+
+
+def _portions(file: int, portion: bytes, stopped: Callable[[], bool]) -> Iterator[bytes]:
+    """A first portion that was read already, and those that follow it. Not every file can be read a second time."""
+    while portion:
+        yield portion
+        if stopped():
+            raise Aborted
+        portion = os.read(file, PORTION)
+
+
+# What may be read
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    """A descriptor of a file that may be read, or a ToolError that says why not."""
+    try:
+        # Looked at before it is opened, because opening a device can do something.
+        _check_kind(path, os.stat(path))
+        file = os.open(path, _OPEN)
+    except OSError as error:
+        raise ToolError(_sentence(error, f"access '{path}'")) from None
+    try:
+        status = os.fstat(file)
+        _check_kind(path, status)
+        _check_secrets(path, file, status)
+        yield file
+    except OSError as error:
+        raise ToolError(_sentence(error, "read")) from None
+    finally:
+        os.close(file)
+
+
+def _check_kind(path: str, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError("EISDIR: illegal operation on a directory, read")
+    for is_one, name in _KINDS:
+        if is_one(status.st_mode):
+            raise ToolError(f"{path} is {name}; only regular files can be read")
+
+
+def _check_secrets(path: str, file: int, status: os.stat_result) -> None:
+    if _OF_A_PROCESS.fullmatch(_real_path(path, file)):
+        raise ToolError(f"{path} shows the environment or the memory of a process and may not be read")
+    try:
+        keys = os.stat(_keys_path())
+    except OSError:
+        return
+    if os.path.samestat(keys, status):
+        raise ToolError(f"{path} holds the agent's own credentials and may not be read")
+
+
+def _real_path(path: str, file: int) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{file}")
+    except OSError:  # a system without /proc has no such files either
+        return os.path.realpath(path)
+
+
+def _keys_path() -> str:
+    return os.path.join(os.path.expanduser(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent"), "auth.json")
+
+
+def _sentence(error: OSError, doing: str) -> str:
+    """As Node words it, which is what models and clients of pi know."""
+    name = errno.errorcode.get(error.errno or 0, "EIO")
+    return f"{name}: {(error.strerror or str(error)).lower()}, {doing}"
+
+
+# Text
+
+
+@dataclass
+class Scan:
+    """What was found on the way through a file. Lines are numbered from 0 here."""
+
+    start: int
+    limit: int | None
+    newlines: int = 0  # in the file, as far as it was read
+    complete: bool = True  # it was read to its end
+    kept: bytearray = field(default_factory=bytearray)  # of the selection, one byte more than may be shown
+    selected_newlines: int = 0
+    selected_bytes: int = 0
+    first_line: int = 0  # bytes of the first line of the selection
+    closed: bool = False  # the selection is over: its limit was reached
+
+    def select(self, portion: bytes) -> None:
+        if self.closed:
+            return
+        newlines = portion.count(b"\n")
+        if self.limit is not None and self.selected_newlines + newlines >= self.limit:
+            portion = portion[: _after_newline(portion, self.limit - self.selected_newlines) - 1]
+            newlines = self.limit - self.selected_newlines - 1
+            self.closed = True
+        if not self.selected_newlines:
+            self.first_line += portion.index(b"\n") if newlines else len(portion)
+        self.selected_newlines += newlines
+        self.selected_bytes += len(portion)
+        self.kept += portion[: MAX_BYTES + 1 - len(self.kept)]
+
+    @property
+    def enough(self) -> bool:
+        return self.closed or len(self.kept) > MAX_BYTES or self.selected_newlines >= MAX_LINES
+
+
+def scan(portions: Iterator[bytes], start: int, limit: int | None, counted: int = COUNTED) -> Scan:
+    """Select `limit` lines, or all, after the first `start`; count what follows up to `counted` bytes of the file."""
+    found = Scan(start, limit)
+    ahead = start  # lines to pass before the selection
+    position = 0
+    for portion in portions:
+        position += len(portion)
+        newlines = portion.count(b"\n")
+        found.newlines += newlines
+        if newlines < ahead:
+            ahead -= newlines
+            continue
+        found.select(portion[_after_newline(portion, ahead) :] if ahead else portion)
+        ahead = 0
+        if found.enough and position >= counted:
+            found.complete = not next(portions, b"")
+            break
+    if ahead:
+        raise ToolError(f"Offset {start + 1} is beyond end of file ({found.newlines + 1} lines total)")
+    return found
+
+
+def _after_newline(data: bytes, number: int) -> int:
+    """Where the line after the newline of this number (from 1) begins; there must be as many."""
+    low, high = 0, len(data)
+    while high - low > 1:
+        middle = (low + high) // 2
+        count = data.count(b"\n", low, middle)
+        if count >= number:
+            high = middle
+        else:
+            low, number = middle, number - count
+    return high
+
+
+def _text(path: str, seen: Scan) -> Outcome:
+    cut = head(seen.kept.decode("utf-8", "replace"))
+    if not cut.truncated:
+        return Outcome([Text(cut.content + _more(seen))])
+    if len(seen.kept) < seen.selected_bytes:
+        cut = _with_totals(cut, seen)
+    text = _too_long(path, seen) if cut.first_line_exceeds_limit else cut.content + _shown(seen, cut)
+    return Outcome([Text(text)], {"truncation": cut})
+
+
+def _with_totals(cut: Truncation, seen: Scan) -> Truncation:
+    """For a selection of which only the beginning was kept. The totals are lower bounds if its end was not seen."""
+    return Truncation(
+        content=cut.content,
+        truncated=True,
+        truncated_by=cut.truncated_by,
+        total_lines=seen.selected_newlines + 1,
+        total_bytes=seen.selected_bytes,
+        output_lines=cut.output_lines,
+        output_bytes=cut.output_bytes,
+        last_line_partial=cut.last_line_partial,
+        first_line_exceeds_limit=cut.first_line_exceeds_limit,
+        max_lines=cut.max_lines,
+        max_bytes=cut.max_bytes,
+    )
+
+
+def _more(seen: Scan) -> str:
+    if seen.limit is None:
+        return ""
+    end = seen.start + seen.limit
+    more = seen.newlines + 1 - end
+    if more <= 0:
+        return ""
+    least = "" if seen.complete else "At least "
+    return f"\n\n[{least}{more} more lines in file. Use offset={end + 1} to continue.]"
+
+
+def _shown(seen: Scan, cut: Truncation) -> str:
+    end = seen.start + cut.output_lines
+    total = str(seen.newlines + 1) if seen.complete else f"more than {seen.newlines}"
+    limit = "" if cut.truncated_by == "lines" else f" ({size(cut.max_bytes)} limit)"
+    return f"\n\n[Showing lines {seen.start + 1}-{end} of {total}{limit}. Use offset={end + 1} to continue.]"
+
+
+def _too_long(path: str, seen: Scan) -> str:
+    number = seen.start + 1
+    ended = seen.closed or seen.selected_newlines or seen.complete
+    length = size(seen.first_line) if ended else f"more than {size(seen.first_line)}"
+    command = f"sed -n '{number}p' {shlex.quote(path)} | head -c {MAX_BYTES}"
+    return f"[Line {number} is {length}, exceeds {size(MAX_BYTES)} limit. Use bash: {command}]"
+
+
+# Images
+
+
+def image_type(data: bytes) -> str | None:
+    """The MIME type of an image that begins like this. Magic bytes are not enough: texts can begin with GIF, too."""
+    if data[:8] == b"\x89PNG\r\n\x1a\n" and data[8:16] == b"\0\0\0\rIHDR":
+        return "image/png"
+    if data[:3] == b"\xff\xd8\xff" and data[3:4] >= b"\xc0" and data[3:4] not in (b"\xf7", b"\xff"):
+        return "image/jpeg"
+    if data[:6] in (b"GIF87a", b"GIF89a") and _is_gif(data):
+        return "image/gif"
+    if data[:4] == b"RIFF" and data[8:16] in (b"WEBPVP8 ", b"WEBPVP8L", b"WEBPVP8X"):
+        return "image/webp"
+    return None
+
+
+def _is_gif(data: bytes) -> bool:
+    """After the screen and its colours there must be an extension or an image with a possible code size."""
+    if len(data) < 13:
+        return False
+    at = 13 + _colours(data[10])
+    match data[at : at + 1]:
+        case b"!":
+            return data[at + 1 : at + 2] in (b"\x01", b"\xf9", b"\xfe", b"\xff")
+        case b"," if len(data) > at + 9:
+            code = at + 10 + _colours(data[at + 9])
+            return data[code : code + 1] in (b"\2", b"\3", b"\4", b"\5", b"\6", b"\7", b"\x08")
+    return False
+
+
+def _colours(flags: int) -> int:
+    """The bytes of a colour table."""
+    return 3 * 2 ** ((flags & 7) + 1) if flags & 0x80 else 0
+
+
+def _image(path: str, length: int, portions: Iterator[bytes], mime_type: str) -> Outcome:
+    if length > LARGEST_IMAGE:
+        raise ToolError(f"{path} is an image of {size(length)}; at most {size(LARGEST_IMAGE)} can be shown")
+    data = base64.b64encode(b"".join(portions)).decode("ascii")
+    return Outcome([Text(f"Read image file [{mime_type}]"), Image(data, mime_type)])
+
+
+READ = Tool(
+    name="read",
+    description=(
+        f"Read a file. Text comes as it is, at most {MAX_LINES} lines or {MAX_BYTES // 1024}KB at a time: use offset"
+        f" and limit for the parts of a longer file. Images (png, jpeg, gif, webp) are shown as pictures."
+    ),
+    snippet="Read files",
+    parameters={
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "The file, relative to the working directory or absolute"},
+            "offset": {"type": "number", "description": "The line to begin with, from 1 (optional)"},
+            "limit": {"type": "number", "description": "How many lines to read (optional)"},
+        },
+        "required": ["path"],
+    },
+    run=run,
+    guidelines=("Look at files with read instead of cat or sed; read a long file on with offset.",),
+)

@@ -1,0 +1,18 @@
+"""JSON that people write by hand: // and /* */ comments, trailing commas, a BOM."""
+
+from __future__ import annotations
+
+import re
+
+# Strings first, so that what looks like a comment inside one is left alone.
+_TOKENS = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[}\]])', re.DOTALL)
+
+
+def strict(text: str) -> str:
+    """The same as strict JSON, with every line where it was."""
+    return _TOKENS.sub(_kept, text.removeprefix("\ufeff"))
+
+
+def _kept(token: re.Match[str]) -> str:
+    text = token.group()
+    return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)

@@ -1,0 +1,217 @@
+"""The best value of JSON that is still arriving: the arguments of a tool call as they stream in.
+
+Nothing is parsed into values. The scanner remembers how much of the text is good
+(`_safe`) and what would close it there, so that a snapshot is a slice and a short
+suffix whatever the length. Two facts make that simple:
+
+- `_safe` moves only when a value has begun or grown, so a key without a value, a
+  comma, half an escape or half a number are never inside it;
+- when it moves, the containers open at that place are those open now: one stack
+  serves both the scanner and the suffix.
+
+Each character is looked at once. The grammar is strict; at the first character
+that does not fit, `broken` is set and the good part before it stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+# What may come next outside strings, numbers and literals, each named by its first character.
+VALUE = '"{[-0123456789tfn'
+FIRST_ELEMENT = VALUE + "]"
+KEY = '"'
+FIRST_KEY = '"}'
+COLON = ":"
+NOTHING = ""
+
+OPENING = {"{": (ord("}"), FIRST_KEY), "[": (ord("]"), FIRST_ELEMENT)}
+AFTER_VALUE = {ord("}"): ",}", ord("]"): ",]"}
+AFTER_COMMA = {ord("}"): KEY, ord("]"): VALUE}
+LITERALS = {"t": "true", "f": "false", "n": "null"}
+
+SPACE = re.compile(r"[ \t\n\r]*+")
+# All of a string that needs no thought. The first half of a surrogate pair does: it must not be shown alone.
+RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4})*+')
+ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+BEGUN_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
+HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
+
+DIGITS = "0123456789"
+_E = dict.fromkeys("eE", "e")
+# From one part of a number to the next.
+NUMBER = {
+    "start": {"-": "minus", "0": "zero"} | dict.fromkeys(DIGITS[1:], "whole"),
+    "minus": {"0": "zero"} | dict.fromkeys(DIGITS[1:], "whole"),
+    "zero": {".": "point"} | _E,
+    "whole": {".": "point"} | _E | dict.fromkeys(DIGITS, "whole"),
+    "point": dict.fromkeys(DIGITS, "fraction"),
+    "fraction": _E | dict.fromkeys(DIGITS, "fraction"),
+    "e": dict.fromkeys("+-", "sign") | dict.fromkeys(DIGITS, "exponent"),
+    "sign": dict.fromkeys(DIGITS, "exponent"),
+    "exponent": dict.fromkeys(DIGITS, "exponent"),
+}
+MAY_END = frozenset({"zero", "whole", "fraction", "exponent"})
+
+Step = Callable[["Unfinished", str, int], int]
+
+
+class Unfinished:
+    """JSON text in pieces, and valid JSON for what is there so far.
+
+    `broken` says that the text stopped being JSON somewhere; what comes after that place is ignored.
+    """
+
+    def __init__(self) -> None:
+        self.broken = False
+        self._pieces: list[str] = []
+        self._length = 0  # of the pieces before the one being scanned
+        self._safe = 0  # how much of the text to keep; 0 while there is no value
+        self._quote = ""  # closes the string value that is open at _safe
+        self._closers = bytearray()  # of the open containers; bytes, because cut() reverses them each time
+        self._step: Step = Unfinished._structure
+        self._allowed = VALUE
+        self._escape = ""  # an escape that the end of a piece may have cut
+        self._literal_rest = ""
+        self._number_part = ""
+
+    @property
+    def text(self) -> str:
+        """Everything that was fed, good or not."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    def feed(self, piece: str) -> None:
+        """Take the next piece of the text; any cut is fine."""
+        self._pieces.append(piece)
+        at = 0
+        while at < len(piece) and not self.broken:
+            at = self._step(self, piece, at)
+        self._length += len(piece)
+
+    def cut(self) -> tuple[int, str]:
+        """`n, suffix` such that `text[:n] + suffix` is valid JSON. `n` never shrinks."""
+        if not self._safe:
+            return 0, "{}"
+        return self._safe, self._quote + self._closers[::-1].decode()
+
+    def completed(self) -> str:
+        """Valid JSON for what is there so far; `{}` when there is nothing usable yet."""
+        n, suffix = self.cut()
+        return self.text[:n] + suffix
+
+    # Each step below looks at `piece` from `at`, which is inside it, and returns where it stopped.
+
+    def _structure(self, piece: str, at: int) -> int:
+        at = _end(SPACE, piece, at)
+        if at == len(piece):
+            return at
+        char = piece[at]
+        if char not in self._allowed:
+            self.broken = True
+        elif char == '"':
+            if self._allowed not in (KEY, FIRST_KEY):
+                self._quote = '"'
+                self._keep(at + 1)
+            self._step = Unfinished._string
+        elif char == ":":
+            self._allowed = VALUE
+        elif char == ",":
+            self._allowed = AFTER_COMMA[self._closers[-1]]
+        elif char in OPENING:
+            closer, self._allowed = OPENING[char]
+            self._closers.append(closer)
+            self._keep(at + 1)
+        elif char in "}]":
+            self._closers.pop()  # the right one: only that was allowed
+            self._end_value(at + 1)
+        elif char in LITERALS:
+            self._literal_rest = LITERALS[char]
+            self._step = Unfinished._literal
+            return at
+        else:
+            self._number_part = "start"
+            self._step = Unfinished._number
+            return at
+        return at + 1
+
+    def _string(self, piece: str, at: int) -> int:
+        end = _end(RUN, piece, at)
+        if end > at and self._quote:
+            self._keep(end)
+        if end == len(piece):
+            return end
+        char = piece[end]
+        if char == "\\":
+            self._escape = ""
+            self._step = Unfinished._in_escape
+            return end
+        if char != '"':  # a control character, which JSON wants escaped
+            self.broken = True
+        elif self._quote:
+            self._quote = ""
+            self._end_value(end + 1)
+        else:
+            self._allowed = COLON
+            self._step = Unfinished._structure
+        return end + 1
+
+    def _in_escape(self, piece: str, at: int) -> int:
+        self._escape += piece[at]
+        if ESCAPE.fullmatch(self._escape):
+            # After the first half of a pair nothing is kept until something follows: its other half, or,
+            # since JSON allows it to stand alone, anything else.
+            if self._quote and not HIGH_SURROGATE.match(self._escape):
+                self._keep(at + 1)
+            self._step = Unfinished._string
+        elif not BEGUN_ESCAPE.fullmatch(self._escape):
+            self.broken = True
+        return at + 1
+
+    def _literal(self, piece: str, at: int) -> int:
+        here = piece[at : at + len(self._literal_rest)]
+        if not self._literal_rest.startswith(here):
+            self.broken = True
+        self._literal_rest = self._literal_rest[len(here) :]
+        at += len(here)
+        if not self._literal_rest and not self.broken:
+            self._end_value(at)
+        return at
+
+    def _number(self, piece: str, at: int) -> int:
+        while at < len(piece):
+            part = NUMBER[self._number_part].get(piece[at])
+            if part is None:
+                break
+            self._number_part = part
+            at += 1
+            if part in MAY_END:
+                self._keep(at)
+        else:
+            return at
+        # Only the character after a number ends it; _structure judges that character.
+        if self._number_part in MAY_END:
+            self._expect_after_value()
+        else:
+            self.broken = True
+        return at
+
+    def _keep(self, at: int) -> None:
+        self._safe = self._length + at
+
+    def _end_value(self, at: int) -> None:
+        self._keep(at)
+        self._expect_after_value()
+
+    def _expect_after_value(self) -> None:
+        self._allowed = AFTER_VALUE[self._closers[-1]] if self._closers else NOTHING
+        self._step = Unfinished._structure
+
+
+def _end(pattern: re.Pattern[str], piece: str, at: int) -> int:
+    """Where a pattern that matches everywhere, be it nothing, ends."""
+    found = pattern.match(piece, at)
+    assert found
+    return found.end()
