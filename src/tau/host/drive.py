@@ -182,7 +182,7 @@ class Drive:
         draft = self._draft = self._hands.draft()
         if self._switch.flipped:
             self._draft = None
-            self._inbox.put(draft.failed("aborted", ABORTED_ANSWER))
+            self._inbox.put(draft.begin(), draft.failed("aborted", ABORTED_ANSWER))
             return
         self._spawn(self._pump(messages, draft))
 

@@ -88,8 +88,10 @@ class Runs:
         self._switch.flip()
         await self._settled.wait()
 
-    def abort_retry(self) -> None:
-        self._retries.cancel()
+    async def abort_retry(self) -> None:
+        """Stop waiting for the next try, and return when the client has been told."""
+        if self._retries.cancel():
+            await self._settled.wait()
 
     async def idle(self) -> None:
         """Until nothing is left to run."""
@@ -186,6 +188,7 @@ class Retries:
     def __init__(self) -> None:
         self.made = 0
         self.due: Retry | None = None
+        self._waiting = False
         self._cancelled = asyncio.Event()
 
     def ended_by(self, message: AnyMessage) -> bool:
@@ -195,8 +198,10 @@ class Retries:
         made, self.made = self.made, 0
         return made
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
+        """True if there was a wait to cut short."""
         self._cancelled.set()
+        return self._waiting
 
     async def wait(self, seconds: float, switch: Switch) -> bool:
         """True when the time is over, False when somebody does not want to wait."""
@@ -204,9 +209,12 @@ class Retries:
         self.made, self.due = self.due.attempt, None
         self._cancelled.clear()
         switch.listen(self._cancelled.set)
+        self._waiting = True
         try:
             async with asyncio.timeout(0 if switch.flipped else seconds):
                 await self._cancelled.wait()
         except TimeoutError:
             return not switch.flipped
+        finally:
+            self._waiting = False
         return False

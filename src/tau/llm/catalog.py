@@ -12,7 +12,7 @@ from typing import Any, Literal
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, field, replace
 from tau.records.models import Model, Price
 
-DEMO = Model("demo", "Offline demo", "demo", "tau", "", context_window=200000, max_tokens=8192)
+DEMO = Model("demo", "Offline demo", "demo", "tau", "", input=["text", "image"], context_window=200000, max_tokens=8192)
 SCRIPTED = Model(
     "scripted", "Scripted", "scripted", "scripted", "", reasoning=True, input=["text", "image"], context_window=200000
 )

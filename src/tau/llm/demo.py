@@ -112,9 +112,8 @@ def _asked(messages: Sequence[Spoken]) -> tuple[User | None, list[ToolCall], lis
 
 
 def _about_images(request: User | None, text: str) -> list[str]:
-    if request is None or not any(isinstance(block, Image) for block in request.content):
-        return []
-    return ["I cannot see images, so I go by your words alone." if text.strip() else "I cannot see images."]
+    images = request is not None and any(isinstance(block, Image) for block in request.content)
+    return ["I cannot see images, so I go by your words alone."] if images and text.strip() else []
 
 
 def _characters(context: Context) -> int:

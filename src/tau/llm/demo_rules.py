@@ -216,7 +216,7 @@ NAMED_FILE = rf"(?P<paths>{QUOTED}|[^\s\"'`,;]*[\w-]\.\w+)"
 PROJECT = r"(?:this|the|my|our) (?:project|repository|repo|codebase|code base)"
 HERE = rf"(?:here|(?:this|the|my|the current) (?:folder|directory)|{PROJECT})"
 FOLDER = rf"(?:{HERE}|(?:the )?(?:(?:folder|directory) )?{PATH}(?: (?:folder|directory))?)"
-THINGS = r"(?:files|folders|directories|entries|contents)(?: and (?:files|folders|directories))?"
+THINGS = r"(?:files|folders|directories|entries)(?: and (?:files|folders|directories))?"
 WHAT_IS = r"what(?: is|['\u2019]s| are)"
 RUN = r"(?:run|execute)(?: (?:the )?(?:shell )?command)?:?"
 # Where English goes on behind a command that is not in backticks, nobody can tell where the command ends.
@@ -268,6 +268,7 @@ RULES = (
         asks=_asks(
             rf"(?:list|show)(?: me)?(?P<all> all)?(?: the| my)? {THINGS}(?:(?: in| inside| of| under)? {FOLDER})?",
             rf"(?:what|which|how many) files(?: are)?(?: there)?(?:(?: in)? {FOLDER})?",
+            rf"(?:list|show)(?: me)?(?: the)? contents? of (?:{HERE}|(?:the )?{PATH} (?:folder|directory))",
             rf"list(?P<all> all| everything)?(?:(?: in)? {FOLDER})?",
         ),
         steps=_list,
@@ -348,6 +349,6 @@ def _match(rule: Rule, part: str) -> re.Match[str] | None:
 
 def _not_understood(part: str) -> str:
     if not part:
-        return "There are no words in your message that I can go by."
+        return "There are no words in your message that I can go by, and images I cannot see."
     shown = part if len(part) <= WIDEST_QUOTE else f"{part[:WIDEST_QUOTE]} …"
     return f'I did not understand "{shown}".'

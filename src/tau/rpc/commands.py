@@ -181,8 +181,8 @@ async def set_auto_retry(session: Session, command: c.SetAutoRetry) -> UnsetType
     return UNSET
 
 
-def abort_retry(session: Session, command: c.AbortRetry) -> UnsetType:
-    session.runs.abort_retry()
+async def abort_retry(session: Session, command: c.AbortRetry) -> UnsetType:
+    await session.runs.abort_retry()
     return UNSET
 
 

@@ -124,7 +124,7 @@ def understood(line: Line) -> tuple[type[Command], bytes, bytes] | None:
     if isinstance(line, TooLong):
         raise Refused("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
     try:
-        envelope, line = _opened(line)
+        envelope = _opened(line)
     except BadRecord as error:
         raise Refused("parse", b"", f"Failed to parse command: {error}") from None
     id, name = bytes(envelope.id), envelope.type
@@ -137,18 +137,18 @@ def understood(line: Line) -> tuple[type[Command], bytes, bytes] | None:
     return KINDS[name], id, line
 
 
-def _opened(line: bytes) -> tuple[Envelope, bytes]:
+def _opened(line: bytes) -> Envelope:
     try:
         if not line.isascii():
-            line.decode()  # msgspec does not look into what it skips
-        return decode(Envelope, line), line
+            line.decode()  # decoding does not look into what it skips
+        return decode(Envelope, line)
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None
     except (BadRecord, RecursionError):
         value = parse(line)
-        if isinstance(value, dict):
-            raise
-        raise BadRecord('expected an object with a string "type"') from None
+    if not isinstance(value, dict):
+        raise BadRecord('expected an object with a string "type"')
+    return Envelope(Raw(encode(value["id"])) if "id" in value else Raw(), value.get("type"))
 
 
 def response(id: bytes, name: str, data: Any, error: str | UnsetType) -> bytes:
