@@ -306,13 +306,15 @@ class Draft:
 class Update:
     """One streamed piece, and where its message stood."""
 
-    __slots__ = ("_draft", "_more", "delta", "mark")
+    __slots__ = ("_draft", "_more", "delta", "mark", "weight")
 
     def __init__(self, draft: Draft, delta: AnyDelta, mark: Mark) -> None:
         self._draft = draft
         self._more: list[str] | None = None
         self.delta = delta
         self.mark = mark
+        # About how much memory it holds while it waits.
+        self.weight = len(delta.delta) if isinstance(delta, _JOINABLE) else 0
 
     def absorb(self, later: Update) -> bool:
         """Take in the next piece of the same block, if it is one: deltas join, the snapshot is the later one."""
@@ -325,13 +327,9 @@ class Update:
         if self._more is None:
             self._more = [mine.delta]
         self._more.append(its.delta)
+        self.weight += later.weight
         self.mark = later.mark
         return True
-
-    @property
-    def weight(self) -> int:
-        """About how much memory it holds while it waits."""
-        return len(self.delta.delta) if isinstance(self.delta, _JOINABLE) else 0
 
     def _joined(self) -> AnyDelta:
         if self._more is not None:

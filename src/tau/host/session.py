@@ -123,12 +123,17 @@ class Session:
         model, models, around = draft.model, self.models, self.around
         tools = list(around.tools.values())
         context = Context(system_prompt(tools, around.cwd), for_model(messages, model), tools)
-        key = await around.machine.in_thread(lambda: models.keys.get(model.provider))
-        options = Options(key, models.level, self.settings.thinking_budgets, self.log.id)
+        options = Options(await self._key(model.provider), models.level, self.settings.thinking_budgets, self.log.id)
         world = World(around.transport, asyncio.sleep, self._asked, around.script)
         self._asked += 1
         async for facts in llm.stream(model, context, options, draft, world):
             yield facts
+
+    async def _key(self, provider: str) -> str | None:
+        keys = self.models.keys
+        if keys.takes_time(provider):
+            return await self.around.machine.in_thread(lambda: keys.get(provider))
+        return keys.get(provider)
 
     async def _check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         tool = self.around.tools.get(call.name)

@@ -76,11 +76,10 @@ class Outbox:
     def room(self) -> Awaitable[None] | None:
         return self._wait() if self._size > HIGH else None
 
-    async def drained(self, seconds: float) -> None:
-        """Until everything is written, but no longer than `seconds`."""
+    async def drained(self) -> None:
+        """Until everything is written, or nobody reads any more."""
         self._flush()
-        give_up = self._loop.time() + seconds
-        while (self._items or self._busy) and not self._broken and self._loop.time() < give_up:
+        while (self._items or self._busy) and not self._broken:
             await asyncio.sleep(0.002)
 
     async def _wait(self) -> None:

@@ -15,8 +15,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
 
 from tau.host.machine import LocalMachine
 from tau.host.session import Client, Session
@@ -40,22 +40,32 @@ def claim() -> tuple[int, int]:
     Whatever else in this process, or a child of it, reads stdin finds it empty,
     and what it prints lands on stderr: nothing can break a record.
     """
-    private = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
+    private = _copy(0, nothing), _copy(1, nothing)
     os.dup2(nothing, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # stderr is closed
-        os.dup2(nothing, 1)
-        os.dup2(nothing, 2)
-    os.close(nothing)
+    os.dup2(_copy(2, nothing), 1)
     return private
 
 
-def serve(open_session: Callable[[Client], Opened]) -> int:
-    """Run RPC mode to its end and return the exit code."""
+def _copy(handle: int, instead: int) -> int:
+    try:
+        return os.dup(handle)
+    except OSError:  # we were started with it closed
+        return os.dup(instead)
+
+
+def serve(open_session: Callable[[Client], Opened]) -> NoReturn:
+    """Run RPC mode to its end. The process ends here, with the code of the table above."""
     stdin, stdout = claim()
-    return asyncio.run(_serve(open_session, stdin, stdout))
+    code = 1
+    try:
+        code = asyncio.run(_serve(open_session, stdin, stdout))
+    except Exception:
+        log.exception("RPC mode broke off")
+    finally:
+        sys.stderr.flush()
+        # A thread may hang in a read or a write that never ends; there is nothing left to wait for.
+        os._exit(code)
 
 
 async def _serve(open_session: Callable[[Client], Opened], stdin: int, stdout: int) -> int:
@@ -73,28 +83,35 @@ async def _serve(open_session: Callable[[Client], Opened], stdin: int, stdout: i
 
     outbox = Outbox(stdout, lambda: ask_to_stop(0))
     session, machine, http = open_session(outbox.send)
-    server = Server(session, Inbox(stdin, LINE_LIMIT), outbox)
-    serving = asyncio.create_task(server.serve())
-    warming = asyncio.create_task(_warm(server, http, session))
     try:
-        waiting: set[asyncio.Future[Any]] = {serving, stop}
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if serving.done() and not stop.done():
-            serving.result()
-            await outbox.drained(60)
+        server = Server(session, Inbox(stdin, LINE_LIMIT), outbox)
+        loop.create_task(_warm(server, http, session))
+        if await _unless(stop, server.serve()) and await _unless(stop, outbox.drained()):
             return 0
-        try:
-            async with asyncio.timeout(FAREWELL):
-                await session.close()
-        except TimeoutError:
-            log.warning("the run did not stop in time")
-        await outbox.drained(FAREWELL / 2)
+        await _within(FAREWELL, session.close())
+        await _within(FAREWELL / 2, outbox.drained())
         return stop.result()
     finally:
         machine.kill_all()
-        warming.cancel()
-        # Threads may hang in a read or a write that never ends; there is nothing left to lose.
-        _leave(stop.result() if stop.done() else 0 if serving.done() and not serving.exception() else 1)
+
+
+async def _unless(stop: asyncio.Future[int], work: Coroutine[Any, Any, None]) -> bool:
+    """Do `work`; False if it was asked to stop before that was done."""
+    task = asyncio.ensure_future(work)
+    waiting: set[asyncio.Future[Any]] = {task, stop}
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    if stop.done():
+        return False
+    task.result()
+    return True
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        log.info("left behind after %s s: %s", seconds, work)
 
 
 async def _warm(server: Server, http: Http, session: Session) -> None:
@@ -102,8 +119,3 @@ async def _warm(server: Server, http: Http, session: Session) -> None:
     await server.answered.wait()
     if session.models.current is not None and session.models.current.base_url:
         threading.Thread(target=http.warm, daemon=True).start()
-
-
-def _leave(code: int) -> None:
-    sys.stderr.flush()
-    os._exit(code)

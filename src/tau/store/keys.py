@@ -39,8 +39,12 @@ class Keys:
         source = self._source(provider)
         return source is not None and (source.startswith("!") or bool(self._value(source)))
 
+    def takes_time(self, provider: str) -> bool:
+        """Whether `get` runs a command, and so is to be called off the event loop."""
+        return (self._source(provider) or "").startswith("!")
+
     def get(self, provider: str) -> str | None:
-        """The key. May run a command: call it off the event loop."""
+        """The key."""
         source = self._source(provider)
         if source is None:
             return None
