@@ -91,7 +91,7 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class World:
-    """What a model call needs from outside: `turn` counts the calls before this one, `script` is for llm/scripted.py."""
+    """What a model call needs from outside. `turn` counts the calls before this one; llm/scripted.py reads `script`."""
 
     transport: Transport
     pause: Callable[[float], Awaitable[None]]

@@ -10,7 +10,7 @@ from tau.records.models import ThinkingLevel
 
 
 class RetrySettings(Record):
-    """Waits double from `baseDelayMs`. A server that asks for more than `maxDelayMs` (0: no limit) is not waited for."""
+    """Waits double from `baseDelayMs`; a server that asks for more than `maxDelayMs` (0: any) is not waited for."""
 
     enabled: bool = True
     max_retries: int = 3

@@ -56,15 +56,19 @@ def _copy(handle: int, instead: int) -> int:
 
 def serve(open_session: Callable[[Client], Opened]) -> NoReturn:
     """Run RPC mode to its end. The process ends here, with the code of the table above."""
-    stdin, stdout = claim()
+    asyncio.run(_serve_to_the_end(open_session, *claim()))
+    raise AssertionError("RPC mode ends with its process")
+
+
+async def _serve_to_the_end(open_session: Callable[[Client], Opened], stdin: int, stdout: int) -> NoReturn:
     code = 1
     try:
-        code = asyncio.run(_serve(open_session, stdin, stdout))
+        code = await _serve(open_session, stdin, stdout)
     except Exception:
         log.exception("RPC mode broke off")
     finally:
         sys.stderr.flush()
-        # A thread may hang in a read or a write that never ends; there is nothing left to wait for.
+        # Not by way of asyncio.run, which waits for every task and thread: one of them may never end.
         os._exit(code)
 
 
@@ -83,9 +87,9 @@ async def _serve(open_session: Callable[[Client], Opened], stdin: int, stdout: i
 
     outbox = Outbox(stdout, lambda: ask_to_stop(0))
     session, machine, http = open_session(outbox.send)
+    server = Server(session, Inbox(stdin, LINE_LIMIT), outbox)
+    warming = asyncio.create_task(_warm(server, http, session))
     try:
-        server = Server(session, Inbox(stdin, LINE_LIMIT), outbox)
-        loop.create_task(_warm(server, http, session))
         if await _unless(stop, server.serve()) and await _unless(stop, outbox.drained()):
             return 0
         await _within(FAREWELL, session.close())
@@ -93,6 +97,7 @@ async def _serve(open_session: Callable[[Client], Opened], stdin: int, stdout: i
         return stop.result()
     finally:
         machine.kill_all()
+        warming.cancel()
 
 
 async def _unless(stop: asyncio.Future[int], work: Coroutine[Any, Any, None]) -> bool:
