@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from tau.core.pricing import priced
-from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, parse, replace, wire
+from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, one_line, parse_text, replace, wire
 from tau.records.deltas import (
     AnyDelta,
     TextDelta,
@@ -127,7 +127,10 @@ class Block:
         return index, self._cut[1], closing.encode()
 
     def shown(self, length: int, closing: bytes) -> bytes:
-        return b"".join((self.head, bytes(self.escaped[:length]), closing, self.tail))
+        content = bytes(self.escaped[:length])
+        if self.arguments is not None:
+            content = one_line(content)
+        return b"".join((self.head, content, closing, self.tail))
 
 
 def _bytes_of(text: bytearray, kept: int, characters: int) -> int:
@@ -388,7 +391,7 @@ def _signature(block: Block) -> str | UnsetType:
 def _object(text: str) -> dict[str, object] | None:
     """The JSON object that `text` is, or None."""
     try:
-        value = parse(text.encode("utf-8", "surrogatepass"))
+        value = parse_text(text)
     except BadRecord:
         return None
     return value if isinstance(value, dict) else None

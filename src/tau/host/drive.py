@@ -65,11 +65,19 @@ class Hands:
     now: Callable[[], int]
 
 
+@dataclass(frozen=True)
+class Shown:
+    """Stands in the inbox for the latest a tool has shown."""
+
+    key: int
+
+
 class Inbox:
     """Facts on their way to the loop."""
 
     def __init__(self) -> None:
         self._facts: deque[Any] = deque()
+        self._shown: dict[int, ToolProgress] = {}
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -81,14 +89,18 @@ class Inbox:
             self._room.clear()
 
     async def put_when_there_is_room(self, facts: Sequence[Any]) -> None:
-        await self._room.wait()
-        self.put(*facts)
+        """They are put even if the wait is cut short: they are part of the answer already."""
+        try:
+            await self._room.wait()
+        finally:
+            self.put(*facts)
 
     def progress(self, fact: ToolProgress) -> None:
         """What a tool shows replaces what it showed before, if that has not been seen yet."""
-        if self._facts and isinstance(last := self._facts[-1], ToolProgress) and last.call is fact.call:
-            self._facts.pop()
-        self.put(fact)
+        key = id(fact.call)
+        if key not in self._shown:
+            self.put(Shown(key))
+        self._shown[key] = fact
 
     def next(self) -> Any:
         """The next fact, or None."""
@@ -97,7 +109,7 @@ class Inbox:
         fact = self._facts.popleft()
         if not self._facts:
             self._room.set()
-        return fact
+        return self._shown.pop(fact.key) if isinstance(fact, Shown) else fact
 
     async def wait(self) -> None:
         """Until there may be something new. `wake` ends it without a fact."""

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tau.core.matching import as_level
-from tau.errors import UsageError
+from tau.errors import ModelError, UsageError
 from tau.host.machine import LocalMachine
 from tau.host.models import Models
 from tau.host.session import Client, Session, Surroundings
 from tau.llm import catalog
 from tau.llm.http import Http
+from tau.llm.scripted import read_script
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
 from tau.store.keys import Keys
@@ -110,6 +111,11 @@ def _script(models: Models, path: str | None) -> bytes:
             raise UsageError("--model scripted needs --script FILE")
         return b""
     try:
-        return Path(path).read_bytes()
+        script = Path(path).read_bytes()
+        if scripted:
+            read_script(script)
     except OSError as error:
         raise UsageError(f"--script {path}: {error.strerror}") from None
+    except ModelError as error:
+        raise UsageError(f"--script {path}: {error}") from None
+    return script

@@ -188,8 +188,11 @@ class Session:
                 await self.runs.abort()
             self._remember_commands()
             target = log()
+            waited = len(self.queues)
             self.queues.clear()
             self.log = target
+            if waited and (waiting := self.show_queues()) is not None:
+                await waiting
 
     async def settled_in(self) -> None:
         """Until a change to another log is over: what is asked after it is meant for the new one."""

@@ -74,18 +74,18 @@ class Script(Record, forbid_unknown_fields=True):
 
 
 @cache
-def read_script(data: bytes, name: str) -> Script:
+def read_script(data: bytes) -> Script:
     try:
         script = decode(Script, data)
     except BadRecord as error:
-        raise ModelError(f"Script {name}: {error}", transient=False) from None
+        raise ModelError(f"The script is wrong: {error}", transient=False) from None
     if not script.answers:
-        raise ModelError(f"Script {name}: answers: empty", transient=False)
+        raise ModelError("The script is wrong: answers: empty", transient=False)
     return script
 
 
 def answer(model: Model, context: Context, draft: Draft, world: World) -> Iterator[Sequence[Fact] | Pause]:
-    answers = read_script(world.script, model.base_url).answers
+    answers = read_script(world.script).answers
     yield from play(answers[min(world.turn, len(answers) - 1)], draft, world.turn)
 
 

@@ -29,7 +29,9 @@ __all__ = [
     "encode",
     "field",
     "keep",
+    "one_line",
     "parse",
+    "parse_text",
     "plain",
     "replace",
     "wire",
@@ -57,6 +59,11 @@ def encode(value: Any) -> bytes:
         data = _encoder.encode(value)
     except UnicodeEncodeError:  # a lone surrogate: JSON can carry it only escaped
         data = json.dumps(_finite(plain(value)), separators=(",", ":")).encode()
+    return one_line(data)
+
+
+def one_line(data: bytes) -> bytes:
+    """JSON without the separators U+2028 and U+2029, which can only stand inside strings."""
     if b"\xe2\x80" in data:
         data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     return data
@@ -113,6 +120,18 @@ def parse(data: bytes) -> Any:
         raise BadRecord("not valid UTF-8") from None
     except ValueError as error:
         raise BadRecord(str(error) if isinstance(error, json.JSONDecodeError) else first) from None
+
+
+def parse_text(text: str) -> Any:
+    """The same for text, which may come with surrogates: two halves that met are one character."""
+    try:
+        return parse(text.encode())
+    except UnicodeEncodeError:
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    try:
+        return json.loads(whole, parse_constant=_no_constant, parse_float=_finite_float)
+    except (ValueError, RecursionError) as error:
+        raise BadRecord(str(error)) from None
 
 
 def plain(value: Any) -> Any:

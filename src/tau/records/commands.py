@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tau.records.base import UNSET, Record, UnsetType
+from tau.records.base import Record
 from tau.records.models import ThinkingLevel
 
 QueueMode = Literal["all", "one-at-a-time"]
@@ -18,18 +18,18 @@ class ImageSource(Record):
     """The older form of an image (January 2026). Only base64 sources are accepted."""
 
     type: str
-    data: str | UnsetType = UNSET
-    media_type: str | UnsetType = UNSET
-    url: str | UnsetType = UNSET
+    data: str | None = None
+    media_type: str | None = None
+    url: str | None = None
 
 
 class ImageGiven(Record):
     """An image in a command: `data` and `mimeType`, or the older `source`."""
 
     type: Literal["image"]
-    data: str | UnsetType = UNSET
-    mime_type: str | UnsetType = UNSET
-    source: ImageSource | UnsetType = UNSET
+    data: str | None = None
+    mime_type: str | None = None
+    source: ImageSource | None = None
 
 
 class Command(Record, tag_field="type"):

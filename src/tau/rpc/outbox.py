@@ -10,6 +10,10 @@ here, and three rules keep that bounded:
 - everything else is never dropped; when too much waits, `room` makes whoever
   produces it wait too.
 
+Snapshots also merge when nothing is blocked, once they have become so large that
+one for every piece would be RATE bytes a second or more: the protocol repeats the
+whole message in each update, twice.
+
 The thread also watches the other end while there is nothing to write: a reader
 that is gone is noticed at once.
 """
@@ -25,15 +29,28 @@ from collections.abc import Awaitable, Callable
 
 from tau.core.draft import Update
 from tau.records.events import Event, ToolUpdate, event_json
+from tau.records.messages import Text
 
 HIGH = 4 * 1024 * 1024
 LOW = HIGH // 2
 PORTION = 256 * 1024
+RATE = 8 * 1024 * 1024
 # What a pipe takes without blocking when it says that it takes something.
 AT_ONCE = 4096
 UPDATE_SIZE = 256
 
-Item = bytes | Update | ToolUpdate
+
+class Shown:
+    """The latest that a tool has shown; replaced as long as it waits."""
+
+    __slots__ = ("event", "size")
+
+    def __init__(self, event: ToolUpdate) -> None:
+        self.event = event
+        self.size = UPDATE_SIZE + sum(len(b.text) for b in event.partial_result.content if isinstance(b, Text))
+
+
+Item = bytes | Update | Shown
 
 
 class Outbox:
@@ -47,9 +64,11 @@ class Outbox:
         self._lock = threading.Lock()
         self._items: deque[Item] = deque()
         self._size = 0
+        self._shown: dict[str, Shown] = {}  # by tool call, since the last record that is no update
         self._busy = False  # the thread is writing
         self._broken = False
         self._flushing = False
+        self._next_update = 0.0  # when the next snapshot may go out
         self._room: asyncio.Event | None = None
         self._woken, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._write, name="tau-stdout", daemon=True)
@@ -59,16 +78,20 @@ class Outbox:
 
     def send(self, event: Event | Update) -> Awaitable[None] | None:
         """Queue an event. What is returned, if anything, is to be awaited before the next."""
-        if isinstance(event, Update | ToolUpdate):
+        if isinstance(event, Update):
             with self._lock:
-                self._merge(event)
+                self._add_update(event)
+        elif isinstance(event, ToolUpdate):
+            with self._lock:
+                self._add_shown(event)
         else:
             self.put(event_json(event))
         self._flush_soon()
-        return self._wait() if self._size > HIGH else None
+        return self.room()
 
     def put(self, line: bytes) -> None:
         with self._lock:
+            self._shown.clear()
             self._items.append(line)
             self._size += len(line)
         self._flush_soon()
@@ -78,26 +101,38 @@ class Outbox:
 
     async def drained(self) -> None:
         """Until everything is written, or nobody reads any more."""
+        self._next_update = 0.0
         self._flush()
         while (self._items or self._busy) and not self._broken:
             await asyncio.sleep(0.002)
 
     async def _wait(self) -> None:
-        while self._size > LOW and not self._broken:
+        while True:
+            # There before the size is looked at, so that the thread cannot make room unheard.
             if self._room is None or self._room.is_set():
                 self._room = asyncio.Event()
+            if self._size <= LOW or self._broken:
+                return
             await self._room.wait()
 
-    def _merge(self, event: Update | ToolUpdate) -> None:
+    def _add_update(self, update: Update) -> None:
         last = self._items[-1] if self._items else None
-        if isinstance(event, Update):
-            if isinstance(last, Update) and last.absorb(event):
-                self._size += event.weight
-                return
-        elif isinstance(last, ToolUpdate) and last.tool_call_id == event.tool_call_id:
-            self._size -= _size(self._items.pop())
-        self._items.append(event)
-        self._size += _size(event)
+        if isinstance(last, Update) and last.absorb(update):
+            self._size += update.weight
+        else:
+            self._items.append(update)
+            self._size += _size(update)
+
+    def _add_shown(self, event: ToolUpdate) -> None:
+        fresh = Shown(event)
+        waiting = self._shown.get(event.tool_call_id)
+        if waiting is None:
+            self._shown[event.tool_call_id] = fresh
+            self._items.append(fresh)
+            self._size += fresh.size
+        else:
+            self._size += fresh.size - waiting.size
+            waiting.event, waiting.size = fresh.event, fresh.size
 
     def _flush_soon(self) -> None:
         """One write per turn of the loop, however many records it brought."""
@@ -110,15 +145,23 @@ class Outbox:
         with self._lock:
             if self._busy or not self._items or self._broken:
                 return
+            if self._too_soon():
+                self._flushing = True
+                self._loop.call_at(self._next_update, self._flush)
+                return
             if self._size <= AT_ONCE and self._takes_some():
                 batch = self._batch()
                 if len(batch) <= AT_ONCE:
                     self._write_now(batch)
                     return
                 self._items.appendleft(batch[:-1])
-                self._size += len(batch)
+                self._size += len(batch) - 1
             self._busy = True
         os.write(self._wake, b"x")
+
+    def _too_soon(self) -> bool:
+        """Nothing waits but a snapshot that would be one too many."""
+        return len(self._items) == 1 and isinstance(self._items[0], Update) and self._loop.time() < self._next_update
 
     def _takes_some(self) -> bool:
         poll = select.poll()
@@ -152,14 +195,15 @@ class Outbox:
             if not self._write_all():
                 break
         self._broken = True
-        try:
-            self._loop.call_soon_threadsafe(self._lost)
-        except RuntimeError:  # the loop has ended already
-            return
+        self._call(self._lost)
 
     def _write_all(self) -> bool:
         while True:
             with self._lock:
+                if self._too_soon():
+                    self._busy = False
+                    self._call(self._flush_soon)
+                    return True
                 batch = memoryview(self._batch())
                 if not batch:
                     self._busy = False
@@ -171,7 +215,13 @@ class Outbox:
                 return False
             room = self._room
             if room is not None and self._size <= LOW:
-                self._loop.call_soon_threadsafe(room.set)
+                self._call(room.set)
+
+    def _call(self, what: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(what)
+        except RuntimeError:  # the loop has ended already
+            return
 
     # Both sides, with the lock held.
 
@@ -190,10 +240,16 @@ class Outbox:
     def _line(self, item: Item) -> bytes:
         if isinstance(item, bytes):
             return item
-        return item.wire(snapshots=self._snapshots) if isinstance(item, Update) else event_json(item)
+        if isinstance(item, Shown):
+            if self._shown.get(item.event.tool_call_id) is item:
+                del self._shown[item.event.tool_call_id]
+            return event_json(item.event)
+        line = item.wire(snapshots=self._snapshots)
+        self._next_update = self._loop.time() + len(line) / RATE
+        return line
 
 
 def _size(item: Item) -> int:
     if isinstance(item, bytes):
         return len(item)
-    return UPDATE_SIZE + (item.weight if isinstance(item, Update) else 0)
+    return item.size if isinstance(item, Shown) else UPDATE_SIZE + item.weight

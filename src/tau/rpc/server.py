@@ -14,7 +14,7 @@ from typing import Any
 
 from tau.errors import CommandError
 from tau.host.session import Session
-from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, decode, encode, parse
+from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, decode, encode, one_line, parse
 from tau.records.commands import Command
 from tau.rpc.commands import HANDLERS
 from tau.rpc.inbox import Inbox, Line
@@ -76,6 +76,9 @@ class Server:
         except Refused as refusal:
             self._respond(refusal.id, refusal.command, error=str(refusal))
             return False
+        except Exception as error:
+            self._broke(b"", "parse", error)
+            return False
         if asked is None:
             log.debug("an answer to a dialog that is not open was ignored")
             return False
@@ -127,7 +130,7 @@ def understood(line: Line) -> tuple[type[Command], bytes, bytes] | None:
         envelope = _opened(line)
     except BadRecord as error:
         raise Refused("parse", b"", f"Failed to parse command: {error}") from None
-    id, name = bytes(envelope.id), envelope.type
+    id, name = one_line(bytes(envelope.id)), envelope.type
     if not isinstance(name, str):
         raise Refused("parse", id, 'Failed to parse command: expected an object with a string "type"')
     if name == "extension_ui_response":
@@ -144,7 +147,7 @@ def _opened(line: bytes) -> Envelope:
         return decode(Envelope, line)
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None
-    except (BadRecord, RecursionError):
+    except (BadRecord, RecursionError, UnicodeEncodeError):
         value = parse(line)
     if not isinstance(value, dict):
         raise BadRecord('expected an object with a string "type"')

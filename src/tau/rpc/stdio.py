@@ -67,7 +67,8 @@ async def _serve_to_the_end(open_session: Callable[[Client], Opened], stdin: int
     except Exception:
         log.exception("RPC mode broke off")
     finally:
-        sys.stderr.flush()
+        if sys.stderr is not None:  # we may have been started without it
+            sys.stderr.flush()
         # Not by way of asyncio.run, which waits for every task and thread: one of them may never end.
         os._exit(code)
 

@@ -1,0 +1,1 @@
+"""docs/protocol.md: prose from a template, tables from the records themselves."""

@@ -1,0 +1,285 @@
+"""The tables of docs/protocol.md. Each is made from what the program itself uses, so none can go stale.
+
+A record that is linked to must have a section of its own: TITLES knows them all,
+and a record that is missing there cannot be put into words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from tau.cli.flags import FLAGS, NOT_YET
+from tau.core import after, queues, truncate
+from tau.docs.words import Field, Written, code, defaults, either, fields, in_words, sentences
+from tau.host import machine, shell
+from tau.llm import http, scripted
+from tau.records import commands, deltas, dialogs, entries, events, messages, models, replies, tools
+from tau.records.base import Record, UnsetType
+from tau.records.settings import Settings
+from tau.rpc import inbox, outbox, server, stdio
+from tau.rpc.commands import HANDLERS
+from tau.tools.table import DEFAULT, TOOLS
+
+COMMANDS: tuple[type[commands.Command], ...] = get_args(commands.AnyCommand)
+EVENTS: tuple[type[Record], ...] = get_args(events.AnyEvent)
+DELTAS: tuple[type[Record], ...] = get_args(deltas.AnyDelta)
+MESSAGES: tuple[type[Record], ...] = get_args(messages.AnyMessage)
+BLOCKS: tuple[type[Record], ...] = (messages.Text, messages.Thinking, messages.Image, messages.ToolCall)
+REQUESTS: tuple[type[Record], ...] = get_args(dialogs.AnyUiRequest)
+ENTRIES: tuple[type[Record], ...] = get_args(entries.AnyEntry)
+IMAGES = (commands.ImageGiven, commands.ImageSource)
+MODELS = (models.Model, models.Price, messages.Usage, messages.UsageCost)
+PARTS = (replies.TokenSums, replies.ForkPoint, replies.SlashCommand)
+OUTCOMES = (events.Outcome, tools.Truncation, events.CompactionResult)
+SCRIPT = (scripted.Script, scripted.Answer, scripted.ScriptBlock, scripted.ScriptUsage, scripted.ScriptError)
+
+
+def tag(record: type[Record]) -> str:
+    return str(record.__struct_config__.tag)
+
+
+def _name(record: type[Record]) -> str:
+    """UsageCost: usage cost."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", record.__name__).lower()
+
+
+TITLES: dict[Any, str] = {
+    **{record: tag(record) for record in (*COMMANDS, *EVENTS, *DELTAS)},
+    **{record: f"{tag(record)} message" for record in MESSAGES},
+    **{record: f"{tag(record)} block" for record in BLOCKS},
+    **{record: f"{tag(record)} request" for record in REQUESTS},
+    **{record: f"{tag(record)} entry" for record in ENTRIES},
+    **{record: _name(record) for record in (*IMAGES, *MODELS, *PARTS, *OUTCOMES, *SCRIPT)},
+    dialogs.UiResponse: "extension_ui_response",
+    entries.Header: "session header",
+}
+# Unions that have a section: what it is called there, and one of them.
+UNIONS: dict[Any, tuple[str, str]] = {
+    messages.AnyMessage: ("Messages", "message"),
+    deltas.AnyDelta: ("Deltas", "delta"),
+    entries.AnyEntry: ("Session entries", "entry"),
+}
+# These are passed on as bytes, so their annotations do not say what they hold.
+PASSED_ON = {
+    (replies.Messages, "messages"): "list of [message](#messages)",
+    (replies.Entries, "entries"): "list of [entry](#session-entries)",
+    (replies.Tree, "tree"): "list of [node](#nodes-of-the-tree)",
+}
+
+
+def anchor(title: str) -> str:
+    """Where a heading can be linked to."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+def link(kind: Any) -> str | None:
+    if kind in UNIONS:
+        title, one = UNIONS[kind]
+        return f"[{one}](#{anchor(title)})"
+    if isinstance(kind, type) and issubclass(kind, Record):
+        return f"[{TITLES[kind]}](#{anchor(TITLES[kind])})"
+    return None
+
+
+# Markdown
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def field_table(record: type[Record], written: Written) -> str:
+    rows = [_known(record, field) for field in fields(record, written, link)]
+    return table(("field", "type", "presence"), [(f"`{name}`", kind, presence) for name, kind, presence in rows])
+
+
+def _known(record: type[Record], field: Field) -> Field:
+    return field._replace(kind=PASSED_ON.get((record, field.name), field.kind))
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(either([f"`{name}`" for name in names]).split(" or "))
+
+
+def paragraphs(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def section(record: type[Record], written: Written) -> str:
+    return paragraphs(f"### {TITLES[record]}", sentences(record), field_table(record, written))
+
+
+def sections(records: Iterable[type[Record]], written: Written = "by tau") -> Callable[[], str]:
+    return lambda: paragraphs(*(section(record, written) for record in records))
+
+
+# Commands
+
+
+def reply_of(command: type[commands.Command]) -> Any:
+    """What the handler of a command returns."""
+    return get_type_hints(HANDLERS[command])["return"]
+
+
+def without_answer() -> list[str]:
+    """Commands whose handler cannot but fail in this version: nothing else returns only None."""
+    return [tag(command) for command in COMMANDS if reply_of(command) is NoneType]
+
+
+def command_sections() -> str:
+    return paragraphs(*(paragraphs(section(command, "by the client"), _reply(command)) for command in COMMANDS))
+
+
+def _reply(command: type[commands.Command]) -> str:
+    kind = reply_of(command)
+    if kind is NoneType:
+        return "In this version it answers with an error."
+    if kind is UnsetType:
+        return "The response has no `data`."
+    data = "`data` of the response" + (", or `null`:" if NoneType in get_args(kind) else ":")
+    (record,) = [one for one in get_args(kind) or (kind,) if one is not NoneType]
+    if record in TITLES:
+        return f"{data} {link(record)}."
+    return paragraphs(data, sentences(record), field_table(record, "by tau"))
+
+
+def command_list() -> str:
+    rows = [(link(command) or "", _named(command, "by the client"), sentences(command)) for command in COMMANDS]
+    return table(("command", "fields", "what it does"), rows)
+
+
+def event_list() -> str:
+    return table(("event", "fields"), [(link(event) or "", _named(event, "by tau")) for event in EVENTS])
+
+
+def _named(record: type[Record], written: Written) -> str:
+    """The fields on one line, with a question mark after those that need not be there."""
+    certain = ("required", "always")
+    told = fields(record, written, link)[1:]
+    return ", ".join(f"`{field.name}`" + ("" if field.presence in certain else "?") for field in told)
+
+
+# Settings, flags, tools, limits
+
+
+def settings() -> str:
+    return table(("setting", "type", "default"), _settings(Settings, ""))
+
+
+def _settings(record: type[Record], prefix: str) -> Iterable[tuple[str, str, str]]:
+    hints = get_type_hints(record)
+    for name, wire_name, default in zip(
+        record.__struct_fields__, record.__struct_encode_fields__, defaults(record), strict=True
+    ):
+        if isinstance(default, Record):
+            yield from _settings(type(default), f"{prefix}{wire_name}.")
+        else:
+            yield f"`{prefix}{wire_name}`", in_words(hints[name], link), "" if default is None else code(default)
+
+
+def flags() -> str:
+    rows = []
+    for flag in FLAGS:
+        if flag.help:
+            names = f"`--{flag.name}`" + (f", `-{flag.short}`" if flag.short else "")
+            rows.append((names, flag.value and f"`{flag.value}`", flag.help))
+    silent = ", ".join(_dashed(flag.name) for flag in FLAGS if not flag.help)
+    later = "; ".join(
+        f"{what} ({', '.join(_dashed(name) for name, lacks in NOT_YET.items() if lacks == what)})"
+        for what in dict.fromkeys(NOT_YET.values())
+    )
+    return paragraphs(
+        table(("flag", "value", "meaning"), rows),
+        f"Taken without effect, since clients of other versions give them: {silent}.",
+        f"Refused, because this version does not have what they ask for: {later}.",
+    )
+
+
+def _dashed(name: str) -> str:
+    return f"`{'-' if len(name) == 1 else '--'}{name}`"
+
+
+def tool_sections() -> str:
+    told = [f"Unless `--tools` names others, the model gets {_and(DEFAULT)}."]
+    for tool in TOOLS.values():
+        required = tool.parameters.get("required", ())
+        rows = [
+            (
+                f"`{name}`",
+                _schema(schema),
+                "required" if name in required else "optional",
+                schema.get("description", ""),
+            )
+            for name, schema in tool.parameters["properties"].items()
+        ]
+        told += [f"### {tool.name} tool", tool.description, table(("parameter", "type", "presence", "meaning"), rows)]
+    return paragraphs(*told)
+
+
+def _schema(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return either([code(value) for value in schema["enum"]])
+    if schema.get("type") == "array":
+        return f"list of {_schema(schema.get('items', {}))}"
+    return str(schema.get("type", "any"))
+
+
+def retry_table() -> str:
+    rows = (
+        ("permanent", "never tried again; looked up first", after.PERMANENT),
+        ("overflow", "never tried again: the prompt does not fit", after.OVERFLOW),
+        ("transient", "tried again", after.TRANSIENT),
+    )
+    return table(
+        ("kind", "what is done", "the error's text matches one of"),
+        [(kind, done, " ".join(f"`{pattern}`" for pattern in patterns)) for kind, done, patterns in rows],
+    )
+
+
+def limits() -> str:
+    def size(count: int) -> str:
+        return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
+
+    return table(
+        ("what", "limit", "beyond it"),
+        [
+            ("an input line", size(stdio.LINE_LIMIT), "refused while it streams, with one error"),
+            ("input that waits to be handled", size(inbox.LIMIT), "stdin is not read"),
+            ("commands under way", str(server.AT_THE_SAME_TIME), "refused"),
+            ("`bash` commands at the same time", str(shell.LIMIT), "refused"),
+            ("each message queue", f"{queues.LIMIT} messages", "refused"),
+            ("output that waits to be written", size(outbox.HIGH), "whoever produces it waits"),
+            ("output of a command that is shown", f"{truncate.MAX_LINES} lines, {size(truncate.MAX_BYTES)}", "cut"),
+            ("output of a command that is kept in a file", size(machine.SPILL_LIMIT), "cut"),
+            ("a model's whole answer", size(http.RESPONSE_LIMIT), "the answer ends with an error"),
+        ],
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "flags": flags,
+    "limits": limits,
+    "retry": retry_table,
+    "images": sections(IMAGES, "by the client"),
+    "command list": command_list,
+    "commands": command_sections,
+    "parts of replies": sections(PARTS),
+    "without an answer": lambda: f"{_and(without_answer())}.",
+    "event list": event_list,
+    "events": sections(EVENTS),
+    "deltas": sections(DELTAS),
+    "outcomes": sections(OUTCOMES),
+    "messages": sections(MESSAGES),
+    "blocks": sections(BLOCKS),
+    "models": sections(MODELS),
+    "requests": sections(REQUESTS),
+    "ui response": sections([dialogs.UiResponse], "by the client"),
+    "entries": sections([entries.Header, *ENTRIES]),
+    "settings": settings,
+    "script": sections(SCRIPT, "by the client"),
+    "tools": tool_sections,
+}

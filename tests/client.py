@@ -1,0 +1,463 @@
+"""Starts the real program and talks to it as any client would: over pipes, in folders of its own.
+
+Nothing here sleeps. Every wait is for a record, for room in a pipe or for the
+end of a process; it has a deadline, and failing it shows what was said so far.
+When an Agent is left, every line of its stdout must have been a record, and its
+stderr must be without a traceback: no test has to ask.
+
+TAU_RPC may name another command line (by default this tau, in RPC mode), so that
+the same tests can be pointed at another implementation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+Json = dict[str, Any]
+
+WITHIN = (
+    30.0  # seconds for whatever has no figure of its own: a loaded machine is slow, and only a failure takes it all
+)
+SHOWN = 60  # records of a transcript
+PORTION = 1 << 20
+KEYS = re.compile(r"(_API_KEY|_TOKEN|_BASE_URL)$|^(ANTHROPIC|OPENAI|PI|TAU)_")
+
+
+def command_line() -> list[str]:
+    named = os.environ.get("TAU_RPC")
+    return shlex.split(named) if named else [sys.executable, "-m", "tau", "--mode", "rpc"]
+
+
+def scripted(folder: Path, *answers: Json) -> list[str]:
+    """The command line, with a model that says this; "ok" to everything if nothing is given."""
+    script = folder / "script.json"
+    script.write_text(json.dumps({"answers": answers or [{"text": "ok"}]}))
+    return [*command_line(), "--model", "scripted", "--script", str(script)]
+
+
+def surroundings(folder: Path, settings: Json | None = None, models: Json | None = None) -> dict[str, str]:
+    """Fresh folders below `folder`, and the environment that points there. No key of the tester's gets in."""
+    for name in ("home", "agent", "work"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for name, content in (("settings", settings), ("models", models)):
+        if content is not None:
+            (folder / "agent" / f"{name}.json").write_text(json.dumps(content))
+    kept = {name: value for name, value in os.environ.items() if not KEYS.search(name)}
+    return {**kept, "HOME": str(folder / "home"), "PI_CODING_AGENT_DIR": str(folder / "agent")}
+
+
+class Agent:
+    """One running program. `answers` is the script of its model; without any it says "ok" to everything.
+
+    With `listening=False` nothing is read until `listen` is called: a client that
+    has stopped. `stdin` may be a descriptor, for input that is no pipe of ours.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *answers: Json,
+        settings: Json | None = None,
+        models: Json | None = None,
+        args: Sequence[str] = (),
+        offline: bool = True,
+        listening: bool = True,
+        stdin: int = subprocess.PIPE,
+    ) -> None:
+        env = surroundings(folder, settings, models)
+        self.cwd = folder / "work"
+        self.settings_file = folder / "agent" / "settings.json"
+        self._stderr = folder / "stderr"
+        argv = [*(scripted(folder, *answers) if offline else command_line()), *args]
+        with self._stderr.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                argv, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, cwd=self.cwd, env=env, bufsize=0
+            )
+        self.pid = self.process.pid
+        self.records: list[Json] = []
+        self.responses: list[Json] = []
+        self.events: list[Json] = []
+        self.noise: list[bytes] = []  # lines that are no records
+        self.bytes_read = 0
+        self._by_id: dict[str, Json] = {}
+        self._taken = 0
+        self._count = 0
+        self._ended = False
+        self._news = threading.Condition()
+        self._ear: threading.Thread | None = None
+        if listening:
+            self.listen()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.end()
+        if kind is None and (self.noise or "Traceback" in self.stderr):
+            self.fail("what it said is not what a client can live with")
+
+    # Saying.
+
+    def send(self, kind: str, **fields: Any) -> str:
+        """One command; returns the id that its response will have."""
+        self._count += 1
+        id = f"{kind}-{self._count}"
+        self.write(json.dumps({"id": id, "type": kind, **fields}).encode() + b"\n")
+        return id
+
+    def ask(self, kind: str, *, within: float = WITHIN, **fields: Any) -> Json:
+        return self.response(self.send(kind, **fields), within=within)
+
+    def get(self, kind: str, **fields: Any) -> Any:
+        """The data of a response that has to be a success."""
+        response = self.ask(kind, **fields)
+        assert response["success"], response
+        return response.get("data")
+
+    def write(self, data: bytes, *, within: float = WITHIN) -> None:
+        """Exactly these bytes, however long the other side takes to read them."""
+        pipe = self._stdin()
+        os.set_blocking(pipe, False)
+        view, until = memoryview(data), time.monotonic() + within
+        while view:
+            _, ready, _ = select.select([], [pipe], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                self.fail(f"{len(view)} of {len(data)} bytes were not taken within {within} s")
+            try:
+                view = view[os.write(pipe, view) :]
+            except BrokenPipeError:
+                self.fail("nobody reads stdin any more")
+
+    def close(self) -> None:
+        """Nothing more will be said."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def deafen(self) -> None:
+        """Close our end of its stdout. Only for an agent that is not listened to."""
+        assert self._ear is None and self.process.stdout is not None
+        self.process.stdout.close()
+
+    def _stdin(self) -> int:
+        assert self.process.stdin is not None
+        return self.process.stdin.fileno()
+
+    # Hearing.
+
+    def listen(self) -> None:
+        self._ear = threading.Thread(target=self._hear, daemon=True)
+        self._ear.start()
+
+    def response(self, id: str, *, within: float = WITHIN) -> Json:
+        self._wait(lambda: id in self._by_id, f"response {id!r}", within)
+        return self._by_id[id]
+
+    def next_response(self, *, after: int, within: float = WITHIN) -> Json:
+        """The response that follows the first `after`: for lines whose id nobody can know."""
+        self._wait(lambda: len(self.responses) > after, f"response number {after + 1}", within)
+        return self.responses[after]
+
+    def answer_to(self, line: bytes) -> Json:
+        """Say one line of any bytes and return its response. Only while no other command is under way."""
+        before = len(self.responses)
+        self.write(line + b"\n")
+        return self.next_response(after=before)
+
+    def until(self, wanted: str | Callable[[Json], bool], *, within: float = WITHIN) -> list[Json]:
+        """The events since the last call, up to the one that is wanted."""
+        what = wanted if isinstance(wanted, str) else "event"
+        matches = (lambda event: event["type"] == wanted) if isinstance(wanted, str) else wanted
+        at = self._taken
+
+        def found() -> bool:
+            nonlocal at
+            while at < len(self.events):
+                at += 1
+                if matches(self.events[at - 1]):
+                    return True
+            return False
+
+        self._wait(found, what, within)
+        start, self._taken = self._taken, at
+        return self.events[start:at]
+
+    def settled(self, *, within: float = WITHIN) -> list[Json]:
+        return self.until("agent_settled", within=within)
+
+    def prompt(self, message: str, **fields: Any) -> list[Json]:
+        """Accepted and run: the events from here to agent_settled."""
+        response = self.ask("prompt", message=message, **fields)
+        assert response["success"], response
+        return self.settled()
+
+    def heard_all(self, *, within: float = WITHIN) -> None:
+        """Until its stdout is closed."""
+        self._wait(lambda: self._ended, "end of stdout", within, may_end=True)
+
+    def _wait(self, done: Callable[[], bool], what: str, within: float, *, may_end: bool = False) -> None:
+        until = time.monotonic() + within
+        with self._news:
+            while not done():
+                if self.noise:
+                    self.fail(f"no record, where {what} was due")
+                if self._ended and not may_end:
+                    self.fail(f"stdout ended without {what}")
+                if not self._news.wait(max(0.0, until - time.monotonic())) and not done():
+                    self.fail(f"no {what} within {within} s")
+
+    def _hear(self) -> None:
+        assert self.process.stdout is not None
+        parts: list[bytes] = []
+        while portion := self.process.stdout.read(PORTION):
+            self.bytes_read += len(portion)
+            first, *lines = portion.split(b"\n")
+            parts.append(first)
+            if lines:
+                whole = [b"".join(parts), *lines[:-1]]
+                parts = [lines[-1]]
+                self._note(whole)
+        with self._news:
+            if any(parts):
+                self.noise.append(b"".join(parts))
+            self._ended = True
+            self._news.notify_all()
+
+    def _note(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            record = as_record(line)
+            with self._news:
+                if record is None:
+                    self.noise.append(line)
+                else:
+                    self._keep(record)
+                self._news.notify_all()
+
+    def _keep(self, record: Json) -> None:
+        self.records.append(record)
+        if record["type"] != "response":
+            self.events.append(record)
+            return
+        self.responses.append(record)
+        if isinstance(id := record.get("id"), str):
+            self._by_id[id] = record
+
+    # The end.
+
+    def exit_code(self, *, within: float = WITHIN) -> int:
+        """Wait for the process to end by itself. Minus a number: killed by that signal."""
+        try:
+            code = self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            self.fail(f"still running after {within} s")
+        if self._ear is not None:
+            self.heard_all()
+        return code
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> None:
+        """Ask first: then it takes its children with it."""
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if self._ear is not None:
+            self._ear.join(WITHIN)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    # What it is and was.
+
+    @property
+    def broken(self) -> bool:
+        """Whether it has ended, or said what it must not say."""
+        return self.process.poll() is not None or bool(self.noise) or "Traceback" in self.stderr
+
+    @property
+    def stderr(self) -> str:
+        return self._stderr.read_text(errors="replace")
+
+    @property
+    def settings(self) -> Any:
+        """What settings.json says now; None if there is none."""
+        return json.loads(self.settings_file.read_text()) if self.settings_file.exists() else None
+
+    @property
+    def memory(self) -> int:
+        """The most memory it ever had, in bytes."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
+        assert found
+        return int(found[1]) * 1024
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def transcript(self) -> str:
+        code = self.process.poll()
+        told = [_short(record) for record in self.records[-SHOWN:]]
+        left_out = len(self.records) - len(told)
+        return "\n".join(
+            [
+                f"--- {'running' if code is None else f'ended with {code}'}, {len(self.records)} records",
+                *([f"... {left_out} before these"] if left_out else []),
+                *told,
+                *(f"--- no record: {line[:2000]!r}" for line in self.noise[:3]),
+                f"--- stderr\n{self.stderr[-4000:]}",
+            ]
+        )
+
+    def fail(self, what: str) -> NoReturn:
+        raise AssertionError(f"{what}\n{self.transcript()}")
+
+
+def as_record(line: bytes) -> Json | None:
+    """One line of stdout, strictly: a JSON object with a type, in UTF-8, U+2028 and U+2029 escaped, never NaN."""
+    if b"\xe2\x80\xa8" in line or b"\xe2\x80\xa9" in line:
+        return None
+    try:
+        value = json.loads(line.decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _short(record: Json, width: int = 300) -> str:
+    line = json.dumps(record, ensure_ascii=False)
+    return line if len(line) <= width else f"{line[:width]}... ({len(line)} characters)"
+
+
+# Reading events.
+
+
+def kinds(events: Iterable[Json]) -> list[str]:
+    """Their types in order; a row of updates counts as one."""
+    told: list[str] = []
+    for event in events:
+        if not (event["type"].endswith("_update") and told and told[-1] == event["type"]):
+            told.append(event["type"])
+    return told
+
+
+def of(kind: str, events: Iterable[Json]) -> list[Json]:
+    return [event for event in events if event["type"] == kind]
+
+
+def said(events: Iterable[Json], role: str) -> list[Json]:
+    """The messages of a role that were ended, in order."""
+    return [event["message"] for event in of("message_end", events) if event["message"]["role"] == role]
+
+
+def text(message: Json) -> str:
+    return "".join(block["text"] for block in message["content"] if block["type"] == "text")
+
+
+def texts(events: Iterable[Json], role: str) -> list[str]:
+    return [text(message) for message in said(events, role)]
+
+
+def joined_deltas(events: Iterable[Json], kind: str = "text_delta") -> str:
+    updates = (event["assistantMessageEvent"] for event in of("message_update", events))
+    return "".join(update["delta"] for update in updates if update["type"] == kind)
+
+
+def piece(event: Json) -> bool:
+    """Whether a piece of an answer's text arrived."""
+    return bool(event["type"] == "message_update" and event["assistantMessageEvent"]["type"] == "text_delta")
+
+
+# Scripts.
+
+
+def calls(*commands: str, **more: Any) -> Json:
+    """An answer that runs shell commands."""
+    blocks = [
+        {"tool": "bash", "arguments": {"command": command}, "id": f"call_{at}"} for at, command in enumerate(commands)
+    ]
+    return {"blocks": blocks, **more}
+
+
+def endless(*pieces: str) -> Json:
+    """An answer that never comes to its end."""
+    return {"blocks": [{"text": list(pieces)}], "hangAfter": len(pieces)}
+
+
+# Processes and time.
+
+
+class Pipe:
+    """A named pipe, by which a command can tell that it has come to a point, or wait for us."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._heard = b""
+        os.mkfifo(path)
+        # For both: so that neither side has to wait for the other to open it.
+        self._handle = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._handle)
+
+    def line(self, *, within: float = WITHIN) -> str:
+        """The next line that somebody writes into it."""
+        until = time.monotonic() + within
+        while b"\n" not in self._heard:
+            ready, _, _ = select.select([self._handle], [], [], max(0.0, until - time.monotonic()))
+            assert ready, f"nobody wrote to {self.path} within {within} s"
+            self._heard += os.read(self._handle, 4096)
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line.decode()
+
+    def say(self, line: str = "go") -> None:
+        os.write(self._handle, line.encode() + b"\n")
+
+
+def is_gone(pid: int, *, within: float) -> bool:
+    """Whether a process, ours or not, ends in time."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], within)[0])
+    finally:
+        os.close(handle)
+
+
+def quick(measure: Callable[[], float], limit: float, tries: int = 3) -> None:
+    """A loaded machine may be slow once or twice, but not each time."""
+    taken: list[float] = []
+    while not taken or min(taken) > limit:
+        assert len(taken) < tries, f"seconds, of at most {limit}: {taken}"
+        taken.append(measure())

@@ -1,0 +1,47 @@
+"""What README.md shows is tried: a reader who copies it gets what it promises."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from client import WITHIN, surroundings
+from tau.llm.catalog import BUILT_IN, merged, providers
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    found = re.search(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
+
+
+def test_rpc_in_ten_lines_is_ten_lines_and_answers(tmp_path: Path) -> None:
+    env = surroundings(tmp_path)
+    scripts = tmp_path / "work" / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "pi").symlink_to(Path(sys.executable).parent / "pi")
+    (tmp_path / "work" / "notes.txt").write_text("hello\n")
+    example = block("python")
+    done = subprocess.run(
+        [sys.executable, "-c", example],
+        cwd=tmp_path / "work",
+        env=env,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=WITHIN,
+        check=True,
+    )
+    assert example.count("\n") == 10
+    assert "notes.txt" in done.stdout
+
+
+def test_the_provider_of_the_readme_is_one() -> None:
+    given, problems = providers(json.loads(block("json")))
+    models, more = merged(BUILT_IN, given)
+    assert problems + more == []
+    assert [model.provider for model in models if model.id == "claude-sonnet-4-5"] == ["anthropic", "mine"]

@@ -1,0 +1,243 @@
+"""`abort` is answered within a second, whatever the run is doing, and the run is told to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from client import (
+    Agent,
+    Json,
+    Pipe,
+    calls,
+    endless,
+    is_gone,
+    joined_deltas,
+    kinds,
+    of,
+    piece,
+    quick,
+    said,
+    text,
+    texts,
+)
+
+SECOND = 1.0
+STUBBORN = "trap '' TERM INT HUP; echo $$; while :; do sleep 0.1; done"
+
+
+def seconds_to_abort(agent: Agent) -> float:
+    before = time.monotonic()
+    response = agent.ask("abort")
+    taken = time.monotonic() - before
+    assert response["success"], response
+    return taken
+
+
+def output(event: Json) -> str:
+    """What a tool has said so far; nothing, if the event is about something else."""
+    if event["type"] != "tool_execution_update":
+        return ""
+    return text(event["partialResult"])
+
+
+def first_number(events: list[Json]) -> int:
+    return int(output(events[-1]).split()[0])
+
+
+def test_idle(tmp_path: Path) -> None:
+    with Agent(tmp_path) as agent:
+        quick(lambda: seconds_to_abort(agent), SECOND)
+        assert agent.events == []
+
+
+def begin_streaming(agent: Agent) -> None:
+    agent.ask("prompt", message="go")
+    agent.until(piece)
+
+
+def begin_waiting_for_a_model(agent: Agent) -> None:
+    agent.ask("prompt", message="go")
+    agent.until(lambda event: event["type"] == "message_end" and event["message"]["role"] == "user")
+
+
+def begin_waiting_for_a_retry(agent: Agent) -> None:
+    agent.ask("prompt", message="go")
+    agent.until("auto_retry_start")
+
+
+def begin_a_tool(agent: Agent) -> None:
+    agent.ask("prompt", message="go")
+    agent.until(lambda event: "\n" in output(event))
+
+
+SCENES: dict[str, tuple[Json, Callable[[Agent], None]]] = {
+    "streaming": ({"text": "word ", "repeat": 1_000_000, "delayMs": 1}, begin_streaming),
+    "streaming as fast as it can": ({"text": "word ", "repeat": 100_000_000}, begin_streaming),
+    "a model that stalls in its answer": (endless("so far"), begin_streaming),
+    "a model that says nothing": ({"startDelayMs": 10**9, "text": "late"}, begin_waiting_for_a_model),
+    "between two tries": ({"error": {"message": "529 overloaded"}}, begin_waiting_for_a_retry),
+    "a tool": (calls("echo running; sleep 1000"), begin_a_tool),
+    "a tool that ignores SIGTERM": (calls(STUBBORN), begin_a_tool),
+    "a tool that prints without end": (calls("while :; do echo y; done"), begin_a_tool),
+    "a tool whose child holds the pipe": (calls("echo started; sleep 1000 & wait"), begin_a_tool),
+}
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_answered_within_a_second_when_the_run_has_settled(tmp_path: Path, scene: str) -> None:
+    answer, begin = SCENES[scene]
+    with Agent(tmp_path, answer, settings={"retry": {"baseDelayMs": 600_000}}) as agent:
+
+        def measure() -> float:
+            begin(agent)
+            taken = seconds_to_abort(agent)
+            events = agent.settled()
+            assert kinds(events)[-1] == "agent_settled" and events[-1]["aborted"] is True
+            return taken
+
+        quick(measure, SECOND)
+        told = [one["type"] if one["type"] != "response" else one["command"] for one in agent.records]
+        assert told.index("agent_end") < told.index("agent_settled") < told.index("abort")
+        state = agent.get("get_state")
+        assert (state["isStreaming"], state["pendingMessageCount"]) == (False, 0)
+
+
+def test_the_text_that_had_come_is_kept(tmp_path: Path) -> None:
+    with Agent(tmp_path, endless("one ", "two ", "three"), {"text": "fresh"}) as agent:
+        agent.ask("prompt", message="go")
+        agent.until(lambda event: piece(event) and event["assistantMessageEvent"]["delta"].endswith("three"))
+        agent.ask("abort")
+        ending = agent.settled()
+
+        assert kinds(ending) == ["message_update", "message_end", "turn_end", "agent_end", "agent_settled"]
+        answer = said(ending, "assistant")[0]
+        assert (text(answer), answer["stopReason"]) == ("one two three", "aborted")
+        assert answer["errorMessage"]
+        failure = of("message_update", ending)[-1]["assistantMessageEvent"]
+        assert failure == {"type": "error", "reason": "aborted", "error": answer}
+        assert of("turn_end", ending)[0]["message"] == answer
+        assert of("agent_end", ending)[0]["messages"][-1] == answer
+        assert of("agent_end", ending)[0]["willRetry"] is False
+        assert agent.get("get_messages")["messages"][-1] == answer
+
+        assert texts(agent.prompt("again"), "assistant") == ["fresh"]
+
+
+def test_deltas_add_up_to_the_text_that_is_kept(tmp_path: Path) -> None:
+    with Agent(tmp_path, {"text": "0123456789", "repeat": 100_000_000}) as agent:
+        agent.ask("prompt", message="go")
+        agent.until(piece)
+        agent.ask("abort")
+        agent.settled()
+        answer = said(agent.events, "assistant")[0]
+        assert len(text(answer)) > 10
+        assert joined_deltas(agent.events) == text(answer)
+
+
+@pytest.mark.parametrize(
+    "command", [STUBBORN, f"({STUBBORN}) & wait", f"bash -c {STUBBORN!r} | cat", "echo $$; exec sleep 1000"]
+)
+def test_no_process_of_the_tool_is_left(tmp_path: Path, command: str) -> None:  # B13
+    with Agent(tmp_path, calls(command)) as agent:
+        agent.ask("prompt", message="go")
+        pid = first_number(agent.until(lambda event: "\n" in output(event)))
+        agent.ask("abort")
+        assert is_gone(pid, within=2)
+        result = said(agent.settled(), "toolResult")[0]
+        assert result["isError"] is True
+        assert text(result) == f"{pid}\n\n\nCommand aborted"
+
+
+def test_tools_that_run_side_by_side_all_end(tmp_path: Path) -> None:
+    with (
+        Pipe(tmp_path / "pids") as pids,
+        Agent(
+            tmp_path,
+            calls(*[f"echo $$ >{pids.path}; exec sleep 1000"] * 3),
+            settings={"toolExecution": "parallel"},
+        ) as agent,
+    ):
+        agent.ask("prompt", message="go")
+        started = [pids.line() for _ in range(3)]
+        quick(lambda: seconds_to_abort(agent), SECOND)
+        assert all(is_gone(int(pid), within=2) for pid in started)
+        results = said(agent.settled(), "toolResult")
+        assert [(one["toolCallId"], one["isError"]) for one in results] == [
+            ("call_0", True),
+            ("call_1", True),
+            ("call_2", True),
+        ]
+
+
+def test_calls_that_had_not_begun_are_not_begun(tmp_path: Path) -> None:
+    with Agent(tmp_path, calls("echo here; sleep 1000", "touch ran", "touch ran")) as agent:
+        agent.ask("prompt", message="go")
+        agent.until(lambda event: output(event) == "here\n")
+        agent.ask("abort")
+        events = agent.settled()
+        assert not (agent.cwd / "ran").exists()
+        assert [one["isError"] for one in of("tool_execution_end", events)] == [True] * 3
+        ids = [one["toolCallId"] for one in of("turn_end", events)[0]["toolResults"]]
+        assert ids == ["call_0", "call_1", "call_2"]
+
+
+def test_two_at_once_are_both_answered(tmp_path: Path) -> None:
+    with Agent(tmp_path, endless("so far")) as agent:
+        begin_streaming(agent)
+        first, second = agent.send("abort"), agent.send("abort")
+        assert agent.response(first)["success"] and agent.response(second)["success"]
+        agent.settled()
+        agent.ask("abort")
+        assert len(of("agent_settled", agent.events)) == len(of("agent_end", agent.events)) == 1
+
+
+def test_right_behind_the_prompt_in_one_write(tmp_path: Path) -> None:
+    with Agent(tmp_path, endless("so far")) as agent:
+
+        def measure() -> float:
+            before = time.monotonic()
+            agent.write(b'{"id":"p","type":"prompt","message":"go"}\n{"id":"a","type":"abort"}\n')
+            events = agent.settled()
+            assert agent.response("a")["success"]
+            assert events[-1]["aborted"] is True
+            return time.monotonic() - before
+
+        quick(measure, SECOND)
+
+
+def test_a_retry_that_was_waited_for_is_not_made(tmp_path: Path) -> None:
+    with Agent(tmp_path, {"error": {"message": "overloaded"}}, {"text": "never"}) as agent:
+        begin_waiting_for_a_retry(agent)
+        agent.ask("abort")
+        events = agent.settled()
+        assert kinds(events) == ["auto_retry_end", "agent_settled"]
+        assert (events[0]["success"], events[0]["attempt"]) == (False, 1)
+        assert isinstance(events[0]["finalError"], str)
+        assert len(of("agent_start", agent.events)) == 1
+
+
+def test_the_queues_are_left_alone(tmp_path: Path) -> None:
+    with Agent(tmp_path, endless("so far"), {"text": "ok"}) as agent:
+        begin_streaming(agent)
+        agent.ask("steer", message="left")
+        agent.ask("follow_up", message="behind")
+        agent.ask("abort")
+        agent.settled()
+        assert agent.get("get_state")["pendingMessageCount"] == 2
+        assert len(of("agent_start", agent.events)) == 1
+
+        assert texts(agent.prompt("next"), "user") == ["next", "left", "behind"]
+        assert agent.get("get_state")["pendingMessageCount"] == 0
+
+
+def test_a_shell_command_of_the_client_goes_on(tmp_path: Path) -> None:
+    with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, endless("so far")) as agent:
+        begin_streaming(agent)
+        bash = agent.send("bash", command=f"read line <{gate.path}; echo $line")
+        agent.ask("abort")
+        gate.say("still here")
+        assert agent.response(bash)["data"]["output"] == "still here\n"

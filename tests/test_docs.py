@@ -1,0 +1,167 @@
+"""docs/protocol.md says what the program does: its tables are made from it, its examples are played."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client import Agent, Json
+from tau.cli.flags import FLAGS, NOT_YET
+from tau.docs.__main__ import FOLDER, MARKER, main, page
+from tau.docs.tables import EVENTS, TABLES, anchor, tag, without_answer
+from tau.docs.words import in_words
+from tau.records.base import UnsetType
+from tau.rpc.server import KINDS
+from tau.tools.table import TOOLS
+
+TEMPLATE = (FOLDER / "protocol.in.md").read_text(encoding="utf-8")
+PAGE = (FOLDER / "protocol.md").read_text(encoding="utf-8")
+TITLES = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert main(["--check"]) == 0, "make docs"
+
+
+def test_a_page_that_is_out_of_date_is_shown_and_not_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "protocol.in.md").write_text("new\n")
+    (tmp_path / "protocol.md").write_text(page("old\n"))
+    assert main(["--check"], tmp_path) == 1
+    assert "-old\n+new\n" in capsys.readouterr().out
+    assert (tmp_path / "protocol.md").read_text() == page("old\n")
+    assert main([], tmp_path) == 0
+    assert (tmp_path / "protocol.md").read_text() == page("new\n")
+
+
+def test_every_table_has_its_place() -> None:
+    assert sorted(MARKER.findall(TEMPLATE)) == sorted(TABLES)
+
+
+@pytest.mark.parametrize("name", [*KINDS, *map(tag, EVENTS), *(f"{tool} tool" for tool in TOOLS)])
+def test_every_command_event_and_tool_has_a_section(name: str) -> None:
+    assert name in TITLES
+
+
+@pytest.mark.parametrize("name", [*(flag.name for flag in FLAGS), *(name for name in NOT_YET if len(name) > 1)])
+def test_every_flag_is_told(name: str) -> None:
+    assert f"`--{name}`" in PAGE
+
+
+def test_no_two_sections_have_the_same_address() -> None:
+    addresses = [anchor(title) for title in TITLES]
+    assert [address for address in addresses if addresses.count(address) > 1] == []
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = set(re.findall(r"\]\(#([^)]+)\)", PAGE))
+    assert links - {anchor(title) for title in TITLES} == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (str, "text"),
+        (list[str], "list of texts"),
+        (dict[str, int], "object of whole numbers"),
+        (str | None, "text or null"),
+        (str | UnsetType, "text"),
+        (str | list[str] | None, "text, list of texts or null"),
+    ],
+)
+def test_an_annotation_is_put_in_plain_words(kind: Any, words: str) -> None:
+    assert in_words(kind, lambda kind: None) == words
+
+
+def test_a_kind_without_words_is_an_error() -> None:
+    with pytest.raises(TypeError, match="no words for"):
+        in_words(set[str], lambda kind: None)
+
+
+# The examples
+
+
+def test_the_example_of_a_run_is_what_happens(tmp_path: Path) -> None:
+    script, told = _blocks("A run, event by event")
+    with Agent(tmp_path, *json.loads(script)["answers"]) as agent:
+        agent.prompt("What does it say?")
+        records = agent.records
+    assert _joined(map(_line, records)) == _joined(told.splitlines())
+
+
+def test_the_example_of_a_script_can_be_played(tmp_path: Path) -> None:
+    (script,) = _blocks("The scripted model")
+    settings = {"retry": {"baseDelayMs": 1}}
+    with Agent(tmp_path, *json.loads(script)["answers"], settings=settings) as agent:
+        agent.prompt("hello")
+        stops = [
+            record["message"]["stopReason"]
+            for record in agent.records
+            if record["type"] == "message_end" and record["message"]["role"] == "assistant"
+        ]
+    assert stops == ["toolUse", "error", "stop"]
+
+
+def test_the_forms_of_an_image_are_accepted(tmp_path: Path) -> None:
+    (forms,) = _blocks("Images in a prompt")
+    with Agent(tmp_path) as agent:
+        agent.prompt("what is this?", images=[json.loads(line) for line in forms.splitlines()])
+        (asked, *_) = agent.get("get_messages")["messages"]
+    image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+    assert asked["content"] == [{"type": "text", "text": "what is this?"}, image, image]
+
+
+def test_the_examples_of_responses_are_what_is_sent(tmp_path: Path) -> None:
+    (responses,) = _blocks("Responses")
+    with Agent(tmp_path) as agent:
+        said = [
+            agent.answer_to(b'{"id":"1","type":"get_last_assistant_text"}'),
+            agent.answer_to(b'{"id":"2","type":"set_model","provider":"acme","modelId":"rocket"}'),
+        ]
+    assert said == [json.loads(line) for line in responses.splitlines()]
+
+
+def test_commands_that_are_said_to_answer_with_an_error_do(tmp_path: Path) -> None:
+    with Agent(tmp_path) as agent:
+        said = {name: agent.ask(name, sessionPath="x")["success"] for name in without_answer()}
+    assert said == {"compact": False, "export_html": False, "switch_session": False}
+
+
+def _blocks(title: str) -> list[str]:
+    """What stands between fences in a section."""
+    section = TEMPLATE[TEMPLATE.index(f"\n## {title}\n") :].partition("\n## ")[2].partition("\n## ")[0]
+    return re.findall(r"^```\w+\n(.*?)\n```$", section, re.MULTILINE | re.DOTALL)
+
+
+def _line(record: Json) -> str:
+    """A record with only what matters, as the page writes it."""
+    match record:
+        case {"type": "response", "command": command, "success": success}:
+            words = ["response", command, "success" if success else "failure"]
+        case {"type": "message_update", "assistantMessageEvent": delta}:
+            piece = [json.dumps(delta["delta"])] if "delta" in delta else []
+            words = ["message_update", delta["type"], str(delta["contentIndex"]), *piece]
+        case {"type": "message_end", "message": {"role": "assistant", "stopReason": reason}}:
+            words = ["message_end", "assistant", reason]
+        case {"type": "message_start" | "message_end" as kind, "message": {"role": role}}:
+            words = [kind, role]
+        case {"type": kind, "toolCallId": id}:
+            words = [kind, id]
+        case {"type": kind}:
+            words = [kind]
+    return " ".join(words)
+
+
+def _joined(lines: Any) -> list[str]:
+    """Neighbouring pieces as one: how many records they come in depends on how fast somebody reads."""
+    told = []
+    for block, group in groupby(lines, key=lambda line: line.partition(' "')[0]):
+        pieces = [json.loads(f'"{piece}') for line in group if (piece := line.partition(' "')[2])]
+        told.append(f"{block} {json.dumps(''.join(pieces))}" if pieces else block)
+    return told
