@@ -57,3 +57,9 @@ class Aborted(TauError):
 
 class UsageError(TauError):
     """The command line, or a file it names, is wrong."""
+
+
+def shortened(text: str, limit: int = 4096) -> str:
+    """What others say, cut to what anybody will read."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")

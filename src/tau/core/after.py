@@ -49,7 +49,7 @@ TRANSIENT = (
     r"rate.?limit",
     r"too many requests",
     # Bounded, so that the digits of a request id or a byte count do not count.
-    r"(?<![\w.-])(?:429|500|502|503|504|520|524|529)(?![\w-])",
+    r"(?<![\w.,-])(?:429|500|502|503|504|520|524|529)(?![\w-])",
     r"service.?unavailable",
     r"temporarily unavailable",
     r"server.?error",

@@ -102,6 +102,7 @@ class Block:
         self.pieces: list[str] = []
         self.escaped = bytearray()
         self.characters = 0
+        self.opening = ""  # the first character of arguments
         self.signature: list[str] = []
         self.redacted = False
         self.unreadable = False
@@ -114,6 +115,7 @@ class Block:
         if self.arguments is None:
             self.escaped += encode(piece)[1:-1]
         else:
+            self.opening = self.opening or piece.lstrip()[:1]
             self.arguments.feed(piece)
             self.characters += len(piece)
             self.escaped += piece.encode("utf-8", "replace")
@@ -122,6 +124,8 @@ class Block:
         if self.arguments is None:
             return index, len(self.escaped), b""
         kept, closing = self.arguments.cut()
+        if self.opening not in ("", "{"):
+            kept, closing = 0, "{}"  # no object: nothing of it can be shown as arguments
         if kept != self._cut[0]:
             self._cut = kept, _bytes_of(self.escaped, kept, self.characters)
         return index, self._cut[1], closing.encode()

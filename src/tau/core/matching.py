@@ -54,8 +54,9 @@ def as_level(text: str) -> ThinkingLevel | None:
 def _named(name: str, models: Sequence[Model]) -> Model | None:
     wanted = name.lower()
     exact = [model for model in models if wanted in (f"{model.provider}/{model.id}".lower(), model.id.lower())]
-    if len(exact) == 1 or (exact and f"{exact[0].provider}/{exact[0].id}".lower() == wanted):
-        return exact[0]
+    full = [model for model in exact if f"{model.provider}/{model.id}".lower() == wanted]
+    if full or len(exact) == 1:
+        return (full or exact)[0]
     if exact:
         return None  # several providers have it: the person must say which
     provider, slash, rest = wanted.partition("/")

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from tau.records.base import BadRecord, parse
 
 Schema = dict[str, Any]
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def check(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
@@ -62,7 +64,7 @@ def _fit_object(schema: Schema, value: dict[str, Any], path: str, problems: list
             if schema.get("additionalProperties") is not False:
                 fitted[name] = item
             continue
-        if item is None and name not in required and not _is(properties[name].get("type"), None):
+        if item is None and name not in required and not _takes_null(properties[name]):
             continue
         fitted[name] = _fit(properties[name], item, _join(path, name), problems)
     return fitted
@@ -111,13 +113,21 @@ def _coerced(kind: Any, value: Any) -> Any:
 
 
 def _number(text: str) -> int | float | None:
-    try:
-        number = float(text)
-    except ValueError:
+    if not _NUMBER.fullmatch(text.strip()):
         return None
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
     if not math.isfinite(number):
         return None
     return int(number) if number.is_integer() else number
+
+
+def _takes_null(schema: Schema) -> bool:
+    if "anyOf" in schema:
+        return any(_takes_null(choice) for choice in schema["anyOf"])
+    return schema.get("type") is not None and _is(schema["type"], None)
 
 
 def _is(kind: Any, value: Any) -> bool:

@@ -12,7 +12,8 @@ def levels(model: Model | None) -> list[ThinkingLevel]:
     if model is None or not model.reasoning:
         return ["off"]
     mapped = model.thinking_level_map or {}
-    return [level for level in LEVELS if (mapped[level] is not None if level in mapped else level in _USUAL)]
+    offered = [level for level in LEVELS if (mapped[level] is not None if level in mapped else level in _USUAL)]
+    return offered or ["off"]
 
 
 def clamp(level: ThinkingLevel, model: Model | None) -> ThinkingLevel:

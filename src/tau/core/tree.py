@@ -7,10 +7,10 @@ have been, because a file may hold a circle or a branch of a million entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
-from tau.records.base import Raw, wire
+from tau.records.base import encode, wire
 from tau.records.entries import (
     AnyEntry,
     BranchSummaryEntry,
@@ -29,6 +29,8 @@ from tau.records.messages import (
     User,
 )
 from tau.records.replies import ForkPoint
+
+T = TypeVar("T")
 
 
 class Tree:
@@ -79,20 +81,43 @@ class Tree:
     def fork_points(self) -> list[ForkPoint]:
         return [ForkPoint(entry.id, text) for entry in self.branch if (text := prompt_text(entry)) is not None]
 
-    def nodes(self) -> list[dict[str, Any]]:
-        """The whole tree as clients get it: entries with their children and labels."""
+    def json(self) -> bytes:
+        """The whole tree as clients get it: entries with their children and labels.
+
+        Written piece by piece and not as nested values: a branch may be deeper than any recursion.
+        """
         labels = {entry.target_id: entry for entry in self._entries.values() if isinstance(entry, Label)}
-        nodes: dict[str, dict[str, Any]] = {}
-        roots: list[dict[str, Any]] = []
+        children: dict[str | None, list[str]] = {}
         for id, entry in self._entries.items():
-            node: dict[str, Any] = {"entry": shown(entry), "children": []}
-            nodes[id] = node
-            if (label := labels.get(id)) and label.label:
-                node |= {"label": label.label, "labelTimestamp": label.timestamp}
-        for id, entry in self._entries.items():
-            parent = nodes.get(entry.parent_id or "") if entry.parent_id != id else None
-            (parent["children"] if parent else roots).append(nodes[id])
-        return roots
+            known = entry.parent_id in self._entries and entry.parent_id != id
+            children.setdefault(entry.parent_id if known else None, []).append(id)
+        return nested(
+            children.get(None, []), lambda id: self._node(id, labels.get(id)), lambda id: children.get(id, [])
+        )
+
+    def _node(self, id: str, label: Label | None) -> bytes:
+        entry = b'{"entry":%b' % wire(self._entries[id])
+        if label is None or not label.label:
+            return entry
+        return entry + b',"label":%b,"labelTimestamp":%b' % (encode(label.label), encode(label.timestamp))
+
+
+def nested(roots: list[T], node: Callable[[T], bytes], children: Callable[[T], list[T]]) -> bytes:
+    """A forest as JSON: `node` gives the beginning of each object, without its children."""
+    pieces = [b"["]
+    path = [iter(roots)]
+    first = True
+    while path:
+        one = next(path[-1], None)
+        if one is None:
+            path.pop()
+            pieces.append(b"]}" if path else b"]")
+            first = False
+            continue
+        pieces += (b"" if first else b",", node(one), b',"children":[')
+        path.append(iter(children(one)))
+        first = True
+    return b"".join(pieces)
 
 
 def context(branch: list[AnyEntry]) -> list[AnyMessage]:
@@ -128,7 +153,3 @@ def prompt_text(entry: AnyEntry | None) -> str | None:
         return None
     content = entry.message.content
     return content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))
-
-
-def shown(entry: AnyEntry) -> Raw:
-    return Raw(wire(entry))

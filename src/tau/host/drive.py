@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tau.core.draft import Draft, Failed, Update
+from tau.core.draft import Done, Draft, Failed, Update
 from tau.core.loop import (
     Act,
     AskModel,
@@ -128,6 +128,7 @@ class Drive:
         self._tasks: set[asyncio.Task[None]] = set()
         self._draft: Draft | None = None  # of the answer that is being waited for
         self._running: dict[int, ToolCall] = {}
+        self._patience: float | None = None  # after an abort: when to stop waiting for what should have stopped
         switch.listen(self._inbox.wake)
 
     async def play(self, telling: Generator[Act, Any, RunEnd]) -> RunEnd:
@@ -172,8 +173,10 @@ class Drive:
             if not self._switch.flipped:
                 await self._inbox.wait()
                 continue
+            if self._patience is None:
+                self._patience = asyncio.get_running_loop().time() + GRACE
             try:
-                async with asyncio.timeout(GRACE):
+                async with asyncio.timeout_at(self._patience):
                     await self._inbox.wait()
             except TimeoutError:
                 return self._give_up()
@@ -196,17 +199,26 @@ class Drive:
             self._draft = None
             self._inbox.put(draft.begin(), draft.failed("aborted", ABORTED_ANSWER))
             return
-        self._spawn(self._pump(messages, draft))
+        self._spawn(self._pump(messages, draft), lambda why: self._hands.draft().failed("error", why, transient=False))
 
     def _start(self, call: ToolCall, arguments: dict[str, Any]) -> None:
         if self._switch.flipped:
             self._inbox.put(ToolDone(call, refusal(str(Aborted())), is_error=True))
             return
         self._running[id(call)] = call
-        self._spawn(self._work(call, arguments))
+        self._spawn(self._work(call, arguments), lambda why: ToolDone(call, refusal(why), is_error=True))
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.create_task(work)
+    def _spawn(self, work: Coroutine[Any, Any, None], failure: Callable[[str], Any]) -> None:
+        """Start a piece of work that tells how it ended; should it break off, `failure` is told for it."""
+
+        async def safely() -> None:
+            try:
+                await work
+            except Exception as error:
+                log.exception("a piece of a run broke off")
+                self._inbox.put(failure(f"Internal error: {type(error).__name__}: {error}"))
+
+        task = asyncio.create_task(safely())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         self._switch.watch(task)
@@ -219,16 +231,22 @@ class Drive:
                 last = facts[-1] if facts else last
                 await self._inbox.put_when_there_is_room(facts)
         except asyncio.CancelledError:
-            if not self._switch.flipped:
+            if self._switch.flipped:
+                last = draft.failed("aborted", ABORTED_ANSWER)
+            elif _cancelled_from_outside():
                 raise
-            last = draft.failed("aborted", ABORTED_ANSWER)
+            else:
+                last = draft.failed("error", "The model call was cancelled.", transient=False)
         except ModelError as error:
             last = draft.failed("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
         except Exception as error:
             log.exception("a model call failed in an unforeseen way")
             last = draft.failed("error", f"{type(error).__name__}: {error}", transient=False)
         else:
-            last = None  # the Done is in the inbox already
+            if isinstance(last, Done):
+                last = None  # it is in the inbox already
+            else:
+                last = draft.failed("error", "The stream ended before the answer was complete.", transient=True)
         if self._draft is draft:
             self._draft = None
             if last is not None:
@@ -245,7 +263,7 @@ class Drive:
             outcome = await self._hands.execute(call, arguments, progress)
             done = ToolDone(call, outcome)
         except asyncio.CancelledError as stop:
-            if not self._switch.flipped:
+            if not self._switch.flipped and _cancelled_from_outside():
                 raise
             done = ToolDone(call, refusal(getattr(stop, "text", str(Aborted()))), is_error=True)
         except ToolError as error:
@@ -261,7 +279,13 @@ class Drive:
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=GRACE)
+            await asyncio.wait(self._tasks, timeout=GRACE if self._patience is None else 0.05)
+
+
+def _cancelled_from_outside() -> bool:
+    """Whether this task was cancelled; else something it waited for was, which is only a failure."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def drive(telling: Generator[Act, Any, RunEnd], hands: Hands, switch: Switch) -> RunEnd:

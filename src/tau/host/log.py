@@ -46,8 +46,9 @@ class Log:
         return self._messages
 
     def say(self, message: AnyMessage) -> None:
+        conversation = self.messages  # read, if need be, before the entry is in it
         self._add(MessageEntry, message)
-        self.messages.append(message)
+        conversation.append(message)
 
     def forget(self, message: AnyMessage) -> None:
         """Leave a failed answer out of the conversation; its entry stays."""

@@ -60,9 +60,9 @@ class Models:
         if provider and not any(model.provider.lower() == provider.lower() for model in everything):
             raise UsageError(f'Unknown provider "{provider}". Use --list-models to see available providers/models.')
         if pattern is None:
-            own = [model for model in self.known if model.provider == provider]
-            usual = next((model for model in own if model.id == DEFAULTS.get(model.provider)), None)
-            return Match(usual or own[0]) if own else Match(next(m for m in OFFLINE if m.provider == provider))
+            own = [model for model in everything if model.provider.lower() == (provider or "").lower()]
+            usual = next((model for model in own if model.id == DEFAULTS.get(model.provider)), own[0])
+            return Match(usual)
         match = find(pattern, everything, provider)
         if match is None:
             name = f"{provider}/{pattern}" if provider else pattern

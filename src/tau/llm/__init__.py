@@ -8,6 +8,7 @@ needed of it (a pause) is handed in.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 
 from tau.core.draft import Done, Draft
 from tau.errors import ModelError
@@ -35,13 +36,22 @@ async def stream(
         return
 
     sse, reader = SSEDecoder(), api.Reader(draft)
-    async for portion in world.transport.post(api.request(model, context, options)):
-        facts = [fact for event, data in sse.feed(portion) for fact in reader.read(event, data)]
-        if facts:
-            yield facts
-            if isinstance(facts[-1], Done):
-                return  # what may follow the end of the answer is not waited for
-    last = reader.end()
-    if not last or not isinstance(last[-1], Done):
-        raise ModelError("The stream ended before the answer was complete.", transient=True)
-    yield last
+    try:
+        async with aclosing(world.transport.post(api.request(model, context, options))) as portions:
+            async for portion in portions:
+                facts = [fact for event, data in sse.feed(portion) for fact in reader.read(event, data)]
+                if facts:
+                    yield facts
+                    if isinstance(facts[-1], Done):
+                        return  # what may follow the end of the answer is not waited for
+        yield reader.end()
+    except ModelError as error:
+        raise _without_key(error, options.key) from None
+
+
+def _without_key(error: ModelError, key: str | None) -> ModelError:
+    """Some servers repeat our key in what they say."""
+    if key is None or len(key) < 8 or key not in str(error):
+        return error
+    told = str(error).replace(key, "***")
+    return ModelError(told, status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms)

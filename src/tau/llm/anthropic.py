@@ -8,7 +8,7 @@ from typing import Any
 
 from tau.core.convert import Spoken
 from tau.core.draft import Draft
-from tau.errors import ModelError
+from tau.errors import ModelError, shortened
 from tau.llm.calls import Context, Fact, Options, Request
 from tau.records.base import BadRecord, encode, parse, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
@@ -24,6 +24,7 @@ STOP_REASONS: dict[str, StopReason] = {
     "pause_turn": "stop",
     "max_tokens": "length",
     "tool_use": "toolUse",
+    "model_context_window_exceeded": "length",
 }
 REFUSALS = {"refusal", "sensitive"}
 EPHEMERAL = {"type": "ephemeral"}
@@ -42,7 +43,7 @@ def request(model: Model, context: Context, options: Options) -> Request:
         "stream": True,
     }
     if context.system:
-        body["system"] = [{"type": "text", "text": context.system, "cache_control": EPHEMERAL}]
+        body["system"] = [{"type": "text", "text": clean(context.system), "cache_control": EPHEMERAL}]
     if context.tools:
         body["tools"] = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
@@ -108,14 +109,19 @@ def _said(block: Text | Thinking | ToolCall) -> dict[str, Any] | None:
                 return {"type": "thinking", "thinking": clean(block.thinking), "signature": block.thinking_signature}
             return {"type": "text", "text": clean(block.thinking)} if block.thinking.strip() else None
         case ToolCall():
-            return {"type": "tool_use", "id": tool_id(block.id), "name": block.name, "input": block.arguments}
+            return {
+                "type": "tool_use",
+                "id": tool_id(block.id),
+                "name": block.name,
+                "input": _clean_all(block.arguments),
+            }
 
 
 def _result(message: ToolResult) -> dict[str, Any]:
     images = any(isinstance(block, Image) for block in message.content)
     content: Any = "\n".join(clean(block.text) for block in message.content if isinstance(block, Text))
     if images:
-        content = [_block(block) for block in message.content]
+        content = [_block(block) for block in message.content if not isinstance(block, Text) or block.text.strip()]
     return {
         "type": "tool_result",
         "tool_use_id": tool_id(message.tool_call_id),
@@ -143,7 +149,22 @@ def clean(text: str) -> str:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
 
 
+def _clean_all(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(key): _clean_all(item) for key, item in value.items()}
+    return [_clean_all(item) for item in value] if isinstance(value, list) else value
+
+
 # What comes back.
+
+
+def _text(value: Any) -> str:
+    """What must be text: anything else is a malformed event."""
+    if not isinstance(value, str):
+        raise ValueError
+    return value
 
 
 class Reader:
@@ -163,7 +184,9 @@ class Reader:
             raise ModelError(
                 f"The model server sent an event that is no JSON ({error}): {data[:200]}", transient=True
             ) from None
-        kind = value.get("type", event) if isinstance(value, dict) else event
+        kind = value.get("type", event) if isinstance(value, dict) else None
+        if not isinstance(kind, str):
+            raise ModelError(f"The model server sent an event of no type: {data[:200]}", transient=True)
         handler = HANDLERS.get(kind)
         try:
             return handler(self, value) if handler else ()
@@ -176,7 +199,8 @@ class Reader:
     def _message_start(self, event: dict[str, Any]) -> Sequence[Fact]:
         message = event["message"]
         self._count(message.get("usage") or {})
-        self._draft.note(usage=self._tokens, response_id=message.get("id"))
+        id = message.get("id")
+        self._draft.note(usage=self._tokens, response_id=id if isinstance(id, str) else None)
         return ()
 
     def _block_start(self, event: dict[str, Any]) -> Sequence[Fact]:
@@ -188,16 +212,16 @@ class Reader:
             case "thinking":
                 return self._opened("thinking", index, block.get("thinking"))
             case "redacted_thinking":
-                return self._draft.redacted(block["data"])
+                return self._draft.redacted(_text(block["data"]))
             case "tool_use":
                 self._given[index] = block.get("input")
-                return [self._draft.open_call(block["id"], block["name"])]
+                return [self._draft.open_call(_text(block["id"]), _text(block["name"]))]
         del self._place[index]  # a kind of block we do not know: its pieces are passed over
         return ()
 
     def _opened(self, kind: Any, index: int, text: str | None) -> Sequence[Fact]:
         opened = self._draft.open(kind)
-        return [opened, self._draft.add(self._place[index], text)] if text else [opened]
+        return [opened, self._draft.add(self._place[index], _text(text))] if text else [opened]
 
     def _block_delta(self, event: dict[str, Any]) -> Sequence[Fact]:
         place, delta = self._place.get(event["index"]), event["delta"]
@@ -205,14 +229,14 @@ class Reader:
             return ()
         match delta["type"]:
             case "text_delta":
-                return [self._draft.add(place, delta["text"])]
+                return [self._draft.add(place, _text(delta["text"]))]
             case "thinking_delta":
-                return [self._draft.add(place, delta["thinking"])]
+                return [self._draft.add(place, _text(delta["thinking"]))]
             case "input_json_delta":
                 self._given.pop(event["index"], None)
-                return [self._draft.add(place, delta["partial_json"])]
+                return [self._draft.add(place, _text(delta["partial_json"]))]
             case "signature_delta":
-                self._draft.sign(place, delta["signature"])
+                self._draft.sign(place, _text(delta["signature"]))
         return ()
 
     def _block_stop(self, event: dict[str, Any]) -> Sequence[Fact]:
@@ -237,7 +261,7 @@ class Reader:
         return self._draft.done(STOP_REASONS[self._stop])
 
     def _error(self, event: dict[str, Any]) -> Sequence[Fact]:
-        raise ModelError(encode(event).decode())
+        raise ModelError(shortened(encode(event).decode()))
 
     def _count(self, usage: dict[str, Any]) -> None:
         """Later numbers replace earlier ones, where they are given."""

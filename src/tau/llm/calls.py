@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -86,7 +86,7 @@ class Offline(Protocol):
 class Transport(Protocol):
     """The network: http.py, or whatever a test puts in its place."""
 
-    def post(self, request: Request) -> AsyncIterator[bytes]: ...
+    def post(self, request: Request) -> AsyncGenerator[bytes, None]: ...
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
-from tau.errors import ModelError
+from tau.errors import ModelError, shortened
 from tau.llm.calls import Request
 from tau.records.base import BadRecord, encode, parse
 
@@ -45,7 +45,7 @@ class Http:
 
         httpx2.create_ssl_context()
 
-    async def post(self, request: Request) -> AsyncIterator[bytes]:
+    async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
         import httpx2
 
         if self._client is None:
@@ -98,7 +98,7 @@ async def _refused(response: Any, request: Request) -> ModelError:
             break
     text = f"{response.status_code} {_told(body)}"
     return ModelError(
-        masked(text, request.headers)[:ERROR_LIMIT],
+        shortened(masked(text, request.headers), ERROR_LIMIT),
         status=response.status_code,
         retry_after_ms=retry_after_ms(response.headers),
     )
@@ -123,13 +123,24 @@ def masked(text: str, headers: dict[str, str]) -> str:
 
 def retry_after_ms(headers: Any) -> int | None:
     """How long the server asks us to wait; None if it does not, or not in a way one can read."""
-    try:
-        if value := headers.get("retry-after-ms"):
-            return max(0, round(float(value)))
-        if not (value := headers.get("retry-after")):
-            return None
-        if value.strip().replace(".", "", 1).isdigit():
-            return round(float(value) * 1000)
-        return max(0, round((email.utils.parsedate_to_datetime(value).timestamp() - time.time()) * 1000))
-    except (ValueError, TypeError, OverflowError):
-        return None
+    for name, read in (("retry-after-ms", _milliseconds), ("retry-after", _seconds), ("retry-after", _until)):
+        try:
+            if value := headers.get(name):
+                return max(0, round(read(value)))
+        except (ValueError, TypeError, OverflowError):
+            continue
+    return None
+
+
+def _milliseconds(text: str) -> float:
+    return float(text)
+
+
+def _seconds(text: str) -> float:
+    if text.strip().startswith("-"):
+        raise ValueError
+    return float(text) * 1000
+
+
+def _until(text: str) -> float:
+    return (email.utils.parsedate_to_datetime(text).timestamp() - time.time()) * 1000

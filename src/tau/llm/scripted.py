@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from tau.core.draft import Draft
 from tau.errors import ModelError
 from tau.llm.calls import Context, Fact, Pause, World
 from tau.records.base import BadRecord, Record, decode, encode
-from tau.records.messages import StopReason, Usage
+from tau.records.messages import Usage
 from tau.records.models import Model
 
 FOR_EVER = 10**9
@@ -60,7 +60,7 @@ class ScriptBlock(Record, forbid_unknown_fields=True):
 class Answer(Record, forbid_unknown_fields=True):
     blocks: list[ScriptBlock] = []
     text: str | None = None
-    stop: StopReason | None = None
+    stop: Literal["stop", "length", "toolUse"] | None = None
     usage: ScriptUsage = ScriptUsage()
     start_delay_ms: int = 0
     delay_ms: int = 0

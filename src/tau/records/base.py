@@ -93,12 +93,14 @@ def decode(kind: type[T], data: bytes) -> T:
         return _decoder(kind).decode(data)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise BadRecord(_sentence(str(error))) from None
-    except msgspec.DecodeError:
-        value = parse(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = parse(data)  # says what is wrong, or reads it another way
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise BadRecord(_sentence(str(error))) from None
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise BadRecord(str(error)) from None
 
 
 def parse(data: bytes) -> Any:

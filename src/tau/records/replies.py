@@ -77,7 +77,9 @@ class Entries(Record):
 
 
 class Tree(Record):
-    tree: list[Any]
+    """Nested as deep as the session is long, so it is handed over as JSON."""
+
+    tree: Any
     leaf_id: str | None
 
 

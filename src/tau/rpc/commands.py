@@ -230,7 +230,7 @@ def get_entries(session: Session, command: c.GetEntries) -> r.Entries:
 
 
 def get_tree(session: Session, command: c.GetTree) -> r.Tree:
-    return r.Tree(session.log.tree.nodes(), session.log.tree.leaf)
+    return r.Tree(Raw(session.log.tree.json()), session.log.tree.leaf)
 
 
 def get_last_assistant_text(session: Session, command: c.GetLastAssistantText) -> r.LastText:

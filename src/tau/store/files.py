@@ -49,6 +49,7 @@ def replaced(path: Path, data: bytes) -> None:
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(handle, "wb") as file:
+            os.chmod(draft, mode)  # what the umask took away
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

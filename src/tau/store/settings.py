@@ -36,8 +36,9 @@ class SettingsFile:
             except BadRecord as error:
                 key = str(error).split(":")[0].split(".")[0].split("[")[0]
                 self.problems.append(f"{self.path}: {error}")
-                if content.pop(key, None) is None:
+                if key not in content:
                     return Settings()
+                del content[key]
 
     def change(self, changes: dict[str, Any]) -> None:
         """Merge `changes` into the file as it is now. Blocks; raises OSError if it cannot be written."""
@@ -52,7 +53,7 @@ class SettingsFile:
                 return
             merged = _merged(content, changes)
             if merged != content:
-                replaced(self.path, json.dumps(merged, indent=2, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+                replaced(self.path, _text(merged))
 
     def _content(self) -> dict[str, Any]:
         try:
@@ -67,6 +68,13 @@ class SettingsFile:
         if not isinstance(content, dict):
             raise BadRecord("expected a JSON object")
         return content
+
+
+def _text(content: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(content, indent=2, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate: JSON can carry it only escaped
+        return json.dumps(content, indent=2).encode()
 
 
 def _merged(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 # Strings first, so that what looks like a comment inside one is left alone.
-_TOKENS = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[}\]])', re.DOTALL)
+_COMMENTS = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMAS = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
 
 
 def strict(text: str) -> str:
     """The same as strict JSON, with every line where it was."""
-    return _TOKENS.sub(_kept, text.removeprefix("\ufeff"))
+    return _COMMAS.sub(_kept, _COMMENTS.sub(_kept, text.removeprefix("\ufeff")))
 
 
 def _kept(token: re.Match[str]) -> str:

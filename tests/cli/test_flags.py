@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tau import __version__
+from tau.cli.flags import FLAGS, NOT_YET, Given, help_text, parse
+from tau.cli.main import PI_VERSION, main
+from tau.cli.start import wishes
+from tau.errors import UsageError
+from tau.host.opening import Wishes
+
+
+@pytest.mark.parametrize(
+    ("argv", "given"),
+    [
+        ([], Given({}, [], [])),
+        (["--mode", "rpc", "--no-session"], Given({"mode": "rpc", "no-session": ""}, [], [])),
+        (["--model=demo"], Given({"model": "demo"}, [], [])),
+        (["--model", "a=b"], Given({"model": "a=b"}, [], [])),
+        (["-t", "read,bash", "-nt"], Given({"tools": "read,bash", "no-tools": ""}, [], [])),
+        (["hello", "-", "--", "--mode"], Given({}, ["hello", "-", "--mode"], [])),
+        (["--zork", "-z", "--mode", "rpc"], Given({"mode": "rpc"}, [], ["--zork", "-z"])),
+        (["--model", "a", "--model", "b"], Given({"model": "b"}, [], [])),
+        (["--model", ""], Given({"model": ""}, [], [])),
+    ],
+)
+def test_flags_words_and_what_we_do_not_know_are_told_apart(argv: list[str], given: Given) -> None:
+    assert parse(argv) == given
+
+
+def test_a_flag_that_needs_a_value_says_so() -> None:
+    with pytest.raises(UsageError, match="--model needs a value: PATTERN"):
+        parse(["--mode", "rpc", "--model"])
+
+
+@pytest.mark.parametrize("name", NOT_YET)
+def test_what_tau_does_not_have_yet_is_said(name: str) -> None:
+    dashes = "-" if len(name) == 1 else "--"
+    with pytest.raises(UsageError, match=r"this version of tau does not have .* yet"):
+        parse([dashes + name])
+
+
+def test_every_name_means_one_thing() -> None:
+    names = [name for flag in FLAGS for name in (flag.name, flag.short) if name]
+    assert len({*names, *NOT_YET}) == len(names) + len(NOT_YET)
+
+
+@pytest.mark.parametrize("program", ["pi", "tau"])
+def test_help_lists_every_flag_that_does_something(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(program, ["--help", "--mode", "zork"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == (help_text(program) + "\n", "")
+    assert out.startswith(f"usage: {program} --mode rpc ")
+    listed = [line.split()[0].strip(",") for line in out.splitlines() if line.startswith("  --")]
+    assert listed == [f"--{flag.name}" for flag in FLAGS if flag.help]
+    assert max(len(line) for line in out.splitlines()) <= 100
+
+
+@pytest.mark.parametrize(("program", "version"), [("pi", PI_VERSION), ("tau", __version__)])
+def test_each_name_has_its_version(program: str, version: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [main(program, [flag]) for flag in ("--version", "-v")] == [0, 0]
+    assert capsys.readouterr() == (f"{version}\n" * 2, "")
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        ([], "No mode given. This version of tau has: --mode rpc. See pi --help."),
+        (["--mode", "text"], 'Unknown mode "text". This version of tau has: --mode rpc. See pi --help.'),
+        (["--mode", "rpc", "@file.txt"], "@file arguments are not supported in RPC mode"),
+        (["-p", "hello"], "-p: this version of tau does not have print mode yet."),
+        (["--mode"], "--mode needs a value: MODE"),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
+    argv: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main("pi", argv) == 2
+    assert capsys.readouterr() == ("", f"Error: {error}\n")
+
+
+def test_an_unknown_flag_is_warned_of_and_ignored(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("pi", ["--zork"]) == 2
+    assert capsys.readouterr().err.startswith("Warning: unknown option --zork ignored\nError: No mode given.")
+
+
+def test_flags_become_wishes() -> None:
+    given = parse(
+        ["--model", "m", "--provider=p", "--models", "a, b,,", "--thinking", "low", "--api-key", "k", "--tools", "read"]
+    )
+    assert wishes(given.flags) == Wishes("m", "p", ["a", "b"], "low", "k", ["read"], None)
+    assert wishes({}) == Wishes()
+    assert wishes(parse(["--no-tools", "--script", "s"]).flags) == Wishes(tools=(), script="s")
+
+
+# As a program.
+
+
+def pi(tmp_path: Path, *argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(tmp_path), **environment}
+    command = [sys.executable, "-c", "from tau.cli.main import pi; pi()", *argv]
+    return subprocess.run(command, capture_output=True, text=True, env=clean, stdin=subprocess.DEVNULL, timeout=20)
+
+
+def test_models_with_a_key_are_listed(tmp_path: Path) -> None:
+    assert pi(tmp_path, "--list-models").stdout == ""
+    listed = pi(tmp_path, "--list-models", "opus", ANTHROPIC_API_KEY="sk-x")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert listed.stdout.startswith("anthropic/claude-opus-4-5  ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        (["--model", "zork"], 'Error: Model "zork" not found. Use --list-models to see available models.\n'),
+        (["--model", "scripted"], "Error: --model scripted needs --script FILE\n"),
+        (
+            ["--model", "scripted", "--script", "/nonexistent"],
+            "Error: --script /nonexistent: No such file or directory\n",
+        ),
+        (
+            ["--api-key", "k"],
+            "Error: --api-key requires a model to be specified via --model, --provider/--model, or --models\n",
+        ),
+    ],
+)
+def test_rpc_mode_does_not_start_on_a_wrong_wish(tmp_path: Path, argv: list[str], error: str) -> None:
+    done = pi(tmp_path, "--mode", "rpc", *argv)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
+
+
+def test_rpc_mode_starts_without_a_model_and_warns_of_what_it_does_not_understand(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text("{broken")
+    done = pi(tmp_path, "--mode", "rpc", "--zork", "--tools", "read,hammer", "--thinking", "much")
+    assert (done.returncode, done.stdout) == (0, "")
+    warnings = done.stderr.splitlines()
+    assert [warning.startswith("Warning: ") for warning in warnings] == [True] * 4
+    assert [word in done.stderr for word in ("--zork", "settings.json", "hammer", "much")] == [True] * 4
+
+
+def test_python_m_tau_is_tau() -> None:
+    done = subprocess.run([sys.executable, "-m", "tau", "--version"], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stdout) == (0, f"{__version__}\n")

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tau.core.schema import check, complaint
+
+BASH = {
+    "type": "object",
+    "properties": {"command": {"type": "string"}, "timeout": {"type": "number", "minimum": 0}},
+    "required": ["command"],
+}
+
+
+def tool(required: bool = True, **schema: Any) -> dict[str, Any]:
+    """A tool with one argument, `x`."""
+    return {"type": "object", "properties": {"x": schema}, "required": ["x"] if required else []}
+
+
+def fitted(schema: dict[str, Any], value: Any) -> Any:
+    arguments, problems = check(schema, {"x": value})
+    assert problems == []
+    return arguments.get("x", "left out")
+
+
+def problem(schema: dict[str, Any], value: Any) -> list[str]:
+    return check(schema, {"x": value})[1]
+
+
+def test_arguments_that_fit_are_taken_as_they_are() -> None:
+    assert check(BASH, {"command": "ls", "timeout": 5}) == ({"command": "ls", "timeout": 5}, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "meant"),
+    [
+        ("number", "2", 2),
+        ("number", "2.5", 2.5),
+        ("number", "-1e3", -1000),
+        ("number", "9007199254740993", 9007199254740993),
+        ("integer", "2", 2),
+        ("integer", 2.0, 2),
+        ("boolean", "true", True),
+        ("boolean", "false", False),
+        ("array", '["a", 1]', ["a", 1]),
+        ("object", '{"a": 1}', {"a": 1}),
+        ("string", "5", "5"),
+    ],
+)
+def test_models_that_send_the_right_thing_as_text_are_understood(kind: str, sent: Any, meant: Any) -> None:
+    got = fitted(tool(type=kind), sent)
+    assert (got, type(got)) == (meant, type(meant))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent"),
+    [
+        *(("string", value) for value in (5, True, None, ["ls"], {"a": 1})),
+        *(("number", value) for value in ("two", "", "nan", "inf", "1e999", "1_000", True, None, [])),
+        *(("integer", value) for value in ("2.5", 2.5, "x", False)),
+        *(("boolean", value) for value in ("yes", 1, 0, "True")),
+        *(("array", value) for value in ("a", "{}", "[1", {})),
+        *(("object", value) for value in ("a", "[]", [])),
+    ],
+)
+def test_nothing_else_is_guessed(kind: str, sent: Any) -> None:
+    assert problem(tool(type=kind), sent) == [f"x: must be {kind}"]
+
+
+def test_null_for_what_is_optional_is_as_good_as_nothing() -> None:
+    assert fitted(tool(required=False, type="string"), None) == "left out"
+    assert fitted(tool(required=False, anyOf=[{"type": "string"}, {"type": "number"}]), None) == "left out"
+    assert fitted(tool(required=False, type=["string", "null"]), None) is None
+
+
+def test_what_the_message_holds_is_not_touched() -> None:
+    sent = {"command": "ls", "timeout": "5", "more": [1]}
+    assert check(BASH, sent)[0] == {"command": "ls", "timeout": 5, "more": [1]}
+    assert sent == {"command": "ls", "timeout": "5", "more": [1]}
+
+
+def test_every_problem_is_told_with_its_place() -> None:
+    edits = {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "edits": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"oldText": {"type": "string", "minLength": 1}, "count": {"type": "integer"}},
+                    "required": ["oldText"],
+                },
+            },
+        },
+        "required": ["path", "edits"],
+    }
+    assert check(edits, {"edits": [{"oldText": "a", "count": "2"}, {"count": "x"}, 5, {"oldText": ""}]})[1] == [
+        "path: must have required property 'path'",
+        "edits/1/oldText: must have required property 'oldText'",
+        "edits/1/count: must be integer",
+        "edits/2: must be object",
+        "edits/3/oldText: must NOT have fewer than 1 characters",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "problems"),
+    [
+        ({"enum": ["a", "b"]}, "a", []),
+        ({"enum": ["a", "b"]}, "c", ["x: must be one of a, b"]),
+        ({"type": "number", "minimum": 1, "maximum": 3}, 1, []),
+        ({"type": "number", "minimum": 1, "maximum": 3}, "0", ["x: must be >= 1"]),
+        ({"type": "number", "minimum": 1, "maximum": 3}, 4, ["x: must be <= 3"]),
+        ({"anyOf": [{"type": "string"}, {"type": "number"}]}, 5, []),
+        ({"anyOf": [{"type": "boolean"}, {"type": "number"}]}, [], ["x: must be boolean"]),
+        ({"type": ["string", "number"]}, 5, []),
+        ({"type": ["string", "null"]}, None, []),
+        ({}, {"anything": 1}, []),
+    ],
+)
+def test_choices_and_bounds_are_kept(schema: dict[str, Any], sent: Any, problems: list[str]) -> None:
+    assert problem(tool(**schema), sent) == problems
+
+
+@pytest.mark.parametrize("sent", [[], "text", None, 5])
+def test_arguments_that_are_no_object_are_refused(sent: Any) -> None:
+    assert check(BASH, sent) == ({}, ["root: must be object"])
+
+
+def test_unknown_arguments_pass_unless_the_tool_wants_none() -> None:
+    assert check({"type": "object", "properties": {}}, {"y": 1}) == ({"y": 1}, [])
+    assert check({"type": "object", "properties": {}, "additionalProperties": False}, {"y": 1}) == ({}, [])
+
+
+def test_the_model_is_shown_what_it_sent() -> None:
+    arguments = {"cmd": "ls", "é": "\ud800"}
+    assert complaint("bash", check(BASH, arguments)[1], arguments) == (
+        'Validation failed for tool "bash":\n'
+        "  - command: must have required property 'command'\n\n"
+        'Received arguments:\n{\n  "cmd": "ls",\n  "é": "\ud800"\n}'
+    )
