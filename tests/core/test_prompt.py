@@ -14,7 +14,7 @@ class Listed:
 
 def test_the_prompt_has_its_parts_in_order() -> None:
     tools = [Listed("read", "look into a file", ("Be careful.",)), Listed("bash", "run", ("Be careful.", "Be quick."))]
-    assert system_prompt(tools, "/work/here") == "\n".join(
+    assert system_prompt(tools, "/home/ana/here") == "\n".join(
         [
             INTRODUCTION,
             "",
@@ -27,7 +27,7 @@ def test_the_prompt_has_its_parts_in_order() -> None:
             "- Be quick.",
             *(f"- {line}" for line in ALWAYS),
             "",
-            "Current working directory: /work/here",
+            "Current working directory: /home/ana/here",
         ]
     )
 
