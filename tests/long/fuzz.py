@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import Agent, Json, as_record
+from client import WITHIN, Agent, Json, as_record
 
 LINES = 20_000
 LIFE = 1_000  # lines for one process; then its stdin ends
@@ -163,11 +163,48 @@ def corpus() -> list[bytes]:
 
 CRUMBS: list[bytes] = [
     *(b"\0", b"\xef\xbb\xbf", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"\xf4\x90\x80\x80", b"\r", b" "),
-    *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"-", b".", b"0", b"e", b"1e999", b"NaN", b"null", b"true", b"//"),
+    *(
+        b'"',
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"-",
+        b".",
+        b"0",
+        b"e",
+        b"1e999",
+        b"NaN",
+        b"null",
+        b"true",
+        b"//",
+    ),
     *(b"\\ud800", b"\\udc00", b"\\u0000", b"\\u2028", b"\\u00", b"\\x", b'"type":"abort",', b'"id":0,', b"/**/"),
 ]
 VALUES: list[Any] = [
-    *(None, True, False, 0, -1, 1.5, 1e308, 2**53, 2**63, 2**64, 10**30, "", "x", "\0", "\ud800", "\u2028", "all", "steer"),
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1.5,
+        1e308,
+        2**53,
+        2**63,
+        2**64,
+        10**30,
+        "",
+        "x",
+        "\0",
+        "\ud800",
+        "\u2028",
+        "all",
+        "steer",
+    ),
     *([], {}, [1, [2, [None]]], {"type": "prompt"}, [IMAGE], {"type": "image"}, "a" * 3_000, ["a"] * 300),
 ]
 NAMES: list[str] = sorted({command["type"] for command in COMMANDS} | {name for one in COMMANDS for name in one})
@@ -415,7 +452,7 @@ def scratch_agent(folder: Path, chance: Random) -> Agent:
     return Agent(folder, *answers, settings={"retry": {"baseDelayMs": 1}}, args=["--no-tools"])
 
 
-def tell(agent: Agent, lines: list[bytes]) -> None:
+def tell(agent: Agent, lines: list[bytes], *, within: float = WITHIN) -> None:
     """Some lines at once; what is due, no less and no more, has come when this returns."""
     before = len(agent.responses)
     expected = [coming for line in lines if (coming := due(line)) is not None]
@@ -424,8 +461,8 @@ def tell(agent: Agent, lines: list[bytes]) -> None:
     try:
         agent.write(b"".join(line + b"\n" for line in lines))
         if count:
-            agent.next_response(after=before + count - 1)
-        probe = agent.ask("get_state")
+            agent.next_response(after=before + count - 1, within=within)
+        probe = agent.ask("get_state", within=within)
     except AssertionError as error:
         raise Surprise(f"{count} responses were due: {error}", lines) from None
     responses = agent.responses[before:]
@@ -448,9 +485,9 @@ def entry_of(agent: Agent) -> bytes:
 
 def life(amount: int, chance: Random, folder: Path) -> Figures:
     """One process, from its start to the end of its stdin."""
-    thrown_away = left = 0
+    left, thrown_away, probes = amount, 0, 0
+    burst: list[bytes] = []
     with scratch_agent(folder, chance) as agent:
-        left, probes = amount, 0
         while left:
             entry, burst = entry_of(agent), []
             while len(burst) < min(left, BURST) and (not burst or chance.random() > 1 / BURST):
@@ -493,7 +530,8 @@ def fuzz(amount: int, seed: int, folder: Path) -> Figures:
                 f"seed {seed}, life {number}: {surprise}\n--- of {len(surprise.lines)} lines, guilty alone:\n{named}",
                 surprise.lines,
             ) from None
-    return Figures(*(sum(column) for column in list(zip(*lives, strict=True))[:-1]), max(one.memory for one in lives))
+    *sums, memory = zip(*lives, strict=True)
+    return Figures(*map(sum, sums), memory=max(memory))
 
 
 def alone(lines: list[bytes], folder: Path) -> list[bytes]:
@@ -502,7 +540,7 @@ def alone(lines: list[bytes], folder: Path) -> list[bytes]:
     for number, line in enumerate(lines):
         try:
             with scratch_agent(folder / str(number), Random(number)) as agent:
-                tell(agent, [line])
+                tell(agent, [line], within=5)
         except AssertionError:
             guilty.append(line)
     return guilty
