@@ -71,6 +71,7 @@ fuzz: $(READY)  ## mutated input lines; FUZZ_LINES=20000
 
 soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS)
+	@$(PY) tests/long/stall.py
 
 lock:  ## pin the dependencies anew (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt

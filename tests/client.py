@@ -110,6 +110,14 @@ class Agent:
         if kind is None and (self.noise or "Traceback" in self.stderr):
             self.fail("what it said is not what a client can live with")
 
+    def forget(self) -> None:
+        """Let go of everything that was heard, for a life that is longer than memory."""
+        with self._news:
+            for heard in (self.records, self.responses, self.events):
+                heard.clear()
+            self._by_id.clear()
+            self._taken = 0
+
     # Saying.
 
     def send(self, kind: str, **fields: Any) -> str:

@@ -52,7 +52,14 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 IMAGE = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
 OLD_IMAGE = {"type": "image", "source": {"type": "base64", "data": PIXEL, "mediaType": "image/png"}}
 
+PLAIN = (
+    *("abort", "abort_bash", "abort_retry", "clear_queue", "clone", "compact", "cycle_model", "cycle_thinking_level"),
+    *("export_html", "get_available_models", "get_available_thinking_levels", "get_commands", "get_entries"),
+    *("get_fork_messages", "get_last_assistant_text", "get_messages", "get_session_stats", "get_state", "get_tree"),
+    "new_session",
+)
 COMMANDS: list[Json] = [
+    *({"type": name} for name in PLAIN),
     {"type": "prompt", "message": "hello"},
     {"type": "prompt", "message": "look", "images": [IMAGE, OLD_IMAGE]},
     {"type": "prompt", "message": "h\u00e9 \U0001f600 \u2028\u2029\u0085\r\n\t\0", "streamingBehavior": "steer"},
@@ -62,47 +69,27 @@ COMMANDS: list[Json] = [
     {"type": "steer", "message": "left", "images": [IMAGE]},
     {"type": "follow_up", "message": "then"},
     {"type": "follow_up", "message": "then", "images": [OLD_IMAGE]},
-    {"type": "abort"},
-    {"type": "clear_queue"},
-    {"type": "new_session"},
     {"type": "new_session", "parentSession": "sessions/parent.jsonl"},
-    {"type": "get_state"},
-    {"type": "get_messages"},
     {"type": "set_model", "provider": "scripted", "modelId": "scripted"},
     {"type": "set_model", "provider": "anthropic", "modelId": "claude-opus-4-5"},
-    {"type": "cycle_model"},
-    {"type": "get_available_models"},
     {"type": "set_thinking_level", "level": "high"},
     {"type": "set_thinking_level", "level": "off"},
-    {"type": "cycle_thinking_level"},
-    {"type": "get_available_thinking_levels"},
     {"type": "set_steering_mode", "mode": "all"},
     {"type": "set_steering_mode", "mode": "one-at-a-time"},
     {"type": "set_follow_up_mode", "mode": "all"},
     {"type": "set_follow_up_mode", "mode": "one-at-a-time"},
-    {"type": "compact"},
     {"type": "compact", "customInstructions": "keep the names"},
     {"type": "set_auto_compaction", "enabled": False},
     {"type": "set_auto_retry", "enabled": True},
     {"type": "set_auto_retry", "enabled": False},
-    {"type": "abort_retry"},
     *({"type": "bash", "command": command} for command in HARMLESS),
     {"type": "bash", "command": "true", "excludeFromContext": True},
-    {"type": "abort_bash"},
-    {"type": "get_session_stats"},
-    {"type": "export_html"},
     {"type": "export_html", "outputPath": "out/page.html"},
     {"type": "switch_session", "sessionPath": "sessions/other.jsonl"},
     {"type": "fork", "entryId": ENTRY},
     {"type": "fork", "entryId": "nowhere"},
-    {"type": "clone"},
-    {"type": "get_fork_messages"},
-    {"type": "get_entries"},
     {"type": "get_entries", "since": ENTRY},
-    {"type": "get_tree"},
-    {"type": "get_last_assistant_text"},
     {"type": "set_session_name", "name": "a name"},
-    {"type": "get_commands"},
     {"type": "extension_ui_response", "id": "q", "value": "yes"},
     {"type": "extension_ui_response", "id": "q", "confirmed": True},
     {"type": "extension_ui_response", "id": "q", "cancelled": True},
@@ -163,49 +150,14 @@ def corpus() -> list[bytes]:
 
 CRUMBS: list[bytes] = [
     *(b"\0", b"\xef\xbb\xbf", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"\xf4\x90\x80\x80", b"\r", b" "),
-    *(
-        b'"',
-        b"\\",
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b",",
-        b":",
-        b"-",
-        b".",
-        b"0",
-        b"e",
-        b"1e999",
-        b"NaN",
-        b"null",
-        b"true",
-        b"//",
-    ),
-    *(b"\\ud800", b"\\udc00", b"\\u0000", b"\\u2028", b"\\u00", b"\\x", b'"type":"abort",', b'"id":0,', b"/**/"),
+    *(bytes([sign]) for sign in b'"\\{}[],:-.0e'),
+    *(b"1e999", b"NaN", b"null", b"true", b"//", b"/**/", b'"type":"abort",', b'"id":0,'),
+    *(b"\\ud800", b"\\udc00", b"\\u0000", b"\\u2028", b"\\u00", b"\\x"),
 ]
 VALUES: list[Any] = [
-    *(
-        None,
-        True,
-        False,
-        0,
-        -1,
-        1.5,
-        1e308,
-        2**53,
-        2**63,
-        2**64,
-        10**30,
-        "",
-        "x",
-        "\0",
-        "\ud800",
-        "\u2028",
-        "all",
-        "steer",
-    ),
-    *([], {}, [1, [2, [None]]], {"type": "prompt"}, [IMAGE], {"type": "image"}, "a" * 3_000, ["a"] * 300),
+    *(None, True, False, 0, -1, 1.5, 1e308, 2**53, 2**63, 2**64, 10**30),
+    *("", "x", "\0", "\ud800", "\u2028", "all", "steer", "a" * 3_000),
+    *([], {}, [1, [2, [None]]], ["a"] * 300, {"type": "prompt"}, [IMAGE], {"type": "image"}),
 ]
 NAMES: list[str] = sorted({command["type"] for command in COMMANDS} | {name for one in COMMANDS for name in one})
 
@@ -530,8 +482,8 @@ def fuzz(amount: int, seed: int, folder: Path) -> Figures:
                 f"seed {seed}, life {number}: {surprise}\n--- of {len(surprise.lines)} lines, guilty alone:\n{named}",
                 surprise.lines,
             ) from None
-    *sums, memory = zip(*lives, strict=True)
-    return Figures(*map(sum, sums), memory=max(memory))
+    totals = Figures(*(sum(column) for column in zip(*lives, strict=True)))
+    return totals._replace(memory=max(one.memory for one in lives))
 
 
 def alone(lines: list[bytes], folder: Path) -> list[bytes]:
@@ -546,6 +498,12 @@ def alone(lines: list[bytes], folder: Path) -> list[bytes]:
     return guilty
 
 
+def complaints(folder: Path) -> Counter[str]:
+    """What the processes of a fuzzing said on stderr, where nothing is to be said: no line is anybody's fault."""
+    told = (file.read_text(errors="replace") for file in folder.glob("*/stderr"))
+    return Counter(line for text in told for line in text.splitlines())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Tell the program mutated lines and count its responses.")
     parser.add_argument("lines", type=int, nargs="?", default=LINES)
@@ -553,15 +511,19 @@ def main() -> int:
     given = parser.parse_args()
     print(f"{given.lines} mutated lines, --seed {given.seed}", flush=True)
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tau-fuzz-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tau-fuzz-") as scratch:
+        folder = Path(scratch).resolve()
         try:
-            figures = fuzz(given.lines, given.seed, Path(folder).resolve())
+            figures = fuzz(given.lines, given.seed, folder)
         except Surprise as surprise:
             print(surprise, file=sys.stderr)
             return 1
+        heard = complaints(folder)
     for name, figure in figures._asdict().items():
         print(f"{name.replace('_', ' '):14}{figure:>12,}")
     print(f"{'seconds':14}{time.monotonic() - started:>12.1f}")
+    for line, count in heard.most_common(20):
+        print(f"{count} times on stderr: {line}")
     return 0
 
 

@@ -21,6 +21,7 @@ from long.fuzz import (
     Answered,
     Due,
     Random,
+    complaints,
     does_no_harm,
     due,
     fuzz,
@@ -37,6 +38,7 @@ def test_mutated_lines_get_one_response_each_and_end_nothing(tmp_path: Path) -> 
     assert figures.lines == AMOUNT
     # A fuzzer that only ever says what is refused, or throws most of it away, tests little.
     assert figures.successes > AMOUNT / 10 and figures.thrown_away < AMOUNT / 10
+    assert not complaints(tmp_path)
 
 
 def test_every_command_is_among_what_is_mutated() -> None:

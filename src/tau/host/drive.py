@@ -199,29 +199,49 @@ class Drive:
             self._draft = None
             self._inbox.put(draft.begin(), draft.failed("aborted", ABORTED_ANSWER))
             return
-        self._spawn(self._pump(messages, draft), lambda why: self._hands.draft().failed("error", why, transient=False))
+        self._spawn(lambda: self._pump(messages, draft), lambda: self._untold_answer(draft))
 
     def _start(self, call: ToolCall, arguments: dict[str, Any]) -> None:
         if self._switch.flipped:
             self._inbox.put(ToolDone(call, refusal(str(Aborted())), is_error=True))
             return
         self._running[id(call)] = call
-        self._spawn(self._work(call, arguments), lambda why: ToolDone(call, refusal(why), is_error=True))
+        self._spawn(lambda: self._work(call, arguments), lambda: self._untold_result(call))
 
-    def _spawn(self, work: Coroutine[Any, Any, None], failure: Callable[[str], Any]) -> None:
-        """Start a piece of work that tells how it ended; should it break off, `failure` is told for it."""
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], untold: Callable[[], None]) -> None:
+        """Start a piece of work that tells how it ended.
+
+        `untold` tells it in its place should it not: it may be cancelled before its first step.
+        """
 
         async def safely() -> None:
             try:
-                await work
-            except Exception as error:
+                await work()
+            except Exception:
                 log.exception("a piece of a run broke off")
-                self._inbox.put(failure(f"Internal error: {type(error).__name__}: {error}"))
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            untold()
 
         task = asyncio.create_task(safely())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(ended)
         self._switch.watch(task)
+
+    def _untold_answer(self, draft: Draft) -> None:
+        if self._draft is draft:
+            self._draft = None
+            if self._switch.flipped:
+                self._inbox.put(draft.begin(), draft.failed("aborted", ABORTED_ANSWER))
+            else:
+                blank = self._hands.draft()  # what is in the other one may be what broke it
+                self._inbox.put(blank.failed("error", "Internal error: the model call broke off.", transient=False))
+
+    def _untold_result(self, call: ToolCall) -> None:
+        if self._running.pop(id(call), None) is not None:
+            why = str(Aborted()) if self._switch.flipped else "Internal error: the tool broke off."
+            self._inbox.put(ToolDone(call, refusal(why), is_error=True))
 
     async def _pump(self, messages: Sequence[AnyMessage], draft: Draft) -> None:
         """The run is the reader of a model's failure."""

@@ -96,24 +96,26 @@ def decode(kind: type[T], data: bytes) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value = parse(data)  # says what is wrong, or reads it another way
     try:
-        return msgspec.convert(value, kind)
+        try:
+            return msgspec.convert(value, kind)
+        except UnicodeEncodeError:  # half a character where none can stand
+            return msgspec.convert(_mended(value), kind)
     except msgspec.ValidationError as error:
         raise BadRecord(_sentence(str(error))) from None
-    except (UnicodeEncodeError, RecursionError) as error:
-        raise BadRecord(str(error)) from None
+    except RecursionError:
+        raise BadRecord("nested too deeply") from None
 
 
 def parse(data: bytes) -> Any:
     """Any JSON value, strictly: no NaN, no invalid UTF-8, no bottomless nesting."""
     try:
         return msgspec.json.decode(data)
-    except msgspec.MsgspecError as error:
-        first = str(error)
     except RecursionError:
         raise BadRecord("nested too deeply") from None
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None
-    # msgspec refuses lone surrogates, which are valid JSON text.
+    except msgspec.MsgspecError:
+        pass  # it also refuses lone surrogates, which are valid JSON text
     try:
         return json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite_float)
     except RecursionError:
@@ -121,7 +123,7 @@ def parse(data: bytes) -> Any:
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None
     except ValueError as error:
-        raise BadRecord(str(error) if isinstance(error, json.JSONDecodeError) else first) from None
+        raise BadRecord(str(error)) from None
 
 
 def parse_text(text: str) -> Any:
@@ -163,6 +165,15 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
+
+
+def _mended(value: Any) -> Any:
+    """With a question mark for each lone surrogate."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    return [_mended(item) for item in value] if isinstance(value, list) else value
 
 
 def _no_constant(name: str) -> Any:
