@@ -7,6 +7,7 @@ ARGS ?=
 
 # How much the long checks do.
 FUZZ_LINES ?= 20000
+FUZZ_EDITS ?= 10000
 SOAK_SECONDS ?= 300
 
 VENV := .venv
@@ -68,10 +69,13 @@ coverage: $(READY)  ## run the tests and show the lines they never reach
 
 fuzz: $(READY)  ## mutated input lines; FUZZ_LINES=20000
 	@$(PY) tests/long/fuzz.py $(FUZZ_LINES)
+	@$(PY) tests/long/fuzz_edit.py $(FUZZ_EDITS)
 
 soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS)
 	@$(PY) tests/long/stall.py
+	@$(PY) tests/long/kills.py
+	@$(PY) tests/long/big_output.py
 
 lock:  ## pin the dependencies anew (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt

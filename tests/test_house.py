@@ -55,10 +55,14 @@ LATE = {
     "cli/main.py": {"*"},
     "llm/apis.py": {"*"},
     "llm/http.py": {"httpx2", "ssl"},
+    "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
 }
 
 # Every library has one file that knows it.
-LIBRARIES = {"msgspec": {"records/base.py"}, "httpx2": {"llm/http.py"}}
+LIBRARIES = {"msgspec": {"records/base.py"}, "httpx2": {"llm/http.py"}, "PIL": {"tools/pictures.py"}}
+
+# Libraries that tau can do without, and what they are called where they are installed from.
+EXTRAS = {"PIL": "pillow"}
 
 LINES_OF_A_MODULE = 500
 LINES_OF_A_FUNCTION = 60
@@ -218,8 +222,14 @@ def test_every_library_is_known_to_one_file() -> None:
 
 
 def test_the_libraries_are_those_of_the_project() -> None:
-    required = {re.split(r"[^\w-]", line)[0] for line in _pyproject()["project"]["dependencies"]}
-    assert required == set(LIBRARIES)
+    project = _pyproject()["project"]
+    extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
+    assert _names(project["dependencies"]) == set(LIBRARIES) - set(EXTRAS)
+    assert set(EXTRAS.values()) <= _names(extras)
+
+
+def _names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^\w-]", line)[0] for line in requirements}
 
 
 def test_there_are_no_import_cycles() -> None:

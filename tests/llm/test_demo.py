@@ -16,7 +16,7 @@ from tau.records.models import Model
 from tau.wire.unfinished import Unfinished
 
 MODEL = Model("demo", "Demo", "demo", "demo", "")
-ALL = ("bash", "read")
+ALL = ("bash", "edit", "read", "write")
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,14 @@ def read(path: str) -> tuple[str, dict[str, Any]]:
     return "read", {"path": path}
 
 
+def write(path: str, content: str) -> tuple[str, dict[str, Any]]:
+    return "write", {"path": path, "content": content}
+
+
+def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
+    return "edit", {"path": path, "oldText": old, "newText": new}
+
+
 @pytest.mark.parametrize(
     ("request_", "call"),
     [
@@ -120,6 +128,20 @@ def read(path: str) -> tuple[str, dict[str, Any]]:
         ("count the lines in README.md", bash("wc -l README.md")),
         ("how many lines are in `a b.txt`?", bash("wc -l 'a b.txt'")),
         ("how many lines does src/tau/errors.py have?", bash("wc -l src/tau/errors.py")),
+        # write
+        ('create notes.txt with "hello"', write("notes.txt", "hello\n")),
+        ('search for "a b" in src', bash("grep -rnI --exclude-dir=.git -e 'a b' -- src")),
+        ("look for `def main`", bash("grep -rnI --exclude-dir=.git -e 'def main' -- .")),
+        ("please write a file called my/notes.txt with the text 'one two'", write("my/notes.txt", "one two\n")),
+        ('Create a new file `my notes` that says "run ls and then stop".', write("my notes", "run ls and then stop\n")),
+        ('write "hello" to hello.txt', write("hello.txt", "hello\n")),
+        ("create a.py with:\n```py\na = 1\n\nb = 2\n```", write("a.py", "a = 1\n\nb = 2\n")),
+        ("create an empty file a/b.txt", write("a/b.txt", "")),
+        # edit
+        ('replace "hello" by "goodbye" in notes.txt', edit("notes.txt", "hello", "goodbye")),
+        ("replace hello with goodbye in the file a/notes.txt.", edit("a/notes.txt", "hello", "goodbye")),
+        ("in notes.txt replace `a, b` by 'c'", edit("notes.txt", "a, b", "c")),
+        ('could you replace the word "and then" by "or" in `my notes`?', edit("my notes", "and then", "or")),
         # run
         ("run `git log --oneline | head -n 3`", bash("git log --oneline | head -n 3")),
         ("run `make; echo done and then ls`", bash("make; echo done and then ls")),
@@ -156,6 +178,12 @@ def test_a_plain_request_becomes_a_call(request_: str, call: tuple[str, dict[str
         "what is love?",
         "show me a joke",
         "write a poem about run and read",
+        "write a poem with rhymes",
+        "create a test for it",
+        'create notes.txt with "hello" unless it is there',
+        "replace hello by goodbye",
+        "replace hello by goodbye in it",
+        "replace all tabs by spaces in a.py",
         "",
         " \n",
         "read " + "x" * 5000,
@@ -206,6 +234,19 @@ def test_a_file_is_quoted_from_its_beginning() -> None:
     long = talk("read notes.txt", "\n".join(str(number) for number in range(100)))[-1].text
     assert long.startswith("I got 100 lines of notes.txt. The first that are not blank:\n\n    0\n    1\n")
     assert long.endswith("\n    7")
+
+
+def test_a_file_that_was_written_or_edited_is_reported() -> None:
+    request = 'create a.txt with "one" and then replace one by two in a.txt'
+    told = talk(request, "Successfully wrote 4 bytes to a.txt", "Successfully replaced text in a.txt.")
+    assert [(answer.text, called(answer)) for answer in told] == [
+        ("I write a.txt.", [write("a.txt", "one\n")]),
+        (
+            "It is done. The tool reports: Successfully wrote 4 bytes to a.txt\n\nI edit a.txt.",
+            [edit("a.txt", "one", "two")],
+        ),
+        ("It is done. The tool reports: Successfully replaced text in a.txt.", []),
+    ]
 
 
 def test_lines_are_counted_by_wc() -> None:
@@ -363,9 +404,9 @@ def test_words_come_one_by_one_and_arguments_in_three_pieces() -> None:
 
 
 def test_usage_is_a_quarter_of_the_characters() -> None:
-    # heard: "system", the names of two tools with {} each, the request; said: the words and {"path":"README.md"}
+    # heard: "system", the names of the tools with {} each, the request; said: the words and {"path":"README.md"}
     usage = says(user("read README.md")).usage
-    heard = len("system") + len("bash{}") + len("read{}") + len("read README.md")
+    heard = len("system") + len("bash{}edit{}read{}write{}") + len("read README.md")
     said = len("I read README.md.") + len('{"path":"README.md"}')
     assert usage == Usage(input=heard // 4, output=said // 4, total_tokens=heard // 4 + said // 4)
 

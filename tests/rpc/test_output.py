@@ -198,8 +198,9 @@ def test_100_000_commands_at_once_are_answered_in_order(tmp_path: Path, listenin
 
 
 def test_nothing_else_can_print_on_stdout(tmp_path: Path) -> None:  # P5
-    junk = "echo junk >>/proc/$PPID/fd/1; echo said"
+    junk = "echo junk >>/proc/$(cat agent.pid)/fd/1; echo said"
     with Agent(tmp_path, calls(junk), {"text": "ok"}) as agent:
+        (agent.cwd / "agent.pid").write_text(str(agent.pid))
         assert texts(agent.prompt("go"), "toolResult") == ["said\n"]
         assert agent.get("bash", command=junk)["output"] == "said\n"
         assert agent.stderr.count("junk") == 2

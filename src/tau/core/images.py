@@ -1,4 +1,7 @@
-"""Images a client sends: both documented forms become one, or a sentence says what is wrong."""
+"""Images a client sends: both documented forms become one, or a sentence says what is wrong.
+
+And images a user does not want to be sent anywhere.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import binascii
 from collections.abc import Sequence
 
 from tau.errors import CommandError
+from tau.records.base import replace
 from tau.records.commands import ImageGiven
-from tau.records.messages import Image
+from tau.records.messages import AnyMessage, Image, Text, ToolResult, User
 
+DISABLED = "Image reading is disabled."
 MIME_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -36,3 +41,19 @@ def _accept(image: ImageGiven, where: str) -> Image:
     if empty:
         raise CommandError(f"{where}.data: empty")
     return Image(data, mime_type)
+
+
+def blocked(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The conversation with a line of text for each image, or for several in a row."""
+    return [_without_images(message) for message in messages]
+
+
+def _without_images(message: AnyMessage) -> AnyMessage:
+    if not isinstance(message, User | ToolResult) or isinstance(message.content, str):
+        return message
+    content: list[Text | Image] = []
+    for block in message.content:
+        told = Text(DISABLED) if isinstance(block, Image) else block
+        if not (told == Text(DISABLED) and content[-1:] == [told]):
+            content.append(told)
+    return replace(message, content=content)

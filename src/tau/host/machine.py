@@ -1,41 +1,38 @@
-"""Local processes and files for tools. What only POSIX has is used here and nowhere else.
+"""The computer we run on: its processes and files, for tools.
 
-Every command leads a process group of its own, and to stop it is to kill the
-group. A process that leaves its group (setsid) is not found again; and nothing
-here runs when this program itself is killed by SIGKILL.
+processes.py starts and ends commands; here they get their shell, their
+environment and somebody who listens.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
+import copy
 import os
 import secrets
 import shutil
 import signal
-import subprocess
 import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from tau.core.truncate import size
 from tau.errors import ToolError
-from tau.tools import Exit, Heard, Stream
+from tau.host.files import LocalFiles
+from tau.host.processes import Job, Order, Processes
+from tau.tools import Exit, Files, Heard, Stream
 
 T = TypeVar("T")
 
 PORTION = 64 * 1024
 GRACE = 0.05  # seconds of silence after the shell is gone: what holds the pipe now is a background process
 LINGER = 1.0  # seconds after which that is believed even of one that talks all the time
-PATIENCE = 2.0  # seconds to wait for a killed process, which the kernel may hold back
 SPILL_LIMIT = 100 * 1024 * 1024
 MARKS = {"PI_CODING_AGENT": "true", "AI_AGENT": "pi"}
 
 
 class LocalMachine:
-    """The computer we run on. `env` is what commands inherit, by default our own environment."""
+    """`env` is what commands inherit, by default our own environment."""
 
     def __init__(
         self,
@@ -44,43 +41,40 @@ class LocalMachine:
         prefix: str | None = None,
         env: Mapping[str, str] | None = None,
         spill_limit: int = SPILL_LIMIT,
+        processes: Processes | None = None,
     ) -> None:
+        self.files: Files = LocalFiles()
         self._shell_path = shell_path
         self._prefix = prefix
         self._env = env
         self._spill_limit = spill_limit
-        self._running: set[int] = set()  # groups whose leader, the shell, is alive or not yet waited for
-        self._left: set[int] = set()  # groups of background processes that outlived their shell
+        self._processes = processes or Processes()
+        self._jobs: list[set[Job]] = [set()]  # commands that may have processes: ours, and of what we are a part of
 
     async def run(
-        self, command: str, *, cwd: str, heard: Heard, timeout: float | None = None, apart: bool = False
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str,
+        heard: Heard,
+        timeout: float | None = None,
+        apart: bool = False,
     ) -> Exit:
-        """As Machine.run. Cancelled or out of time, it waits at most PATIENCE for the killed group."""
-        self._left = {group for group in self._left if _is_left(group)}
-        process, ends = self._start(command, cwd, apart)
-        group = process.pid
-        try:
-            exited = _exit_of(process)
-        except RuntimeError as error:  # there are too many threads
-            _signal(group)
-            process.wait()
-            for end in ends.values():
-                os.close(end)
-            raise ToolError(f"Cannot run the command: {error}") from None
-        self._running.add(group)
-        exited.add_done_callback(lambda _: self._ended(group))
+        """As Machine.run. What was killed is waited for, but not for ever: the system may hold it back."""
+        job, ends = self._start(self._words(command), cwd, apart)
+        self._remember(job)
         broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         ears = [_Ear(end, stream, heard, broken) for stream, end in ends.items()]
         timed_out = False
         try:
-            first: list[asyncio.Future[Any]] = [exited, broken]
+            first: list[asyncio.Future[Any]] = [job.exited, broken]
             await asyncio.wait(first, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if not exited.done():
+            if not job.exited.done():
                 timed_out = not broken.done()
-                await _kill(group, exited)
+                await job.end()
             await _hear_the_rest(ears)
         except asyncio.CancelledError:
-            await _kill(group, exited)
+            await job.end()
             for ear in ears:
                 ear.take_all()
             raise
@@ -89,7 +83,7 @@ class LocalMachine:
                 ear.close()
         if broken.done():
             raise broken.result()
-        return _ending(exited.result() if exited.done() else -signal.SIGKILL, timed_out)
+        return _ending(job.exited.result() if job.exited.done() else -signal.SIGKILL, timed_out)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """As Machine.in_thread. A cancelled caller does not wait for the thread."""
@@ -98,38 +92,26 @@ class LocalMachine:
     def spill(self) -> LocalSpill:
         return LocalSpill(self._spill_limit)
 
-    def kill_all(self) -> None:
-        """Kill every group, background processes included. Does not wait: for the way out of the program."""
-        for group in (*self._running, *filter(_is_left, self._left)):
-            _signal(group)
+    def part(self) -> LocalMachine:
+        """As Machine.part. The whole can still kill everything."""
+        part = copy.copy(self)
+        part._jobs = [set(), *self._jobs]
+        return part
 
-    def _start(self, command: str, cwd: str, apart: bool) -> tuple[subprocess.Popen[bytes], dict[Stream, int]]:
-        """The shell, and the ends of the pipes from it."""
-        argv = [self._shell(), "-c", _as_argument(f"{self._prefix}\n{command}" if self._prefix else command)]
-        if not os.path.isdir(cwd):
-            raise ToolError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
-        streams: tuple[Stream, ...] = ("stdout", "stderr") if apart else ("stdout",)
-        pipes = {stream: os.pipe() for stream in streams}
-        try:
-            process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env={**(os.environ if self._env is None else self._env), **MARKS},
-                stdin=subprocess.DEVNULL,
-                stdout=pipes["stdout"][1],
-                stderr=pipes["stderr"][1] if apart else subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            for ours, _ in pipes.values():
-                os.close(ours)
-            if error.errno == errno.E2BIG:
-                raise ToolError("The command is too long for the system; write it to a file and run that") from None
-            raise ToolError(f"Cannot start {argv[0]!r}: {error.strerror}") from None
-        finally:
-            for _, theirs in pipes.values():
-                os.close(theirs)
-        return process, {stream: ours for stream, (ours, _) in pipes.items()}
+    def kill_background(self) -> None:
+        for job in self._jobs[0]:
+            if job.exited.done():
+                job.kill()
+
+    def kill_all(self) -> None:
+        """Kill everything, background processes included. Does not wait: for the way out of the program."""
+        for job in self._jobs[0]:
+            job.kill()
+
+    def _words(self, command: str | Sequence[str]) -> list[str]:
+        if isinstance(command, str):
+            command = [self._shell(), "-c", f"{self._prefix}\n{command}" if self._prefix else command]
+        return [_as_argument(word) for word in command]
 
     def _shell(self) -> str:
         if self._shell_path is None:
@@ -138,10 +120,25 @@ class LocalMachine:
             raise ToolError(f"Custom shell path not found: {self._shell_path}")
         return self._shell_path
 
-    def _ended(self, group: int) -> None:
-        self._running.discard(group)
-        if _is_left(group):
-            self._left.add(group)
+    def _start(self, words: list[str], cwd: str, apart: bool) -> tuple[Job, dict[Stream, int]]:
+        """The command, and our ends of the pipes from it."""
+        if not os.path.isdir(cwd):
+            raise ToolError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
+        env = {**(os.environ if self._env is None else self._env), **MARKS}
+        pipes = _pipes(2 if apart else 1)
+        try:
+            job = Job(Order(words, os.path.abspath(cwd), env, pipes[0][1], pipes[-1][1]), self._processes)
+        except ToolError:
+            for ours, _ in pipes:
+                os.close(ours)
+            raise
+        streams: tuple[Stream, ...] = ("stdout", "stderr")
+        return job, {stream: ours for stream, (ours, _) in zip(streams, pipes, strict=False)}
+
+    def _remember(self, job: Job) -> None:
+        for jobs in self._jobs:
+            jobs.intersection_update({known for known in jobs if known.is_alive()})
+            jobs.add(job)
 
 
 class LocalSpill:
@@ -234,55 +231,22 @@ async def _hear_the_rest(ears: Sequence[_Ear]) -> None:
             return
 
 
-def _exit_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
-    """Its return code, once it is there. A thread waits, because not every system can wait in the loop."""
-    loop = asyncio.get_running_loop()
-    exited: asyncio.Future[int] = loop.create_future()
-
-    def wait() -> None:
-        code = process.wait()
-        with suppress(RuntimeError):  # the loop is closed, so nobody asks any more
-            loop.call_soon_threadsafe(exited.set_result, code)
-
-    threading.Thread(target=wait, name=f"wait for {process.pid}", daemon=True).start()
-    return exited
-
-
-async def _kill(group: int, exited: asyncio.Future[int]) -> None:
-    _signal(group)
-    await asyncio.wait({exited}, timeout=PATIENCE)
-
-
-def _signal(group: int) -> None:
+def _pipes(count: int) -> list[tuple[int, int]]:
+    pipes: list[tuple[int, int]] = []
     try:
-        os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    except PermissionError:  # somebody in the group is not ours to kill; its leader is
-        with suppress(OSError):
-            os.kill(group, signal.SIGKILL)
+        while len(pipes) < count:
+            pipes.append(os.pipe())
+    except OSError as error:  # too many open files
+        for ends in pipes:
+            os.close(ends[0])
+            os.close(ends[1])
+        raise ToolError(f"Cannot run the command: {error.strerror}") from None
+    return pipes
 
 
-def _is_left(group: int) -> bool:
-    """Whether processes of a group are alive whose leader is dead.
-
-    No new process gets a number that is still the number of a group. So when there
-    is one again, the group is gone and the number belongs to a stranger.
-    """
-    return _exists(os.killpg, group) and not _exists(os.kill, group)
-
-
-def _exists(kill: Callable[[int, int], None], number: int) -> bool:
-    try:
-        kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _ending(code: int, timed_out: bool) -> Exit:
+def _ending(code: int | ToolError, timed_out: bool) -> Exit:
+    if isinstance(code, ToolError):
+        raise code
     if code >= 0:
         return Exit(code, timed_out=timed_out)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,12 +19,13 @@ from tau.llm.http import Http
 from tau.llm.scripted import read_script
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
-from tau.store.keys import Keys
+from tau.store.keys import VARIABLES, Keys
 from tau.store.models import read_models
 from tau.store.settings import SettingsFile
 from tau.tools.table import DEFAULT, TOOLS
 
 log = logging.getLogger(__name__)
+SECRETS = ("*_API_KEY", "*_TOKEN", "*SECRET*", "*PASSWORD*", "*CREDENTIALS*")
 
 
 class Wishes(NamedTuple):
@@ -50,7 +52,12 @@ class Opening(NamedTuple):
 
     def session(self, client: Client) -> tuple[Session, LocalMachine, Http]:
         settings = self.settings
-        machine = LocalMachine(shell_path=settings.shell_path, prefix=settings.shell_command_prefix)
+        filters = settings.child_environment.filter_secrets
+        machine = LocalMachine(
+            shell_path=settings.shell_path,
+            prefix=settings.shell_command_prefix,
+            env=without_secrets(os.environ, self.models.keys) if filters else None,
+        )
         http = Http(settings.http_idle_timeout_ms / 1000, settings.http_connect_timeout_ms / 1000)
         names = DEFAULT if self.wishes.tools is None else self.wishes.tools
         tools = {name: TOOLS[name] for name in names if name in TOOLS}
@@ -80,6 +87,17 @@ def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os
             raise UsageError("--api-key requires a model to be specified via --model, --provider/--model, or --models")
         keys.give(models.current.provider, wishes.key)
     return Opening(settings, settings_file, models, wishes, _script(models, wishes.script), warnings)
+
+
+def without_secrets(environment: Mapping[str, str], keys: Keys) -> dict[str, str]:
+    """What a command may inherit: no variable that is named like a secret, or that holds a provider's key."""
+    of_providers = {name for names in VARIABLES.values() for name in names}
+    of_providers |= {source.strip("${}") for source in keys.configured.values()}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in of_providers and not any(fnmatchcase(name.upper(), pattern) for pattern in SECRETS)
+    }
 
 
 def known_models(agent_dir: Path, keys: Keys) -> tuple[Models, list[str]]:

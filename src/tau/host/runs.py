@@ -53,8 +53,8 @@ class Owner(Protocol):
 
 
 class Runs:
-    def __init__(self, owner: Owner, before: Callable[[], None]) -> None:
-        """`before` is called when a prompt's run begins."""
+    def __init__(self, owner: Owner, before: Callable[[Switch], None]) -> None:
+        """`before` is called when a prompt's run begins, with the switch that will abort it."""
         self._owner = owner
         self._before = before
         self._accepted: deque[list[AnyMessage]] = deque()
@@ -105,7 +105,7 @@ class Runs:
                 prompts = self._accepted[0]
                 self._switch, self._retries = Switch(), Retries()
                 self._settled.clear()
-                self._before()
+                self._before(self._switch)
                 self._streaming = True
                 self._accepted.popleft()
                 await self._one(prompts)

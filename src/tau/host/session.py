@@ -16,6 +16,7 @@ from typing import Any
 from tau import llm
 from tau.core.convert import for_model
 from tau.core.draft import Draft, Failed, Update
+from tau.core.images import blocked
 from tau.core.loop import refusal
 from tau.core.prompt import system_prompt
 from tau.core.queues import Queue, Queues
@@ -26,12 +27,14 @@ from tau.host.log import Log, now
 from tau.host.models import Models
 from tau.host.runs import Runs
 from tau.host.shell import Shell
+from tau.host.switch import Switch
 from tau.llm.calls import Context, Options, Transport, World
 from tau.records.events import Event, MessageEnd, Outcome, QueueUpdate
 from tau.records.messages import AnyMessage, BashExecution, Image, Text, ToolCall, User
 from tau.records.settings import Settings
 from tau.store.settings import SettingsFile
 from tau.tools import Machine, Tool, ToolContext
+from tau.tools.seen import Seen
 from tau.wire.unfinished import Unfinished
 
 logger = logging.getLogger(__name__)
@@ -58,8 +61,10 @@ class Session:
         self.models = models
         self.client = client
         self.queues = Queues(settings.steering_mode, settings.follow_up_mode)
-        self.runs = Runs(self, before=self._remember_commands)
+        self.runs = Runs(self, before=self._begin_run)
         self.shell = Shell(around.machine, around.cwd, self._ran)
+        self.seen = self._nothing_seen()
+        self._machine = around.machine
         self._changing = asyncio.Lock()
         self._unremembered: list[BashExecution] = []
         self._saving = asyncio.Lock()
@@ -99,6 +104,11 @@ class Session:
 
     # What a run reaches.
 
+    def _begin_run(self, switch: Switch) -> None:
+        self._remember_commands()
+        self._machine = self.around.machine.part()
+        switch.listen(self._machine.kill_background)
+
     def hands(self) -> Hands:
         return Hands(
             publish=self.publish,
@@ -122,6 +132,8 @@ class Session:
         # The model may be changed while an answer streams: this one goes on with its own.
         model, models, around = draft.model, self.models, self.around
         tools = list(around.tools.values())
+        if self.settings.images.block_images:
+            messages = blocked(messages)
         context = Context(system_prompt(tools, around.cwd), for_model(messages, model), tools)
         options = Options(await self._key(model.provider), models.level, self.settings.thinking_budgets, self.log.id)
         world = World(around.transport, asyncio.sleep, self._asked, around.script)
@@ -139,12 +151,14 @@ class Session:
         tool = self.around.tools.get(call.name)
         if tool is None:
             return refusal(f"Tool {call.name} not found")
-        arguments, problems = check(tool.parameters, call.arguments)
+        schema = tool.schema_for(call.arguments) if tool.schema_for else tool.parameters
+        arguments, problems = check(schema, call.arguments)
         return refusal(complaint(call.name, problems, call.arguments)) if problems else arguments
 
     async def _execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         tool = self.around.tools[call.name]
-        return await tool.run(arguments, ToolContext(self.around.machine, self.around.cwd, progress))
+        resize = self.settings.images.auto_resize
+        return await tool.run(arguments, ToolContext(self._machine, self.around.cwd, progress, self.seen, resize))
 
     # Shell commands of the client enter the conversation between runs, never inside one.
 
@@ -187,12 +201,17 @@ class Session:
             while self.runs.busy:
                 await self.runs.abort()
             self._remember_commands()
+            self.around.machine.kill_background()
             target = log()
             waited = len(self.queues)
             self.queues.clear()
+            self.seen = self._nothing_seen()
             self.log = target
             if waited and (waiting := self.show_queues()) is not None:
                 await waiting
+
+    def _nothing_seen(self) -> Seen:
+        return Seen(required=self.settings.edit.require_fresh)
 
     async def settled_in(self) -> None:
         """Until a change to another log is over: what is asked after it is meant for the new one."""
@@ -204,6 +223,7 @@ class Session:
         """Stop everything. Nothing of this session works on afterwards."""
         self.shell.abort()
         await self.runs.abort()
+        self.around.machine.kill_background()
 
 
 def _never(failure: Failed) -> bool:

@@ -110,6 +110,10 @@ def output(lines: list[str]) -> str:
     return f"It is done, and I got {_count(lines)} of output. {_beginning(lines)}"
 
 
+def _reported(lines: list[str]) -> str:
+    return f"It is done. The tool reports: {lines[0]}" if lines else "It is done."
+
+
 def _line_count(path: str) -> Callable[[list[str]], str]:
     def told(lines: list[str]) -> str:
         number = re.match(r"\s*(\d+)", lines[0]) if lines else None
@@ -159,6 +163,24 @@ def _reading(path: str) -> Call:
 def _lines(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
     path = _unquoted(match["path"])
     return [Call(f"I count the lines of {path}.", "bash", {"command": f"wc -l {_argument(path)}"}, _line_count(path))]
+
+
+def _search(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
+    what, where = _unquoted(match["what"]), _unquoted(match.groupdict().get("path") or ".")
+    command = f"grep -rnI --exclude-dir=.git -e {shlex.quote(what)} -- {_argument(where)}"
+    return [Call(f"I search for {what}.", "bash", {"command": command}, _reported)]
+
+
+def _write(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
+    path, content = _unquoted(match["path"]), _unquoted(match.groupdict().get("content") or "")
+    text = content + "\n" if content and not content.endswith("\n") else content
+    return [Call(f"I write {path}.", "write", {"path": path, "content": text}, _reported)]
+
+
+def _replace(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
+    path = _unquoted(match["path"])
+    texts = {"oldText": _unquoted(match["old"]), "newText": _unquoted(match["new"])}
+    return [Call(f"I edit {path}.", "edit", {"path": path, **texts}, _reported)]
 
 
 def _run(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
@@ -218,6 +240,9 @@ HERE = rf"(?:here|(?:this|the|my|the current) (?:folder|directory)|{PROJECT})"
 FOLDER = rf"(?:{HERE}|(?:the )?(?:(?:folder|directory) )?{PATH}(?: (?:folder|directory))?)"
 THINGS = r"(?:files|folders|directories|entries)(?: and (?:files|folders|directories))?"
 WHAT_IS = r"what(?: is|['\u2019]s| are)"
+NEW_FILE = rf"(?:(?:a |the )?(?:new )?(?:text )?file (?:called |named )?)?{PATH}"
+WITH = r"(?:with|containing|that (?:says|contains))(?: the)?(?: (?:text|words?|lines?|contents?))?:?"
+OLD_TO_NEW = rf"(?:the )?(?:(?:text|words?|lines?) )?(?P<old>{ONE}) (?:by|with) (?P<new>{ONE})"
 RUN = r"(?:run|execute)(?: (?:the )?(?:shell )?command)?:?"
 # Where English goes on behind a command that is not in backticks, nobody can tell where the command ends.
 ENGLISH = r" (?:and|or|but|if|unless|until|when|while|only|after|before|because|to see)\b"
@@ -301,6 +326,34 @@ RULES = (
         verbs="count how",
         example="count the lines in README.md",
         tool="bash",
+    ),
+    Rule(
+        asks=_asks(rf"(?:search|look)(?: for)? (?P<what>{QUOTED})(?: in {PATH})?"),
+        steps=_search,
+        verbs="search look",
+        example='search for "def main"',
+        tool="bash",
+    ),
+    Rule(
+        asks=_asks(
+            rf"(?:create|write) {NEW_FILE} {WITH}\s+(?P<content>{FENCED}|{QUOTED})",
+            rf"write (?P<content>{FENCED}|{QUOTED}) (?:to|into) {NEW_FILE}",
+            rf"(?:create|write) an empty file (?:called |named )?{PATH}",
+        ),
+        steps=_write,
+        verbs="create write",
+        example='create notes.txt with "hello"',
+        tool="write",
+    ),
+    Rule(
+        asks=_asks(
+            rf"replace {OLD_TO_NEW} in(?: the)?(?: file)? {PATH}",
+            rf"in(?: the)?(?: file)? {PATH} replace {OLD_TO_NEW}",
+        ),
+        steps=_replace,
+        verbs="replace",
+        example='replace "hello" by "goodbye" in notes.txt',
+        tool="edit",
     ),
     Rule(
         asks=_asks(

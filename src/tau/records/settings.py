@@ -10,7 +10,7 @@ from tau.records.models import ThinkingLevel
 
 
 class RetrySettings(Record):
-    """Waits double from `baseDelayMs`; a server that asks for more than `maxDelayMs` (0: any) is not waited for."""
+    """Waits double from `baseDelayMs`. A server that wants more than `maxDelayMs` (0: no limit) is not waited for."""
 
     enabled: bool = True
     max_retries: int = 3
@@ -22,6 +22,30 @@ class CompactionSettings(Record):
     enabled: bool = True
     reserve_tokens: int = 16384
     keep_recent_tokens: int = 20000
+
+
+class ChildEnvironment(Record):
+    """What commands inherit. `filterSecrets` takes away variables with secrets in them.
+
+    Those are *_API_KEY, *_TOKEN, *SECRET*, *PASSWORD*, *CREDENTIALS*, and whichever
+    a provider's key comes from. It keeps secrets out of logs and transcripts; it is
+    no wall, for a command can read the files and processes of its user.
+    """
+
+    filter_secrets: bool = False
+
+
+class EditSettings(Record):
+    """With `requireFresh`, edit and write refuse to change a file that changed since the model last read it."""
+
+    require_fresh: bool = False
+
+
+class ImageSettings(Record):
+    """`autoResize` makes large images small enough for every provider. `blockImages` keeps all of them from models."""
+
+    auto_resize: bool = True
+    block_images: bool = False
 
 
 class Settings(Record):
@@ -37,5 +61,8 @@ class Settings(Record):
     compaction: CompactionSettings = CompactionSettings()
     shell_path: str | None = None
     shell_command_prefix: str | None = None
+    child_environment: ChildEnvironment = ChildEnvironment()
+    edit: EditSettings = EditSettings()
+    images: ImageSettings = ImageSettings()
     http_idle_timeout_ms: int = 120000
     http_connect_timeout_ms: int = 30000

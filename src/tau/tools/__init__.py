@@ -7,11 +7,12 @@ another computer, in a sandbox, or in a test.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 from tau.records.events import Outcome
+from tau.tools.seen import Seen
 
 T = TypeVar("T")
 Stream = Literal["stdout", "stderr"]
@@ -27,23 +28,68 @@ class Exit:
     timed_out: bool = False
 
 
+@dataclass(frozen=True)
+class Entry:
+    """A name in a folder."""
+
+    name: str
+    is_folder: bool
+
+
+class Files(Protocol):
+    """The files of a machine. These calls block: make them inside `Machine.in_thread`.
+
+    What cannot be done is a ToolError, with the sentence the model reads.
+    """
+
+    def open(self, path: str) -> BinaryIO:
+        """A regular file to read from. Anything else, and what nobody should read, is refused."""
+        ...
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write a file whole or not at all, making its folders; mode, owner and links are kept."""
+        ...
+
+    def real(self, path: str) -> str:
+        """The path with all links followed; two names of one file give the same."""
+        ...
+
+    def kind(self, path: str) -> Literal["file", "folder", "other"] | None:
+        """What is there; None if nothing is."""
+        ...
+
+    def entries(self, path: str) -> list[Entry]:
+        """The names in a folder, in no order; what vanishes meanwhile is left out."""
+        ...
+
+
 class Machine(Protocol):
     """Where tools work. The real one is host/machine.py."""
 
+    files: Files
+
     async def run(
-        self, command: str, *, cwd: str, heard: Heard, timeout: float | None = None, apart: bool = False
+        self, command: str | Sequence[str], *, cwd: str, heard: Heard, timeout: float | None = None, apart: bool = False
     ) -> Exit:
-        """Run a shell command in a process group of its own, with empty stdin.
+        """Run a command in a session of its own, with empty stdin: text in a shell, words as they are.
 
         `heard` gets the output as it comes, all as "stdout" in true order
         unless `apart` is set. A command that leaves a child behind returns when
-        the shell does. Cancelling the call kills the whole group before it
-        returns.
+        the shell does. Cancelling the call, or `timeout` seconds, kills it with
+        everything it started before the call returns.
         """
         ...
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do blocking file work without holding up anything else."""
+        ...
+
+    def part(self) -> Machine:
+        """The same machine for a piece of work: what is killed through it is what was started through it."""
+        ...
+
+    def kill_background(self) -> None:
+        """Kill what was left behind by commands that have returned. Does not wait."""
         ...
 
     def spill(self) -> Spill:
@@ -63,16 +109,25 @@ class Spill(Protocol):
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool gets besides its arguments."""
+    """What a tool gets besides its arguments. `seen` is what the session's model knows of files.
+
+    Pictures that are too large for models are made smaller unless `resize` is off.
+    """
 
     machine: Machine
     cwd: str
     progress: Callable[[Outcome], None]
+    seen: Seen = field(default_factory=Seen)
+    resize: bool = True
 
 
 @dataclass(frozen=True)
 class Tool:
-    """`snippet` is the tool's line in the system prompt, `guidelines` what to mind when it is there."""
+    """`snippet` is the tool's line in the system prompt, `guidelines` what to mind when it is there.
+
+    `parameters` is the schema that models are shown. A tool that takes more than it
+    shows names the schema that arguments have to fit with `schema_for`.
+    """
 
     name: str
     description: str
@@ -80,3 +135,4 @@ class Tool:
     parameters: dict[str, Any]
     run: Callable[[dict[str, Any], ToolContext], Awaitable[Outcome]]
     guidelines: tuple[str, ...] = ()
+    schema_for: Callable[[dict[str, Any]], dict[str, Any]] | None = None

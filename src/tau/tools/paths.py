@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tau.errors import ToolError
 
@@ -22,10 +22,10 @@ def resolve(path: str, cwd: str) -> str:
     return _absolute(_ODD_SPACE.sub(" ", path.removeprefix("@")), cwd)
 
 
-def existing(path: str, cwd: str) -> str:
+def existing(path: str, cwd: str, is_there: Callable[[str], bool] = os.path.lexists) -> str:
     """The absolute path of a file that is there under this name or one that looks the same; else as `resolve`."""
     first = resolve(path, cwd)
-    return next((name for name in (first, *_look_alikes(first), _absolute(path, cwd)) if os.path.lexists(name)), first)
+    return next((name for name in (first, *_look_alikes(first), _absolute(path, cwd)) if is_there(name)), first)
 
 
 def _look_alikes(path: str) -> Iterator[str]:

@@ -2,45 +2,33 @@
 
 Memory and, for the first lines, time do not depend on the size of the file: it
 is read in portions, and lines are counted to the end only in files of moderate
-size. What may be read is decided on the open descriptor, never on the name, so
-that no link leads around it.
+size.
 """
 
 from __future__ import annotations
 
 import base64
-import errno
 import os
-import re
 import shlex
-import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 from tau.core.truncate import MAX_BYTES, MAX_LINES, head, size
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Image, Text
 from tau.records.tools import Truncation
-from tau.tools import Tool, ToolContext
+from tau.tools import Files, Tool, ToolContext
 from tau.tools.paths import existing
+from tau.tools.pictures import fitted
 
 PORTION = 1024 * 1024
-COUNTED = 64 * 1024 * 1024  # how far lines are counted, if nobody asked for what comes later
+COUNTED = 64 * 1024 * 1024  # in a larger file no line is counted that nobody asked for
 LARGEST_IMAGE = 20 * 1024 * 1024
 SNIFFED = 4100
-
-_OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-_KINDS = (
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a character device"),
-    (stat.S_ISBLK, "a block device"),
-)
-_OF_A_PROCESS = re.compile(r"/proc/[^/]+(?:/task/\d+)?/(?:environ|mem)")
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
@@ -53,7 +41,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
 
     stop = threading.Event()
     try:
-        return await context.machine.in_thread(lambda: _read(path, context.cwd, start, lines, stop.is_set))
+        return await context.machine.in_thread(lambda: _read(path, context, start, lines, stop.is_set))
     finally:
         stop.set()
 
@@ -65,82 +53,48 @@ def _whole(name: str, number: float) -> int:
         raise ToolError(f"{name} must be a whole number, not {number}") from None
 
 
-def _read(path: str, cwd: str, start: int, limit: int | None, stopped: Callable[[], bool]) -> Outcome:
-    found = existing(path, cwd)
-    with _opened(found) as file:
-        beginning = os.read(file, SNIFFED)
-        portions = _portions(file, beginning, stopped)
+def _read(path: str, context: ToolContext, start: int, limit: int | None, stopped: Callable[[], bool]) -> Outcome:
+    files = context.machine.files
+    found = existing(path, context.cwd, is_there(files))
+    with files.open(found) as file:
+        beginning = file.read(SNIFFED)
+        length = _length(file)
+        content = context.seen.watched(files.real(found), portions(file, stopped, beginning))
         if mime_type := image_type(beginning):
-            return _image(found, os.fstat(file).st_size, portions, mime_type)
-        return _text(path, scan(portions, start, limit))
+            return _image(found, length, content, mime_type, resize=context.resize)
+        return _text(path, scan(content, start, limit, count=length <= COUNTED))
 
 
-def _portions(file: int, portion: bytes, stopped: Callable[[], bool]) -> Iterator[bytes]:
-    """A first portion that was read already, and those that follow it. Not every file can be read a second time."""
+def is_there(files: Files) -> Callable[[str], bool]:
+    """Whether something has a name, be it something that cannot be looked at: whoever opens it is told why."""
+
+    def answer(path: str) -> bool:
+        try:
+            return files.kind(path) is not None
+        except ToolError:
+            return True
+
+    return answer
+
+
+def portions(file: BinaryIO, stopped: Callable[[], bool], beginning: bytes = b"") -> Iterator[bytes]:
+    """A file, from a beginning that was read already to its end. Not every file can be read a second time."""
+    portion = beginning or file.read(PORTION)
     while portion:
         yield portion
         if stopped():
             raise Aborted
-        portion = os.read(file, PORTION)
+        portion = file.read(PORTION)
 
 
-# What may be read
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[int]:
-    """A descriptor of a file that may be read, or a ToolError that says why not."""
-    try:
-        # Looked at before it is opened, because opening a device can do something.
-        _check_kind(path, os.stat(path))
-        file = os.open(path, _OPEN)
-    except OSError as error:
-        raise ToolError(_sentence(error, f"access '{path}'")) from None
-    try:
-        status = os.fstat(file)
-        _check_kind(path, status)
-        _check_secrets(path, file, status)
-        yield file
-    except OSError as error:
-        raise ToolError(_sentence(error, "read")) from None
-    finally:
-        os.close(file)
-
-
-def _check_kind(path: str, status: os.stat_result) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise ToolError("EISDIR: illegal operation on a directory, read")
-    for is_one, name in _KINDS:
-        if is_one(status.st_mode):
-            raise ToolError(f"{path} is {name}; only regular files can be read")
-
-
-def _check_secrets(path: str, file: int, status: os.stat_result) -> None:
-    if _OF_A_PROCESS.fullmatch(_real_path(path, file)):
-        raise ToolError(f"{path} shows the environment or the memory of a process and may not be read")
-    try:
-        keys = os.stat(_keys_path())
-    except OSError:
-        return
-    if os.path.samestat(keys, status):
-        raise ToolError(f"{path} holds the agent's own credentials and may not be read")
-
-
-def _real_path(path: str, file: int) -> str:
-    try:
-        return os.readlink(f"/proc/self/fd/{file}")
-    except OSError:  # a system without /proc has no such files either
-        return os.path.realpath(path)
-
-
-def _keys_path() -> str:
-    return os.path.join(os.path.expanduser(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent"), "auth.json")
-
-
-def _sentence(error: OSError, doing: str) -> str:
-    """As Node words it, which is what models and clients of pi know."""
-    name = errno.errorcode.get(error.errno or 0, "EIO")
-    return f"{name}: {(error.strerror or str(error)).lower()}, {doing}"
+def _length(file: BinaryIO) -> int:
+    """0 for what does not know its length, as the files of a system about itself; none of them is long."""
+    with suppress(OSError):
+        here = file.tell()
+        length = file.seek(0, os.SEEK_END)
+        file.seek(here)
+        return length
+    return 0
 
 
 # Text
@@ -179,12 +133,12 @@ class Scan:
         return self.closed or len(self.kept) > MAX_BYTES or self.selected_newlines >= MAX_LINES
 
 
-def scan(portions: Iterator[bytes], start: int, limit: int | None, counted: int = COUNTED) -> Scan:
-    """Select `limit` lines, or all, after the first `start`; count what follows up to `counted` bytes of the file."""
+def scan(content: Iterator[bytes], start: int, limit: int | None, *, count: bool) -> Scan:
+    """Select `limit` lines, or all, after the first `start`; then count what follows, or leave it unread."""
     found = Scan(start, limit)
     ahead = start  # lines to pass before the selection
     position = 0
-    for portion in portions:
+    for portion in content:
         position += len(portion)
         newlines = portion.count(b"\n")
         found.newlines += newlines
@@ -193,8 +147,8 @@ def scan(portions: Iterator[bytes], start: int, limit: int | None, counted: int 
             continue
         found.select(portion[_after_newline(portion, ahead) :] if ahead else portion)
         ahead = 0
-        if found.enough and position >= counted:
-            found.complete = not next(portions, b"")
+        if found.enough and not (count and position <= COUNTED):
+            found.complete = False
             break
     if ahead:
         raise ToolError(f"Offset {start + 1} is beyond end of file ({found.newlines + 1} lines total)")
@@ -248,21 +202,21 @@ def _more(seen: Scan) -> str:
     more = seen.newlines + 1 - end
     if more <= 0:
         return ""
-    least = "" if seen.complete else "At least "
-    return f"\n\n[{least}{more} more lines in file. Use offset={end + 1} to continue.]"
+    return f"\n\n[{f'{more} more' if seen.complete else 'More'} lines in file. Use offset={end + 1} to continue.]"
 
 
 def _shown(seen: Scan, cut: Truncation) -> str:
     end = seen.start + cut.output_lines
-    total = str(seen.newlines + 1) if seen.complete else f"more than {seen.newlines}"
+    total = f" of {seen.newlines + 1}" if seen.complete else ""
     limit = "" if cut.truncated_by == "lines" else f" ({size(cut.max_bytes)} limit)"
-    return f"\n\n[Showing lines {seen.start + 1}-{end} of {total}{limit}. Use offset={end + 1} to continue.]"
+    more = "" if seen.complete else " More lines in file."
+    return f"\n\n[Showing lines {seen.start + 1}-{end}{total}{limit}.{more} Use offset={end + 1} to continue.]"
 
 
 def _too_long(path: str, seen: Scan) -> str:
     number = seen.start + 1
     ended = seen.closed or seen.selected_newlines or seen.complete
-    length = size(seen.first_line) if ended else f"more than {size(seen.first_line)}"
+    length = size(seen.first_line) if ended else f"more than {size(MAX_BYTES)}"
     command = f"sed -n '{number}p' {shlex.quote(path)} | head -c {MAX_BYTES}"
     return f"[Line {number} is {length}, exceeds {size(MAX_BYTES)} limit. Use bash: {command}]"
 
@@ -302,11 +256,15 @@ def _colours(flags: int) -> int:
     return 3 * 2 ** ((flags & 7) + 1) if flags & 0x80 else 0
 
 
-def _image(path: str, length: int, portions: Iterator[bytes], mime_type: str) -> Outcome:
+def _image(path: str, length: int, content: Iterator[bytes], mime_type: str, *, resize: bool) -> Outcome:
     if length > LARGEST_IMAGE:
         raise ToolError(f"{path} is an image of {size(length)}; at most {size(LARGEST_IMAGE)} can be shown")
-    data = base64.b64encode(b"".join(portions)).decode("ascii")
-    return Outcome([Text(f"Read image file [{mime_type}]"), Image(data, mime_type)])
+    data, note = b"".join(content), None
+    if resize:
+        data, mime_type, note = fitted(data, mime_type)
+    text = f"Read image file [{mime_type}]"
+    picture = Image(base64.b64encode(data).decode("ascii"), mime_type)
+    return Outcome([Text(f"{text}\n{note}" if note else text), picture])
 
 
 READ = Tool(

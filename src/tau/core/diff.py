@@ -1,0 +1,167 @@
+"""Which lines changed, and how a client is shown it.
+
+The search is Myers' (An O(ND) Difference Algorithm, 1986) in linear memory,
+after everything that can be left out of it: the common beginning and end, and
+lines that only one side has. It takes so many steps and no more. A stretch for
+which they do not suffice counts as removed and added whole, which is true, if
+not short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+STEPS = 500_000  # about a fifth of a second
+CONTEXT = 4  # unchanged lines that are shown before and after a change
+
+
+class Change(NamedTuple):
+    """old[start:end] became new[new_start:new_end]; one of the two may be empty."""
+
+    start: int
+    end: int
+    new_start: int
+    new_end: int
+
+
+def common(one: Sequence[Any], two: Sequence[Any]) -> int:
+    """How many items the two have in common at their beginning. Compares slices, not items, to be quick."""
+    low, step = 0, 1
+    longest = min(len(one), len(two))
+    while low < longest and one[low : low + step] == two[low : low + step]:
+        low += step
+        step *= 2
+    high = min(low + step, longest)
+    low = min(low, longest)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == two[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def changes(old: Sequence[Any], new: Sequence[Any], steps: int = STEPS) -> list[Change]:
+    """What to remove and what to add, in order: the least possible, as long as the steps suffice."""
+    start = common(old, new)
+    end = common(old[start:][::-1], new[start:][::-1])
+    before, after = old[start : len(old) - end], new[start : len(new) - end]
+
+    both = set(before) & set(after)
+    shared = [at for at, item in enumerate(before) if item in both]
+    also = [at for at, item in enumerate(after) if item in both]
+    pairs = _Search([before[at] for at in shared], [after[at] for at in also], steps).pairs()
+    kept = [(start + shared[x], start + also[y]) for x, y in pairs]
+
+    found: list[Change] = []
+    x = y = start
+    for next_x, next_y in [*kept, (len(old) - end, len(new) - end)]:
+        if x < next_x or y < next_y:
+            found.append(Change(x, next_x, y, next_y))
+        x, y = next_x + 1, next_y + 1
+    return found
+
+
+class _Search:
+    """Pairs of equal items, in order, as many as can be found in so many steps."""
+
+    def __init__(self, one: list[Any], two: list[Any], steps: int) -> None:
+        names: dict[Any, int] = {}  # numbers are compared more quickly than lines
+        self._one = [names.setdefault(item, len(names)) for item in one]
+        self._two = [names.setdefault(item, len(names)) for item in two]
+        self._steps = steps
+
+    def pairs(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        boxes = [(0, len(self._one), 0, len(self._two))]
+        while boxes:
+            left, right, top, bottom = boxes.pop()
+            one, two = self._one[left:right], self._two[top:bottom]
+            head = common(one, two)
+            tail = common(one[head:][::-1], two[head:][::-1])
+            found += zip(range(left, left + head), range(top, top + head), strict=True)
+            found += zip(range(right - tail, right), range(bottom - tail, bottom), strict=True)
+            one, two = one[head : len(one) - tail], two[head : len(two) - tail]
+            if one and two and (point := self._middle(one, two)):
+                x, y = left + head + point[0], top + head + point[1]
+                boxes += [(left + head, x, top + head, y), (x, right - tail, y, bottom - tail)]
+        return sorted(found)
+
+    def _middle(self, one: list[int], two: list[int]) -> tuple[int, int] | None:
+        """A point in the middle of a shortest way from one corner to the other, or None if it is too far.
+
+        The way is sought from both corners at once. `x` and `y` say how far a way has
+        come, a diagonal is x - y, and what is kept for each is the greatest x so far.
+        A diagonal on which a way has left the box is not looked at again.
+        """
+        width, height = len(one), len(two)
+        sides = [(one, two), (one[::-1], two[::-1])]
+        furthest = [{1: 0}, {1: 0}]
+        edges = [[0, 0], [0, 0]]  # how many diagonals were given up at the low and at the high end
+        delta = width - height
+        for distance in range((width + height + 1) // 2 + 1):
+            for side in (0, 1):
+                (a, b), reached, met, edge = sides[side], furthest[side], furthest[1 - side], edges[side]
+                for diagonal in range(edge[0] - distance, distance + 1 - edge[1], 2):
+                    below, above = reached.get(diagonal + 1, -1), reached.get(diagonal - 1, -1)
+                    x = begin = below if below > above else above + 1
+                    y = x - diagonal
+                    while x < width and y < height and a[x] == b[y]:
+                        x += 1
+                        y += 1
+                    reached[diagonal] = x
+                    self._steps -= 1 + x - begin
+                    if x > width:
+                        edge[1] += 2
+                    elif y > height:
+                        edge[0] += 2
+                    elif delta % 2 != side and x + met.get(delta - diagonal, -width) >= width:
+                        return (x, y) if side == 0 else (width - x, height - y)
+                if self._steps < 0:
+                    return None
+        return None
+
+
+def lines(data: bytes) -> list[bytes]:
+    """The lines of a file, each with its ending."""
+    *ended, last = data.split(b"\n")
+    return [line + b"\n" for line in ended] + ([last] if last else [])
+
+
+def shown(old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -> str:
+    """The changes with a few lines around each, as clients know them.
+
+    A row is a sign, a number and the text. Added lines have their number in the new
+    file, all others in the old one. A row of dots stands for lines left out.
+    """
+    width = len(str(max(map(_count, (old, new)))))
+    dots = f" {'':{width}} ..."
+
+    def rows(sign: str, text: Sequence[bytes], start: int, end: int) -> list[str]:
+        return [f"{sign}{at + 1:{width}} {_text(text[at])}" for at in range(start, end)]
+
+    told: list[str] = []
+    past = 0
+    for change in found:
+        from_here = min(past + CONTEXT, change.start) if told else 0
+        to_there = max(change.start - CONTEXT, from_here)
+        told += rows(" ", old, past, from_here)
+        told += [dots] if to_there > from_here else []
+        told += rows(" ", old, to_there, change.start)
+        told += rows("-", old, change.start, change.end)
+        told += rows("+", new, change.new_start, change.new_end)
+        past = change.end
+    told += rows(" ", old, past, min(past + CONTEXT, len(old)))
+    told += [dots] if past + CONTEXT < len(old) else []
+    return "\n".join(told)
+
+
+def _count(text: Sequence[bytes]) -> int:
+    """As `read` counts: what stands after the last newline is a line, even if it is nothing."""
+    return len(text) + (not text or text[-1].endswith(b"\n"))
+
+
+def _text(line: bytes) -> str:
+    return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")

@@ -1,0 +1,257 @@
+"""The tool runner: a process of its own that starts commands, so that it can end all they started.
+
+It is run by its path, on Linux, and must stay small: every command is a fork of
+it. So it knows nothing of tau; processes.py is its other side.
+
+    agent ── runner ── keeper ── the command, and whatever comes from it
+                    └─ keeper ── the next command ...
+
+Each command has a keeper, which is a subreaper: whatever the command starts
+stays below its keeper, by whatever name, session or fork it hides. A keeper
+lives as long as anything is below it, and kills all of it when its line to the
+agent ends or when the runner does. Both happen by themselves when the agent
+dies, however it dies.
+
+The agent sends one message per command with these descriptors: the keeper's
+line, a file with the request, then where stdout and stderr go. A keeper says
+
+    taken        from here on the command may have run
+    exit N       it ended; N is minus the signal, if one ended it
+    cwd N, exec N, fork N
+                 it could not be started: errno
+    gone         nothing is left of it; may follow in the same message
+
+and then its line ends. A line that ends before the first word means that the
+command was never started.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import resource
+import select
+import signal
+import socket
+from collections.abc import Iterable
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+END = signal.SIGUSR1  # from the kernel: the parent is dead
+# A command that looks for processes to kill must not hit us with a signal that has a polite meaning. These are handled
+# and not ignored, because what is handled is back at its default in a program that is executed.
+HEARD = (signal.SIGCHLD, END, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
+
+PAUSE = 5  # milliseconds between two rounds of killing
+ROUNDS = 2000  # what lives longer cannot be killed: it belongs to another user, or hangs in the kernel
+
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+
+Fds = list[int]
+
+
+def main() -> None:
+    agent = os.getppid()
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    gc.disable()
+    gc.freeze()  # a collection would touch, and so copy, the memory that the keepers share
+    serve(socket.socket(fileno=0), agent)
+
+
+def serve(line: socket.socket, agent: int) -> None:
+    """Start a keeper for each message, until the line ends."""
+    signals = adopt_orphans("tau-runner")
+    keepers: set[int] = set()
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    poll.register(signals, select.POLLIN)
+    while True:
+        for ready, _ in poll.poll():
+            if ready == signals:
+                heard = os.read(signals, 512)
+                # The kernel also says so when just the thread that started us has ended.
+                if END in heard and os.getppid() != agent:
+                    return
+                continue
+            message, fds, _, _ = socket.recv_fds(line, 16, 4)
+            if not message:
+                return
+            for fd in fds:
+                os.set_inheritable(fd, False)
+            if len(fds) == 4:  # else there were too many for us, and closing them tells
+                start(fds, keepers)
+            for fd in fds:
+                os.close(fd)
+        if not reap(keepers):
+            kill(below(os.getpid(), spare=keepers))
+
+
+def start(fds: Fds, keepers: set[int]) -> None:
+    runner = os.getpid()
+    try:
+        keeper = os.fork()
+    except OSError as error:
+        say(fds[0], b"fork %d" % (error.errno or 0))
+        return
+    if keeper:
+        keepers.add(keeper)
+        return
+    try:
+        keep(fds, runner)
+    finally:
+        os._exit(1)
+
+
+def reap(keepers: set[int]) -> bool:
+    """False if anything has died that was not a keeper at the end of its work: then there are orphans here."""
+    fine = True
+    while True:
+        try:
+            child, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return True
+        if not child:
+            return fine
+        if child not in keepers or status:
+            fine = False
+        keepers.discard(child)
+
+
+def keep(fds: Fds, runner: int) -> None:
+    """The life of a keeper. Does not return."""
+    os.dup2(1, 0)  # /dev/null
+    os.dup2(1, 2)
+    signals = adopt_orphans("tau-keeper")
+    if os.getppid() != runner:
+        os._exit(0)
+    line, request, stdout, stderr = fds
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    if poll.poll(0):
+        os._exit(0)  # nobody waits for this command any more
+    poll.register(signals, select.POLLIN)
+    say(line, b"taken")
+    try:
+        command = os.fork()
+    except OSError as error:
+        say(line, b"fork %d" % (error.errno or 0))
+        os._exit(0)
+    if not command:
+        become(*fds)
+    for fd in (request, stdout, stderr):
+        os.close(fd)
+
+    rounds = 0
+    while rounds < ROUNDS:
+        reap_for(command, line)
+        if rounds:
+            rounds += 1
+            kill(below(os.getpid()))
+        for ready, _ in poll.poll(PAUSE if rounds else None):
+            if ready != signals:  # nothing is ever said to us: the line has ended
+                poll.unregister(ready)
+                rounds = rounds or 1
+            elif END in os.read(signals, 512):
+                rounds = rounds or 1
+                line = -1  # say no more: the agent shall not take this for an end of the command's own
+    os._exit(1)
+
+
+def reap_for(command: int, line: int) -> None:
+    """Tell of the command's end. Without any child the work of a keeper is done."""
+    news: list[bytes] = []
+    while True:
+        try:
+            child, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            say(line, b" ".join([*news, b"gone"]))
+            os._exit(0)
+        if child == command:
+            news.append(b"exit %d" % os.waitstatus_to_exitcode(status))
+        if not child:
+            break
+    if news:
+        say(line, news[0])
+
+
+def become(line: int, request: int, stdout: int, stderr: int) -> None:
+    """Turn into the command. Everything else that is open is closed by that."""
+    stage = b"cwd"
+    try:
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # somebody may kill the keeper and the runner
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
+        size = os.fstat(request).st_size
+        cwd, count, *rest = os.pread(request, size, 0).split(b"\0")
+        words = rest[: int(count)]
+        environment = dict(item.split(b"=", 1) for item in rest[int(count) :])
+        os.chdir(cwd)
+        stage = b"exec"
+        os.execvpe(words[0], words, environment)
+    except OSError as error:
+        say(line, b"%b %d" % (stage, error.errno or 0))
+    finally:
+        os._exit(127)
+
+
+def adopt_orphans(name: str) -> int:
+    """Take in whatever loses its parent below us, and hear of our own parent's death. The result tells of signals."""
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    for number in HEARD:
+        signal.signal(number, lambda number, frame: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    if prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) or prctl(PR_SET_PDEATHSIG, END, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+    with open("/proc/self/comm", "w") as comm:
+        comm.write(name)
+    return woken
+
+
+def below(top: int, spare: Iterable[int] = ()) -> list[int]:
+    """Everything that comes from a process, without those to spare and what comes from them."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdecimal():
+            continue
+        try:
+            fd = os.open(f"/proc/{name}/stat", os.O_RDONLY)
+        except OSError:  # gone
+            continue
+        try:
+            stat = os.read(fd, 1024)
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
+        # The name in parentheses may contain anything, parentheses too; the parent is the second field after it.
+        children.setdefault(int(stat[stat.rindex(b")") :].split(None, 3)[2]), []).append(int(name))
+    found = [child for child in children.get(top, ()) if child not in spare]
+    for process in found:
+        found += children.get(process, ())
+    return found
+
+
+def kill(processes: list[int]) -> None:
+    for process in processes:
+        try:
+            os.kill(process, signal.SIGKILL)
+        except OSError:  # gone, or another user's
+            continue
+
+
+def say(line: int, words: bytes) -> None:
+    try:
+        os.write(line, words)
+    except OSError:  # nobody listens any more
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Replace text in a file, for a model.
+
+Models are shown one pair of texts. Many know the newer form with a list of
+pairs, or send that list as one pair or as JSON in a string: all are taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tau.core.editing import Edit, edited
+from tau.core.truncate import size
+from tau.errors import Aborted, ToolError
+from tau.records.events import Outcome
+from tau.records.messages import Text
+from tau.tools import Files, Tool, ToolContext
+from tau.tools.paths import existing
+from tau.tools.read import is_there, portions
+from tau.tools.turns import Stopped, in_turn
+
+LARGEST = 64 * 1024 * 1024
+
+_PATH = {"type": "string", "description": "The file, relative to the working directory or absolute"}
+_PAIR = {
+    "oldText": {"type": "string", "description": "The text to replace, exactly as it is in the file"},
+    "newText": {"type": "string", "description": "The text to put in its place"},
+}
+_ONE = {"type": "object", "properties": {"path": _PATH, **_PAIR}, "required": ["path", *_PAIR]}
+_EDIT = {"type": "object", "properties": _PAIR, "required": [*_PAIR]}
+_SEVERAL = {
+    "type": "object",
+    "properties": {"path": _PATH, "edits": {"anyOf": [{"type": "array", "items": _EDIT}, _EDIT]}},
+    "required": ["path", "edits"],
+}
+
+
+async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
+    """A cancelled call has changed the file or not; never a part of it."""
+    name, edits = args["path"], _edits(args)
+    files, seen = context.machine.files, context.seen
+
+    def work(path: str, real: str, stopped: Stopped) -> Outcome:
+        data = _content(files, path, name, stopped)
+        seen.check(name, real, [data])
+        result = edited(data, edits, name)
+        if stopped():
+            raise Aborted
+        files.replace(path, result.data)
+        seen.note(real, result.data)
+        what = "text" if args.get("edits") is None else f"{len(edits)} block(s)"
+        details = {"diff": result.diff, "firstChangedLine": result.first_changed_line}
+        return Outcome([Text(f"Successfully replaced {what} in {name}.")], details)
+
+    return await in_turn(context.machine, lambda: existing(name, context.cwd, is_there(files)), work)
+
+
+def _edits(args: dict[str, Any]) -> list[Edit]:
+    given = args.get("edits")
+    pairs = [] if given is None else given if isinstance(given, list) else [given]
+    if isinstance(args.get("oldText"), str) and isinstance(args.get("newText"), str):
+        pairs = [*pairs, args]
+    if not pairs:
+        raise ToolError("edits is empty; it must contain at least one pair of oldText and newText")
+    return [Edit(pair["oldText"], pair["newText"]) for pair in pairs]
+
+
+def _content(files: Files, path: str, name: str, stopped: Stopped) -> bytes:
+    if files.kind(path) is None:
+        raise ToolError(f"File not found: {name}")
+    data = bytearray()
+    with files.open(path) as file:
+        for portion in portions(file, stopped):
+            data += portion
+            if len(data) > LARGEST:
+                raise ToolError(
+                    f"{name} is larger than {size(LARGEST)}, too large for edit. Use bash, for example sed."
+                )
+    return bytes(data)
+
+
+def schema_for(arguments: dict[str, Any]) -> dict[str, Any]:
+    return _ONE if arguments.get("edits") is None else _SEVERAL
+
+
+EDIT = Tool(
+    name="edit",
+    description=(
+        "Replace a text in a file by another. The old text must be in the file exactly once, with the same white space;"
+        " nothing else of the file changes."
+    ),
+    snippet="Change a part of a file",
+    parameters=_ONE,
+    run=run,
+    guidelines=(
+        "Use edit to change parts of a file. Take just so much of it as oldText that it is there only once.",
+        "Read a file before you edit it.",
+    ),
+    schema_for=schema_for,
+)

@@ -1,0 +1,250 @@
+"""Find lines in files, for a model.
+
+The rows are in the order of the paths. When there are more matches than asked
+for, which of them are shown is chance: the search looks at several files at a
+time and is stopped as soon as there are enough.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tau.core.globs import BadGlob, pattern, regex
+from tau.core.patterns import NEWLINE
+from tau.core.truncate import MAX_BYTES
+from tau.errors import ToolError
+from tau.records.events import Outcome
+from tau.records.messages import Text
+from tau.tools import Files, Tool, ToolContext
+from tau.tools.ripgrep import installed, listen, place, words
+from tau.tools.rows import Notice, listed, whole
+from tau.tools.search import BUFFER, HERE, LONGEST_LINE, Query
+
+LIMIT = 100
+LONGEST_SHOWN = 500  # characters of a line
+MOST_CONTEXT = 1000
+COLLECTED = 4 * 1024 * 1024  # of rows; a long limit must not fill the memory with what is never shown
+
+_ROW = re.compile(rb"(\d+)([:-])")
+_BINARY = re.compile(rb"(.*): (binary file matches|WARNING: stopped searching) .* offset (\d+)\)", re.DOTALL)
+
+
+@dataclass
+class Found:
+    """A file with matches: the text of its lines by their numbers, and which of them match."""
+
+    rows: dict[int, str] = field(default_factory=dict)
+    matches: list[int] = field(default_factory=list)
+    is_binary: bool = False
+
+    def shown(self, path: str) -> Iterable[str]:
+        matches = set(self.matches)
+        for number, text in self.rows.items():
+            yield f"{path}:{number}: {text}" if number in matches else f"{path}-{number}- {text}"
+        if self.is_binary:
+            yield f"{path}: binary file matches"
+
+
+class Matches:
+    """What a search writes, file by file: as many matches as are wanted, with the lines around them."""
+
+    def __init__(self, limit: int, context: int, wanted: Callable[[str], bool]) -> None:
+        self.files: dict[bytes, Found] = {}
+        self.more = False  # than `limit`
+        self.lines_cut = False
+        self.collected = 0
+        self._limit = limit
+        self._context = context
+        self._wanted = wanted
+        self._count = 0
+        self._rest = b""
+        self._path: bytes | None = None
+        self._found: Found | None = None  # at this path; None if it is not wanted
+
+    def take(self, data: bytes) -> bool:
+        """False when there is enough."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        start = b""
+        for line in lines:
+            path, nul, row = (start + line).partition(b"\0")
+            start = b""
+            if nul:
+                if not self._take_row(path, row):
+                    return False
+            elif binary := _BINARY.fullmatch(path):
+                self._take_binary(binary[1], int(binary[3]), is_named=binary[2].startswith(b"binary"))
+            else:
+                start = path + b"\n"  # there is a newline in the name of the file
+        self._rest = start + self._rest
+        return True
+
+    def _take_binary(self, path: bytes, nul: int, is_named: bool) -> None:
+        """Ripgrep is at the end of what it reads of a binary file; one that was named in the query has a match."""
+        if nul < BUFFER and (found := self.files.pop(path, None)):
+            # Only if the first line of such a file matches does ripgrep say so, and stops after it.
+            self._count -= len(found.matches)
+        if is_named:
+            self.files.setdefault(path, Found()).is_binary = True
+
+    def _take_row(self, path: bytes, row: bytes) -> bool:
+        head = _ROW.match(row)
+        if not head:
+            return True
+        number, is_match, is_full = int(head[1]), head[2] == b":", self._count >= self._limit
+        if path != self._path:
+            self._path = path
+            self._found = None
+            if self._wanted(_name(path)):
+                if is_full:
+                    self.more = True
+                    return False
+                self._found = self.files.setdefault(path, Found())
+        if not (found := self._found):
+            return True
+
+        if is_full:
+            # A line that is not around the last match is around the next one, or is it.
+            is_near = number <= found.matches[-1] + self._context
+            self.more = self.more or is_match or not is_near
+            if not is_near:
+                return False
+        elif is_match:
+            self._count += 1
+            found.matches.append(number)
+        found.rows[number] = text = self._shown(row[head.end() :])
+        self.collected += len(text) + len(path)
+        return self.collected < COLLECTED
+
+    def _shown(self, line: bytes) -> str:
+        is_cut = len(line) > LONGEST_LINE
+        text = line[:LONGEST_LINE].decode("utf-8", "replace").replace("\r", "")
+        if not is_cut and len(text) <= LONGEST_SHOWN:
+            return text
+        self.lines_cut = True
+        return f"{text[:LONGEST_SHOWN]}... [truncated]"
+
+
+async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
+    """A cancelled call leaves no search behind."""
+    return await search(args, context, installed(context.cwd))
+
+
+async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> Outcome:
+    """With the ripgrep at this path, or without one."""
+    machine = context.machine
+    limit = whole(args, "limit", LIMIT, least=1)
+    around = min(whole(args, "context", 0, least=0), MOST_CONTEXT)
+    where = await machine.in_thread(lambda: place(machine.files, args.get("path"), context.cwd))
+    wanted, names = _glob(None if where.is_file else args.get("glob"))
+    query = Query(
+        target=where.target,
+        above=where.above,
+        pattern=args["pattern"],
+        literal=bool(args.get("literal")),
+        ignore_case=bool(args.get("ignoreCase")),
+        context=around,
+        names=names,
+    )
+
+    found = Matches(limit, around, wanted)
+    complaint = await listen(machine, words(query, rg), where.folder, found.take)
+    if not found.files:
+        if NEWLINE in complaint:
+            raise ToolError("The pattern has a newline in it, but lines are searched one by one")
+        if complaint:
+            raise ToolError(complaint)
+        return Outcome([Text("No matches found")])
+
+    if around and found.collected < COLLECTED:
+        await machine.in_thread(lambda: _add_last_lines(machine.files, where.folder, found.files, around))
+    files = sorted(found.files.items(), key=lambda item: item[0].replace(b"/", b"\0"))
+    more = f"{limit} matches limit reached. Use limit={2 * limit} for more, or refine pattern"
+    cut = f"Some lines truncated to {LONGEST_SHOWN} chars. Use read tool to see full lines"
+    return listed(
+        (row for path, file in files for row in file.shown(_name(path))),
+        Notice("matchLimitReached", limit, more) if found.more else None,
+        Notice("linesTruncated", True, cut) if found.lines_cut else None,
+    )
+
+
+def _name(path: bytes) -> str:
+    return path.removeprefix(HERE.encode()).decode("utf-8", "replace")
+
+
+def _glob(glob: str | None) -> tuple[Callable[[str], bool], str | None]:
+    """Which paths are wanted, and a glob for the names alone by which the search can pass over most of the others."""
+    glob = glob and glob.removeprefix(HERE)
+    if not glob:
+        return lambda path: True, None
+    if glob.endswith("/"):
+        glob += "**"
+    try:
+        rule = pattern(glob)
+    except BadGlob as error:
+        raise ToolError(f"The glob {glob!r} cannot be read: {error}") from None
+    return lambda path: bool(rule.matches(path)) != rule.keeps, _names(glob)
+
+
+def _names(glob: str) -> str | None:
+    folders, slash, name = glob.rpartition("/")
+    if re.search(r"[\[{\\]", folders):  # a slash in brackets or braces does not end the name of a folder
+        return None
+    if glob.startswith("!"):
+        if slash or "?" in name or ":" in name or "[" in name:
+            return None
+    elif ":" in name or "[" in name or not name.strip("*"):  # no colon can stand in --type-add
+        return None
+    name = name.replace("?", "*")  # for ripgrep it stands for a byte, and so does a class
+    try:
+        regex(name.removeprefix("!"))
+    except BadGlob:
+        return None
+    return name
+
+
+def _add_last_lines(files: Files, folder: str, found: dict[bytes, Found], context: int) -> None:
+    """After a newline at the end of a file there is an empty line: `read` counts it, but a search does not show it."""
+    for path, file in found.items():
+        last = max(file.rows, default=0)
+        if not file.matches or last >= file.matches[-1] + context:
+            continue
+        try:
+            with files.open(os.path.join(folder, os.fsdecode(path))) as opened:
+                opened.seek(-1, os.SEEK_END)
+                if opened.read() == b"\n":
+                    file.rows[last + 1] = ""
+        except (OSError, ToolError):  # it has changed meanwhile
+            continue
+
+
+GREP = Tool(
+    name="grep",
+    description=(
+        f"Search the contents of files for a pattern. Returns the lines that match, with their files and line numbers:"
+        f" at most {LIMIT} matches unless limit is set, and {MAX_BYTES // 1024}KB. Lines are cut after {LONGEST_SHOWN}"
+        f" characters. Hidden files are searched, binary files and those that .gitignore names are not."
+    ),
+    snippet="Search file contents for a pattern (leaves out what .gitignore names)",
+    parameters={
+        "type": "object",
+        "properties": {
+            "pattern": {
+                "type": "string",
+                "description": "What to look for: a regular expression, or text with literal",
+            },
+            "path": {"type": "string", "description": "The folder or file to search (default: the working directory)"},
+            "glob": {"type": "string", "description": "Only search files like this, such as '*.py' or 'src/**/*.ts'"},
+            "ignoreCase": {"type": "boolean", "description": "Upper and lower case are the same (default: false)"},
+            "literal": {"type": "boolean", "description": "The pattern is plain text (default: false)"},
+            "context": {"type": "number", "description": "Lines to show before and after each match (default: 0)"},
+            "limit": {"type": "number", "description": f"How many matches to return (default: {LIMIT})"},
+        },
+        "required": ["pattern"],
+    },
+    run=run,
+    guidelines=("Search with grep and find instead of bash: they leave out what .gitignore names.",),
+)

@@ -1,0 +1,42 @@
+"""A list as the result of a tool: the rows that fit, and a notice of what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tau.core.truncate import MAX_BYTES, head, size
+from tau.errors import ToolError
+from tau.records.events import Outcome
+from tau.records.messages import Text
+
+ANY_NUMBER = 2**53 - 1  # of lines: only their bytes count; clients know this number
+
+
+class Notice(NamedTuple):
+    """Something was left out: what the details say of it under `key`, and what the model reads."""
+
+    key: str
+    value: Any
+    text: str
+
+
+def listed(rows: Iterable[str], limit: Notice | None = None, other: Notice | None = None) -> Outcome:
+    cut = head("\n".join(rows), max_lines=ANY_NUMBER)
+    too_much = Notice("truncation", cut, f"{size(MAX_BYTES)} limit reached") if cut.truncated else None
+    notices = [notice for notice in (limit, too_much, other) if notice]
+    if not notices:
+        return Outcome([Text(cut.content)])
+    said = ". ".join(notice.text for notice in notices)
+    return Outcome([Text(f"{cut.content}\n\n[{said}]")], {notice.key: notice.value for notice in notices})
+
+
+def whole(args: dict[str, Any], name: str, default: int, least: int) -> int:
+    """An argument that is a number, or was left out."""
+    number = args.get(name)
+    if number is None:
+        return default
+    try:
+        return max(least, int(number))
+    except (OverflowError, ValueError):  # an infinity, or no number at all
+        raise ToolError(f"{name} must be a whole number, not {number}") from None

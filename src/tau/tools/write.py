@@ -1,0 +1,58 @@
+"""Write a file, for a model: whole, as it is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tau.core.editing import well_formed
+from tau.errors import Aborted
+from tau.records.events import Outcome
+from tau.records.messages import Text
+from tau.tools import Tool, ToolContext
+from tau.tools.paths import resolve
+from tau.tools.read import portions
+from tau.tools.turns import Stopped, in_turn
+
+
+async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
+    """A cancelled call has written the whole file or nothing."""
+    name, content = args["path"], args["content"]
+    files, seen = context.machine.files, context.seen
+
+    def work(path: str, real: str, stopped: Stopped) -> Outcome:
+        data = well_formed(content).encode()
+        if seen.required and files.kind(path) is not None:
+            with files.open(path) as file:
+                seen.check(name, real, portions(file, stopped))
+        if stopped():
+            raise Aborted
+        files.replace(path, data)
+        seen.note(real, data)
+        return Outcome([Text(f"Successfully wrote {_length(content)} bytes to {name}")])
+
+    return await in_turn(context.machine, lambda: resolve(name, context.cwd), work)
+
+
+def _length(text: str) -> int:
+    """Called bytes, as clients know it, but counted as JavaScript counts a string."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+WRITE = Tool(
+    name="write",
+    description=(
+        "Write a file. What was in it is gone, and folders that are missing are made. To change a part of a file, use"
+        " edit."
+    ),
+    snippet="Create files, or write them anew",
+    parameters={
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "The file, relative to the working directory or absolute"},
+            "content": {"type": "string", "description": "The whole content of the file"},
+        },
+        "required": ["path", "content"],
+    },
+    run=run,
+    guidelines=("Use write for new files and for those that change from beginning to end.",),
+)
