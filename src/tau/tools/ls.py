@@ -60,6 +60,7 @@ LS = Tool(
             "path": {"type": "string", "description": "The folder (default: the working directory)"},
             "limit": {"type": "number", "description": f"How many entries to return (default: {LIMIT})"},
         },
+        "required": [],
     },
     run=run,
 )
