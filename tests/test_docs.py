@@ -13,7 +13,7 @@ import pytest
 from client import Agent, Json
 from tau.cli.flags import FLAGS, NOT_YET
 from tau.docs.__main__ import FOLDER, MARKER, main, page
-from tau.docs.tables import EVENTS, TABLES, anchor, tag, without_answer
+from tau.docs.tables import EVENTS, TABLES, anchor, tag
 from tau.docs.words import in_words
 from tau.records.base import UnsetType
 from tau.rpc.server import KINDS
@@ -125,12 +125,6 @@ def test_the_examples_of_responses_are_what_is_sent(tmp_path: Path) -> None:
             agent.answer_to(b'{"id":"2","type":"set_model","provider":"acme","modelId":"rocket"}'),
         ]
     assert said == [json.loads(line) for line in responses.splitlines()]
-
-
-def test_commands_that_are_said_to_answer_with_an_error_do(tmp_path: Path) -> None:
-    with Agent(tmp_path) as agent:
-        said = {name: agent.ask(name, sessionPath="x")["success"] for name in without_answer()}
-    assert said == {"compact": False, "export_html": False, "switch_session": False}
 
 
 def _blocks(title: str) -> list[str]:

@@ -30,7 +30,7 @@ FLOORS = [
     {"errors"},
     {"records"},
     {"wire", "core"},
-    {"llm", "tools", "store", "extensions"},
+    {"llm", "tools", "store", "extensions", "export"},
     {"host"},
     {"rpc", "cli"},
     {"__main__", "docs"},
@@ -40,7 +40,7 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 # The table of doors: the command line opens the one that was asked for.
 PASSAGES = {("cli/main.py", "rpc")}
 
-PURE = {"errors", "records", "wire", "core", "llm"}
+PURE = {"errors", "records", "wire", "core", "llm", "export"}
 IMPURE_FILES = {"llm/http.py"}
 WORLD = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "select", "selectors", "signal"),
@@ -56,10 +56,24 @@ LATE = {
     "llm/apis.py": {"*"},
     "llm/http.py": {"httpx2", "ssl"},
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
+    "host/export.py": {"tau.export", "tau.export.page"},
+    "export/markdown.py": {"markdown_it"},
+    "export/safe.py": {"nh3"},
+    "export/code.py": {"pygments.lexers"},
 }
 
 # Every library has one file that knows it.
-LIBRARIES = {"msgspec": {"records/base.py"}, "httpx2": {"llm/http.py"}, "PIL": {"tools/pictures.py"}}
+LIBRARIES = {
+    "msgspec": {"records/base.py"},
+    "httpx2": {"llm/http.py"},
+    "markdown_it": {"export/markdown.py"},
+    "nh3": {"export/safe.py"},
+    "pygments": {"export/code.py"},
+    "PIL": {"tools/pictures.py"},
+}
+
+# Where the project's name of a library is not the one that is imported.
+DISTRIBUTIONS = {"markdown_it": "markdown-it-py"}
 
 # Libraries that tau can do without, and what they are called where they are installed from.
 EXTRAS = {"PIL": "pillow"}
@@ -224,7 +238,7 @@ def test_every_library_is_known_to_one_file() -> None:
 def test_the_libraries_are_those_of_the_project() -> None:
     project = _pyproject()["project"]
     extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
-    assert _names(project["dependencies"]) == set(LIBRARIES) - set(EXTRAS)
+    assert _names(project["dependencies"]) == {DISTRIBUTIONS.get(name, name) for name in set(LIBRARIES) - set(EXTRAS)}
     assert set(EXTRAS.values()) <= _names(extras)
 
 

@@ -3,8 +3,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from kit import assistant, user
-from tau.core.tree import Tree, context, prompt_text
+from tau.core.tree import ROOT, Lines, Tree, context, message_of, milliseconds, prompt_text, summary_of
+from tau.records.base import encode, wire
 from tau.records.entries import (
     AnyEntry,
     BranchSummaryEntry,
@@ -16,10 +19,12 @@ from tau.records.entries import (
     ModelChange,
     SessionInfo,
 )
-from tau.records.messages import BranchSummary, CompactionSummary, Custom, Image, Text, User
+from tau.records.lines import OtherEntry
+from tau.records.messages import AnyMessage, BranchSummary, CompactionSummary, Custom, Image, Text, User
 from tau.records.replies import ForkPoint
 
 TIME = "2026-01-01T00:00:00.000Z"
+AT = 1767225600000
 
 
 def said(id: str, parent: str | None, text: str) -> MessageEntry:
@@ -30,8 +35,28 @@ def chain(count: int) -> list[AnyEntry]:
     return [said(str(at), str(at - 1) if at else None, "hi") for at in range(count)]
 
 
-def ids(entries: list[AnyEntry]) -> str:
-    return "".join(entry.id for entry in entries)
+def grown(*entries: AnyEntry) -> Tree:
+    """A tree to which these were added, each under the parent it names."""
+    tree = Tree()
+    for entry in entries:
+        parent = ROOT if entry.parent_id is None else tree.find(entry.parent_id)
+        assert parent is not None
+        tree.leaf = parent
+        tree.add(wire(entry), entry.id, str(entry.__struct_config__.tag))
+    return tree
+
+
+def ids(tree: Tree, places: list[int]) -> str:
+    return "".join(tree.id(at) for at in places)
+
+
+def conversation(tree: Tree) -> list[AnyMessage]:
+    """What the model sees, read as sparingly as a session reads it."""
+    summary, places = tree.seen()
+    messages = [message_of(tree.entry(at)) for at in places]
+    seen = [*([summary_of(summary)] if summary else []), *(message for message in messages if message is not None)]
+    assert seen == context([tree.entry(at) for at in tree.branch])
+    return seen
 
 
 #   a ── b ── c
@@ -44,112 +69,171 @@ def shape(nodes: list[dict[str, Any]]) -> str:
 
 
 def test_the_leaf_is_what_was_added_last() -> None:
-    assert (Tree().leaf, Tree(FORKED).leaf) == (None, "e")
+    empty, tree = Tree(), grown(*FORKED)
+    assert (empty.leaf, empty.leaf_id, len(empty), empty.branch) == (ROOT, None, 0, [])
+    assert (tree.leaf, tree.leaf_id, len(tree)) == (4, "e", 5)
 
 
 def test_a_branch_is_the_way_from_the_root_to_the_leaf() -> None:
-    tree = Tree(FORKED)
-    assert (ids(tree.branch), ids(tree.path("c")), ids(tree.path(None)), ids(tree.path("zork"))) == (
-        "abde",
-        "abc",
-        "",
-        "",
-    )
+    tree = grown(*FORKED)
+    assert (ids(tree, tree.branch), ids(tree, tree.path(2)), tree.path(ROOT)) == ("abde", "abc", [])
+
+
+def test_what_is_added_hangs_on_the_leaf_wherever_it_was_moved() -> None:
+    tree = grown(*FORKED)
+    tree.leaf = 2
+    assert tree.leaf_id == "c"
+    tree.add(wire(said("f", "c", "F")), "f", "message")
+    assert (tree.leaf_id, ids(tree, tree.branch), tree.find("f")) == ("f", "abcf", 5)
+    tree.leaf = ROOT
+    tree.add(wire(said("g", None, "G")), "g", "message")
+    assert ids(tree, tree.branch) == "g"
 
 
 def test_entries_are_found_by_id_and_by_what_came_after() -> None:
-    tree = Tree(FORKED)
-    assert (tree.get("b"), tree.get("zork"), "b" in tree, "zork" in tree) == (FORKED[1], None, True, False)
-    assert (ids(list(tree)), ids(tree.after(None)), ids(tree.after("c")), ids(tree.after("e"))) == (
-        *("abcde", "abcde", "de", ""),
-    )
+    tree = grown(*FORKED)
+    assert (tree.find("b"), tree.find("zork"), "b" in tree, "zork" in tree) == (1, None, True, False)
+    assert (tree.entry(1), tree.kind(1), tree.parent(1)) == (FORKED[1], "message", 0)
+    lines = [wire(entry) for entry in FORKED]
+    assert [list(tree.after(since)) for since in (None, "c", "e")] == [lines, lines[3:], []]
 
 
-def test_a_circle_ends() -> None:
-    tree = Tree([said("a", "b", "A"), said("b", "a", "B"), said("c", "c", "C")])
-    assert [ids(tree.path(leaf)) for leaf in "abc"] == ["ba", "ab", "c"]
-    assert shape(json.loads(tree.json())) == "c()"
+def test_the_first_of_two_entries_with_one_id_is_found() -> None:
+    content = [wire(entry) for entry in (said("a", None, "A"), said("b", "a", "B"), said("a", "b", "again"))]
+    tree = Tree(lines(*content), (ROOT, 0, 1), (1, 1, 1))
+    assert (tree.find("a"), list(tree.after("a")), tree.branch) == (0, content[1:], [0, 1, 2])
 
 
-def test_an_entry_whose_parent_is_lost_is_a_root() -> None:
-    tree = Tree([said("a", "lost", "A"), said("b", "a", "B")])
-    assert (ids(tree.branch), shape(json.loads(tree.json()))) == ("ab", "a(b())")
+def lines(*content: bytes) -> Lines:
+    """As a file is read: one piece of bytes, and where the lines are in it."""
+    data = b"\n".join(content)
+    starts = [sum(len(line) + 1 for line in content[:at]) for at in range(len(content))]
+    return Lines(data, starts, [start + len(line) for start, line in zip(starts, content, strict=True)])
+
+
+def test_lines_that_were_read_and_lines_that_were_added_are_one_row() -> None:
+    row = lines(b"one", b"", b"three")
+    row.append(b"four")
+    assert [row[at] for at in range(len(row))] == [b"one", b"", b"three", b"four"]
 
 
 def test_the_whole_tree_is_shown_with_children_in_order() -> None:
-    assert shape(json.loads(Tree(FORKED).json())) == "a(b(c()d(e())))"
+    assert shape(json.loads(grown(*FORKED).json())) == "a(b(c()d(e())))"
+    assert Tree().json() == b"[]"
+
+
+def test_a_second_root_is_shown_beside_the_first() -> None:
+    assert shape(json.loads(grown(*FORKED, said("z", None, "Z")).json())) == "a(b(c()d(e())))z()"
 
 
 def test_the_last_label_of_an_entry_is_shown() -> None:
     labels = [
         Label("l1", "a", "T1", "a", "first"),
         Label("l2", "l1", "T2", "a", "last"),
-        Label("l3", "l2", "T3", "b", None),
+        Label("l3", "l2", "T3", "l1", "gone"),
+        Label("l4", "l3", "T4", "l1", None),
+        Label("l5", "l4", "T5", "nobody", "lost"),
     ]
-    a = json.loads(Tree([said("a", None, "A"), *labels]).json())[0]
+    a = json.loads(grown(said("a", None, "A"), *labels).json())[0]
     assert (a["label"], a["labelTimestamp"]) == ("last", "T2")
     assert "label" not in a["children"][0]
 
 
 def test_a_very_long_branch_is_no_trouble() -> None:
-    tree = Tree(chain(20_000))
-    assert len(tree.branch) == len(tree.fork_points()) == len(context(tree.branch)) == 20_000
+    tree = grown(*chain(20_000))
+    assert len(tree.branch) == len(tree.fork_points()) == len(conversation(tree)) == 20_000
     assert tree.json().count(b'"children"') == 20_000
 
 
-def test_a_long_branch_can_be_sent_to_the_client() -> None:
-    assert Tree(chain(3000)).json().count(b'"children"') == 3000
-
-
 def test_the_name_is_the_last_that_was_given() -> None:
-    names = [SessionInfo("1", None, TIME, "old"), SessionInfo("2", "1", TIME, "new")]
-    assert (Tree().name, Tree(names).name) == (None, "new")
+    names = [
+        SessionInfo("1", None, TIME, "old"),
+        SessionInfo("2", "1", TIME, "new"),
+        SessionInfo("3", "2", TIME, ""),
+    ]
+    assert (Tree().name, grown(*names).name) == (None, "new")
 
 
 # What the model sees.
 
 
 def test_the_conversation_is_the_messages_of_the_branch() -> None:
-    tree = Tree(
-        [
-            ModelChange("m", None, TIME, "lab", "m-1"),
-            said("a", "m", "A"),
-            CustomEntry("x", "a", TIME, "state", {}),
-            CustomMessageEntry("n", "x", TIME, "note", "hey", True, {"d": 1}),
-            BranchSummaryEntry("s", "n", TIME, "c", "elsewhere"),
-            BranchSummaryEntry("t", "s", TIME, "c", ""),
-            MessageEntry("b", "t", TIME, assistant("B")),
-        ]
+    tree = grown(
+        ModelChange("m", None, TIME, "lab", "m-1"),
+        said("a", "m", "A"),
+        CustomEntry("x", "a", TIME, "state", {}),
+        CustomMessageEntry("n", "x", TIME, "note", "hey", True, {"d": 1}),
+        BranchSummaryEntry("s", "n", TIME, "c", "elsewhere"),
+        BranchSummaryEntry("t", "s", TIME, "c", ""),
+        MessageEntry("b", "t", TIME, assistant("B")),
     )
-    assert context(tree.branch) == [
+    assert conversation(tree) == [
         user("A"),
-        Custom("note", "hey", True, {"d": 1}),
-        BranchSummary("elsewhere", "c"),
+        Custom("note", "hey", True, {"d": 1}, AT),
+        BranchSummary("elsewhere", "c", AT),
         assistant("B"),
     ]
 
 
+def test_other_branches_are_not_seen() -> None:
+    tree = grown(*FORKED)
+    assert conversation(tree) == [user(text) for text in "ABDE"]
+    tree.leaf = 2
+    assert conversation(tree) == [user(text) for text in "ABC"]
+    tree.leaf = ROOT
+    assert conversation(tree) == []
+
+
 def test_a_summary_stands_for_what_came_before_what_was_kept() -> None:
-    entries = [*chain(4), CompactionEntry("s", "3", TIME, "long ago", "2", 99), said("5", "s", "after")]
-    assert context(Tree(entries).branch) == [CompactionSummary("long ago", 99), user("hi"), user("hi"), user("after")]
+    tree = grown(*chain(4), CompactionEntry("s", "3", TIME, "long ago", "2", 99), said("5", "s", "after"))
+    assert conversation(tree) == [CompactionSummary("long ago", 99, AT), user("hi"), user("hi"), user("after")]
 
 
 def test_only_the_last_summary_counts() -> None:
     first, second = CompactionEntry("s", "1", TIME, "old", "1", 1), CompactionEntry("t", "s", TIME, "new", "1", 2)
-    assert context(Tree([*chain(2), first, second]).branch) == [CompactionSummary("new", 2), user("hi")]
+    assert conversation(grown(*chain(2), first, second)) == [CompactionSummary("new", 2, AT), user("hi")]
 
 
-def test_a_summary_whose_first_kept_entry_is_lost_keeps_nothing() -> None:
-    entries = [*chain(2), CompactionEntry("s", "1", TIME, "long ago", "lost", 9)]
-    assert context(Tree(entries).branch) == [CompactionSummary("long ago", 9)]
+def test_a_summary_of_another_branch_does_not_count() -> None:
+    tree = grown(*chain(2), CompactionEntry("s", "1", TIME, "there", "1", 1))
+    tree.leaf = 1
+    assert conversation(tree) == [user("hi"), user("hi")]
+
+
+@pytest.mark.parametrize("kept", ["lost", "s", "\ud800"])
+def test_a_summary_whose_first_kept_entry_is_not_before_it_keeps_nothing(kept: str) -> None:
+    tree = grown(*chain(2), CompactionEntry("s", "1", TIME, "long ago", kept, 9))
+    assert conversation(tree) == [CompactionSummary("long ago", 9, AT)]
+
+
+# Entries of a wrong shape.
+
+
+def test_an_entry_of_a_wrong_shape_keeps_its_place_and_says_nothing() -> None:
+    tree = grown(said("a", None, "A"))
+    for kind in ("message", "label", "session_info", "compaction", "custom_message", "branch_summary", "zork"):
+        broken = encode({"type": kind, "id": f"bad {kind}", "parentId": tree.leaf_id, "timestamp": 5})
+        tree.add(broken, f"bad {kind}", kind)
+    tree.add(wire(said("b", tree.leaf_id, "B")), "b", "message")
+    assert tree.entry(1) == OtherEntry("unreadable", "bad message")
+    assert conversation(tree) == [user("A"), user("B")]
+    assert (tree.name, [point.entry_id for point in tree.fork_points()]) == (None, ["a", "b"])
+    assert len(list(tree.after(None))) == tree.json().count(b'"children"') == 9
+
+
+def test_a_broken_summary_leaves_the_one_before_it_in_force() -> None:
+    tree = grown(*chain(2), CompactionEntry("s", "1", TIME, "old", "1", 1))
+    tree.add(encode({"type": "compaction", "id": "t", "parentId": "s", "timestamp": TIME}), "t", "compaction")
+    summary, places = tree.seen()
+    assert (summary and summary.summary, places) == ("old", [1])
 
 
 # Where one can fork.
 
 
 def test_one_can_fork_before_each_message_of_the_user_on_the_branch() -> None:
-    entries = [*FORKED, MessageEntry("f", "e", TIME, assistant("F"))]
-    assert Tree(entries).fork_points() == [ForkPoint(id, id.upper()) for id in "abde"]
+    tree = grown(*FORKED, MessageEntry("f", "e", TIME, assistant('"user"')))
+    assert tree.fork_points() == [ForkPoint(id, id.upper()) for id in "abde"]
 
 
 def test_the_text_of_a_prompt_is_its_text_blocks() -> None:
@@ -158,3 +242,23 @@ def test_the_text_of_a_prompt_is_its_text_blocks() -> None:
     assert prompt_text(MessageEntry("a", None, TIME, User("plain", 0))) == "plain"
     assert prompt_text(MessageEntry("a", None, TIME, assistant("no"))) is None
     assert prompt_text(None) is None
+
+
+# Times.
+
+
+@pytest.mark.parametrize(
+    ("iso", "expected"),
+    [
+        (TIME, AT),
+        ("1970-01-01T00:00:00.000Z", 0),
+        ("2024-02-29T23:59:59.999Z", 1709251199999),
+        ("2000-03-01T00:00:00Z", 951868800000),
+        ("2026-01-01T00:00:00.5Z", AT + 500),
+        ("2026-01-01T00:00:00.123456Z", AT + 123),
+        ("yesterday", 0),
+        ("", 0),
+    ],
+)
+def test_a_timestamp_is_read_as_unix_milliseconds(iso: str, expected: int) -> None:
+    assert milliseconds(iso) == expected

@@ -1,27 +1,84 @@
 from __future__ import annotations
 
+import asyncio
+import json
 import re
+from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from kit import MODEL, assistant, user
+from tau.core.tree import ROOT
 from tau.errors import CommandError
+from tau.host.keeper import Keeper
 from tau.host.log import Log, iso, now, session_id
-from tau.records.base import UNSET
-from tau.records.entries import AnyEntry, Label, MessageEntry, ModelChange, SessionInfo, ThinkingLevelChange
+from tau.records.base import UNSET, encode, wire
+from tau.records.entries import (
+    AnyEntry,
+    CompactionEntry,
+    CustomEntry,
+    Label,
+    MessageEntry,
+    ModelChange,
+    SessionInfo,
+    ThinkingLevelChange,
+)
+from tau.records.lines import OtherEntry
+from tau.records.messages import CompactionSummary, Text, User
+from tau.store.sessions import open_session
+
+Json = dict[str, Any]
 
 
-def told(*texts: str) -> Log:
-    log = Log("/work")
+def sent(log: Log) -> list[bytes]:
+    """The messages as a client gets them."""
+    return [piece[1:] for piece in log.messages_json()][:-1]
+
+
+def unheard(error: OSError) -> None:
+    raise AssertionError(f"nobody expected {error}")
+
+
+def new(folder: Path | None = None, trouble: Callable[[OSError], None] = unheard, **more: Any) -> Log:
+    return Log.new("/work", folder, trouble, **more)
+
+
+def told(*texts: str, folder: Path | None = None, trouble: Callable[[OSError], None] = unheard) -> Log:
+    log = new(folder, trouble)
     for text in texts:
-        log.say(user(text))
+        log.accept(user(text))
+        log.say(log.messages[-1])
     return log
 
 
-def entries(log: Log) -> list[AnyEntry]:
-    return log.tree.branch
+def entries(log: Log) -> list[AnyEntry | OtherEntry]:
+    return [log.tree.entry(at) for at in log.tree.branch]
+
+
+def id_of(log: Log, at: int) -> str:
+    return log.tree.id(log.tree.branch[at])
+
+
+def written(log: Log) -> list[Json]:
+    assert log.path is not None
+    return [json.loads(line) for line in log.path.read_bytes().splitlines()]
+
+
+def texts(log: Log) -> list[str]:
+    """What the file says was said."""
+    return [entry["message"]["content"][0]["text"] for entry in written(log) if entry["type"] == "message"]
+
+
+def reopened(log: Log) -> Log:
+    assert log.path is not None
+    log.close()
+    found = open_session(log.path)
+    assert found.problems == []
+    return Log.resumed(found, unheard)
 
 
 def test_what_is_said_is_an_entry_and_part_of_the_conversation() -> None:
@@ -29,6 +86,7 @@ def test_what_is_said_is_an_entry_and_part_of_the_conversation() -> None:
     log.say(assistant("b"))
     assert log.messages == [user("a"), assistant("b")]
     assert [entry.message for entry in entries(log) if isinstance(entry, MessageEntry)] == log.messages
+    assert (log.message_count, sent(log)) == (2, [encode(user("a")), encode(assistant("b"))])
 
 
 def test_every_entry_hangs_on_the_one_before() -> None:
@@ -46,23 +104,244 @@ def test_every_entry_hangs_on_the_one_before() -> None:
     ]
     assert [entry.parent_id for entry in found] == [None, *(entry.id for entry in found[:-1])]
     assert all(re.fullmatch(r"[0-9a-f]{8}", entry.id) for entry in found)
-    assert (log.tree.name, log.tree.leaf) == ("mine", found[-1].id)
+    assert (log.tree.name, log.tree.leaf_id) == ("mine", found[-1].id)
 
 
 def test_a_forgotten_answer_leaves_the_conversation_but_not_the_log() -> None:
     log, failed = told("a"), assistant("half", why="529")
     log.say(failed)
-    log.say(assistant("half", why="529"))
     log.forget(failed)
-    assert log.messages == [user("a"), assistant("half", why="529")]
-    assert len(entries(log)) == 3
+    assert (log.messages, sent(log)) == ([user("a")], [encode(user("a"))])
+    assert len(entries(log)) == 2
 
 
 def test_a_log_has_an_id_a_place_and_maybe_a_parent() -> None:
-    log = Log("/work", "/old.jsonl")
+    log = new(parent="/old.jsonl")
     assert (log.id, log.header.cwd, log.header.parent_session) == (log.header.id, "/work", "/old.jsonl")
-    assert Log("/work").header.parent_session is UNSET
+    assert (new().header.parent_session, new(id="mine").id) == (UNSET, "mine")
     assert log.header.version == 3
+
+
+def test_a_prompt_that_was_accepted_is_said_once() -> None:
+    log, message = new(), user("a")
+    log.accept(message)
+    assert log.messages == [message]
+    log.say(message)
+    assert (log.messages, len(entries(log))) == ([message], 1)
+    log.say(user("a"))
+    assert len(entries(log)) == 2
+
+
+# The file.
+
+
+def test_the_file_begins_with_the_first_prompt(tmp_path: Path) -> None:
+    log = new(tmp_path / "sessions")
+    log.set_model(MODEL)
+    log.set_level("low")
+    assert list(tmp_path.iterdir()) == []
+    log.accept(user("hello"))
+    assert [entry["type"] for entry in written(log)] == ["session", "model_change", "thinking_level_change", "message"]
+    assert written(log)[0] == {
+        "type": "session",
+        "version": 3,
+        "id": log.id,
+        "timestamp": log.header.timestamp,
+        "cwd": "/work",
+    }
+    assert log.path is not None and log.path.name == re.sub(r"[:.]", "-", log.header.timestamp) + f"_{log.id}.jsonl"
+
+
+def test_the_file_begins_with_a_message_that_is_queued(tmp_path: Path) -> None:
+    log = new(tmp_path)
+    log.queued("steer", user("psst"))
+    assert [entry["type"] for entry in written(log)] == ["session", "custom"]
+    assert reopened(log).undelivered() == [("steer", user("psst"))]
+
+
+def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    for act in (
+        lambda: log.say(assistant("b")),
+        lambda: log.set_level("high"),
+        lambda: log.set_model(MODEL),
+        lambda: log.set_name("n"),
+        lambda: log.compact("s", id_of(log, 0), 5, {}),
+        lambda: log.move_leaf(0, "left", {}),
+        lambda: log.label(id_of(log, 0), "here"),
+        lambda: log.queued("steer", user("q")),
+        lambda: log.queue_cleared(),
+    ):
+        act()
+        assert encode(written(log)[-1]) == log.tree.line(len(log.tree) - 1)
+    assert len(written(log)) == 1 + len(log.tree)
+
+
+def test_a_log_without_a_folder_stays_in_memory() -> None:
+    log = told("a")
+    log.queued("steer", user("b"))
+    log.flush()
+    assert (log.path, log.waiting, log.unsynced, log.syncing()) == (None, 0, False, None)
+    log.close()
+
+
+def test_a_session_that_is_opened_again_is_what_it_was(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.set_model(MODEL)
+    log.say(assistant("b"))
+    log.set_level("high")
+    log.set_name("mine")
+    back = reopened(log)
+    assert (back.id, back.path, back.header) == (log.id, log.path, log.header)
+    assert (sent(back), back.message_count) == (sent(log), 2)
+    assert (back.messages, back.tree.name) == (log.messages, "mine")
+    assert (back.last_model(), back.last_level(), back.lacks_level) == (("lab", "m-1"), "high", False)
+    back.accept(user("c"))
+    assert texts(back) == ["a", "b", "c"]
+
+
+def test_the_model_is_the_last_that_was_set_or_that_answered(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    assert (log.last_model(), log.last_level(), reopened(log).lacks_level) == (None, None, True)
+    log = told("a")
+    log.say(assistant("b"))
+    assert log.last_model() == ("lab", "m-1")
+
+
+def test_after_a_compaction_the_conversation_begins_with_its_summary() -> None:
+    log = told("a", "b", "c")
+    log.compact("long ago", id_of(log, 1), 99, {})
+    summary = entries(log)[-1]
+    assert isinstance(summary, CompactionEntry)
+    first = log.messages[0]
+    assert isinstance(first, CompactionSummary) and first.summary == "long ago"
+    assert (log.messages[1:], log.message_count) == ([user("b"), user("c")], 3)
+    assert sent(log) == [wire(message) for message in log.messages]
+
+
+def test_going_back_shows_the_conversation_up_to_there() -> None:
+    log = told("a", "b")
+    log.move_leaf(0)
+    assert log.messages == [user("a")]
+    log.move_leaf(ROOT)
+    assert (log.messages, log.message_count, sent(log)) == ([], 0, [])
+
+
+def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    assert log.path is not None
+    log.close()
+    wrong = (None, 5, "text", [], {}, {"role": 5}, {"content": "no role"})
+    parent = id_of(log, 0)
+    with log.path.open("ab") as file:
+        for at, message in enumerate(wrong):
+            file.write(encode({"type": "message", "id": f"x{at}", "parentId": parent, "message": message}) + b"\n")
+            parent = f"x{at}"
+        other = {"content": 5, "role": "user"}  # a known role, but nothing a model could read
+        file.write(encode({"type": "message", "id": "y", "parentId": parent, "message": other}) + b"\n")
+    back = Log.resumed(open_session(log.path), unheard)
+    assert sent(back) == [encode(user("a")), encode(other)]
+    assert [wire(message) for message in back.messages] == [encode(user("a")), encode(other)]
+    assert len(back.problems) == len(wrong)
+    assert (back.last_model(), back.undelivered(), back.tree.fork_points()[1:]) == (None, [], [])
+
+
+# Writes that fail.
+
+
+def test_a_prompt_that_cannot_be_written_is_refused_and_can_be_said_again(tmp_path: Path) -> None:
+    blocked = tmp_path / "sessions"
+    blocked.write_text("a file where the folder should be")
+    log = new(blocked)
+    with pytest.raises(CommandError, match=r"The session file .* cannot be written: Not a directory"):
+        log.accept(user("a"))
+    assert (log.messages, len(log.tree), log.waiting) == ([], 0, 0)
+    blocked.unlink()
+    log.accept(user("a"))
+    assert (texts(log), log.messages) == (["a"], [user("a")])
+
+
+def test_a_file_that_was_deleted_is_written_anew_and_whole(tmp_path: Path) -> None:
+    log = told("a", "b", folder=tmp_path / "deep" / "down")
+    assert log.path is not None
+    before = log.path.read_bytes()
+    log.path.unlink()
+    log.path.parent.rmdir()
+    log.say(assistant("c"))
+    assert log.path.read_bytes().startswith(before)
+    assert texts(log) == ["a", "b", "c"]
+    log.path.unlink()
+    log.accept(user("d"))
+    assert texts(reopened(log)) == ["a", "b", "c", "d"]
+
+
+def test_what_cannot_be_written_is_told_and_written_in_order_as_soon_as_it_can(tmp_path: Path) -> None:
+    heard: list[int] = []
+    log = told("a", folder=tmp_path, trouble=lambda error: heard.append(log.waiting))
+    assert log.path is not None
+    log.path.unlink()
+    log.path.mkdir()  # nothing can be written there now
+    log.say(assistant("b"))
+    log.say(assistant("c"))
+    assert (heard, log.waiting, log.in_trouble, log.unsynced) == ([2, 3], 3, True, True)
+    with pytest.raises(CommandError, match="cannot be written"):
+        log.accept(user("no"))
+    with pytest.raises(OSError):
+        log.flush()
+    log.path.rmdir()
+    log.flush()
+    assert (log.waiting, texts(log)) == (0, ["a", "b", "c"])
+    log.say(assistant("d"))
+    assert reopened(log).messages == [user("a"), assistant("b"), assistant("c"), assistant("d")]
+
+
+def test_a_session_that_cannot_be_written_is_not_opened(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    assert log.path is not None
+    found = open_session(log.path)
+    with pytest.raises(CommandError, match=r"in use by process \d+.*--fork"):
+        Log.resumed(found, unheard)
+    log.close()
+    log.path.unlink()
+    with pytest.raises(CommandError, match="cannot be written: No such file"):
+        Log.resumed(found, unheard)
+
+
+# What waits to be said.
+
+
+def test_what_was_queued_and_never_said_is_remembered(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    messages = [User([Text(text)], at) for at, text in enumerate(["first", "second", "second", "third"])]
+    for message in messages:
+        log.queued("steer" if message.timestamp else "follow_up", message)
+    log.say(messages[1])
+    assert reopened(log).undelivered() == [("follow_up", messages[0]), ("steer", messages[2]), ("steer", messages[3])]
+
+
+def test_of_two_equal_messages_one_is_left_when_one_was_said() -> None:
+    log = told("a")
+    log.queued("steer", user("again"))
+    log.queued("steer", user("again"))
+    log.say(user("again"))
+    assert log.undelivered() == [("steer", user("again"))]
+
+
+def test_a_cleared_queue_is_forgotten() -> None:
+    log = told("a")
+    log.queued("steer", user("b"))
+    log.queue_cleared()
+    log.queued("steer", user("c"))
+    assert log.undelivered() == [("steer", user("c"))]
+
+
+@pytest.mark.parametrize(
+    "data", [None, 5, {}, {"queue": "zork", "message": {"role": "user", "content": "", "timestamp": 0}}]
+)
+def test_a_queue_entry_that_makes_no_sense_is_passed_over(data: Any) -> None:
+    log = told("a")
+    log._add(CustomEntry, "tau.queued", data)
+    assert log.undelivered() == []
 
 
 # Forks and clones.
@@ -70,25 +349,26 @@ def test_a_log_has_an_id_a_place_and_maybe_a_parent() -> None:
 
 def test_a_fork_has_everything_before_a_message_and_gives_its_text_back() -> None:
     log = told("a", "b", "c")
-    second = entries(log)[1]
-    fork, text = log.forked(second.id)
-    assert (text, fork.messages, fork.id == log.id) == ("b", [user("a")], False)
+    second = id_of(log, 1)
+    fork = log.forked(second)
+    assert (log.text_to_fork(second), fork.messages, fork.id == log.id) == ("b", [user("a")], False)
     assert entries(fork) == entries(log)[:1]
     assert log.messages == [user("a"), user("b"), user("c")]
 
 
 def test_a_fork_before_the_first_message_is_empty() -> None:
     log = told("a")
-    fork, text = log.forked(entries(log)[0].id)
-    assert (text, fork.messages, fork.tree.leaf) == ("a", [], None)
+    fork = log.forked(id_of(log, 0))
+    assert (log.text_to_fork(id_of(log, 0)), fork.messages, fork.tree.leaf_id) == ("a", [], None)
 
 
 def test_only_messages_of_the_user_can_be_forked_from() -> None:
     log = told("a")
     log.say(assistant("b"))
-    for id in ("zork", entries(log)[1].id):
-        with pytest.raises(CommandError, match="Invalid entry ID for forking"):
-            log.forked(id)
+    for id in ("zork", id_of(log, 1)):
+        for act in (log.forked, log.text_to_fork):
+            with pytest.raises(CommandError, match="Invalid entry ID for forking"):
+                act(id)
 
 
 def test_a_clone_is_the_same_and_goes_its_own_way() -> None:
@@ -100,22 +380,175 @@ def test_a_clone_is_the_same_and_goes_its_own_way() -> None:
     assert log.messages == [user("a"), user("b")]
 
 
+def test_a_copy_is_a_file_of_its_own_that_names_its_parent(tmp_path: Path) -> None:
+    log = told("a", "b", folder=tmp_path)
+    clone = log.cloned()
+    assert clone.path is not None and clone.path.parent == tmp_path and clone.path != log.path
+    assert (written(clone)[0]["parentSession"], written(clone)[1:]) == (str(log.path), written(log)[1:])
+    elsewhere = log.copy(log.tree.branch, "/other", tmp_path / "there")
+    assert (written(elsewhere)[0]["cwd"], elsewhere.path and elsewhere.path.parent) == ("/other", tmp_path / "there")
+
+
+def test_a_fork_without_messages_has_no_file_until_there_is_a_prompt(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    fork = log.forked(id_of(log, 0))
+    assert fork.path is not None and not fork.path.exists()
+    fork.accept(user("b"))
+    assert texts(fork) == ["b"]
+
+
+def test_a_copy_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    (tmp_path / "blocked").write_text("")
+    with pytest.raises(CommandError, match="cannot be written: Not a directory"):
+        log.copy(log.tree.branch, folder=tmp_path / "blocked")
+
+
 def test_what_is_said_after_a_fork_is_said_once() -> None:
     log = told("a", "b")
-    fork, _ = log.forked(entries(log)[1].id)
+    fork = log.forked(id_of(log, 1))
     fork.say(user("other"))
     assert fork.messages == [user("a"), user("other")]
 
 
-def test_labels_stay_behind_and_what_hung_on_them_hangs_on() -> None:
-    log = told("a")
-    (a,) = entries(log)
-    log.tree.add(Label("label", a.id, a.timestamp, a.id, "here"))
+def test_labels_go_to_the_end_and_what_hung_on_them_hangs_on(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    a = id_of(log, 0)
+    log.label(a, "here")
     log.say(user("b"))
+    b = id_of(log, -1)
+    log.label("nobody", "lost")
     clone = log.cloned()
     assert clone.messages == [user("a"), user("b")]
-    assert [entry.parent_id for entry in entries(clone)] == [None, a.id]
-    assert "label" not in clone.tree
+    found = entries(clone)
+    assert [(entry.id, entry.parent_id) for entry in found[:2]] == [(a, None), (b, a)]
+    (label,) = found[2:]
+    assert isinstance(label, Label) and (label.target_id, label.label, label.parent_id) == (a, "here", b)
+    assert entries(reopened(clone)) == found
+
+
+def test_a_copy_keeps_what_it_does_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    lines: list[Json] = [
+        {"type": "session", "version": 3, "id": "s", "timestamp": iso(), "cwd": "/w", "mood": "good"},
+        {"type": "message", "id": "a", "parentId": None, "timestamp": iso(), "extra": 1, "message": plain("A")},
+        {"type": "label", "id": "l", "parentId": "a", "timestamp": iso(), "targetId": "a", "label": "x"},
+        {"type": "message", "id": "b", "parentId": "l", "timestamp": iso(), "message": plain("B"), "more": [1.5]},
+        {"type": "novelty", "id": "n", "parentId": "b", "data": {"deep": None}},
+        {"type": "label", "id": "m", "parentId": "n", "timestamp": iso(), "targetId": "n", "label": "y"},
+        {"type": "novelty", "id": "o", "parentId": "m", "data": 2},
+    ]
+    path.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
+    log = Log.resumed(open_session(path), unheard)
+    clone = log.cloned()
+    assert [json.loads(message) for message in sent(clone)] == [plain("A"), plain("B")]
+    copied = written(clone)[1:5]
+    assert copied == [lines[1], {**lines[3], "parentId": "a"}, lines[4], {**lines[6], "parentId": "n"}]
+    path.unlink()
+    log.say(user("anew"))
+    assert written(log)[:-1] == lines
+
+
+def plain(text: str) -> Json:
+    return {"role": "user", "content": [{"type": "text", "text": text, "tone": "dry"}], "timestamp": 0, "via": "phone"}
+
+
+def test_what_was_queued_is_not_said_in_the_copy_too(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.queued("steer", user("b"))
+    assert (log.cloned().undelivered(), log.undelivered()) == ([], [("steer", user("b"))])
+
+
+def test_a_copy_of_a_damaged_session_is_sound(tmp_path: Path) -> None:
+    log = told("a", "b", "c", folder=tmp_path)
+    assert log.path is not None
+    log.close()
+    lines = log.path.read_bytes().splitlines(keepends=True)
+    log.path.write_bytes(b"".join([*lines[:2], b"\0\0\0\n", *lines[3:]]))
+    found = open_session(log.path)
+    assert len(found.problems) == 2
+    assert reopened(Log.resumed(found, unheard).cloned()).messages == [user("a"), user("c")]
+
+
+# Keeping it.
+
+
+class Held:
+    """A log whose keeper tells what happened; the thread's work can be made to fail, or to wait."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.told: list[str] = []
+        self.fail = False
+        self.twice = asyncio.Event()
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.keeper = Keeper(
+            lambda: self.log,
+            self._in_thread,
+            lambda error: self.told.append("failed"),
+            lambda: self.told.append("recovered"),
+        )
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        self.told.append("sync")
+        self.meanwhile()
+        if self.fail:
+            work()  # it was tried, but
+            raise OSError(5, "Input/output error")
+        await asyncio.to_thread(work)
+        if self.told.count("sync") == 2:
+            self.twice.set()
+
+
+def test_what_was_written_is_synced_soon_also_if_it_was_written_during_a_sync(tmp_path: Path) -> None:
+    async def main() -> Held:
+        held = Held(told("a", folder=tmp_path))
+
+        def write_once() -> None:
+            held.meanwhile = lambda: None
+            held.log.say(assistant("b"))
+
+        held.meanwhile = write_once
+        held.keeper.soon()
+        async with asyncio.timeout(10):
+            await held.twice.wait()
+        return held
+
+    held = asyncio.run(main())
+    assert (held.told, held.log.unsynced) == (["sync", "sync"], False)
+
+
+def test_a_sync_that_fails_is_told_once_and_that_it_recovered_too(tmp_path: Path) -> None:
+    async def main() -> Held:
+        held = Held(told("a", folder=tmp_path))
+        held.fail = True
+        assert not await held.keeper.now()
+        held.log.say(assistant("b"))
+        assert not await held.keeper.now()
+        held.fail = False
+        held.log.say(assistant("c"))
+        assert await held.keeper.now()
+        return held
+
+    assert asyncio.run(main()).told == ["sync", "failed", "sync", "sync", "recovered"]
+
+
+def test_when_an_entry_got_through_by_itself_it_is_told_too(tmp_path: Path) -> None:
+    async def main() -> Held:
+        held = Held(told("a", folder=tmp_path, trouble=lambda error: held.told.append("failed")))
+        path = held.log.path
+        assert path is not None
+        path.unlink()
+        path.mkdir()
+        held.log.say(assistant("b"))
+        assert not await held.keeper.now()
+        path.rmdir()
+        held.log.say(assistant("c"))
+        assert texts(held.log) == ["a", "b", "c"]
+        assert await held.keeper.now()
+        return held
+
+    assert asyncio.run(main()).told == ["failed", "sync", "recovered"]
 
 
 # Names and times.

@@ -43,6 +43,9 @@ def run(program: str, given: Given) -> int:
     if "list-models" in flags:
         listed: int = import_module("tau.cli.models").main(given)
         return listed
+    if "export" in flags:
+        exported: int = import_module("tau.cli.export").main(given)
+        return exported
     mode = flags.get("mode")
     if mode not in DOORS:
         known = ", ".join(DOORS)

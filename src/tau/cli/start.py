@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 from tau.cli.flags import Given
-from tau.host.opening import Opening, Wishes, read_up
+from tau.host.opening import Opening, Wanted, Wishes, read_up
 from tau.store.places import agent_dir
 
 
@@ -28,6 +29,15 @@ def wishes(flags: dict[str, str]) -> Wishes:
         key=flags.get("api-key"),
         tools=_list(flags["tools"]) if "tools" in flags else () if "no-tools" in flags else None,
         script=flags.get("script"),
+        session=Wanted(
+            kept="no-session" not in flags,
+            folder=flags.get("session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR"),
+            last="continue" in flags,
+            named=flags.get("session"),
+            id=flags.get("session-id"),
+            copy_of=flags.get("fork"),
+            name=flags.get("name"),
+        ),
     )
 
 

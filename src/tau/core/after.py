@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from tau.core.draft import Failed
+from tau.records.messages import Assistant
 from tau.records.settings import RetrySettings
 
 # Checked first: waiting does not help.
@@ -26,26 +27,50 @@ PERMANENT = (
 
 # The prompt does not fit: asking again cannot help either, compacting can.
 OVERFLOW = (
-    r"prompt is too long",
+    r"prompt (?:is )?too long",  # Anthropic, z.ai, Ollama
     r"request_too_large",
-    r"input is too long for requested model",
-    r"exceeds the context window",
-    r"input token count.*exceeds the maximum",
-    r"maximum prompt length is \d+",
-    r"reduce the length of the messages",
-    r"maximum context length is \d+ tokens",
-    r"exceeds the limit of \d+",
-    r"exceeds the available context size",
-    r"greater than the context length",
-    r"context window exceeds limit",
-    r"exceeded model token limit",
+    r"input is too long for requested model",  # Bedrock
+    r"exceeds the context window",  # OpenAI
+    r"exceeds (?:the )?(?:model'?s )?maximum context length",  # LiteLLM and the like
+    r"ContextWindowExceededError",
+    r"input token count.*exceeds the maximum",  # Google
+    r"maximum prompt length is [\d,]+",  # xAI
+    r"reduce the length of the messages",  # Groq
+    r"maximum context length is [\d,]+ tokens",  # OpenRouter
+    r"exceeds the maximum allowed input length",  # Poolside
+    r"input \([\d,]+ tokens\) is longer than the model'?s context length",  # Together
+    r"exceeds the limit of [\d,]+",  # Copilot
+    r"\b413\b.*failed to parse request",
+    r"exceeds the available context size",  # llama.cpp
+    r"greater than the context length",  # LM Studio
+    r"context window exceeds limit",  # MiniMax
+    r"exceeded model token limit",  # Kimi
+    r"too large for model with [\d,]+ maximum context length",  # Mistral
+    r"prompt has [\d,]+ tokens, but the configured context size is [\d,]+ tokens",  # DS4
+    r"exceeded (?:max )?context length",
+    r"range of input length should be",  # DashScope
+    r"model_context_window_exceeded",  # z.ai
+    r"prompt exceeds max length",
     r"context.?length.?exceeded",
     r"too many tokens",
     r"token limit exceeded",
 )
 
+# Looked up before that: too much at once is not too much for the window.
+NOT_OVERFLOW = (
+    r"throttling error:",
+    r"service unavailable:",
+    r"rate.?limit",
+    r"too many requests",
+)
+
+# Some servers refuse what does not fit without a word.
+BODILESS = {"cerebras": r"(?:400|413)\b.*\(no body\)"}
+FULL = 0.99  # of the window, by a count that is not ours
+
 TRANSIENT = (
     r"overloaded",
+    r"throttling",
     r"rate.?limit",
     r"too many requests",
     # Bounded, so that the digits of a request id or a byte count do not count.
@@ -79,7 +104,7 @@ def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
 
 
-_PERMANENT, _OVERFLOW, _TRANSIENT = _any(PERMANENT), _any(OVERFLOW), _any(TRANSIENT)
+_PERMANENT, _OVERFLOW, _NOT_OVERFLOW, _TRANSIENT = map(_any, (PERMANENT, OVERFLOW, NOT_OVERFLOW, TRANSIENT))
 
 
 @dataclass(frozen=True)
@@ -90,19 +115,34 @@ class Retry:
 
 
 def overflows(text: str) -> bool:
-    return bool(_OVERFLOW.search(text))
+    return bool(_OVERFLOW.search(text)) and not _NOT_OVERFLOW.search(text)
+
+
+def overflow(message: Assistant, context_window: int) -> bool:
+    """Whether an answer says, or shows, that the prompt did not fit into the window."""
+    sent = message.usage.input + message.usage.cache_read
+    match message.stop_reason:
+        case "error":
+            text = message.error_message or ""
+            bodiless = BODILESS.get(message.provider)
+            return overflows(text) or (bodiless is not None and re.match(bodiless, text) is not None)
+        case "stop":  # some servers drop what does not fit, and answer the rest
+            return 0 < context_window < sent
+        case "length":  # or leave no room for a single token
+            return not message.usage.output and 0 < context_window * FULL <= sent
+    return False
 
 
 def transient(text: str) -> bool:
     """Whether asking again later may help, by the words of the error."""
-    return not _PERMANENT.search(text) and not _OVERFLOW.search(text) and bool(_TRANSIENT.search(text))
+    return not _PERMANENT.search(text) and not overflows(text) and bool(_TRANSIENT.search(text))
 
 
 def retryable(failure: Failed) -> bool:
     if failure.message.stop_reason != "error":
         return False
     text = failure.message.error_message or ""
-    if _PERMANENT.search(text) or _OVERFLOW.search(text):
+    if _PERMANENT.search(text) or overflows(text):
         return False
     return transient(text) if failure.transient is None else failure.transient
 

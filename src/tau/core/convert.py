@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 
 from tau.records.base import replace
 from tau.records.messages import (
-    AnyMessage,
     Assistant,
     BashExecution,
     BranchSummary,
     CompactionSummary,
     Custom,
     Image,
+    Stored,
     Text,
     Thinking,
     ToolCall,
@@ -32,7 +32,7 @@ COMPACTED = "The earlier part of this conversation was replaced by the following
 BRANCHED = "The conversation went down another branch before it came back here. A summary of that branch:"
 
 
-def for_model(messages: Iterable[AnyMessage], model: Model) -> list[Spoken]:
+def for_model(messages: Iterable[Stored], model: Model) -> list[Spoken]:
     spoken = [said for message in messages if (said := _said(message)) is not None]
     return _paired([_readable(message, model) for message in spoken])
 
@@ -51,7 +51,7 @@ def bash_text(message: BashExecution) -> str:
     return text
 
 
-def _said(message: AnyMessage) -> Spoken | None:
+def _said(message: Stored) -> Spoken | None:
     match message:
         case User() | ToolResult():
             return message

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tau.errors import CommandError
 from tau.records.base import replace
 from tau.records.commands import ImageGiven
-from tau.records.messages import AnyMessage, Image, Text, ToolResult, User
+from tau.records.messages import Image, Stored, Text, ToolResult, User
 
 DISABLED = "Image reading is disabled."
 MIME_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -43,12 +43,12 @@ def _accept(image: ImageGiven, where: str) -> Image:
     return Image(data, mime_type)
 
 
-def blocked(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def blocked(messages: Sequence[Stored]) -> list[Stored]:
     """The conversation with a line of text for each image, or for several in a row."""
     return [_without_images(message) for message in messages]
 
 
-def _without_images(message: AnyMessage) -> AnyMessage:
+def _without_images(message: Stored) -> Stored:
     if not isinstance(message, User | ToolResult) or isinstance(message.content, str):
         return message
     content: list[Text | Image] = []

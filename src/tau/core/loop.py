@@ -34,7 +34,7 @@ from tau.records.events import (
     TurnEnd,
     TurnStart,
 )
-from tau.records.messages import AnyMessage, Assistant, Text, ToolCall, ToolResult, User
+from tau.records.messages import AnyMessage, Assistant, Stored, Text, ToolCall, ToolResult, User
 
 # Acts: what the loop asks of its driver. The comment is what `send` brings back.
 
@@ -51,7 +51,7 @@ class ShowQueues:  # nothing; the client is shown what still waits
 
 @dataclass(frozen=True)
 class AskModel:  # nothing; Begun, Update and Done or Failed facts follow
-    messages: list[AnyMessage]
+    messages: list[Stored]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ CUT = (
 
 
 def agent_run(
-    prompts: Sequence[AnyMessage], history: Sequence[AnyMessage] = (), *, parallel: bool = False
+    prompts: Sequence[AnyMessage], history: Sequence[Stored] = (), *, parallel: bool = False
 ) -> Generator[Act, Any, RunEnd]:
     """Tell one run, from the prompts until the agent has nothing left to do."""
     new: list[AnyMessage] = list(prompts)
@@ -169,7 +169,7 @@ def announce(message: AnyMessage) -> Generator[Act, Any, None]:
     yield Publish(MessageEnd(message))
 
 
-def answer(messages: list[AnyMessage]) -> Generator[Act, Any, Ending]:
+def answer(messages: list[Stored]) -> Generator[Act, Any, Ending]:
     """One answer of the model, published as it comes."""
     yield AskModel(messages)
     begun = False

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tau.records.base import UNSET, UnsetType
-from tau.records.messages import AnyMessage, Assistant, ToolResult, User
-from tau.records.replies import SessionStats, TokenSums
+from tau.records.messages import Assistant, Stored, ToolResult, User
+from tau.records.replies import ContextUsage, SessionStats, TokenSums
 
 
-def stats(messages: Sequence[AnyMessage], session_id: str, session_file: str | UnsetType = UNSET) -> SessionStats:
+def stats(
+    messages: Sequence[Stored],
+    session_id: str,
+    session_file: str | UnsetType = UNSET,
+    context_usage: ContextUsage | UnsetType = UNSET,
+) -> SessionStats:
     answers = [message for message in messages if isinstance(message, Assistant)]
     used = [answer.usage for answer in answers]
     sums = {part: sum(getattr(use, part) for use in used) for part in ("input", "output", "cache_read", "cache_write")}
@@ -23,4 +28,5 @@ def stats(messages: Sequence[AnyMessage], session_id: str, session_file: str | U
         total_messages=len(messages),
         tokens=TokenSums(**sums, total=sum(sums.values())),
         cost=sum(use.cost.total for use in used),
+        context_usage=context_usage,
     )

@@ -32,7 +32,7 @@ REQUESTS: tuple[type[Record], ...] = get_args(dialogs.AnyUiRequest)
 ENTRIES: tuple[type[Record], ...] = get_args(entries.AnyEntry)
 IMAGES = (commands.ImageGiven, commands.ImageSource)
 MODELS = (models.Model, models.Price, messages.Usage, messages.UsageCost)
-PARTS = (replies.TokenSums, replies.ForkPoint, replies.SlashCommand)
+PARTS = (replies.TokenSums, replies.ContextUsage, replies.ForkPoint, replies.SessionRow, replies.SlashCommand)
 OUTCOMES = (events.Outcome, tools.Truncation, events.CompactionResult)
 SCRIPT = (scripted.Script, scripted.Answer, scripted.ScriptBlock, scripted.ScriptUsage, scripted.ScriptError)
 
@@ -123,11 +123,6 @@ def sections(records: Iterable[type[Record]], written: Written = "by tau") -> Ca
 def reply_of(command: type[commands.Command]) -> Any:
     """What the handler of a command returns."""
     return get_type_hints(HANDLERS[command])["return"]
-
-
-def without_answer() -> list[str]:
-    """Commands whose handler cannot but fail in this version: nothing else returns only None."""
-    return [tag(command) for command in COMMANDS if reply_of(command) is NoneType]
 
 
 def command_sections() -> str:
@@ -268,7 +263,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "command list": command_list,
     "commands": command_sections,
     "parts of replies": sections(PARTS),
-    "without an answer": lambda: f"{_and(without_answer())}.",
     "event list": event_list,
     "events": sections(EVENTS),
     "deltas": sections(DELTAS),

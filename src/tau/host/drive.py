@@ -37,7 +37,7 @@ from tau.core.queues import Queue
 from tau.errors import Aborted, ModelError, ToolError
 from tau.host.switch import Switch
 from tau.records.events import Event, Outcome
-from tau.records.messages import AnyMessage, ToolCall, User
+from tau.records.messages import Stored, ToolCall, User
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Hands:
     publish: Callable[[Event | Update], Awaitable[None] | None]
     show_queues: Callable[[], Awaitable[None] | None]
     draft: Callable[[], Draft]
-    ask: Callable[[Sequence[AnyMessage], Draft], AsyncIterator[Sequence[Any]]]
+    ask: Callable[[Sequence[Stored], Draft], AsyncIterator[Sequence[Any]]]
     check: Callable[[ToolCall], Awaitable[dict[str, Any] | Outcome]]
     execute: Callable[[ToolCall, dict[str, Any], Callable[[Outcome], None]], Awaitable[Outcome]]
     take: Callable[[Queue], list[User]]
@@ -193,7 +193,7 @@ class Drive:
         log.warning("tool %s did not stop when it was aborted; left behind", call.name)
         return ToolDone(call, refusal(str(Aborted())), is_error=True)
 
-    def _ask(self, messages: Sequence[AnyMessage]) -> None:
+    def _ask(self, messages: Sequence[Stored]) -> None:
         draft = self._draft = self._hands.draft()
         if self._switch.flipped:
             self._draft = None
@@ -243,7 +243,7 @@ class Drive:
             why = str(Aborted()) if self._switch.flipped else "Internal error: the tool broke off."
             self._inbox.put(ToolDone(call, refusal(why), is_error=True))
 
-    async def _pump(self, messages: Sequence[AnyMessage], draft: Draft) -> None:
+    async def _pump(self, messages: Sequence[Stored], draft: Draft) -> None:
         """The run is the reader of a model's failure."""
         last: Any = None
         try:

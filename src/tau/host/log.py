@@ -1,20 +1,31 @@
-"""What was said and set in one session, in order: the tree of entries and the conversation it holds.
+"""What was said and set in one session, in order: the tree of entries, the conversation, the file.
 
-Kept in memory. An entry is in the log before anybody is told of it.
+An entry is written before anybody is told of it. A write that fails is told at
+once, and the entry waits for room in its place; only a prompt is refused then,
+since accepting it would be a promise.
+
+The file begins with the first prompt, or the first message that is queued: what
+came before it is written with it. One that is deleted under us is written anew.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
-from tau.core.tree import Tree, context, prompt_text
+from tau.core.queues import Queue
+from tau.core.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
-from tau.records.base import UNSET, replace
+from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse, wire
 from tau.records.entries import (
-    AnyEntry,
+    BranchSummaryEntry,
+    CompactionEntry,
+    CustomEntry,
     Header,
     Label,
     MessageEntry,
@@ -22,37 +33,149 @@ from tau.records.entries import (
     SessionInfo,
     ThinkingLevelChange,
 )
-from tau.records.messages import AnyMessage
+from tau.records.lines import Outline, message_json
+from tau.records.messages import Assistant, Stored, User, as_message, read_message
 from tau.records.models import Model, ThinkingLevel
+from tau.store.journal import Journal
+from tau.store.sessions import Opened, file_name, make_folder
 
-E = TypeVar("E", bound=AnyEntry)
+QUEUED = "tau.queued"
+CLEARED = "tau.queue_cleared"
+SMALL = 4096
+Trouble = Callable[[OSError], None]
+
+
+class Queued(Record):
+    """The data of a QUEUED entry."""
+
+    queue: Queue
+    message: User
 
 
 class Log:
-    def __init__(self, cwd: str, parent: str | None = None) -> None:
-        self.header = Header(session_id(), iso(), cwd, parent_session=UNSET if parent is None else parent)
-        self.tree = Tree()
-        self._messages: list[AnyMessage] | None = []
+    """`folder` is where the file goes; None keeps the session in memory. `trouble` hears of writes that failed."""
+
+    def __init__(self, header: Header, folder: Path | None, trouble: Trouble, tree: Tree | None = None) -> None:
+        self.header = header
+        self.folder = folder
+        self.tree = tree or Tree()
+        self.path = folder / file_name(header) if folder is not None else None
+        self.problems: list[str] = []
+        self.lacks_level = False  # an old session: the level it goes on with is noted before its next prompt
+        self.in_trouble = False  # a write failed, and not all is well yet
+        self._trouble = trouble
+        self._begun = False  # whether there is a file, or should be one
+        self._journal: Journal | None = None
+        self._messages: list[Stored] | None = None if tree else []
+        self._told_ahead: list[User] = []
+        self._forgotten: set[int] = set()
+
+    @classmethod
+    def new(
+        cls, cwd: str, folder: Path | None, trouble: Trouble, *, parent: str | None = None, id: str | None = None
+    ) -> Log:
+        made = session_id() if id is None else id
+        header = Header(id=made, timestamp=iso(), cwd=cwd, parent_session=UNSET if parent is None else parent)
+        return cls(header, folder, trouble)
+
+    @classmethod
+    def resumed(cls, opened: Opened, trouble: Trouble) -> Log:
+        """Go on with a session that was read. Raises CommandError if it cannot be had."""
+        log = cls(opened.header, opened.path.parent, trouble, opened.tree)
+        log.path = opened.path
+        log.problems = opened.problems
+        log.lacks_level = log.last_level() is None
+        log._journal, log._begun = Journal(opened.path), True
+        try:
+            if opened.lifted is None:
+                log._journal.resume(opened.size)
+            else:
+                log._journal.lift(opened.lifted, opened.size)
+        except OSError as error:
+            raise CommandError(f"Session {opened.path} cannot be written: {error.strerror}") from None
+        return log
+
+    # What was said.
 
     @property
     def id(self) -> str:
         return self.header.id
 
     @property
-    def messages(self) -> list[AnyMessage]:
+    def messages(self) -> list[Stored]:
         """The conversation on the current branch."""
         if self._messages is None:
-            self._messages = context(self.tree.branch)
+            self._messages = self._read_messages()
         return self._messages
 
-    def say(self, message: AnyMessage) -> None:
+    @property
+    def message_count(self) -> int:
+        if self._messages is not None:
+            return len(self._messages)
+        summary, entries = self.tree.seen()
+        return len(entries) + (summary is not None)
+
+    def messages_json(self) -> Spliced:
+        """The conversation as it is sent, byte for byte as it was read, without reading or copying it."""
+        summary, entries = self.tree.seen()
+        if self._forgotten:
+            entries = [at for at in entries if at not in self._forgotten]
+        return Spliced(map(one_line, self._pieces(summary, entries)), self.tree.size)
+
+    def _pieces(self, summary: CompactionEntry | None, entries: list[int]) -> Iterator[bytes]:
+        if summary is not None:
+            yield wire(summary_of(summary))
+        for at in entries:
+            if self.tree.kind(at) == "message":
+                with suppress(BadRecord):
+                    given = self.tree.message_json(at)
+                    if not given.startswith(b'{"role":"'):
+                        read_message(given)
+                    yield given
+            elif (message := message_of(self.tree.entry(at))) is not None:
+                yield wire(message)
+
+    def _read_messages(self) -> list[Stored]:
+        summary, entries = self.tree.seen()
+        messages: list[Stored] = [summary_of(summary)] if summary else []
+        for at in entries:
+            try:
+                if self.tree.kind(at) == "message":
+                    messages.append(as_message(self.tree.message_json(at)))
+                elif (other := message_of(self.tree.entry(at))) is not None:
+                    messages.append(other)
+            except BadRecord as error:
+                self.problems.append(f"entry {at + 1}: unreadable message, passed over ({error})")
+        return messages
+
+    def accept(self, message: User) -> None:
+        """A prompt, before the client is told that it was accepted. Raises CommandError if it cannot be kept."""
         conversation = self.messages  # read, if need be, before the entry is in it
+        entry = self._entry(MessageEntry, message)
+        if self.path is not None:
+            try:
+                self._write(wire(entry), or_fail=True)
+            except OSError as error:
+                raise self._unwritable(error) from None
+        self._grow(entry)
+        conversation.append(message)
+        self._told_ahead.append(message)
+
+    def say(self, message: Stored) -> None:
+        """A message that is being announced; one that was accepted is here already."""
+        if any(message is one for one in self._told_ahead):
+            self._told_ahead = [one for one in self._told_ahead if one is not message]
+            return
+        conversation = self.messages
         self._add(MessageEntry, message)
         conversation.append(message)
 
-    def forget(self, message: AnyMessage) -> None:
-        """Leave a failed answer out of the conversation; its entry stays."""
-        self.messages[:] = [kept for kept in self.messages if kept is not message]
+    def forget(self, message: Stored) -> None:
+        """Leave a failed answer, the last that was said, out of the conversation; its entry stays."""
+        self._forgotten.add(next(at for at in reversed(self.tree.branch) if self.tree.kind(at) == "message"))
+        self.messages[:] = [kept for kept in self.messages if kept != message]
+
+    # What was set.
 
     def set_model(self, model: Model) -> None:
         self._add(ModelChange, model.provider, model.id)
@@ -63,34 +186,206 @@ class Log:
     def set_name(self, name: str) -> None:
         self._add(SessionInfo, name)
 
-    def forked(self, entry_id: str) -> tuple[Log, str]:
-        """A new log with everything before a user's message, and that message's text."""
-        entry = self.tree.get(entry_id)
-        text = prompt_text(entry)
-        if entry is None or text is None:
+    def label(self, target: str, label: str | None) -> None:
+        self._add(Label, target, label)
+
+    def compact(self, summary: str, first_kept: str, tokens_before: int, details: Any) -> None:
+        self._add(CompactionEntry, summary, first_kept, tokens_before, details, False)
+        self._messages = None
+
+    def move_leaf(self, at: int, summary: str | None = None, details: Any = UNSET) -> None:
+        """Go on from another entry; a summary of what is left behind may go with it."""
+        left = self.tree.leaf_id
+        self.tree.leaf = at
+        if summary is not None:
+            self._add(BranchSummaryEntry, left or "root", summary, details, False)
+        self._messages = None
+
+    # What waits to be said is kept too: an acknowledged message survives the process.
+
+    def queued(self, queue: Queue, message: User) -> None:
+        self._begun = self.path is not None
+        self._add(CustomEntry, QUEUED, {"queue": queue, "message": message})
+
+    def queue_cleared(self) -> None:
+        self._add(CustomEntry, CLEARED)
+
+    def undelivered(self) -> list[tuple[Queue, User]]:
+        """Queued messages of an earlier process that were never said."""
+        waiting: list[tuple[Queue, User]] = []
+        for at in self.tree.branch:
+            line = self.tree.line(at)
+            if self.tree.kind(at) == "custom" and b"tau.queue" in line:
+                entry = self.tree.entry(at)
+                if isinstance(entry, CustomEntry) and entry.custom_type == CLEARED:
+                    waiting.clear()
+                elif isinstance(entry, CustomEntry) and entry.custom_type == QUEUED:
+                    with suppress(BadRecord):
+                        queued = decode(Queued, encode(entry.data))
+                        waiting.append((queued.queue, queued.message))
+            elif waiting and self.tree.kind(at) == "message":
+                with suppress(BadRecord):
+                    said = message_json(line)
+                    told = next((at for at, (_, message) in enumerate(waiting) if encode(message) == said), None)
+                    if told is not None:
+                        del waiting[told]
+        return waiting
+
+    # What it was when it was left.
+
+    def last_model(self) -> tuple[str, str] | None:
+        """Provider and id of the model that was on: set last, or the last that answered."""
+        for at in reversed(self.tree.branch):
+            kind = self.tree.kind(at)
+            if kind == "model_change" or (kind == "message" and b'"assistant"' in self.tree.line(at)):
+                entry = self.tree.entry(at)
+                if isinstance(entry, ModelChange):
+                    return entry.provider, entry.model_id
+                if isinstance(entry, MessageEntry) and isinstance(entry.message, Assistant):
+                    return entry.message.provider, entry.message.model
+        return None
+
+    def last_level(self) -> ThinkingLevel | None:
+        for at in reversed(self.tree.branch):
+            if self.tree.kind(at) == "thinking_level_change":
+                entry = self.tree.entry(at)
+                if isinstance(entry, ThinkingLevelChange):
+                    return entry.thinking_level
+        return None
+
+    # Copies.
+
+    def text_to_fork(self, entry_id: str) -> str:
+        """The text of the user's message that a fork shall begin before."""
+        return self._fork_point(entry_id)[1]
+
+    def forked(self, entry_id: str) -> Log:
+        """A new log with everything before a user's message."""
+        return self.copy(self.tree.path(self.tree.parent(self._fork_point(entry_id)[0])))
+
+    def _fork_point(self, entry_id: str) -> tuple[int, str]:
+        at = self.tree.find(entry_id)
+        text = prompt_text(self.tree.entry(at)) if at is not None else None
+        if at is None or text is None:
             raise CommandError("Invalid entry ID for forking")
-        return self._copy(self.tree.path(entry.parent_id)), text
+        return at, text
 
     def cloned(self) -> Log:
-        return self._copy(self.tree.branch)
+        return self.copy(self.tree.branch)
 
-    def _copy(self, branch: list[AnyEntry]) -> Log:
-        """Labels stay behind; what hung on one hangs on its parent."""
-        copy = Log(self.header.cwd)
-        moved: dict[str | None, str | None] = {}
-        for entry in branch:
-            parent = moved.get(entry.parent_id, entry.parent_id)
-            if isinstance(entry, Label):
-                moved[entry.id] = parent
-            else:
-                copy.tree.add(entry if parent == entry.parent_id else replace(entry, parent_id=parent))
-        copy._messages = None
-        return copy
+    def copy(self, branch: list[int], cwd: str | None = None, folder: Path | None = None) -> Log:
+        """A new session with these entries. Raises CommandError if it cannot be written.
+
+        Labels go to the end; what hung on one hangs on its parent. What waits to be said is not said twice.
+        """
+        parent = str(self.path) if self.path is not None else None
+        made = Log.new(cwd or self.header.cwd, folder or self.folder, self._trouble, parent=parent)
+        labels: list[Label] = []
+        kept: set[str] = set()
+        for at in branch:
+            line = self.tree.line(at)
+            if self.tree.kind(at) == "label" and isinstance(label := self.tree.entry(at), Label):
+                labels.append(label)
+                continue
+            outline = decode(Outline, line)
+            assert isinstance(outline.id, str)  # entries without one are not in a tree
+            if outline.parent_id != made.tree.leaf_id:
+                line = encode({**parse(line), "parentId": made.tree.leaf_id})
+            made.tree.add(line, outline.id, self.tree.kind(at))
+            kept.add(outline.id)
+        for label in labels:
+            if label.target_id in kept:
+                made._add(Label, label.target_id, label.label)
+        if made.undelivered():
+            made.queue_cleared()
+        made._messages = None
+        if made.path is not None and any(made.tree.kind(at) == "message" for at in range(len(made.tree))):
+            try:
+                made._create(list(made.tree.after(None)))
+            except OSError as error:
+                raise made._unwritable(error) from None
+        return made
+
+    # The file.
+
+    @property
+    def waiting(self) -> int:
+        """How many entries could not be written yet."""
+        if self._journal is not None:
+            return self._journal.waiting
+        return len(self.tree) if self._begun else 0
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether something would not survive a power failure."""
+        return self.waiting > 0 or (self._journal is not None and self._journal.unsynced)
+
+    def flush(self) -> None:
+        """Write what waits. Raises OSError."""
+        if self._journal is not None:
+            try:
+                self._journal.flush()
+            except FileNotFoundError:
+                self._leave_deleted()
+        if self._journal is None and self._begun:
+            self._create(list(self.tree.after(None)))
+
+    def syncing(self) -> Callable[[], None] | None:
+        """Blocking work that makes what was written last; None if there is none."""
+        return self._journal.syncing() if self._journal is not None else None
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+
+    def _entry(self, kind: Any, *values: Any) -> Any:
+        return kind(self._new_id(), self.tree.leaf_id, iso(), *values)
 
     def _add(self, kind: Any, *values: Any) -> None:
-        self.tree.add(kind(self._new_id(), self.tree.leaf, iso(), *values))
+        entry = self._entry(kind, *values)
+        failed: OSError | None = None
+        if self._begun:
+            try:
+                self._write(wire(entry))
+            except OSError as error:
+                failed = error
+        self._grow(entry)
+        if failed is not None:
+            self.in_trouble = True
+            self._trouble(failed)
+
+    def _grow(self, entry: Any) -> None:
+        self.tree.add(wire(entry), entry.id, str(entry.__struct_config__.tag))
+
+    def _write(self, line: bytes, *, or_fail: bool = False) -> None:
+        """One entry more in the file. On OSError it waits to be written, unless it is to be written now or never."""
+        if self._journal is not None:
+            try:
+                (self._journal.append_or_fail if or_fail else self._journal.append)(line)
+                return
+            except FileNotFoundError:
+                self._leave_deleted()
+        self._create([*self.tree.after(None), line])
+
+    def _leave_deleted(self) -> None:
+        """The file was deleted under us. There will be another, with everything in it."""
+        assert self._journal is not None
+        self._journal.close()
+        self._journal = None
+
+    def _create(self, lines: list[bytes]) -> None:
+        assert self.path is not None
+        make_folder(self.path.parent)
+        journal = Journal(self.path)
+        journal.create([wire(self.header), *lines])
+        self._journal, self._begun = journal, True
+
+    def _unwritable(self, error: OSError) -> CommandError:
+        return CommandError(f"The session file {self.path} cannot be written: {error.strerror or error}")
 
     def _new_id(self) -> str:
+        if len(self.tree) > SMALL:  # long enough not to need a look at a million others
+            return os.urandom(8).hex()
         while (id := os.urandom(4).hex()) in self.tree:
             pass
         return id

@@ -26,6 +26,7 @@ class Models:
         self.scoped: list[Match] = []
         self.current: Model | None = None
         self.level: ThinkingLevel = "off"
+        self.fixed = False  # named on the command line: a session's own model does not replace it
 
     @property
     def available(self) -> list[Model]:
@@ -49,7 +50,8 @@ class Models:
         if patterns := scoped or settings.enabled_models or ():
             self.scoped, unmatched = scope(patterns, self.available)
             warnings += [f'No models match pattern "{one}"' for one in unmatched]
-        chosen = self._named(pattern, provider) if pattern or provider else self._usual(settings)
+        self.fixed = bool(pattern or provider)
+        chosen = self._named(pattern, provider) if self.fixed else self._usual(settings)
         self.current = chosen.model if chosen else None
         wanted = level or (chosen.level if chosen else None) or settings.default_thinking_level or "medium"
         self.level = clamp(wanted, self.current)
@@ -106,6 +108,13 @@ class Models:
     def _switch(self, model: Model) -> None:
         self.current = model
         self.level = clamp(self.level, model)
+
+    def restore(self, model: tuple[str, str] | None, level: ThinkingLevel | None) -> None:
+        """Take up the model and the level of a session that is opened, if the model can still be used."""
+        found = next((one for one in [*self.available, *OFFLINE] if (one.provider, one.id) == model), None)
+        if found is not None:
+            self.current = found
+        self.level = clamp(level or self.level, self.current)
 
     def set_level(self, level: ThinkingLevel) -> None:
         self.level = clamp(level, self.current)

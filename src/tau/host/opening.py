@@ -4,28 +4,46 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from tau.core.matching import as_level
-from tau.errors import ModelError, UsageError
+from tau.errors import CommandError, ModelError, UsageError
+from tau.host.around import Surroundings
+from tau.host.log import Log
 from tau.host.machine import LocalMachine
 from tau.host.models import Models
-from tau.host.session import Client, Session, Surroundings
+from tau.host.session import Client, Session
 from tau.llm import catalog
 from tau.llm.http import Http
 from tau.llm.scripted import read_script
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
 from tau.store.keys import VARIABLES, Keys
+from tau.store.listing import by_id, newest
 from tau.store.models import read_models
+from tau.store.sessions import Opened, folder_for, open_session
 from tau.store.settings import SettingsFile
 from tau.tools.table import DEFAULT, TOOLS
 
 log = logging.getLogger(__name__)
 SECRETS = ("*_API_KEY", "*_TOKEN", "*SECRET*", "*PASSWORD*", "*CREDENTIALS*")
+_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+class Wanted(NamedTuple):
+    """Which session: a new one, unless something else is said."""
+
+    kept: bool = True
+    folder: str | None = None
+    last: bool = False
+    named: str | None = None  # a path, or the beginning of an id
+    id: str | None = None
+    copy_of: str | None = None
+    name: str | None = None
 
 
 class Wishes(NamedTuple):
@@ -38,6 +56,7 @@ class Wishes(NamedTuple):
     key: str | None = None
     tools: Sequence[str] | None = None
     script: str | None = None
+    session: Wanted = Wanted()
 
 
 class Opening(NamedTuple):
@@ -49,6 +68,8 @@ class Opening(NamedTuple):
     wishes: Wishes
     script: bytes
     warnings: list[str]
+    folder: Path | None
+    found: Opened | None
 
     def session(self, client: Client) -> tuple[Session, LocalMachine, Http]:
         settings = self.settings
@@ -61,8 +82,28 @@ class Opening(NamedTuple):
         http = Http(settings.http_idle_timeout_ms / 1000, settings.http_connect_timeout_ms / 1000)
         names = DEFAULT if self.wishes.tools is None else self.wishes.tools
         tools = {name: TOOLS[name] for name in names if name in TOOLS}
-        around = Surroundings(os.getcwd(), machine, http, tools, self.settings_file, self.script)
-        return Session(around, settings, self.models, client), machine, http
+        around = Surroundings(os.getcwd(), machine, http, tools, self.settings_file, self.folder, self.script)
+        copied = self.wishes.session.copy_of is not None
+        session = Session(around, settings, self.models, client, None if copied else self.found)
+        self._settle(session)
+        return session, machine, http
+
+    def _settle(self, session: Session) -> None:
+        """A session that begins at a path or with an id of the caller's choice, in a copy, or with a name."""
+        wanted = self.wishes.session
+        if self.found is not None and wanted.copy_of is not None:
+            # Only read, never locked: another process may be writing it.
+            original = Log(self.found.header, self.found.path.parent, session.write_failed, self.found.tree)
+            original.path = self.found.path
+            session.log = original.copy(original.tree.branch, os.getcwd(), self.folder)
+            session.moves.settle_in(restore=not self.models.fixed)
+        elif self.found is None and wanted.named is not None and self.folder is not None:
+            path = Path(wanted.named).expanduser().absolute()
+            session.log.folder, session.log.path = path.parent, path
+        elif self.found is None and wanted.id is not None:
+            session.log = session.moves.fresh_log(id=wanted.id)
+        if wanted.name and wanted.name.strip():
+            session.log.set_name(wanted.name.strip())
 
 
 def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os.environ) -> Opening:
@@ -86,7 +127,44 @@ def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os
         if models.current is None or not (wishes.model or wishes.provider or wishes.models):
             raise UsageError("--api-key requires a model to be specified via --model, --provider/--model, or --models")
         keys.give(models.current.provider, wishes.key)
-    return Opening(settings, settings_file, models, wishes, _script(models, wishes.script), warnings)
+    folder, found = choose_session(agent_dir, wishes.session, os.getcwd())
+    return Opening(settings, settings_file, models, wishes, _script(models, wishes.script), warnings, folder, found)
+
+
+def choose_session(agent_dir: Path, wanted: Wanted, cwd: str) -> tuple[Path | None, Opened | None]:
+    """The folder for session files, and the session to go on with. Raises UsageError if it is not to be had."""
+    if not wanted.kept:
+        return None, None
+    folder = Path(wanted.folder).expanduser().absolute() if wanted.folder else folder_for(cwd, agent_dir)
+    try:
+        path = _path_of(folder, wanted, cwd)
+        return folder, open_session(path) if path is not None and os.path.lexists(path) else None
+    except CommandError as error:
+        raise UsageError(str(error)) from None
+
+
+def _path_of(folder: Path, wanted: Wanted, cwd: str) -> Path | None:
+    if wanted.last:
+        return newest(folder, cwd)
+    if wanted.id is not None:
+        if not _ID.fullmatch(wanted.id):
+            raise UsageError("--session-id: letters, digits, '.', '_' and '-', with a letter or digit at both ends")
+        exact = [path for path in by_id(folder, folder, wanted.id, cwd) if path.stem.endswith(f"_{wanted.id}")]
+        return exact[0] if exact else None
+    named = wanted.named or wanted.copy_of
+    if named is None:
+        return None
+    if "/" in named or "\\" in named or named.endswith(".jsonl"):
+        path = Path(named).expanduser().absolute()
+        if not path.parent.is_dir():
+            raise UsageError(f"Cannot begin a session at {path}: there is no folder {path.parent}.")
+        if wanted.copy_of is not None and not path.exists():
+            raise UsageError(f"Cannot fork: there is no session {path}.")
+        return path
+    matching = by_id(folder, folder.parent, named, cwd)
+    if not matching:
+        raise UsageError(f"No session found matching '{named}'")
+    return matching[0]
 
 
 def without_secrets(environment: Mapping[str, str], keys: Keys) -> dict[str, str]:

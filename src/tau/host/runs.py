@@ -20,6 +20,7 @@ from tau.core.after import Retry, after
 from tau.core.draft import Done, Draft, Failed, Update
 from tau.core.loop import RunEnd, agent_run
 from tau.core.queues import Queues
+from tau.host.compact import Compactor
 from tau.host.drive import Hands, drive
 from tau.host.log import Log
 from tau.host.switch import Switch
@@ -44,6 +45,7 @@ class Owner(Protocol):
     settings: Settings
     log: Log
     queues: Queues
+    compactor: Compactor
 
     async def tell(self, event: Event) -> None: ...
 
@@ -88,6 +90,10 @@ class Runs:
         self._switch.flip()
         await self._settled.wait()
 
+    def stop(self) -> None:
+        """Stop what is being run, without waiting for it."""
+        self._switch.flip()
+
     async def abort_retry(self) -> None:
         """Stop waiting for the next try, and return when the client has been told."""
         if self._retries.cancel():
@@ -101,14 +107,15 @@ class Runs:
     async def _play(self) -> None:
         try:
             while self._accepted:
-                # Cleared here and not before, so that a prompt that comes in between finds the run under way.
+                # Taken out only when it runs, so that what comes in between finds a prompt under way.
                 prompts = self._accepted[0]
                 self._switch, self._retries = Switch(), Retries()
                 self._settled.clear()
-                self._before(self._switch)
-                self._streaming = True
-                self._accepted.popleft()
-                await self._one(prompts)
+                async with self._owner.compactor.turn:
+                    self._before(self._switch)
+                    self._streaming = True
+                    self._accepted.popleft()
+                    await self._one(prompts)
         finally:
             self._task = None
             self._settled.set()
@@ -127,9 +134,11 @@ class Runs:
 
     async def _until_done(self, prompts: list[AnyMessage]) -> None:
         owner, retries = self._owner, self._retries
+        await owner.compactor.before_prompt(self._switch)
         while True:
             parallel = owner.settings.tool_execution == "parallel"
-            history = list(owner.log.messages)
+            # A prompt is in the log from the moment it was accepted; here it is what the run begins with.
+            history = [message for message in owner.log.messages if message not in prompts]
             end = await drive(agent_run(prompts, history, parallel=parallel), self._hands(), self._switch)
             prompts = []
             if retry := retries.due:
@@ -143,6 +152,8 @@ class Runs:
                 return
             if retries.made and isinstance(end.ending, Failed):
                 await owner.tell(AutoRetryEnd(False, retries.made, end.ending.message.error_message))
+            if await owner.compactor.after_run(self._switch):
+                continue
             prompts = self._left_over(end)
             if not prompts:
                 return

@@ -1,91 +1,112 @@
 """One conversation: owns the parts and wires them together.
 
-Commands talk to the parts (`session.runs.abort()`, `session.shell.run(…)`), not
-through methods that only forward. What stands here is what needs several parts:
-accepting a prompt, publishing an event, changing to another log.
+Commands talk to the parts (`session.runs.abort()`, `session.moves.to_clone()`),
+not through methods that only forward. What stands here is what needs several
+parts: accepting a prompt, publishing an event, keeping what was said.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from tau import llm
-from tau.core.convert import for_model
 from tau.core.draft import Draft, Failed, Update
-from tau.core.images import blocked
-from tau.core.loop import refusal
-from tau.core.prompt import system_prompt
 from tau.core.queues import Queue, Queues
-from tau.core.schema import check, complaint
-from tau.errors import CommandError, ModelError
+from tau.core.summaries import SummaryRequest
+from tau.errors import CommandError
+from tau.host.around import Surroundings
+from tau.host.caller import Caller
+from tau.host.compact import Compactor
 from tau.host.drive import Hands
+from tau.host.keeper import Keeper
 from tau.host.log import Log, now
 from tau.host.models import Models
+from tau.host.moves import Moves
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.switch import Switch
-from tau.llm.calls import Context, Options, Transport, World
-from tau.records.events import Event, MessageEnd, Outcome, QueueUpdate
-from tau.records.messages import AnyMessage, BashExecution, Image, Text, ToolCall, User
+from tau.host.toolbox import Toolbox
+from tau.records.events import (
+    Event,
+    MessageEnd,
+    QueueUpdate,
+    SessionWriteFailed,
+    SessionWriteRecovered,
+)
+from tau.records.messages import BashExecution, Image, Text, User
 from tau.records.settings import Settings
-from tau.store.settings import SettingsFile
-from tau.tools import Machine, Tool, ToolContext
-from tau.tools.seen import Seen
-from tau.wire.unfinished import Unfinished
+from tau.store.sessions import Opened
 
 logger = logging.getLogger(__name__)
 Client = Callable[[Event | Update], Awaitable[None] | None]
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What a session works with and does not own."""
-
-    cwd: str
-    machine: Machine
-    transport: Transport
-    tools: Mapping[str, Tool]
-    settings_file: SettingsFile | None
-    script: bytes = b""
-
-
 class Session:
-    def __init__(self, around: Surroundings, settings: Settings, models: Models, client: Client) -> None:
+    def __init__(
+        self, around: Surroundings, settings: Settings, models: Models, client: Client, found: Opened | None = None
+    ) -> None:
+        """`found` is a session to go on with. Raises CommandError if another process has it."""
         self.around = around
         self.settings = settings
         self.models = models
         self.client = client
         self.queues = Queues(settings.steering_mode, settings.follow_up_mode)
+        self.caller = Caller(self)
+        self.toolbox = Toolbox(around, lambda: self.settings)
         self.runs = Runs(self, before=self._begin_run)
-        self.shell = Shell(around.machine, around.cwd, self._ran)
-        self.seen = self._nothing_seen()
-        self._machine = around.machine
-        self._changing = asyncio.Lock()
-        self._unremembered: list[BashExecution] = []
+        self.compactor = Compactor(self, stop_run=self.runs.stop, deliver=self._deliver)
+        self.shell = Shell(around.machine, around.cwd, self._remember, lambda: self.runs.busy)
+        self.moves = Moves(self)
+        self._keeper = Keeper(lambda: self.log, around.machine.in_thread, self.write_failed, self._write_recovered)
         self._saving = asyncio.Lock()
-        self._asked = 0
-        self.log = self.fresh_log()
+        self._mentions: set[asyncio.Future[None]] = set()
+        self.log: Log = self.moves.fresh_log() if found is None else Log.resumed(found, self.write_failed)
+        if found is not None:
+            self.moves.settle_in(restore=not models.fixed)
 
     # Prompts.
 
     def prompt(self, text: str, images: Sequence[Image], behavior: Queue | None) -> None:
-        """Run it or queue it. When this returns, the message is in one place or the other."""
-        message = User([Text(text), *images], now())
+        """Run it or queue it. When this returns, the message is in one place or the other, and on disk."""
         if self.runs.streaming:
             if behavior is None:
                 raise CommandError(BUSY)
-            self.queues.add(behavior, message)
+            self.queue(behavior, text, images)
+            return
+        self.models.ready()
+        message = User([Text(text), *images], now())
+        if self.runs.busy:
+            # The last run is not settled: this one goes next, and is kept as what waits until then.
+            self.log.queued("follow_up", message)
         else:
-            self.models.ready()
-            self.runs.start([message])
+            self.shell.remember()
+            if self.log.lacks_level:
+                self.log.lacks_level = False
+                self.log.set_level(self.models.level)
+            self.log.accept(message)
+        self.kept_soon()
+        self.runs.start([message])
 
     def queue(self, queue: Queue, text: str, images: Sequence[Image]) -> None:
-        self.queues.add(queue, User([Text(text), *images], now()))
+        message = User([Text(text), *images], now())
+        self.queues.add(queue, message)
+        self.log.queued(queue, message)
+        self.kept_soon()
+
+    def clear_queues(self) -> tuple[list[str], list[str]]:
+        if len(self.queues):
+            self.log.queue_cleared()
+            self.kept_soon()
+        return self.queues.clear()
+
+    def _deliver(self) -> None:
+        """What was queued while a compaction ran is not stranded by it."""
+        if not self.runs.busy and (said := self.queues.take("steer") or self.queues.take("follow_up")):
+            self.runs.start(said)
+            self.mention(self._queue_update())
 
     # Events.
 
@@ -93,87 +114,70 @@ class Session:
         """Everything that happens passes here: into the log, then to the client."""
         if isinstance(event, MessageEnd):
             self.log.say(event.message)
+            self.kept_soon()
         return self.client(event)
 
     async def tell(self, event: Event) -> None:
         if (waiting := self.publish(event)) is not None:
             await waiting
 
-    def show_queues(self) -> Awaitable[None] | None:
-        return self.publish(QueueUpdate(self.queues.texts("steer"), self.queues.texts("follow_up")))
+    def mention(self, event: Event) -> None:
+        """Tell the client without waiting: for what is noticed where nobody can wait."""
+        if (waiting := self.client(event)) is not None:
+            self._mentions.add(task := asyncio.ensure_future(waiting))
+            task.add_done_callback(self._mentions.discard)
 
-    # What a run reaches.
+    def show_queues(self) -> Awaitable[None] | None:
+        return self.publish(self._queue_update())
+
+    async def tell_queues(self) -> None:
+        await self.tell(self._queue_update())
+
+    def _queue_update(self) -> QueueUpdate:
+        return QueueUpdate(self.queues.texts("steer"), self.queues.texts("follow_up"))
+
+    # What runs and compactions reach.
 
     def _begin_run(self, switch: Switch) -> None:
-        self._remember_commands()
-        self._machine = self.around.machine.part()
-        switch.listen(self._machine.kill_background)
+        self.shell.remember()
+        self.toolbox.begin(switch)
 
     def hands(self) -> Hands:
         return Hands(
             publish=self.publish,
             show_queues=self.show_queues,
-            draft=self.new_draft,
-            ask=self._ask,
-            check=self._check,
-            execute=self._execute,
+            draft=self.caller.draft,
+            ask=self.caller.answer,
+            check=self.toolbox.check,
+            execute=self.toolbox.execute,
             take=self.queues.take,
             will_retry=_never,
             now=now,
         )
 
     def new_draft(self) -> Draft:
-        model = self.models.current
-        if model is None:
-            raise ModelError("No model selected.")
-        return Draft(model, now(), Unfinished)
+        return self.caller.draft()
 
-    async def _ask(self, messages: Sequence[AnyMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
-        # The model may be changed while an answer streams: this one goes on with its own.
-        model, models, around = draft.model, self.models, self.around
-        tools = list(around.tools.values())
-        if self.settings.images.block_images:
-            messages = blocked(messages)
-        context = Context(system_prompt(tools, around.cwd), for_model(messages, model), tools)
-        options = Options(await self._key(model.provider), models.level, self.settings.thinking_budgets, self.log.id)
-        world = World(around.transport, asyncio.sleep, self._asked, around.script)
-        self._asked += 1
-        async for facts in llm.stream(model, context, options, draft, world):
-            yield facts
+    def ask_for_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
+        return self.caller.summary(request, draft)
 
-    async def _key(self, provider: str) -> str | None:
-        keys = self.models.keys
-        if keys.takes_time(provider):
-            return await self.around.machine.in_thread(lambda: keys.get(provider))
-        return keys.get(provider)
+    # What is kept.
 
-    async def _check(self, call: ToolCall) -> dict[str, Any] | Outcome:
-        tool = self.around.tools.get(call.name)
-        if tool is None:
-            return refusal(f"Tool {call.name} not found")
-        schema = tool.schema_for(call.arguments) if tool.schema_for else tool.parameters
-        arguments, problems = check(schema, call.arguments)
-        return refusal(complaint(call.name, problems, call.arguments)) if problems else arguments
+    def _remember(self, message: BashExecution) -> None:
+        self.log.say(message)
+        self.kept_soon()
 
-    async def _execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
-        tool = self.around.tools[call.name]
-        resize = self.settings.images.auto_resize
-        return await tool.run(arguments, ToolContext(self._machine, self.around.cwd, progress, self.seen, resize))
+    def kept_soon(self) -> None:
+        """Something was written: see to it that it lasts."""
+        self._keeper.soon()
 
-    # Shell commands of the client enter the conversation between runs, never inside one.
+    def write_failed(self, error: OSError) -> None:
+        logger.warning("the session file cannot be written: %s", error)
+        self.mention(SessionWriteFailed(str(self.log.path), error.strerror or str(error), self.log.waiting))
+        self.kept_soon()
 
-    def _ran(self, message: BashExecution) -> None:
-        if self.runs.busy:
-            self._unremembered.append(message)
-        else:
-            self.log.say(message)
-
-    def _remember_commands(self) -> None:
-        waiting, self._unremembered = self._unremembered, []
-        for message in waiting:
-            self.log.say(message)
-
-    # Settings.
+    def _write_recovered(self) -> None:
+        self.mention(SessionWriteRecovered(str(self.log.path)))
 
     async def save(self, changes: dict[str, Any]) -> None:
         """Keep a choice of the client for next time, as real pi does."""
@@ -186,44 +190,13 @@ class Session:
             except OSError as error:
                 logger.warning("settings not saved: %s", error)
 
-    # Other logs.
-
-    def fresh_log(self, parent: str | None = None) -> Log:
-        log = Log(self.around.cwd, parent)
-        if self.models.current is not None:
-            log.set_model(self.models.current)
-        log.set_level(self.models.level)
-        return log
-
-    async def move_to(self, log: Callable[[], Log]) -> None:
-        """End what is under way, keeping its partial turn, then go on in another log."""
-        async with self._changing:
-            while self.runs.busy:
-                await self.runs.abort()
-            self._remember_commands()
-            self.around.machine.kill_background()
-            target = log()
-            waited = len(self.queues)
-            self.queues.clear()
-            self.seen = self._nothing_seen()
-            self.log = target
-            if waited and (waiting := self.show_queues()) is not None:
-                await waiting
-
-    def _nothing_seen(self) -> Seen:
-        return Seen(required=self.settings.edit.require_fresh)
-
-    async def settled_in(self) -> None:
-        """Until a change to another log is over: what is asked after it is meant for the new one."""
-        if self._changing.locked():
-            async with self._changing:
-                pass
-
     async def close(self) -> None:
         """Stop everything. Nothing of this session works on afterwards."""
         self.shell.abort()
-        await self.runs.abort()
+        await self.moves.stop()
         self.around.machine.kill_background()
+        await self._keeper.now()
+        self.log.close()
 
 
 def _never(failure: Failed) -> bool:

@@ -19,12 +19,16 @@ LIMIT = 64  # commands at the same time
 
 
 class Shell:
-    """`remember` gets each finished command as a message."""
+    """`keep` gets each finished command as a message, between runs and never inside one."""
 
-    def __init__(self, machine: Machine, cwd: str, remember: Callable[[BashExecution], None]) -> None:
+    def __init__(
+        self, machine: Machine, cwd: str, keep: Callable[[BashExecution], None], running: Callable[[], bool]
+    ) -> None:
         self._machine = machine
         self._cwd = cwd
-        self._remember = remember
+        self._keep = keep
+        self._in_a_run = running
+        self._waiting: list[BashExecution] = []
         self._running: set[asyncio.Task[Exit]] = set()
 
     async def run(self, command: str, *, exclude: bool = False) -> BashResult:
@@ -63,12 +67,18 @@ class Shell:
         for task in self._running:
             task.cancel()
 
+    def remember(self) -> None:
+        """Hand over what was run during the last run."""
+        waiting, self._waiting = self._waiting, []
+        for message in waiting:
+            self._keep(message)
+
     def _done(
         self, command: str, output: Output, streams: dict[str, str], exit: Exit | None, exclude: bool
     ) -> BashResult:
         shown = output.tail.truncation()
         code = exit.code if exit is not None and exit.code is not None else UNSET
-        self._remember(
+        self._waiting.append(
             BashExecution(
                 command,
                 shown.content,
@@ -80,6 +90,8 @@ class Shell:
                 exclude or UNSET,
             )
         )
+        if not self._in_a_run():
+            self.remember()
         return BashResult(
             output=shown.content,
             exit_code=code,

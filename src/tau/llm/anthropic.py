@@ -35,7 +35,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def request(model: Model, context: Context, options: Options) -> Request:
-    max_tokens, budget = limits(model, options.thinking, options.budgets)
+    max_tokens, budget = limits(model, options.thinking, options.budgets, options.max_tokens)
     body: dict[str, Any] = {
         "model": model.id,
         "messages": conversation(context.messages),
@@ -57,9 +57,9 @@ def request(model: Model, context: Context, options: Options) -> Request:
     return Request(f"{model.base_url.rstrip('/')}/v1/messages", headers, body)
 
 
-def limits(model: Model, thinking: ThinkingLevel, budgets: Any) -> tuple[int, int]:
+def limits(model: Model, thinking: ThinkingLevel, budgets: Any, wanted: int | None = None) -> tuple[int, int]:
     """max_tokens, and how many of them are for thinking (0: none)."""
-    base = min(model.max_tokens, OUTPUT_LIMIT)
+    base = min(model.max_tokens, wanted or OUTPUT_LIMIT)
     if thinking == "off" or not model.reasoning:
         return base, 0
     budget = budgets.get(thinking, BUDGETS[thinking])

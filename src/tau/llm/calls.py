@@ -35,12 +35,13 @@ class Context:
 
 @dataclass(frozen=True)
 class Options:
-    """`key` is None for a model that needs none."""
+    """`key` is None for a model that needs none; `max_tokens` is for answers shorter than the model's longest."""
 
     key: str | None = None
     thinking: ThinkingLevel = "off"
     budgets: Mapping[str, int] = field(default_factory=dict)
     session_id: str = ""
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ does the work, and everything the rest of tau must know about it stands here:
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
@@ -24,6 +25,7 @@ __all__ = [
     "BadRecord",
     "Raw",
     "Record",
+    "Spliced",
     "UnsetType",
     "decode",
     "encode",
@@ -75,16 +77,35 @@ def wire(record: Record) -> bytes:
     Only for records that are passed on several times (messages, entries): they
     are frozen, so their bytes cannot become wrong.
     """
-    kept = record.__dict__.get("_wire")
+    kept: bytes | None = record.__dict__.get("_wire")
     if kept is None:
         kept = record.__dict__["_wire"] = encode(record)
-    return bytes(kept)
+    return kept
 
 
 def keep(record: T, data: bytes) -> T:
     """Remember what `record` was read from."""
     record.__dict__["_wire"] = data
     return record
+
+
+class Spliced:
+    """A list that is JSON already, handed over piece by piece: for what is too large to be copied.
+
+    The pieces may be asked for later and by another thread, so they come from what
+    does not change, and never fail. `size` is about how many bytes they are.
+    """
+
+    def __init__(self, items: Iterable[bytes], size: int) -> None:
+        self._items = items
+        self.size = size
+
+    def __iter__(self) -> Iterator[bytes]:
+        between = b"["
+        for item in self._items:
+            yield between + item
+            between = b","
+        yield b"]" if between == b"," else b"[]"
 
 
 def decode(kind: type[T], data: bytes) -> T:

@@ -170,6 +170,21 @@ class SwitchSession(Command, tag="switch_session"):
     session_path: str
 
 
+class ListSessions(Command, tag="list_sessions"):
+    """The sessions of this project, the newest first; with `all`, those of every project."""
+
+    all: bool | None = None
+
+
+class Navigate(Command, tag="navigate"):
+    """Go on from another entry of this session, with a summary of the branch that is left if `summarize` is set."""
+
+    entry_id: str
+    summarize: bool | None = None
+    custom_instructions: str | None = None
+    label: str | None = None
+
+
 class Fork(Command, tag="fork"):
     """Go on from before an earlier user message, in a new session."""
 
@@ -234,6 +249,8 @@ AnyCommand = (
     | GetSessionStats
     | ExportHtml
     | SwitchSession
+    | ListSessions
+    | Navigate
     | Fork
     | Clone
     | GetForkMessages

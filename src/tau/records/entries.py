@@ -11,11 +11,11 @@ from tau.records.models import ThinkingLevel
 VERSION = 3
 
 
-class Header(Record, tag_field="type", tag="session"):
+class Header(Record, tag_field="type", tag="session", kw_only=True):
+    version: int = VERSION
     id: str
     timestamp: str
     cwd: str
-    version: int = VERSION
     parent_session: str | UnsetType = UNSET
 
 

@@ -128,6 +128,27 @@ class AutoRetryEnd(Event, tag="auto_retry_end"):
     final_error: str | UnsetType = UNSET
 
 
+class SessionDamaged(Event, tag="session_damaged"):
+    """The session file holds what cannot be read. The rest was opened; the file is left as it is."""
+
+    session_file: str
+    problems: list[str]
+
+
+class SessionWriteFailed(Event, tag="session_write_failed"):
+    """`waiting` entries could not be written. They are kept in order and written when that is possible again."""
+
+    session_file: str
+    error: str
+    waiting: int
+
+
+class SessionWriteRecovered(Event, tag="session_write_recovered"):
+    """Everything that waited is in the session file now."""
+
+    session_file: str
+
+
 class ExtensionError(Event, tag="extension_error"):
     extension_path: str
     event: str
@@ -151,6 +172,9 @@ AnyEvent = (
     | AutoCompactionEnd
     | AutoRetryStart
     | AutoRetryEnd
+    | SessionDamaged
+    | SessionWriteFailed
+    | SessionWriteRecovered
     | ExtensionError
 )
 

@@ -147,12 +147,17 @@ AnyMessage = User | Assistant | ToolResult | BashExecution | Custom | BranchSumm
 Stored = AnyMessage | Other
 
 
-def read_message(data: bytes) -> Stored:
-    """One message from outside; `wire()` of it gives the same bytes back."""
+def as_message(data: bytes) -> Stored:
+    """One message from outside, for those who have its bytes elsewhere."""
     try:
-        return keep(decode(AnyMessage, data), data)  # type: ignore[arg-type]
+        return decode(AnyMessage, data)  # type: ignore[arg-type]
     except BadRecord:
         value = parse(data)
         if isinstance(value, dict) and isinstance(value.get("role"), str):
             return keep(Other(value["role"]), data)
         raise
+
+
+def read_message(data: bytes) -> Stored:
+    """One message from outside; `wire()` of it gives the same bytes back."""
+    return keep(as_message(data), data)

@@ -25,7 +25,9 @@ class SessionState(Record):
 
 
 class Messages(Record):
-    messages: list[Any]
+    """The list is handed over as JSON: it may be the whole of a large session."""
+
+    messages: Any
 
 
 class Cycled(Record):
@@ -108,6 +110,14 @@ class TokenSums(Record):
     total: int = 0
 
 
+class ContextUsage(Record):
+    """How full the model's window is; null right after a compaction, until the model has answered again."""
+
+    tokens: int | None
+    context_window: int
+    percent: float | None
+
+
 class SessionStats(Record):
     session_file: str | UnsetType
     session_id: str
@@ -118,6 +128,37 @@ class SessionStats(Record):
     total_messages: int
     tokens: TokenSums
     cost: float
+    context_usage: ContextUsage | UnsetType = UNSET
+
+
+class SessionRow(Record):
+    """A session in a list; times are Unix milliseconds."""
+
+    path: str
+    id: str
+    cwd: str
+    name: str | UnsetType
+    parent_session_path: str | UnsetType
+    created: int
+    modified: int
+    message_count: int
+    first_message: str
+
+
+class SessionRows(Record):
+    sessions: list[SessionRow]
+
+
+class Navigated(Record):
+    """`editorText` is the text of a user's message that was navigated to, to be changed and sent again."""
+
+    cancelled: bool = False
+    editor_text: str | UnsetType = UNSET
+    leaf_id: str | None = None
+
+
+class Exported(Record):
+    path: str
 
 
 class SlashCommand(Record):

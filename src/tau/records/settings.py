@@ -24,6 +24,13 @@ class CompactionSettings(Record):
     keep_recent_tokens: int = 20000
 
 
+class BranchSummarySettings(Record):
+    """`reserveTokens` are kept free for the summary; `skipPrompt` is for clients that ask before they summarise."""
+
+    reserve_tokens: int = 16384
+    skip_prompt: bool = False
+
+
 class ChildEnvironment(Record):
     """What commands inherit. `filterSecrets` takes away variables with secrets in them.
 
@@ -59,6 +66,7 @@ class Settings(Record):
     tool_execution: Literal["sequential", "parallel"] = "sequential"
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
+    branch_summary: BranchSummarySettings = BranchSummarySettings()
     shell_path: str | None = None
     shell_command_prefix: str | None = None
     child_environment: ChildEnvironment = ChildEnvironment()

@@ -9,16 +9,21 @@ are done before the next line is looked at.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from tau.core.branches import Branch
 from tau.core.images import accepted
 from tau.core.queues import Queue
 from tau.core.stats import stats
+from tau.core.tokens import context_usage
 from tau.errors import CommandError
+from tau.host.export import export_session
 from tau.host.session import Session
 from tau.records import commands as c
 from tau.records import replies as r
-from tau.records.base import UNSET, Raw, UnsetType, replace, wire
+from tau.records.base import UNSET, Raw, UnsetType, replace
+from tau.records.events import CompactionResult
 from tau.records.messages import Assistant
 from tau.records.models import Model
 
@@ -27,7 +32,7 @@ BEHAVIORS: dict[str | None, Queue | None] = {None: None, "steer": "steer", "foll
 
 async def prompt(session: Session, command: c.Prompt) -> UnsetType:
     images = accepted(command.images)
-    await session.settled_in()
+    await session.moves.over()
     before = len(session.queues)
     session.prompt(command.message, images, BEHAVIORS[command.streaming_behavior])
     await _show_change(session, before)
@@ -44,7 +49,7 @@ async def follow_up(session: Session, command: c.FollowUp) -> UnsetType:
 
 async def _queue(session: Session, queue: Queue, command: c.Steer | c.FollowUp) -> UnsetType:
     images = accepted(command.images)
-    await session.settled_in()
+    await session.moves.over()
     before = len(session.queues)
     session.queue(queue, command.message, images)
     await _show_change(session, before)
@@ -57,19 +62,20 @@ async def _show_change(session: Session, before: int) -> None:
 
 
 async def abort(session: Session, command: c.Abort) -> UnsetType:
+    await session.compactor.abort()
     await session.runs.abort()
     return UNSET
 
 
 async def clear_queue(session: Session, command: c.ClearQueue) -> r.Queues:
     before = len(session.queues)
-    was = r.Queues(*session.queues.clear())
+    was = r.Queues(*session.clear_queues())
     await _show_change(session, before)
     return was
 
 
 async def new_session(session: Session, command: c.NewSession) -> r.Cancelled:
-    await session.move_to(lambda: session.fresh_log(command.parent_session))
+    await session.moves.to_new(command.parent_session)
     return r.Cancelled()
 
 
@@ -78,20 +84,20 @@ def get_state(session: Session, command: c.GetState) -> r.SessionState:
         model=session.models.current,
         thinking_level=session.models.level,
         is_streaming=session.runs.streaming,
-        is_compacting=False,
+        is_compacting=session.compactor.busy,
         steering_mode=session.queues.modes["steer"],
         follow_up_mode=session.queues.modes["follow_up"],
-        session_file=UNSET,
+        session_file=str(session.log.path) if session.log.path is not None else UNSET,
         session_id=session.log.id,
         session_name=session.log.tree.name or UNSET,
         auto_compaction_enabled=session.settings.compaction.enabled,
-        message_count=len(session.log.messages),
+        message_count=session.log.message_count,
         pending_message_count=len(session.queues),
     )
 
 
 def get_messages(session: Session, command: c.GetMessages) -> r.Messages:
-    return r.Messages([Raw(wire(message)) for message in session.log.messages])
+    return r.Messages(session.log.messages_json())
 
 
 async def set_model(session: Session, command: c.SetModel) -> Model:
@@ -163,8 +169,9 @@ async def set_follow_up_mode(session: Session, command: c.SetFollowUpMode) -> Un
     return UNSET
 
 
-def compact(session: Session, command: c.Compact) -> None:
-    raise CommandError("Compaction is not available in this version of tau.")
+async def compact(session: Session, command: c.Compact) -> CompactionResult:
+    await session.moves.over()
+    return await session.compactor.compact(command.custom_instructions)
 
 
 async def set_auto_compaction(session: Session, command: c.SetAutoCompaction) -> UnsetType:
@@ -196,25 +203,50 @@ def abort_bash(session: Session, command: c.AbortBash) -> UnsetType:
 
 
 def get_session_stats(session: Session, command: c.GetSessionStats) -> r.SessionStats:
-    return stats(session.log.messages, session.log.id)
+    file = str(session.log.path) if session.log.path is not None else UNSET
+    return stats(session.log.messages, session.log.id, file, _context_usage(session))
 
 
-def export_html(session: Session, command: c.ExportHtml) -> None:
-    raise CommandError("Cannot export in-memory session to HTML")
+def _context_usage(session: Session) -> r.ContextUsage | UnsetType:
+    model = session.models.current
+    if model is None:
+        return UNSET
+    tokens, percent = context_usage(Branch(session.log.tree), model.context_window)
+    return r.ContextUsage(tokens, model.context_window, percent)
 
 
-def switch_session(session: Session, command: c.SwitchSession) -> None:
-    raise CommandError("Session files are not available in this version of tau: sessions live in memory.")
+async def export_html(session: Session, command: c.ExportHtml) -> r.Exported:
+    log, around = session.log, session.around
+    path = await around.machine.in_thread(lambda: export_session(log, around, command.output_path))
+    return r.Exported(path)
+
+
+async def switch_session(session: Session, command: c.SwitchSession) -> r.Cancelled:
+    path = Path(session.around.cwd, Path(command.session_path).expanduser())
+    await session.moves.to_file(path)
+    return r.Cancelled()
+
+
+async def list_sessions(session: Session, command: c.ListSessions) -> r.SessionRows:
+    return r.SessionRows(await session.moves.sessions(everywhere=command.all is True))
+
+
+async def navigate(session: Session, command: c.Navigate) -> r.Navigated:
+    at, text = session.moves.destination(command.entry_id)
+    gone = await session.moves.to_place(
+        command.entry_id, at, command.label, command.summarize is True, command.custom_instructions
+    )
+    if not gone:
+        return r.Navigated(cancelled=True, leaf_id=session.log.tree.leaf_id)
+    return r.Navigated(editor_text=UNSET if text is None else text, leaf_id=session.log.tree.leaf_id)
 
 
 async def fork(session: Session, command: c.Fork) -> r.Forked:
-    log, text = session.log.forked(command.entry_id)
-    await session.move_to(lambda: log)
-    return r.Forked(text)
+    return r.Forked(await session.moves.to_fork(command.entry_id))
 
 
 async def clone(session: Session, command: c.Clone) -> r.Cancelled:
-    await session.move_to(lambda: session.log.cloned())
+    await session.moves.to_clone()
     return r.Cancelled()
 
 
@@ -226,11 +258,11 @@ def get_entries(session: Session, command: c.GetEntries) -> r.Entries:
     tree = session.log.tree
     if command.since is not None and command.since not in tree:
         raise CommandError(f"Entry not found: {command.since}")
-    return r.Entries([Raw(wire(entry)) for entry in tree.after(command.since)], tree.leaf)
+    return r.Entries([Raw(line) for line in tree.after(command.since)], tree.leaf_id)
 
 
 def get_tree(session: Session, command: c.GetTree) -> r.Tree:
-    return r.Tree(Raw(session.log.tree.json()), session.log.tree.leaf)
+    return r.Tree(Raw(session.log.tree.json()), session.log.tree.leaf_id)
 
 
 def get_last_assistant_text(session: Session, command: c.GetLastAssistantText) -> r.LastText:
@@ -278,6 +310,8 @@ HANDLERS: dict[type[c.Command], Callable[[Session, Any], Any]] = {
     c.GetSessionStats: get_session_stats,
     c.ExportHtml: export_html,
     c.SwitchSession: switch_session,
+    c.ListSessions: list_sessions,
+    c.Navigate: navigate,
     c.Fork: fork,
     c.Clone: clone,
     c.GetForkMessages: get_fork_messages,

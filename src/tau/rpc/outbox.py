@@ -25,7 +25,7 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from tau.core.draft import Update
 from tau.records.events import Event, ToolUpdate, event_json
@@ -50,7 +50,17 @@ class Shown:
         self.size = UPDATE_SIZE + sum(len(b.text) for b in event.partial_result.content if isinstance(b, Text))
 
 
-Item = bytes | Update | Shown
+class Parts:
+    """One record that is too large to be held: its bytes come when they can be written."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self, pieces: Iterator[bytes], size: int) -> None:
+        self.pieces = pieces
+        self.size = size
+
+
+Item = bytes | Update | Shown | Parts
 
 
 class Outbox:
@@ -94,6 +104,15 @@ class Outbox:
             self._shown.clear()
             self._items.append(line)
             self._size += len(line)
+        self._flush_soon()
+
+    def put_parts(self, pieces: Iterator[bytes], size: int) -> None:
+        """One record in pieces; see Spliced for what they may be."""
+        parts = Parts(pieces, max(size, AT_ONCE + 1))  # never written at once
+        with self._lock:
+            self._shown.clear()
+            self._items.append(parts)
+            self._size += parts.size
         self._flush_soon()
 
     def room(self) -> Awaitable[None] | None:
@@ -230,14 +249,31 @@ class Outbox:
         lines: list[bytes] = []
         size = 0
         while self._items and size < PORTION:
-            item = self._items.popleft()
+            item = self._items[0]
+            if isinstance(item, Parts):
+                size += self._take(item, lines, PORTION - size)
+                continue
+            self._items.popleft()
             self._size -= _size(item)
             line = self._line(item)
             lines += (line, b"\n")
             size += len(line)
         return b"".join(lines)
 
-    def _line(self, item: Item) -> bytes:
+    def _take(self, parts: Parts, lines: list[bytes], wanted: int) -> int:
+        """Some of a large record; with its end, it is done."""
+        size = 0
+        for piece in parts.pieces:
+            lines.append(piece)
+            size += len(piece)
+            if size >= wanted:
+                return size
+        lines.append(b"\n")
+        self._items.popleft()
+        self._size -= parts.size
+        return size + 1
+
+    def _line(self, item: bytes | Update | Shown) -> bytes:
         if isinstance(item, bytes):
             return item
         if isinstance(item, Shown):
@@ -252,4 +288,4 @@ class Outbox:
 def _size(item: Item) -> int:
     if isinstance(item, bytes):
         return len(item)
-    return item.size if isinstance(item, Shown) else UPDATE_SIZE + item.weight
+    return UPDATE_SIZE + item.weight if isinstance(item, Update) else item.size

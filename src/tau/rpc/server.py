@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from itertools import chain
 from typing import Any
 
 from tau.errors import CommandError
 from tau.host.session import Session
-from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, decode, encode, one_line, parse
+from tau.records.base import UNSET, BadRecord, Raw, Record, Spliced, UnsetType, decode, encode, one_line, parse
 from tau.records.commands import Command
+from tau.records.replies import Messages
 from tau.rpc.commands import HANDLERS
 from tau.rpc.inbox import Inbox, Line
 from tau.rpc.outbox import Outbox
@@ -118,7 +120,11 @@ class Server:
         self._respond(id, name, error=f"Internal error: {type(error).__name__}: {error}")
 
     def _respond(self, id: bytes, name: str, *, data: Any = UNSET, error: str | UnsetType = UNSET) -> None:
-        self._outbox.put(response(id, name, data, error))
+        if isinstance(data, Messages) and isinstance(data.messages, Spliced):
+            head, _, tail = response(id, name, Messages([]), error).rpartition(b"[]")
+            self._outbox.put_parts(chain([head], data.messages, [tail]), data.messages.size)
+        else:
+            self._outbox.put(response(id, name, data, error))
         self.answered.set()
 
 

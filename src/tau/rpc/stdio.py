@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
+from tau.errors import TauError
 from tau.host.machine import LocalMachine
 from tau.host.session import Client, Session
 from tau.llm.http import Http
@@ -64,6 +65,9 @@ async def _serve_to_the_end(open_session: Callable[[Client], Opened], stdin: int
     code = 1
     try:
         code = await _serve(open_session, stdin, stdout)
+    except TauError as error:  # a session that another process has, for one
+        print(f"Error: {error}", file=sys.stderr)
+        code = 2
     except Exception:
         log.exception("RPC mode broke off")
     finally:

@@ -1,0 +1,27 @@
+"""pi --export FILE [OUT]"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tau.cli.flags import Given
+from tau.errors import CommandError, UsageError
+from tau.host.export import default_name, session_page, write_export
+from tau.host.log import Log
+from tau.store.sessions import open_session
+
+
+def main(given: Given) -> int:
+    source = Path(given.flags["export"]).expanduser()
+    try:
+        found = open_session(source)
+        log = Log(found.header, None, _raise, found.tree)
+        target = Path(given.words[0] if given.words else default_name(source)).expanduser()
+        print(write_export(session_page(log), target))
+    except CommandError as error:
+        raise UsageError(str(error)) from None
+    return 0
+
+
+def _raise(error: OSError) -> None:
+    raise error

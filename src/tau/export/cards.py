@@ -1,0 +1,220 @@
+"""An entry as the card that stands for it in the conversation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from tau.core.clean import Cleaner
+from tau.export import Entry
+from tau.export.blocks import Context, images, output
+from tau.export.calls import call_html, result_html
+from tau.export.markdown import prose
+from tau.export.text import clock, count, dollars, esc, line, moment, pretty, sound, tokens
+from tau.export.titles import text_of, unknown
+from tau.records import entries as e
+from tau.records import messages as m
+from tau.records.base import UNSET
+
+TERMINAL_LINES = 20
+LONG_PROMPT = 8_000  # characters: a pasted file, not a question
+
+_SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,1000}>\n(.*?)\n</skill>(?:\n\n)?', re.DOTALL)
+_FILE = re.compile(r'<file name="([^"\n]{1,4096})">\n?(.*?)\n?</file>\n?', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Card:
+    """`quiet` ones are shown only when everything is."""
+
+    classes: str
+    who: str
+    html: str
+    aside: str = ""
+    quiet: bool = False
+
+
+def card(entry: Entry, slots: str, results: Mapping[int, str], context: Context) -> Card:
+    """`slots` begins the names of the places for results; `results` are those that stand in them from the start."""
+    match entry:
+        case e.MessageEntry(message=message):
+            return _message(message, slots, results, context)
+        case e.CustomMessageEntry():
+            return _custom(entry.custom_type, entry.content, entry.display, context)
+        case e.CompactionEntry():
+            return _compaction(entry.tokens_before, entry.summary, context)
+        case e.BranchSummaryEntry():
+            return _branch(entry.summary, context)
+        case e.ModelChange():
+            return Card("line", "", f"<p>Model <b>{esc(entry.provider)}/{esc(entry.model_id)}</b></p>")
+        case e.ThinkingLevelChange():
+            return _quiet("Thinking", entry.thinking_level)
+        case e.SessionInfo():
+            return _quiet("Name", entry.name)
+        case e.Label():
+            return _quiet("Label", entry.label or "removed")
+        case e.CustomEntry():
+            return _data(entry.custom_type, entry.data, context)
+    return _data(unknown(entry), entry, context)
+
+
+def _message(message: Any, slots: str, results: Mapping[int, str], context: Context) -> Card:
+    match message:
+        case m.User():
+            return Card("user", "You", _prompt(message.content, context))
+        case m.Assistant():
+            return _answer(message, slots, results, context)
+        case m.ToolResult():
+            status = " error" if message.is_error else ""
+            body = f'<div class="result{status}">{result_html(message, None, context)}</div>'
+            head = f'<div class="head"><b>{esc(message.tool_name)}</b></div>'
+            return Card("orphan", "Tool result", f'<section class="call">{head}{body}</section>')
+        case m.BashExecution():
+            return Card("bash", "You ran", _terminal(message, context))
+        case m.Custom():
+            return _custom(message.custom_type, message.content, message.display, context)
+        case m.BranchSummary():
+            return _branch(message.summary, context)
+        case m.CompactionSummary():
+            return _compaction(message.tokens_before, message.summary, context)
+    return _data(f"{message.role} message", message, context)
+
+
+# What people say
+
+
+def _prompt(content: str | list[m.Text | m.Image], context: Context) -> str:
+    text = text_of(content)
+    folds = ""
+    while wrapper := _SKILL.match(text) or _FILE.match(text):
+        kind = "skill" if wrapper.re is _SKILL else "file"
+        inside = prose(wrapper[2], context.code) if kind == "skill" else output(wrapper[2], TERMINAL_LINES)
+        folds += f'<details class="wrapped"><summary>{kind} <b>{esc(wrapper[1])}</b></summary>{inside}</details>'
+        text = text[wrapper.end() :]
+    return folds + _typed(text, context) + images(content)
+
+
+def _typed(text: str, context: Context) -> str:
+    if len(text) <= LONG_PROMPT:
+        return f'<div class="prose">{prose(text, context.code, breaks=True)}</div>' if text.strip() else ""
+    return output(text, TERMINAL_LINES)
+
+
+def _terminal(run: m.BashExecution, context: Context) -> str:
+    notes = []
+    if run.cancelled:
+        notes.append("cancelled")
+    elif isinstance(run.exit_code, int) and run.exit_code != 0:
+        notes.append(f"exit {run.exit_code}")
+    if run.exclude_from_context is True:
+        notes.append("not shown to the model")
+    if run.truncated:
+        notes.append(f"cut; whole output in {run.full_output_path}" if run.full_output_path else "cut")
+    command = "\n".join(context.code.lines(run.command, "bash"))
+    shown = output(Cleaner().feed(run.output), TERMINAL_LINES, "tail") or '<p class="note">no output</p>'
+    end = f'<p class="end">{esc(" · ".join(notes))}</p>' if notes else ""
+    result = f'<div class="result">{shown}{end}</div>'
+    return f'<section class="call"><div class="command"><pre>{command}</pre></div>{result}</section>'
+
+
+# What models say
+
+
+def _answer(answer: m.Assistant, slots: str, results: Mapping[int, str], context: Context) -> Card:
+    pieces, number = [], 0
+    for block in answer.content:
+        match block:
+            case m.Text(text=text) if text.strip():
+                pieces.append(f'<div class="prose">{prose(text, context.code)}</div>')
+            case m.Thinking():
+                pieces.append(_thinking(block, context))
+            case m.ToolCall():
+                pieces.append(call_html(block, f"{slots}{number}", results.get(number, ""), context))
+                number += 1
+    pieces.append(_ending(answer))
+    return Card("assistant", answer.model, "".join(pieces), _usage(answer.usage))
+
+
+def _thinking(block: m.Thinking, context: Context) -> str:
+    if block.redacted is True or not block.thinking.strip():
+        return '<p class="note">Thinking that the provider keeps to itself</p>' if block.redacted is True else ""
+    first = line(block.thinking.replace("*", ""), 90)
+    return (
+        f'<details class="thinking"><summary>Thinking <q>{esc(first)}</q></summary>'
+        f'<div class="prose">{prose(block.thinking, context.code)}</div></details>'
+    )
+
+
+def _ending(answer: m.Assistant) -> str:
+    if answer.stop_reason == "error":
+        words = answer.error_message if isinstance(answer.error_message, str) else "the model's answer failed"
+        return f'<p class="failure"><b>Error</b> {esc(words)}</p>'
+    if answer.stop_reason == "aborted":
+        return '<p class="failure"><b>Aborted</b></p>'
+    if answer.stop_reason == "length":
+        return '<p class="failure"><b>Cut off</b> The answer reached the longest length the model may write.</p>'
+    return ""
+
+
+def _usage(usage: m.Usage) -> str:
+    total = usage.input + usage.output + usage.cache_read + usage.cache_write
+    if not total:
+        return ""
+    parts = {
+        "input": usage.input,
+        "output": usage.output,
+        "read from cache": usage.cache_read,
+        "written to cache": usage.cache_write,
+    }
+    whole = " · ".join(f"{number:,} {name}" for name, number in parts.items() if number)
+    cost = f" · {dollars(usage.cost.total)}" if usage.cost.total else ""
+    return f'<span class="use" title="{whole} tokens">{tokens(total)} tok{cost}</span>'
+
+
+# What happened besides
+
+
+def _custom(kind: str, content: str | list[m.Text | m.Image], display: bool, context: Context) -> Card:
+    said = prose(text_of(content), context.code, breaks=True)
+    html = f'<p class="kind">{esc(kind)}</p><div class="prose">{said}</div>'
+    return Card("custom", "Extension", html + images(content), quiet=not display)
+
+
+def _compaction(before: int, summary: str, context: Context) -> Card:
+    title = f"Compacted: {count(before, 'token')} became this summary"
+    return Card("summary", "", _summary(title, summary, context))
+
+
+def _branch(summary: str, context: Context) -> Card:
+    return Card("summary", "", _summary("Summary of the branch that was left", summary, context))
+
+
+def _summary(title: str, summary: str, context: Context) -> str:
+    return f'<details><summary>{title}</summary><div class="prose">{prose(summary, context.code)}</div></details>'
+
+
+def _quiet(what: str, value: str) -> Card:
+    return Card("line", "", f"<p>{what} <b>{esc(value)}</b></p>", quiet=True)
+
+
+def _data(kind: str, data: Any, context: Context) -> Card:
+    text = pretty(data) if data is not UNSET else ""
+    return Card("data", "", f'<p class="kind">{esc(kind)}</p>{output(text, TERMINAL_LINES)}', quiet=True)
+
+
+def article(id: str, at: str, made: Card, day: str, follows: bool) -> str:
+    """`day` stands above the first card of a day; a card that `follows` one of the same speaker does not repeat who."""
+    classes = made.classes + (" quiet" if made.quiet else "") + (" follows" if follows else "")
+    when = f'<a class="when" href="#{quote(anchor(id))}" title="{esc(moment(at))}">{clock(at)}</a>'
+    dated = f'<p class="day">{esc(day)}</p>' if day else ""
+    header = f'<header><span class="who">{esc(made.who)}</span>{when}{made.aside}</header>'
+    body = f'<div class="body">{made.html}</div>'
+    return f'<article class="{classes}" id="{esc(anchor(id))}">{dated}{header}{body}</article>\n'
+
+
+def anchor(id: str) -> str:
+    """The name of an entry in the page. With the hyphen it can shadow nothing that the script knows."""
+    return "e-" + sound(id)

@@ -1,0 +1,134 @@
+"""What is around the conversation: page.html with the rules of the page, the facts of the session, style and script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from string import Template
+
+from tau.export import Export, OfferedTool
+from tau.export.outline import Outline, time_of
+from tau.export.text import count, dollars, esc, line, pretty, span, tokens
+from tau.export.totals import Totals
+
+SHOWN = "<!-- the branch that is shown -->\n"
+OTHERS = "<!-- the other entries -->\n"
+LIST = "<!-- the list -->"
+
+
+def frame(export: Export, outline: Outline, sums: Totals, name: str) -> tuple[str, str, str, str]:
+    """The parts of the page that stand around the branch, the other entries and the list."""
+    # The gaps are found before anything is filled in, so no text of the session can be taken for one.
+    start, rest = _source("page.html").split(SHOWN)
+    middle, rest = rest.split(OTHERS)
+    before_list, end = rest.split(LIST)
+    filled = Template(start).substitute(
+        policy=policy(),
+        title=esc(name),
+        style=_source("page.css"),
+        script=_source("page.js"),
+        top=_top(export, outline, sums, name),
+    )
+    return filled, Template(middle).substitute(version=esc(export.version)), before_list, end
+
+
+@cache
+def policy() -> str:
+    """Our own style and script by their hashes, pictures that are in the page, and nothing else."""
+    return (
+        f"default-src 'none'; style-src {_hash('page.css')}; script-src {_hash('page.js')}; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def _hash(name: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(_source(name).encode()).digest()).decode() + "'"
+
+
+@cache
+def _source(name: str) -> str:
+    return files("tau.export").joinpath(name).read_text(encoding="utf-8")
+
+
+def _top(export: Export, outline: Outline, sums: Totals, name: str) -> str:
+    facts = "".join(
+        f"<div><dt>{term}</dt><dd>{html}</dd></div>" for term, html in _facts(export, outline, sums) if html
+    )
+    return (
+        f'<header id="top"><p class="brand"><b>τ</b> session</p><h1>{esc(line(name, 160))}</h1><dl>{facts}</dl>'
+        f"{_system_prompt(export)}{_tools(export.tools)}</header>"
+    )
+
+
+def _facts(export: Export, outline: Outline, sums: Totals) -> list[tuple[str, str]]:
+    header = export.header
+    last = time_of(outline.entries[-1]) if outline.entries else ""
+    return [
+        ("Session", f"<code>{esc(header.id)}</code>"),
+        ("Date", esc(span(header.timestamp, last))),
+        ("Folder", f"<code>{esc(header.cwd)}</code>"),
+        ("Continues", f"<code>{esc(header.parent_session)}</code>" if isinstance(header.parent_session, str) else ""),
+        ("Models", ", ".join(f"<code>{esc(model)}</code>" for model in sums.models)),
+        ("Messages", _counts(sums)),
+        ("Tokens", _tokens(sums)),
+        ("Cost", dollars(sums.cost) if sums.cost else ""),
+    ]
+
+
+def _counts(sums: Totals) -> str:
+    counted = [
+        (sums.user, "from you", "from you"),
+        (sums.assistant, "answer", "answers"),
+        (sums.calls, "tool call", "tool calls"),
+        (sums.results, "tool result", "tool results"),
+        (sums.commands, "command", "commands"),
+        (sums.custom, "from extensions", "from extensions"),
+        (sums.compactions, "compaction", "compactions"),
+        (sums.branch_summaries, "branch summary", "branch summaries"),
+    ]
+    return " · ".join(f"<span>{count(number, one, many)}</span>" for number, one, many in counted if number)
+
+
+def _tokens(sums: Totals) -> str:
+    counted = {"in": sums.input, "out": sums.output, "cache read": sums.cache_read, "cache write": sums.cache_write}
+    return " · ".join(
+        f'<span title="{number:,}">{tokens(number)} {name}</span>' for name, number in counted.items() if number
+    )
+
+
+def _system_prompt(export: Export) -> str:
+    if not export.system_prompt:
+        return ""
+    size = count(export.system_prompt.count("\n") + 1, "line")
+    return _box("System prompt", size, f"<pre>{esc(export.system_prompt)}</pre>")
+
+
+def _tools(tools: Sequence[OfferedTool]) -> str:
+    items = [f"<details><summary>{_offer(tool)}</summary>{_parameters(tool)}</details>" for tool in tools]
+    return _box("Tools", str(len(tools)), f'<div class="tools">{"".join(items)}</div>') if items else ""
+
+
+def _box(title: str, size: str, html: str) -> str:
+    return f'<details class="wrapped"><summary>{title} <span class="aside">{size}</span></summary>{html}</details>'
+
+
+def _offer(tool: OfferedTool) -> str:
+    return f"<b>{esc(tool.name)}</b> {esc(line(tool.description, 300))}"
+
+
+def _parameters(tool: OfferedTool) -> str:
+    properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
+    if not isinstance(properties, dict):
+        return f"<pre>{esc(pretty(tool.parameters))}</pre>"
+    needed = required if isinstance(required, list) else []
+    rows = []
+    for name, schema in properties.items():
+        told = schema if isinstance(schema, dict) else {}
+        kind = esc(str(told.get("type", "any")))
+        use = "required" if name in needed else "optional"
+        about = esc(str(told.get("description", "")))
+        rows.append(f'<dt><code>{esc(name)}</code> <span class="aside">{kind}, {use}</span></dt><dd>{about}</dd>')
+    return f"<dl>{''.join(rows)}</dl>"

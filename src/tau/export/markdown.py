@@ -1,0 +1,115 @@
+"""Markdown as HTML. The only file that knows markdown-it.
+
+Raw HTML in a text is shown, not obeyed: people who talk about code mean it that
+way. A picture becomes a link to it, because this page loads nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, MutableMapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tau.export.code import Highlighter
+from tau.export.safe import SCHEMES, cleaned
+from tau.export.text import esc, sound
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+# A parser takes its time for what was written to keep it busy, so long texts are read in pieces. A piece that is
+# still longer was not written to be read as prose.
+PIECE = 8_000
+LONGEST = 20_000
+
+# A text with none of these is paragraphs and nothing else.
+_MARKUP = re.compile(r"[`*_\[\]<>~\\|&]|^[ \t]*(?:[-+#=]|\d{1,9}[.)])|^[ \t]|[ \t]$", re.MULTILINE)
+_PARAGRAPH = re.compile(r"\n{2,}")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_SCHEME = re.compile(r"[^/?#]*?:")
+_TASK = re.compile(r"\[([ xX])\]\s")
+
+
+def prose(text: str, code: Highlighter, *, breaks: bool = False) -> str:
+    """`text` as HTML; with `breaks` a line end in the text is one on the page, as people expect who type."""
+    text = sound(text).strip("\n")
+    return "\n".join(_piece(piece, code, breaks) for piece in _pieces(text))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text, cut where a paragraph begins that belongs to nothing before it."""
+    if len(text) <= LONGEST:
+        yield text
+        return
+    start = at = 0
+    fence = ""
+    for line in text.splitlines(keepends=True):
+        if not fence and at - start > PIECE and text[at - 2 : at] == "\n\n" and line[0] not in " \t":
+            yield text[start:at]
+            start = at
+        if mark := _FENCE.match(line):
+            fence = "" if fence and mark[1].startswith(fence) else fence or mark[1]
+        at += len(line)
+    yield text[start:]
+
+
+def _piece(text: str, code: Highlighter, breaks: bool) -> str:
+    if len(text) > LONGEST:
+        return f'<p class="plain">{esc(text)}</p>'
+    if not _MARKUP.search(text):
+        paragraphs = [esc(part) for part in _PARAGRAPH.split(text) if part]
+        return "\n".join(f"<p>{part.replace(chr(10), '<br>') if breaks else part}</p>" for part in paragraphs)
+    return cleaned(_parser(breaks).render(text, {"code": code}))
+
+
+@cache
+def _parser(breaks: bool) -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": breaks}).enable(["table", "strikethrough"])
+    parser.validateLink = _allowed  # type: ignore[method-assign]
+    parser.core.ruler.push("tasks", _mark_tasks)
+    for name, rule in _RULES.items():
+        parser.add_render_rule(name, rule)
+    return parser
+
+
+def _allowed(url: str) -> bool:
+    """What is read as a link. Of relative ones and of pictures in the text, safe.py takes away where they lead."""
+    scheme = _SCHEME.match(url)
+    return scheme is None or scheme[0][:-1].lower() in SCHEMES or url.startswith("data:image/")
+
+
+def _mark_tasks(state: Any) -> None:
+    """`- [x] done` gets its box. An item's text is the third token: list_item_open, paragraph_open, inline."""
+    for at in range(2, len(state.tokens)):
+        token = state.tokens[at]
+        if token.type == "inline" and state.tokens[at - 2].type == "list_item_open" and _TASK.match(token.content):
+            first = token.children[0]
+            if first.type == "text" and (mark := _TASK.match(first.content)):
+                first.content = ("☐ " if mark[1] == " " else "☑ ") + first.content[mark.end() :]
+                state.tokens[at - 2].attrJoin("class", "task")
+
+
+def _fence(self: Any, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]) -> str:
+    token = tokens[at]
+    words = token.info.split(maxsplit=1)
+    lines = env["code"].lines(token.content.removesuffix("\n"), words[0] if words else "")
+    return f"<pre><code>{chr(10).join(lines)}</code></pre>\n"
+
+
+def _picture(self: Any, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]) -> str:
+    token = tokens[at]
+    url = str(token.attrs.get("src", ""))
+    return f'<a class="picture" href="{esc(url)}">{esc(token.content or "picture")}</a>'
+
+
+def _cell(self: Any, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]) -> str:
+    token = tokens[at]
+    side = str(token.attrs.get("style", "")).rpartition(":")[2]
+    return f'<{token.tag} class="{side}">' if side in ("right", "center") else f"<{token.tag}>"
+
+
+_RULES = {"fence": _fence, "code_block": _fence, "image": _picture, "th_open": _cell, "td_open": _cell}

@@ -1,0 +1,105 @@
+"""One line for every entry: its kind and the beginning of what it says."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tau.export import Entry
+from tau.export.text import count, line, short_path
+from tau.records import entries as e
+from tau.records import messages as m
+
+LONGEST = 110
+_MARKUP = re.compile(r"[*`]+|^#+ |(?<=\n)#+ ")
+HIDDEN = {"setting", "data"}  # kinds that have no place in a conversation
+
+
+def title(entry: Entry, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:
+    """(kind, text). `call` is what a tool result answers."""
+    kind, text = _title(entry, call, cwd)
+    return kind, line(text, LONGEST)
+
+
+def _title(entry: Entry, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:
+    match entry:
+        case e.MessageEntry(message=message):
+            return _message(message, call, cwd)
+        case e.CustomMessageEntry():
+            return _custom(entry.custom_type, entry.content, entry.display)
+        case e.CompactionEntry():
+            return "summary", f"Compacted {entry.tokens_before:,} tokens"
+        case e.BranchSummaryEntry():
+            return "summary", f"Branch summary: {_words(entry.summary)}"
+        case e.ModelChange():
+            return "model", f"Model: {entry.provider}/{entry.model_id}"
+        case e.ThinkingLevelChange():
+            return "setting", f"Thinking: {entry.thinking_level}"
+        case e.SessionInfo():
+            return "setting", f"Name: {entry.name}"
+        case e.Label():
+            return "setting", f"Label: {entry.label}" if entry.label else "Label removed"
+        case e.CustomEntry():
+            return "data", entry.custom_type
+    return "data", unknown(entry)
+
+
+def unknown(entry: dict[str, Any]) -> str:
+    """What to call an entry of a type, or a message of a role, that we do not know."""
+    said = entry.get("message")
+    role = said.get("role") if isinstance(said, dict) else None
+    return f"{role} message" if isinstance(role, str) else str(entry.get("type") or "unknown")
+
+
+def _message(message: Any, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:
+    match message:
+        case m.User():
+            return "user", _words(text_of(message.content)) or "[image]"
+        case m.Assistant():
+            return _answer(message)
+        case m.ToolResult():
+            kind = "tool-failed" if message.is_error else "tool"
+            return kind, call_text(call, cwd) if call else message.tool_name
+        case m.BashExecution():
+            return "bash", f"$ {message.command}"
+        case m.Custom():
+            return _custom(message.custom_type, message.content, message.display)
+        case m.BranchSummary():
+            return "summary", f"Branch summary: {_words(message.summary)}"
+        case m.CompactionSummary():
+            return "summary", f"Compacted {message.tokens_before:,} tokens"
+    return "data", f"{message.role} message"
+
+
+def _answer(message: m.Assistant) -> tuple[str, str]:
+    if message.failed:
+        reason = f"Error: {message.error_message or 'unknown'}" if message.stop_reason == "error" else "Aborted"
+        return "assistant-failed", _words(message.text) or reason
+    if message.text.strip():
+        return "assistant", _words(message.text)
+    return "calls", count(len(message.tool_calls), "call") if message.tool_calls else "(empty)"
+
+
+def call_text(call: m.ToolCall, cwd: str) -> str:
+    """A call as one would say it: `read src/a.py`."""
+    if call.name == "bash":
+        return f"$ {call.arguments.get('command', '')}"
+    for name in ("pattern", "path", "file_path", "command", "query", "url"):
+        if isinstance(word := call.arguments.get(name), str) and word:
+            return f"{call.name} {short_path(word, cwd)}"
+    return call.name
+
+
+def _custom(kind: str, content: str | list[m.Text | m.Image], display: bool) -> tuple[str, str]:
+    return "custom" if display else "data", f"{kind}: {_words(text_of(content))}"
+
+
+def _words(text: str) -> str:
+    """The beginning of a text without the marks of Markdown."""
+    return _MARKUP.sub("", text[: LONGEST * 4])
+
+
+def text_of(content: str | list[m.Text | m.Image]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content if isinstance(block, m.Text))

@@ -1,0 +1,315 @@
+"""Carry out compactions and summaries of branches.
+
+One turn at a time: whoever works on the conversation holds `turn`, a run with
+its automatic compactions or a compaction that was asked for. So the two kinds
+of compaction cannot meet, and neither can a compaction and a prompt.
+
+Nothing is changed before the whole summary is there. An abort, a failure or a
+cancellation until then leaves the conversation as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence, Sized
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from tau.core.after import after
+from tau.core.branches import Branch, prepare_branch
+from tau.core.compaction import Due, Plan, Reason, due, fitted, prepare
+from tau.core.draft import Done, Draft, Failed
+from tau.core.summaries import NO_CONTENT, SummaryRequest, summary_text
+from tau.core.tokens import Kept
+from tau.core.tree import Tree
+from tau.errors import Aborted, CommandError, ModelError, TauError
+from tau.host.drive import GRACE
+from tau.host.log import now
+from tau.host.switch import Switch
+from tau.records.base import UNSET, UnsetType
+from tau.records.events import AutoCompactionEnd, AutoCompactionStart, CompactionResult, Event
+from tau.records.messages import Assistant
+from tau.records.models import Model, ThinkingLevel
+from tau.records.settings import CompactionSettings, Settings
+from tau.wire.unfinished import Unfinished
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+CANCELLED = "Compaction cancelled"
+HOPELESS = (
+    "Context overflow recovery failed after one compact-and-retry attempt. "
+    "Try reducing context or switching to a larger-context model."
+)
+FAILED: dict[Reason, str] = {
+    "threshold": "Auto-compaction failed: ",
+    "overflow": "Context overflow recovery failed: ",
+}
+
+
+class Chosen(Protocol):
+    """The models of a session (host/models.py)."""
+
+    current: Model | None
+    level: ThinkingLevel
+
+    def ready(self) -> Model: ...
+
+
+class Written(Protocol):
+    """The log of a session (host/log.py)."""
+
+    tree: Tree
+
+    def compact(self, summary: str, first_kept: str, tokens_before: int, details: Any) -> None: ...
+
+    def forget(self, message: Assistant) -> None: ...
+
+
+class Owner(Protocol):
+    """What a compaction needs of its session."""
+
+    settings: Settings
+
+    @property
+    def models(self) -> Chosen: ...
+
+    @property
+    def log(self) -> Written: ...
+
+    @property
+    def queues(self) -> Sized: ...
+
+    async def tell(self, event: Event) -> None: ...
+
+    def ask_for_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
+        """Ask the draft's model as ever, but without tools, and with the limits that the request names."""
+        ...
+
+
+@dataclass(frozen=True)
+class BranchText:
+    summary: str
+    details: dict[str, list[str]]
+
+
+class Compactor:
+    def __init__(self, owner: Owner, stop_run: Callable[[], None], deliver: Callable[[], None]) -> None:
+        """`stop_run` stops the run under way, if any, without waiting; `deliver` starts one with what is queued."""
+        self._owner = owner
+        self._stop_run = stop_run
+        self._deliver = deliver
+        self.turn = asyncio.Lock()
+        self._wanted: list[Switch] = []  # of everything that is under way, or waits for its turn
+        self._working = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a summary is being made."""
+        return self._working > 0
+
+    async def abort(self) -> None:
+        """Stop every compaction, and return when they have stopped. A run's switch, too, stops the one inside it."""
+        for switch in list(self._wanted):
+            switch.flip()
+        await self._idle.wait()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[Switch]:
+        """Stop the run under way and hold the turn. The switch is flipped if somebody aborts."""
+        with self._under_way(Switch()) as switch:
+            self._stop_run()
+            async with self.turn:
+                yield switch
+
+    # When the client asks.
+
+    async def compact(self, instructions: str | None = None) -> CompactionResult:
+        waiting = len(self._owner.queues)
+        try:
+            async with self.alone() as switch:
+                result = await self._compact(instructions, switch)
+        except Aborted:
+            raise CommandError(CANCELLED) from None
+        except TauError as error:
+            self._go_on(waiting)
+            raise CommandError(str(error)) from None
+        self._go_on(waiting)
+        return result
+
+    def _go_on(self, waiting: int) -> None:
+        """Nobody else would say what was queued meanwhile; what waited before goes on waiting for a prompt."""
+        if len(self._owner.queues) > waiting:
+            self._deliver()
+
+    async def _compact(self, instructions: str | None, switch: Switch) -> CompactionResult:
+        model = self._owner.models.ready()
+        settings = self._settings(model)
+        plan = prepare(Branch(self._owner.log.tree), settings)
+        if isinstance(plan, str):
+            raise CommandError(plan)
+        with self._at_work():
+            return await self._carry_out(plan, settings, model, instructions, switch)
+
+    async def branch_summary(
+        self, left: Sequence[Kept], switch: Switch, instructions: str | None = None, *, replace: bool = False
+    ) -> BranchText:
+        """What happened on a branch that is left. To be called while `alone`; raises Aborted or CommandError."""
+        model, level = self._owner.models.ready(), self._owner.models.level
+        reserve = max(0, self._owner.settings.branch_summary.reserve_tokens)
+        plan = prepare_branch(left, model.context_window, reserve)
+        if not plan.messages:
+            return BranchText(NO_CONTENT, plan.files.details)
+        request = plan.request(model, level, reserve, instructions, replace=replace)
+        with self._at_work():
+            try:
+                answer = await self._summary(request, model, switch)
+            except ModelError as error:
+                raise CommandError(str(error)) from None
+        return BranchText(plan.summary(answer), plan.files.details)
+
+    # By itself. To be called by a run that holds the turn.
+
+    async def before_prompt(self, switch: Switch) -> None:
+        """A prompt was accepted and is about to be run."""
+        found = self._due(before_prompt=True)
+        if found is not None and not found.tried and not switch.flipped:
+            await self._automatic(found, switch, again=False)
+
+    async def after_run(self, switch: Switch) -> bool:
+        """A run has ended and will not be retried. True if its question fits now and is to be asked again."""
+        found = None if switch.flipped else self._due(before_prompt=False)
+        if found is None:
+            return False
+        if found.tried:
+            await self._owner.tell(AutoCompactionEnd(None, False, False, HOPELESS))
+            return False
+        return await self._automatic(found, switch, again=found.again)
+
+    def _due(self, *, before_prompt: bool) -> Due | None:
+        model = self._owner.models.current
+        if model is None:
+            return None
+        return due(Branch(self._owner.log.tree), model, self._settings(model), before_prompt=before_prompt)
+
+    async def _automatic(self, found: Due, switch: Switch, *, again: bool) -> bool:
+        owner = self._owner
+        assert owner.models.current is not None
+        settings = self._settings(owner.models.current)
+        plan = prepare(Branch(owner.log.tree), settings)
+        if isinstance(plan, str) and found.reason == "threshold":
+            return False  # full, but of what must be kept: nobody wants to hear that after each answer
+        await owner.tell(AutoCompactionStart(found.reason))
+        result: CompactionResult | None = None
+        aborted, error = False, ""
+        try:
+            if isinstance(plan, str):
+                raise CommandError(plan)
+            with self._under_way(switch), self._at_work():
+                result = await self._carry_out(plan, settings, owner.models.ready(), None, switch)
+        except Aborted:
+            aborted = True
+        except TauError as failure:
+            error = str(failure)
+        except Exception as failure:  # the run goes on, whatever this is
+            log.exception("an automatic compaction failed in an unforeseen way")
+            error = f"{type(failure).__name__}: {failure}"
+        again = again and result is not None
+        if again:
+            owner.log.forget(found.answer)
+        told: str | UnsetType = FAILED[found.reason] + error if error else UNSET
+        await owner.tell(AutoCompactionEnd(result, aborted, again, told))
+        return again
+
+    # How.
+
+    async def _carry_out(
+        self, plan: Plan, settings: CompactionSettings, model: Model, focus: str | None, switch: Switch
+    ) -> CompactionResult:
+        written = self._owner.log
+        requests = plan.requests(settings, model, self._owner.models.level, focus)
+        answers = [await self._summary(request, model, switch) for request in requests]
+        if switch.flipped:
+            raise Aborted
+        result = CompactionResult(plan.summary(answers), plan.first_kept_entry_id, plan.tokens_before, plan.details)
+        written.compact(result.summary, result.first_kept_entry_id, result.tokens_before, result.details)
+        return result
+
+    async def _summary(self, request: SummaryRequest, model: Model, switch: Switch) -> str:
+        """The answer to one request, asked again as the retry policy says. Raises ModelError or Aborted."""
+        made = 0
+        while True:
+            draft = Draft(model, now(), Unfinished)
+            ending = await _stoppable(self._ask(request, draft), switch)
+            if isinstance(ending, Done):
+                try:
+                    return summary_text(ending.message)
+                except ModelError as error:
+                    raise ModelError(f"{request.title} failed: {error}", transient=False) from None
+            retry = after(ending, self._owner.settings.retry, made)
+            if retry is None:
+                raise ModelError(f"{request.title} failed: {ending.message.error_message}", transient=False)
+            if await switch.wait(retry.delay_ms / 1000):
+                raise Aborted
+            made = retry.attempt
+
+    async def _ask(self, request: SummaryRequest, draft: Draft) -> Done | Failed:
+        last: Any = None
+        try:
+            async for facts in self._owner.ask_for_summary(request, draft):
+                last = facts[-1] if facts else last
+        except ModelError as error:
+            return draft.failed("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
+        if isinstance(last, Done):
+            return last
+        return draft.failed("error", "The stream ended before the answer was complete.", transient=True)
+
+    def _settings(self, model: Model) -> CompactionSettings:
+        return fitted(self._owner.settings.compaction, model.context_window)
+
+    @contextmanager
+    def _under_way(self, switch: Switch) -> Iterator[Switch]:
+        self._wanted.append(switch)
+        self._idle.clear()
+        try:
+            yield switch
+        finally:
+            self._wanted.remove(switch)
+            if not self._wanted:
+                self._idle.set()
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        self._working += 1
+        try:
+            yield
+        finally:
+            self._working -= 1
+
+
+async def _stoppable(work: Coroutine[Any, Any, T], switch: Switch) -> T:
+    """The result of `work`, or Aborted soon after the switch was flipped, whether the work has stopped or not."""
+    task = asyncio.create_task(work)
+    over = asyncio.Event()
+
+    def done(task: asyncio.Task[T]) -> None:
+        over.set()
+        if not task.cancelled():
+            task.exception()  # heard, also when nobody waits for it any more
+
+    task.add_done_callback(done)
+    switch.listen(over.set)
+    switch.watch(task)
+    try:
+        await over.wait()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=GRACE)
+    if switch.flipped:
+        raise Aborted
+    return task.result()

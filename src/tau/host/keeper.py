@@ -1,0 +1,65 @@
+"""Make what was written last: within a second, in the background, and again after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tau.host.log import Log
+
+log = logging.getLogger(__name__)
+SOON = 0.5
+AGAIN = 1.0
+
+
+class Keeper:
+    """`trouble` and `recovered` are told when writing fails, and when everything is on disk again."""
+
+    def __init__(
+        self,
+        kept: Callable[[], Log],
+        in_thread: Callable[[Callable[[], None]], Awaitable[None]],
+        trouble: Callable[[OSError], None],
+        recovered: Callable[[], None],
+    ) -> None:
+        self._kept = kept
+        self._in_thread = in_thread
+        self._trouble = trouble
+        self._recovered = recovered
+        self._task: asyncio.Task[Any] | None = None
+
+    def soon(self) -> None:
+        """Something was written."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep())
+
+    async def _keep(self) -> None:
+        pause = SOON
+        try:
+            while True:
+                await asyncio.sleep(pause)
+                done = await self.now()
+                if done and not self._kept().unsynced:  # something may have been written meanwhile
+                    return
+                pause = SOON if done else AGAIN
+        finally:
+            self._task = None
+
+    async def now(self) -> bool:
+        """Write and sync; False if it has to be tried again."""
+        kept = self._kept()
+        try:
+            kept.flush()
+            if (work := kept.syncing()) is not None:
+                await self._in_thread(work)
+        except OSError as error:
+            if not kept.in_trouble:
+                kept.in_trouble = True
+                self._trouble(error)
+            return False
+        if kept.in_trouble:
+            kept.in_trouble = False
+            self._recovered()
+        return True

@@ -1,0 +1,237 @@
+"""From one session to another, and from one place in a session to another.
+
+What is under way is ended properly first and keeps its partial turn. Commands
+that come meanwhile wait (`over`): they are meant for where we are going.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from tau.core.branches import left_behind
+from tau.core.queues import Queues
+from tau.core.tree import prompt_text
+from tau.errors import Aborted, CommandError
+from tau.host.around import Surroundings
+from tau.host.compact import BranchText, Compactor
+from tau.host.log import Log
+from tau.host.models import Models
+from tau.host.runs import Runs
+from tau.host.shell import Shell
+from tau.host.toolbox import Toolbox
+from tau.records.entries import CustomMessageEntry
+from tau.records.events import Event, SessionDamaged
+from tau.records.messages import Text
+from tau.records.replies import SessionRow
+from tau.store.listing import all_rows, rows
+from tau.store.places import agent_dir
+from tau.store.sessions import Opened, folder_for, open_session
+
+logger = logging.getLogger(__name__)
+
+
+class Owner(Protocol):
+    """What a move needs of its session."""
+
+    around: Surroundings
+    models: Models
+    queues: Queues
+    log: Log
+    runs: Runs
+    compactor: Compactor
+    shell: Shell
+    toolbox: Toolbox
+
+    def clear_queues(self) -> object: ...
+
+    async def tell_queues(self) -> None: ...
+
+    def mention(self, event: Event) -> None: ...
+
+    def write_failed(self, error: OSError) -> None: ...
+
+    def kept_soon(self) -> None: ...
+
+
+class Moves:
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._under_way = asyncio.Lock()
+
+    async def over(self) -> None:
+        """Until a move that is under way is over."""
+        if self._under_way.locked():
+            async with self._under_way:
+                pass
+
+    async def stop(self) -> None:
+        """End runs and compactions."""
+        await self._owner.compactor.abort()
+        while self._owner.runs.busy:
+            await self._owner.runs.abort()
+
+    # To another session.
+
+    def fresh_log(self, parent: str | None = None, id: str | None = None) -> Log:
+        owner = self._owner
+        log = Log.new(owner.around.cwd, owner.around.sessions, owner.write_failed, parent=parent, id=id)
+        if owner.models.current is not None:
+            log.set_model(owner.models.current)
+        log.set_level(owner.models.level)
+        return log
+
+    async def to_new(self, parent: str | None) -> None:
+        async with self._under_way:
+            await self._to(lambda: self.fresh_log(parent))
+
+    async def to_file(self, path: Path) -> None:
+        """Open a session file, or begin one at a path that is free."""
+        owner = self._owner
+        async with self._under_way:
+            if owner.log.path is not None and os.path.realpath(owner.log.path) == os.path.realpath(path):
+                return
+            found = await owner.around.machine.in_thread(lambda: _found_at(path))
+            # Taken before anything is ended for it: another process may have it.
+            log = Log.resumed(found, owner.write_failed) if found else self._log_at(path)
+            try:
+                await self._to(lambda: log, restore=found is not None)
+            finally:
+                if owner.log is not log:
+                    log.close()
+
+    def _log_at(self, path: Path) -> Log:
+        log = self.fresh_log()
+        log.folder, log.path = path.parent, path
+        return log
+
+    async def to_fork(self, entry_id: str) -> str:
+        """Go on from before a user's message in a new session; returns that message's text."""
+        async with self._under_way:
+            text = self._owner.log.text_to_fork(entry_id)  # refused before anything is ended for it
+            await self._to(lambda: self._owner.log.forked(entry_id))
+            return text
+
+    async def to_clone(self) -> None:
+        async with self._under_way:
+            await self._to(lambda: self._owner.log.cloned())
+
+    async def _to(self, log: Callable[[], Log], *, restore: bool = False) -> None:
+        owner = self._owner
+        await self.stop()
+        owner.shell.remember()
+        self._write_all()
+        owner.around.machine.kill_background()
+        target = log()
+        waited = len(owner.queues)
+        owner.clear_queues()
+        owner.toolbox.forget()
+        left, owner.log = owner.log, target
+        await self._leave(left)
+        self.settle_in(restore=restore)
+        if waited != len(owner.queues):
+            await owner.tell_queues()
+
+    def _write_all(self) -> None:
+        """Nothing of a session that is left stays in memory only. Raises CommandError if it would."""
+        log = self._owner.log
+        try:
+            log.flush()
+        except OSError as error:
+            raise CommandError(
+                f"The session file {log.path} cannot be written: {error.strerror or error}. "
+                f"{log.waiting} entries wait for that, so the session cannot be left now."
+            ) from None
+
+    async def _leave(self, left: Log) -> None:
+        try:
+            if (work := left.syncing()) is not None:
+                await self._owner.around.machine.in_thread(work)
+        except OSError as error:
+            logger.warning("%s was left before it was synced: %s", left.path, error)
+        left.close()
+
+    def settle_in(self, *, restore: bool) -> None:
+        """Take up what a session was when it was left: its model and level if wanted, and what waited to be said."""
+        owner = self._owner
+        if restore:
+            owner.models.restore(owner.log.last_model(), owner.log.last_level())
+        for queue, message in owner.log.undelivered():
+            owner.queues.add(queue, message)
+        if owner.log.problems:
+            owner.mention(SessionDamaged(str(owner.log.path), owner.log.problems))
+
+    async def sessions(self, everywhere: bool) -> list[SessionRow]:
+        """Those of this project, or of all; the newest first."""
+        around = self._owner.around
+        folder = around.sessions
+        if folder is None:
+            return []
+
+        def listed() -> list[SessionRow]:
+            if not everywhere:
+                return rows(folder, around.cwd)
+            # A folder of the user's choice holds the sessions of every project itself.
+            return all_rows(folder.parent) if folder == folder_for(around.cwd, agent_dir()) else rows(folder, None)
+
+        return await around.machine.in_thread(listed)
+
+    # To another place in this one.
+
+    def destination(self, entry_id: str) -> tuple[int, str | None]:
+        """Where the leaf goes to navigate to an entry, and the text to edit if that is a message to send again."""
+        tree = self._owner.log.tree
+        at = tree.find(entry_id)
+        if at is None:
+            raise CommandError(f"Entry not found: {entry_id}")
+        entry = tree.entry(at)
+        text = prompt_text(entry)
+        if isinstance(entry, CustomMessageEntry):
+            content = entry.content
+            text = content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))
+        return (at, None) if text is None else (tree.parent(at), text)
+
+    async def to_place(
+        self, entry_id: str, at: int, label: str | None, summarize: bool, instructions: str | None
+    ) -> bool:
+        """Go on at `at` to navigate to an entry. False if the summary of what is left behind was called off.
+
+        A label goes to the summary if there is one, else to the entry itself.
+        """
+        owner = self._owner
+        async with self._under_way:
+            await self.stop()
+            owner.shell.remember()
+            summary = await self._summary(at, instructions) if summarize else None
+            if summarize and summary is None:
+                return False
+            if summary is None:
+                owner.log.move_leaf(at)
+            else:
+                owner.log.move_leaf(at, summary.summary, summary.details)
+            if label is not None:
+                owner.log.label(entry_id if summary is None else owner.log.tree.leaf_id or entry_id, label)
+            owner.kept_soon()
+            return True
+
+    async def _summary(self, at: int, instructions: str | None) -> BranchText | None:
+        tree = self._owner.log.tree
+        async with self._owner.compactor.alone() as switch:
+            try:
+                left = left_behind(tree, tree.leaf, at)
+                return await self._owner.compactor.branch_summary(left, switch, instructions)
+            except Aborted:
+                return None
+
+
+def _found_at(path: Path) -> Opened | None:
+    """The session at `path`; None if nothing is there but could be."""
+    if os.path.lexists(path):
+        return open_session(path)
+    if not path.parent.is_dir():
+        raise CommandError(f"Cannot begin a session at {path}: there is no folder {path.parent}.")
+    return None

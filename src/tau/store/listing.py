@@ -1,0 +1,147 @@
+"""Which sessions there are. Only as much of each file is read as its row needs."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tau.core.tree import milliseconds, prompt_text
+from tau.records.base import UNSET, BadRecord
+from tau.records.entries import Header, MessageEntry, SessionInfo
+from tau.records.lines import read_entry
+from tau.records.replies import SessionRow
+from tau.store.sessions import read_header as header_of
+
+HEAD = 64 * 1024
+NO_MESSAGES = "(no messages)"
+
+
+def session_files(folder: Path) -> list[Path]:
+    """The session files of one folder, the newest first."""
+    try:
+        found = [Path(entry.path) for entry in os.scandir(folder) if entry.name.endswith(".jsonl") and entry.is_file()]
+    except OSError:
+        return []
+    return sorted(found, key=_changed, reverse=True)
+
+
+def newest(folder: Path, cwd: str) -> Path | None:
+    """The session of this project that was written last."""
+    return next((path for path in session_files(folder) if _of(path, cwd)), None)
+
+
+def by_id(folder: Path, everywhere: Path, id: str, cwd: str) -> list[Path]:
+    """Sessions whose id begins so: those of this project, else those of all."""
+    here = [path for path in session_files(folder) if (header := read_header(path)) and header.id.startswith(id)]
+    mine = [path for path in here if _of(path, cwd)]
+    if mine or here:
+        return mine or here
+    return [
+        path
+        for one in _folders(everywhere)
+        for path in session_files(one)
+        if (header := read_header(path)) and header.id.startswith(id)
+    ]
+
+
+def rows(folder: Path, cwd: str | None) -> list[SessionRow]:
+    """What a person needs to choose one: those of `cwd`, or all of the folder."""
+    listed = (row(path) for path in session_files(folder))
+    return [one for one in listed if one is not None and (cwd is None or one.cwd == cwd)]
+
+
+def all_rows(everywhere: Path) -> list[SessionRow]:
+    listed = [one for folder in _folders(everywhere) for one in rows(folder, None)]
+    return sorted(listed, key=lambda one: one.modified, reverse=True)
+
+
+def row(path: Path) -> SessionRow | None:
+    header = read_header(path)
+    if header is None:
+        return None
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return SessionRow(
+                path=str(path),
+                id=header.id,
+                cwd=header.cwd,
+                name=_name(data) or UNSET,
+                parent_session_path=header.parent_session,
+                created=milliseconds(header.timestamp),
+                modified=round(path.stat().st_mtime * 1000),
+                message_count=_count(data),
+                first_message=_first_message(data),
+            )
+    except (OSError, ValueError):
+        return None
+
+
+def read_header(path: Path) -> Header | None:
+    try:
+        with path.open("rb") as file:
+            return header_of(file.readline(HEAD).strip().removeprefix(b"\xef\xbb\xbf"))
+    except OSError:
+        return None
+
+
+def _of(path: Path, cwd: str) -> bool:
+    header = read_header(path)
+    return header is not None and header.cwd == cwd
+
+
+def _folders(everywhere: Path) -> list[Path]:
+    """The folders of projects, by the look of their names: what else is there is none of our business."""
+    try:
+        named = [entry for entry in os.scandir(everywhere) if entry.name.startswith("--") and entry.name.endswith("--")]
+        return [Path(entry.path) for entry in named if entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _count(data: mmap.mmap) -> int:
+    count = at = 0
+    while (at := data.find(b'\n{"type":"message"', at)) >= 0:
+        count, at = count + 1, at + 1
+    return count
+
+
+def _name(data: mmap.mmap) -> str | None:
+    end = len(data)
+    while (at := data.rfind(b'\n{"type":"session_info"', 0, end)) >= 0:
+        entry = _entry(data, at + 1)
+        if isinstance(entry, SessionInfo) and entry.name:
+            return entry.name
+        end = at
+    return None
+
+
+def _first_message(data: mmap.mmap) -> str:
+    for at in _messages(data):
+        entry = _entry(data, at)
+        if isinstance(entry, MessageEntry) and (text := prompt_text(entry)) is not None:
+            return text
+    return NO_MESSAGES
+
+
+def _messages(data: mmap.mmap) -> Iterator[int]:
+    at = 0
+    while (at := data.find(b'\n{"type":"message"', at)) >= 0:
+        at += 1
+        yield at
+
+
+def _entry(data: mmap.mmap, start: int) -> object:
+    end = data.find(b"\n", start)
+    try:
+        return read_entry(data[start : end if end >= 0 else len(data)])
+    except BadRecord:
+        return None

@@ -1,0 +1,74 @@
+"""Session files of older versions, lifted to today's.
+
+    1 to 2    entries get ids and parents: each one follows the one before it;
+              a compaction names the first kept entry by id instead of by number
+    2 to 3    the role hookMessage is called custom
+
+Works on plain values. Lines that cannot be read are reported and left out of
+the lifted file; the original keeps them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from tau.records.base import BadRecord, encode, parse
+from tau.records.entries import VERSION
+
+
+def lifted(lines: list[bytes], report: Callable[[int, str], None]) -> list[bytes]:
+    """The lines of an older file in today's form; `report` hears of each that is left out, by its number."""
+    entries: list[dict[str, Any] | None] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            value = parse(line)
+            if not isinstance(value, dict):
+                raise BadRecord("expected an object")
+        except BadRecord as error:
+            value = None
+            report(number, f"unreadable, passed over ({error})")
+        entries.append(value)
+    header = entries[0]
+    assert header is not None  # the caller has read it
+    if not isinstance(header.get("version"), int) or header["version"] < 2:
+        _give_ids(entries)
+    for entry in entries[1:]:
+        if entry and isinstance(message := entry.get("message"), dict) and message.get("role") == "hookMessage":
+            message["role"] = "custom"
+    header["version"] = VERSION
+    return [encode(entry) for entry in entries if entry is not None]
+
+
+def _give_ids(entries: list[dict[str, Any] | None]) -> None:
+    """`firstKeptEntryIndex` counts lines, the header among them."""
+    ids: list[str | None] = []
+    taken: set[str] = set()
+    parent: str | None = None
+    for at, entry in enumerate(entries):
+        if entry is None or at == 0:
+            ids.append(None)
+            continue
+        id = _new_id(taken)
+        rest = {key: value for key, value in entry.items() if key not in ("type", "id", "parentId")}
+        entry_type = entry.get("type")
+        entry.clear()
+        entry |= {"type": entry_type, "id": id, "parentId": parent, **rest}
+        ids.append(id)
+        parent = id
+    for entry in entries:
+        if (
+            entry
+            and entry.get("type") == "compaction"
+            and isinstance(index := entry.pop("firstKeptEntryIndex", None), int)
+        ):
+            kept = ids[index] if 0 <= index < len(ids) else None
+            entry["firstKeptEntryId"] = kept or entry["id"]
+
+
+def _new_id(taken: set[str]) -> str:
+    while (id := os.urandom(4).hex()) in taken:
+        pass
+    taken.add(id)
+    return id

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tau.export.code import Highlighter
+from tau.export.markdown import LONGEST, PIECE, _parser, prose
+from tau.export.safe import cleaned
+
+LINK = 'target="_blank" rel="noopener noreferrer"'
+
+
+def html(text: str, *, breaks: bool = False) -> str:
+    return prose(text, Highlighter(), breaks=breaks).strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("plain & simple", "<p>plain &amp; simple</p>"),
+        ("*a* **b** ~~c~~ `d`", "<p><em>a</em> <strong>b</strong> <s>c</s> <code>d</code></p>"),
+        ("[a](https://b.example/?c&d)", f'<p><a href="https://b.example/?c&amp;d" {LINK}>a</a></p>'),
+        ("<mailto:a@b.example>", f'<p><a href="mailto:a@b.example" {LINK}>mailto:a@b.example</a></p>'),
+        ("[a](src/b.py)", f"<p><a {LINK}>a</a></p>"),
+        ("[a](#b)", f"<p><a {LINK}>a</a></p>"),
+        ("[a](javascript:b)", "<p>[a](javascript:b)</p>"),
+        ("![a](https://b.example/c.png)", f'<p><a class="picture" href="https://b.example/c.png" {LINK}>a</a></p>'),
+        ("![a](data:image/png;base64,x)", f'<p><a class="picture" {LINK}>a</a></p>'),
+        ("a <b>c</b>", "<p>a &lt;b&gt;c&lt;/b&gt;</p>"),
+        ("<div>\na\n</div>", "<p>&lt;div&gt;\na\n&lt;/div&gt;</p>"),
+        ("7. a\n8. b", '<ol start="7">\n<li>a</li>\n<li>b</li>\n</ol>'),
+        ("- [ ] a\n- [x] b", '<ul>\n<li class="task">☐ a</li>\n<li class="task">☑ b</li>\n</ul>'),
+        ("```\na < b\n```", "<pre><code>a &lt; b</code></pre>"),
+        ("```py\nif a:\n```", '<pre><code><span class="k">if</span> a:</code></pre>'),
+        ("```no-such-language\na\n```", "<pre><code>a</code></pre>"),
+        ("a\x00b\r\nc", "<p>a\N{REPLACEMENT CHARACTER}b\nc</p>"),
+    ],
+)
+def test_markdown(text: str, expected: str) -> None:
+    assert html(text) == expected
+
+
+def test_a_column_keeps_its_side() -> None:
+    assert '<th class="right">b</th>' in html("| a | b |\n|---|--:|\n| 1 | 2 |")
+
+
+def test_the_lines_of_a_person_stay_lines() -> None:
+    assert html("a\nb\n\nc", breaks=True) == "<p>a<br>b</p>\n<p>c</p>"
+    assert html("*a*\nb", breaks=True) == "<p><em>a</em><br>\nb</p>"
+
+
+@given(st.text(alphabet="ab .,:;!?()'\"\n-1#=+é/@", max_size=60))
+@example("a - b")
+@example("1986\\. A year")
+@example("a\n=")
+def test_the_short_way_for_plain_text_leads_to_the_same_place(text: str) -> None:
+    parsed = cleaned(_parser(False).render(text.strip("\n"), {"code": Highlighter()}))
+    assert html(text).replace("&#x27;", "'").replace("&quot;", '"') == parsed.strip()
+
+
+@given(st.text(alphabet="*_`[]()<>!&\\|~#->+=:\n ab1\x00\ud800", max_size=80))
+def test_any_text_can_be_shown(text: str) -> None:
+    assert "<script" not in html(text)
+
+
+def test_a_long_text_is_read_in_pieces_that_do_not_cut_code() -> None:
+    block = "```\n" + "code\n\n" * 3000 + "```"
+    text = "\n\n".join(["word " * 200] * 20 + [block] + ["*end*"])
+    pieces = html(text)
+    assert len(text) > LONGEST > PIECE
+    assert pieces.endswith("<p><em>end</em></p>")
+    assert pieces.count("<pre") + pieces.count('<p class="plain">') == 1
+
+
+def test_a_text_without_end_is_shown_plainly() -> None:
+    assert html("*a* " * LONGEST).startswith('<p class="plain">*a* *a*')

@@ -1,0 +1,232 @@
+"""Real pi and tau take turns on the same session files.
+
+TAU_PEERS names a folder with a release of pi in each of its folders, as npm puts
+them there:
+
+    mkdir -p peers/0.73.1 && cd peers/0.73.1 && npm install @mariozechner/pi-coding-agent@0.73.1
+    TAU_PEERS=$PWD/.. make test ARGS=tests/interop
+
+They get a model on loopback, and folders of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client import Agent, Json, text
+from model_server import ModelServer
+
+PEERS = os.environ.get("TAU_PEERS")
+PROGRAM = "node_modules/@mariozechner/pi-coding-agent"
+RELEASES = sorted(path.parents[2].name for path in Path(PEERS).glob(f"*/{PROGRAM}")) if PEERS else []
+
+
+def not_run() -> str | None:
+    if not PEERS:
+        return "TAU_PEERS is not set: sessions were NOT tried with real pi"
+    if shutil.which("node") is None:
+        return "node is not on this machine: sessions were NOT tried with real pi"
+    return None if RELEASES else f"there is no {PROGRAM} in {PEERS}/*: sessions were NOT tried with real pi"
+
+
+@pytest.fixture(scope="module")
+def peers(request: pytest.FixtureRequest) -> Path:
+    if why := not_run():
+        capture = request.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():  # said aloud, not only counted
+            print(f"\n*** {why} ***", file=sys.stderr)
+        pytest.skip(why)
+    assert PEERS is not None
+    return Path(PEERS)
+
+
+@pytest.fixture(params=RELEASES or ["none"])
+def pi(request: pytest.FixtureRequest, peers: Path) -> list[str]:
+    """The command line of a release."""
+    folder = peers / request.param / PROGRAM
+    return ["node", str(folder / json.loads((folder / "package.json").read_text())["bin"]["pi"]), "--mode", "rpc"]
+
+
+class Desk:
+    """One project on which pi and tau work in turn, with the same settings and the same model."""
+
+    def __init__(self, folder: Path, server: ModelServer, pi: Sequence[str], patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.server, self._pi, self._patch = folder, server, pi, patch
+
+    def tau(self, *args: str) -> Agent:
+        self._patch.delenv("TAU_RPC", raising=False)
+        return self._start(args)
+
+    def pi(self, *args: str) -> Agent:
+        self._patch.setenv("TAU_RPC", " ".join(self._pi))
+        return self._start(args)
+
+    def _start(self, args: Sequence[str]) -> Agent:
+        return Agent(self.folder, models=self.server.models, offline=False, args=args)
+
+
+MODEL = ("--provider", "mock", "--model", "m1")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, pi: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    with ModelServer("Hello.", "$ echo from the tool", "Done.", "Four.", "Five.", "Six.") as server:
+        yield Desk(tmp_path, server, pi, monkeypatch)
+
+
+def say(agent: Agent, words: str) -> None:
+    """To either: tau settles after agent_end, pi does not tell."""
+    agent.get("prompt", message=words)
+    agent.until("agent_end")
+
+
+def known(agent: Agent) -> Json:
+    """What both know of a session."""
+    state = agent.get("get_state")
+    model = state["model"]
+    return {
+        "file": state["sessionFile"],
+        "id": state["sessionId"],
+        "name": state.get("sessionName"),
+        "model": (model["provider"], model["id"]),
+        "level": state["thinkingLevel"],
+        "messages": agent.get("get_messages")["messages"],
+    }
+
+
+def entries(path: str) -> list[Json]:
+    return [json.loads(line) for line in Path(path).read_bytes().splitlines()]
+
+
+def heard(request: Json) -> list[tuple[str, str]]:
+    """What a model was told: who, and the text of it."""
+    told = []
+    for message in request["messages"]:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        told.append((message["role"], "".join(_words(block) for block in blocks)))
+    return told
+
+
+def _words(block: Json) -> str:
+    match block["type"]:
+        case "text":
+            return str(block["text"])
+        case "tool_use":
+            return f"<{block['name']} {block['input']['command']}>"
+        case "tool_result":
+            content = block["content"]
+            return f"<{content if isinstance(content, str) else ''.join(part['text'] for part in content)}>"
+    raise AssertionError(block)
+
+
+TOLD = [
+    ("user", "one"),
+    ("assistant", "Hello."),
+    ("user", "two"),
+    ("assistant", "<bash echo from the tool>"),
+    ("user", "<from the tool\n>"),
+    ("assistant", "Done."),
+    ("user", "four"),
+]
+
+
+@pytest.mark.parametrize("first, second", [("tau", "pi"), ("pi", "tau")])
+def test_a_session_goes_from_one_to_the_other_and_back(desk: Desk, first: str, second: str) -> None:
+    with getattr(desk, first)(*MODEL) as agent:
+        say(agent, "one")
+        say(agent, "two")
+        agent.get("set_session_name", name="shared")
+        begun = known(agent)
+        assert [text(message) for message in begun["messages"]] == [
+            "one",
+            "Hello.",
+            "two",
+            "",
+            "from the tool\n",
+            "Done.",
+        ]
+    lines = entries(begun["file"])
+    with getattr(desk, second)("--continue") as agent:
+        assert known(agent) == begun
+        say(agent, "four")
+        assert heard(desk.server.asked[-1]) == TOLD
+        more = known(agent)
+        assert more["messages"][:-2] == begun["messages"]
+    assert entries(begun["file"])[: len(lines)] == lines
+    with getattr(desk, first)("--session", begun["file"]) as agent:
+        assert known(agent) == more
+        say(agent, "five")
+        assert heard(desk.server.asked[-1]) == [*TOLD, ("assistant", "Four."), ("user", "five")]
+        assert not [event for event in agent.events if event["type"].startswith("session_")]
+
+
+@pytest.mark.parametrize("first, second", [("tau", "pi"), ("pi", "tau")])
+def test_a_fork_of_one_is_a_session_of_the_other(desk: Desk, first: str, second: str) -> None:
+    with getattr(desk, first)(*MODEL) as agent:
+        say(agent, "one")
+        say(agent, "two")
+        origin = known(agent)
+        point = agent.get("get_fork_messages")["messages"][1]
+        assert agent.get("fork", entryId=point["entryId"])["text"] == point["text"] == "two"
+        say(agent, "other")
+        fork = known(agent)
+    assert entries(fork["file"])[0]["parentSession"] == origin["file"]
+    with getattr(desk, second)("--session", fork["file"]) as agent:
+        assert known(agent) == fork
+        agent.get("switch_session", sessionPath=origin["file"])
+        assert known(agent) == origin
+
+
+def test_pi_reads_the_branches_labels_and_summaries_of_tau(desk: Desk) -> None:
+    with desk.tau(*MODEL) as agent:
+        say(agent, "one")
+        first = agent.get("get_entries")["leafId"]
+        say(agent, "two")
+        agent.get("navigate", entryId=first, summarize=True, label="turned back")
+        say(agent, "instead")
+        agent.get("steer", message="waits")
+        told = known(agent)
+        assert [message["role"] for message in told["messages"]] == [
+            *("user", "assistant", "branchSummary", "user", "assistant"),
+        ]
+    with desk.pi("--continue") as agent:
+        assert known(agent) == told
+        say(agent, "and on")
+        spoken = heard(desk.server.asked[-1])
+        assert [words for _, words in spoken][:2] == ["one", "Hello."]
+        assert "Four." in spoken[2][1] and spoken[-1] == ("user", "and on")  # the summary, and the end
+        more = known(agent)
+    with desk.tau("--continue") as agent:
+        assert known(agent) == more
+        assert agent.get("get_state")["pendingMessageCount"] == 1
+        assert '"label": "turned back"' in json.dumps(agent.get("get_tree"))
+
+
+def compacted(desk: Desk, who: str) -> tuple[Json, Any]:
+    settings = desk.folder / "agent" / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(json.dumps({"compaction": {"keepRecentTokens": 1}}))
+    with getattr(desk, who)(*MODEL) as agent:
+        say(agent, "one " * 200)
+        say(agent, "two " * 200)
+        result = agent.get("compact")
+        return known(agent), result
+
+
+@pytest.mark.parametrize("first, second", [("tau", "pi"), ("pi", "tau")])
+def test_a_compaction_of_one_is_understood_by_the_other(desk: Desk, first: str, second: str) -> None:
+    before, result = compacted(desk, first)
+    assert before["messages"][0]["role"] == "compactionSummary"
+    with getattr(desk, second)("--continue") as agent:
+        assert known(agent) == before
+        say(agent, "on")
+        assert result["summary"] in heard(desk.server.asked[-1])[0][1]

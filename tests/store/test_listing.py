@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau.records.base import UNSET, encode
+from tau.records.replies import SessionRow
+from tau.store.listing import NO_MESSAGES, all_rows, by_id, newest, read_header, row, rows, session_files
+
+Json = dict[str, Any]
+TIME = "2026-03-15T10:00:00.000Z"
+CREATED = 1773568800000
+
+
+def said(role: str, text: str) -> Json:
+    content = {"role": role, "content": [{"type": "text", "text": text}], "timestamp": 1}
+    return {"type": "message", "id": text, "parentId": None, "timestamp": TIME, "message": content}
+
+
+def named(name: str) -> Json:
+    return {"type": "session_info", "id": "n", "parentId": None, "timestamp": TIME, "name": name}
+
+
+def session(
+    path: Path, *entries: Json | bytes, at: int = 0, cwd: str = "/w", id: str | None = None, **more: Any
+) -> Path:
+    """A session file that was changed `at` seconds after a certain time."""
+    header = {"type": "session", "version": 3, "id": id or path.stem, "timestamp": TIME, "cwd": cwd, **more}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [entry if isinstance(entry, bytes) else encode(entry) for entry in (header, *entries)]
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    os.utime(path, (CREATED / 1000 + at, CREATED / 1000 + at))
+    return path
+
+
+def ids(found: list[SessionRow]) -> list[str]:
+    return [one.id for one in found]
+
+
+# Rows.
+
+
+def test_a_row_says_what_one_needs_to_choose(tmp_path: Path) -> None:
+    answer = said("assistant", "hello")
+    path = session(
+        tmp_path / "a.jsonl", named("old"), said("user", "first"), answer, named("new"), said("user", "second"), at=60
+    )
+    assert row(path) == SessionRow(
+        path=str(path),
+        id="a",
+        cwd="/w",
+        name="new",
+        parent_session_path=UNSET,
+        created=CREATED,
+        modified=CREATED + 60_000,
+        message_count=3,
+        first_message="first",
+    )
+
+
+def test_a_session_without_name_messages_and_parent_has_a_row_too(tmp_path: Path) -> None:
+    found = row(session(tmp_path / "a.jsonl"))
+    assert found is not None
+    assert (found.name, found.message_count, found.first_message) == (UNSET, 0, NO_MESSAGES)
+    fork = row(session(tmp_path / "b.jsonl", named(""), parentSession="/a.jsonl"))
+    assert fork is not None and (fork.name, fork.parent_session_path) == (UNSET, "/a.jsonl")
+
+
+def test_the_first_message_is_the_first_of_the_user(tmp_path: Path) -> None:
+    plain = {**said("user", "x"), "message": {"role": "user", "content": "plain text", "timestamp": 1}}
+    found = row(session(tmp_path / "a.jsonl", said("assistant", "hi"), b"garbage", said("system", "s"), plain))
+    assert found is not None and found.first_message == "plain text"
+
+
+def test_damage_does_not_cost_the_row(tmp_path: Path) -> None:
+    lines = (
+        b"\0" * 100,
+        b'{"type":"message","id":',
+        said("user", "still here"),
+        b'{"type":"session_info"',
+        b"\xff\xfe",
+    )
+    found = row(session(tmp_path / "a.jsonl", *lines))
+    assert found is not None and (found.first_message, found.name) == ("still here", UNSET)
+
+
+NO_SESSIONS = [b"", b"\n", b"# notes\n", b'{"type":"message","id":"a"}\n', b"null\n", b"x" * 100_000, b"\xff" * 100]
+
+
+@pytest.mark.parametrize("content", NO_SESSIONS)
+def test_what_is_no_session_has_no_row(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(content)
+    assert (row(path), rows(tmp_path, None), newest(tmp_path, "/w")) == (None, [], None)
+    assert (by_id(tmp_path, tmp_path, "", "/w"), path.read_bytes()) == ([], content)
+
+
+def test_a_header_with_a_bom_or_of_an_older_version_is_one(tmp_path: Path) -> None:
+    path = session(tmp_path / "a.jsonl", said("user", "hi"))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b'"version":3,', b""))
+    header = read_header(path)
+    assert header is not None and (header.id, header.version) == ("a", 1)
+    assert [found.first_message for found in rows(tmp_path, "/w")] == ["hi"]
+
+
+# Lists.
+
+
+def test_sessions_are_listed_the_newest_first(tmp_path: Path) -> None:
+    for at, name in enumerate(("b", "a", "c")):
+        session(tmp_path / f"{name}.jsonl", at=at)
+    assert [path.stem for path in session_files(tmp_path)] == ids(rows(tmp_path, None)) == ["c", "a", "b"]
+
+
+def test_only_session_files_are_looked_at(tmp_path: Path) -> None:
+    path = session(tmp_path / "a.jsonl")
+    for name in ("a.jsonl.bak", ".a.jsonl.1f", "notes.md", "a.json"):
+        (tmp_path / name).write_bytes(path.read_bytes())
+    (tmp_path / "folder.jsonl").mkdir()
+    os.mkfifo(tmp_path / "fifo.jsonl")  # to open it would be to wait for ever
+    (tmp_path / "dangling.jsonl").symlink_to("nowhere")
+    assert session_files(tmp_path) == [path]
+    assert (session_files(tmp_path / "missing"), rows(tmp_path / "missing", None)) == ([], [])
+
+
+def test_a_folder_may_hold_the_sessions_of_several_projects(tmp_path: Path) -> None:
+    session(tmp_path / "mine.jsonl", at=1)
+    session(tmp_path / "theirs.jsonl", cwd="/other", at=2)
+    assert (ids(rows(tmp_path, "/w")), ids(rows(tmp_path, None))) == (["mine"], ["theirs", "mine"])
+
+
+def test_the_sessions_of_all_projects_are_one_list(tmp_path: Path) -> None:
+    session(tmp_path / "--w--" / "a.jsonl", at=1)
+    session(tmp_path / "--other--" / "b.jsonl", cwd="/other", at=3)
+    session(tmp_path / "--w--" / "c.jsonl", at=2)
+    session(tmp_path / "private" / "d.jsonl", at=4)
+    assert (ids(all_rows(tmp_path)), all_rows(tmp_path / "missing")) == (["b", "c", "a"], [])
+
+
+def test_listing_a_thousand_sessions_is_quick(tmp_path: Path) -> None:
+    for at in range(1000):
+        session(tmp_path / f"{at}.jsonl", *[said("user", "x" * 500)] * 20, at=at)
+    assert len(rows(tmp_path, "/w")) == 1000
+
+
+# One of them.
+
+
+def test_the_newest_is_that_of_this_project(tmp_path: Path) -> None:
+    session(tmp_path / "old.jsonl", at=1)
+    mine = session(tmp_path / "mine.jsonl", at=2)
+    session(tmp_path / "theirs.jsonl", cwd="/w/sub", at=3)
+    (tmp_path / "broken.jsonl").write_text("not a session, but the newest")
+    assert (newest(tmp_path, "/w"), newest(tmp_path, "/nobody"), newest(tmp_path / "missing", "/w")) == (
+        mine,
+        None,
+        None,
+    )
+
+
+def test_a_session_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
+    here = tmp_path / "--w--"
+    older = session(here / "1.jsonl", id="abc-1", at=1)
+    newer = session(here / "2.jsonl", id="abc-2", at=2)
+    theirs = session(here / "3.jsonl", id="abc-3", at=3, cwd="/w-")
+    far = session(tmp_path / "--other--" / "4.jsonl", id="xyz", at=4)
+    session(tmp_path / "private" / "5.jsonl", id="xyz-private")
+    assert by_id(here, tmp_path, "abc", "/w") == [newer, older]
+    assert by_id(here, tmp_path, "abc-3", "/w") == [theirs]
+    assert by_id(here, tmp_path, "xyz", "/w") == [far]
+    assert by_id(here, tmp_path, "zork", "/w") == []
