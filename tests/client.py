@@ -34,7 +34,7 @@ WITHIN = (
 )
 SHOWN = 60  # records of a transcript
 PORTION = 1 << 20
-KEYS = re.compile(r"(_API_KEY|_TOKEN|_BASE_URL)$|^(ANTHROPIC|OPENAI|PI|TAU)_")
+KEYS = re.compile(r"(_API_KEY|_TOKEN|_BASE_URL)$|^(ANTHROPIC|AWS|AZURE|GCLOUD|GOOGLE|OLLAMA|OPENAI|PI|TAU)_")
 
 
 def command_line() -> list[str]:

@@ -41,7 +41,7 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 PASSAGES = {("cli/main.py", "rpc")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export"}
-IMPURE_FILES = {"llm/http.py"}
+IMPURE_FILES = {"llm/http.py", "llm/aws.py", "llm/gcp.py"}
 WORLD = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "select", "selectors", "signal"),
     *("time", "datetime", "random", "secrets", "uuid"),
@@ -54,7 +54,10 @@ LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
     "llm/apis.py": {"*"},
-    "llm/http.py": {"httpx2", "ssl"},
+    "llm/aws.py": {"botocore.session"},
+    "llm/gcp.py": {"google.auth", "google.auth.exceptions"},
+    "llm/http.py": {"aiohttp", "ssl", "urllib.request"},
+    "host/local.py": {"xllamacpp"},
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
     "host/export.py": {"tau.export", "tau.export.page"},
     "export/markdown.py": {"markdown_it"},
@@ -65,18 +68,22 @@ LATE = {
 # Every library has one file that knows it.
 LIBRARIES = {
     "msgspec": {"records/base.py"},
-    "httpx2": {"llm/http.py"},
+    "aiohttp": {"llm/http.py"},
     "markdown_it": {"export/markdown.py"},
     "nh3": {"export/safe.py"},
     "pygments": {"export/code.py"},
+}
+
+# The same for those that come with an extra.
+EXTRAS = {
+    "botocore": {"llm/aws.py"},
+    "google": {"llm/gcp.py"},
+    "xllamacpp": {"host/local.py"},
     "PIL": {"tools/pictures.py"},
 }
 
 # Where the project's name of a library is not the one that is imported.
-DISTRIBUTIONS = {"markdown_it": "markdown-it-py"}
-
-# Libraries that tau can do without, and what they are called where they are installed from.
-EXTRAS = {"PIL": "pillow"}
+DISTRIBUTIONS = {"markdown_it": "markdown-it-py", "google": "google-auth", "PIL": "pillow"}
 
 LINES_OF_A_MODULE = 500
 LINES_OF_A_FUNCTION = 60
@@ -231,15 +238,15 @@ def test_every_library_is_known_to_one_file() -> None:
         if place != "table"
         for library in [name.split(".")[0]]
         if library != "tau" and library not in sys.stdlib_module_names
-        if module.path not in LIBRARIES.get(library, set())
+        if module.path not in {**LIBRARIES, **EXTRAS}.get(library, set())
     ] == []
 
 
 def test_the_libraries_are_those_of_the_project() -> None:
     project = _pyproject()["project"]
     extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
-    assert _names(project["dependencies"]) == {DISTRIBUTIONS.get(name, name) for name in set(LIBRARIES) - set(EXTRAS)}
-    assert set(EXTRAS.values()) <= _names(extras)
+    assert _names(project["dependencies"]) == {DISTRIBUTIONS.get(name, name) for name in LIBRARIES}
+    assert {DISTRIBUTIONS.get(name, name) for name in EXTRAS} <= _names(extras)
 
 
 def _names(requirements: list[str]) -> set[str]:
@@ -275,7 +282,7 @@ def test_a_plain_import_is_light() -> None:
         [sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True
     ).stdout.split()
     assert "tau" in loaded
-    assert {"argparse", "asyncio", "httpx2", "json", "msgspec"} & set(loaded) == set()
+    assert {"argparse", "asyncio", "aiohttp", "json", "msgspec"} & set(loaded) == set()
 
 
 def test_there_is_one_version() -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from model_server import serving
 from tau import __version__
 from tau.cli.flags import FLAGS, NOT_YET, Given, help_text, parse
 from tau.cli.main import PI_VERSION, main
 from tau.cli.start import wishes
 from tau.errors import UsageError
+from tau.host.local import HOW_TO_INSTALL
 from tau.host.opening import Wishes
 
 
@@ -26,6 +28,8 @@ from tau.host.opening import Wishes
         (["hello", "-", "--", "--mode"], Given({}, ["hello", "-", "--mode"], [])),
         (["--zork", "-z", "--mode", "rpc"], Given({"mode": "rpc"}, [], ["--zork", "-z"])),
         (["--model", "a", "--model", "b"], Given({"model": "b"}, [], [])),
+        (["--list-models", "sonnet"], Given({"list-models": ""}, ["sonnet"], [])),
+        (["--list-models=sonnet"], Given({"list-models": "sonnet"}, [], [])),
         (["--model", ""], Given({"model": ""}, [], [])),
     ],
 )
@@ -108,10 +112,63 @@ def pi(tmp_path: Path, *argv: str, **environment: str) -> subprocess.CompletedPr
 
 
 def test_models_with_a_key_are_listed(tmp_path: Path) -> None:
-    assert pi(tmp_path, "--list-models").stdout == ""
-    listed = pi(tmp_path, "--list-models", "opus", ANTHROPIC_API_KEY="sk-x")
+    listed = pi(tmp_path, "--list-models", "opus", "4-5", ANTHROPIC_API_KEY="sk-x")
     assert (listed.returncode, listed.stderr) == (0, "")
-    assert listed.stdout.startswith("anthropic/claude-opus-4-5  ")
+    head, *rows = listed.stdout.splitlines()
+    assert head.split()[:2] == ["provider", "model"]
+    assert [row.split()[:2] for row in rows] == [
+        ["anthropic", "claude-opus-4-5"],
+        ["anthropic", "claude-opus-4-5-20251101"],
+    ]
+    same = pi(tmp_path, "--list-models=opus-4-5", ANTHROPIC_API_KEY="sk-x")
+    assert same.stdout == listed.stdout
+    none = pi(tmp_path, "--list-models", "zork", ANTHROPIC_API_KEY="sk-x")
+    assert (none.returncode, none.stdout, none.stderr) == (0, "", 'No models match "zork"\n')
+
+
+def test_models_of_a_server_on_this_machine_are_listed(tmp_path: Path) -> None:
+    with serving({"data": [{"id": "qwen3", "max_model_len": 4096}]}) as (address, _):
+        listed = pi(tmp_path, "--list-models", "ollama", OLLAMA_HOST=address)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert [row.split()[:3] for row in listed.stdout.splitlines()[1:]] == [["ollama", "qwen3", "4K"]]
+
+
+def test_starting_loads_no_http_client_and_only_the_figures_it_needs(tmp_path: Path) -> None:
+    watch = """
+import sys
+def watch(event, given):
+    if event == "open" and "llm/data" in str(given[0]):
+        print(given[0], file=sys.stderr)
+sys.addaudithook(watch)
+sys.argv = ["pi", *sys.argv[1:]]
+from tau.cli.main import pi
+pi()
+"""
+    clean = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(tmp_path)}
+    command = [sys.executable, "-X", "importtime", "-c", watch, "--mode", "rpc"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**clean, "XAI_API_KEY": "x", "GROQ_API_KEY": "y"},
+        stdin=subprocess.DEVNULL,
+        timeout=20,
+    )
+    assert done.returncode == 0
+    loaded = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines()]
+    assert "tau.rpc.server" in loaded
+    assert {"aiohttp", "http.client", "urllib.request", "xllamacpp"}.isdisjoint(loaded)
+    read = [Path(line).name for line in done.stderr.splitlines() if "llm/data" in line]
+    assert read == ["xai.json", "groq.json"]
+
+
+def test_help_reads_no_figures_and_no_records(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "tau", "--help"], capture_output=True, text=True, timeout=20
+    )
+    loaded = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines()]
+    assert "tau.cli.flags" in loaded
+    assert {"tau.llm.catalog", "msgspec", "asyncio"}.isdisjoint(loaded)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +189,14 @@ def test_models_with_a_key_are_listed(tmp_path: Path) -> None:
 def test_rpc_mode_does_not_start_on_a_wrong_wish(tmp_path: Path, argv: list[str], error: str) -> None:
     done = pi(tmp_path, "--mode", "rpc", *argv)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
+
+
+def test_the_local_model_says_what_it_needs(tmp_path: Path) -> None:
+    without = "import sys; sys.modules['xllamacpp'] = None; from tau.cli.main import pi; pi()"
+    clean = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", without, "--mode", "rpc", "--model", "local"]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean, stdin=subprocess.DEVNULL, timeout=20)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {HOW_TO_INSTALL}\n")
 
 
 def test_rpc_mode_starts_without_a_model_and_warns_of_what_it_does_not_understand(tmp_path: Path) -> None:

@@ -116,6 +116,22 @@ def test_digits_in_ids_and_counts_are_no_status(text: str) -> None:
     assert transient(text) is False
 
 
+@pytest.mark.parametrize(
+    ("status", "text", "helps"),
+    [
+        *((status, "strange", True) for status in (408, 409, 425, 429, 500, 502, 503, 504, 520, 524, 529, 599)),
+        *((status, "strange", False) for status in (301, 400, 401, 403, 404, 413, 422, 501, 505)),
+        (400, "max_tokens must be at most 500", False),
+        (400, "the server is overloaded", True),
+        (403, "API rate limit exceeded", True),
+        (429, "insufficient_quota", False),
+        (500, "prompt is too long", False),
+    ],
+)
+def test_a_status_says_whether_waiting_helps_unless_the_words_know_better(status: int, text: str, helps: bool) -> None:
+    assert transient(f"{status} {text}", status) is helps
+
+
 def test_what_the_provider_said_about_waiting_goes_before_the_words() -> None:
     assert [retryable(fails(why="strange", transient=known)) for known in (None, True, False)] == [False, True, False]
     assert [retryable(fails(why="overloaded", transient=known)) for known in (None, True, False)] == [True, True, False]

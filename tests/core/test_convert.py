@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kit import MODEL, assistant, call, user
-from tau.core.convert import Spoken, bash_text, for_model
+from tau.core.convert import ID_RULES, Spoken, bash_text, clean, clean_all, for_model
 from tau.records.base import replace
 from tau.records.messages import (
     AnyMessage,
@@ -166,3 +168,133 @@ def test_a_model_with_eyes_gets_them() -> None:
 
 def test_an_empty_result_stays_empty() -> None:
     assert for_model([assistant(LS), ToolResult(LS.id, "ls", [])], BLIND)[1] == ToolResult(LS.id, "ls", [])
+
+
+def test_a_picture_without_words_leaves_word_of_itself() -> None:
+    told = [user("(image omitted: the model cannot see images)")]
+    assert for_model([User([PICTURE, PICTURE], 0)], BLIND) == told
+    assert for_model([User([Text(" "), PICTURE], 0)], BLIND) == told
+
+
+def test_the_user_may_forbid_images() -> None:
+    blocked = Text("Image reading is disabled.")
+    said = [
+        User([PICTURE, PICTURE, Text("look"), PICTURE], 0),
+        assistant(LS),
+        ToolResult(LS.id, "read", [PICTURE, Text("a")]),
+    ]
+    assert for_model(said, MODEL, block_images=True) == [
+        User([blocked, Text("look"), blocked], 0),
+        assistant(LS),
+        ToolResult(LS.id, "read", [blocked, Text("a")]),
+    ]
+
+
+def test_the_same_words_said_twice_by_the_user_are_no_images() -> None:
+    twice = User([Text("Image reading is disabled."), Text("Image reading is disabled.")], 0)
+    assert for_model([twice], MODEL, block_images=True) == [twice]
+
+
+def test_an_empty_thought_is_kept_only_if_it_is_signed() -> None:
+    (answer,) = for_model([assistant(Thinking(""), Thinking(" "), Thinking("", "sig"), "yes")], MODEL)
+    assert isinstance(answer, Assistant) and answer.content == [Thinking("", "sig"), Text("yes")]
+
+
+# Ids of tool calls.
+
+
+def ids(api: str, *given: str, same: bool = False, **model: str) -> list[str]:
+    """How the ids of one answer are told to a model of `api`; its results must follow."""
+    target = replace(MODEL, api=api, **model)
+    answer = assistant(*(ToolCall(id, "ls", {"n": at}) for at, id in enumerate(given)))
+    if same:
+        answer = replace(answer, api=target.api, provider=target.provider, model=target.id)
+    results = [ToolResult(id, "ls", [Text(str(at))]) for at, id in enumerate(given)]
+    said, *heard = for_model([answer, *results], target)
+    assert isinstance(said, Assistant)
+    assert [(one.tool_call_id, one.content) for one in heard if isinstance(one, ToolResult)] == [
+        (call.id, [Text(str(at))]) for at, call in enumerate(said.tool_calls)
+    ]
+    return [call.id for call in said.tool_calls]
+
+
+@pytest.mark.parametrize("api", ["anthropic-messages", "bedrock-converse-stream", "bedrock-anthropic-messages"])
+def test_ids_for_claude_are_plain_and_short(api: str) -> None:
+    assert ids(api, "call_1|fc_2", "é" * 70, "ok-1_2", "") == ["call_1_fc_2", "_" * 64, "ok-1_2", "call"]
+
+
+def test_ids_for_chat_keep_what_they_had_before_the_pipe() -> None:
+    given = ["call_1|fc_2", "x" * 50, "a.b:c"]
+    assert ids("openai-completions", *given) == ["call_1", "x" * 50, "a.b:c"]
+    assert ids("openai-completions", *given, provider="openai") == ["call_1", "x" * 40, "a.b:c"]
+    assert ids("openai-completions", "c.d|fc_2", "y" * 50 + "|fc") == ["c_d", "y" * 40]
+
+
+@pytest.mark.parametrize("api", ["openai-responses", "azure-openai-responses"])
+def test_ids_of_items_are_for_the_model_that_made_them(api: str) -> None:
+    given = ["call_1|fc_2", "call.3|item_4", "call_5", "x" * 70 + "|fc_" + "y" * 70, "z__|fc_9__"]
+    assert ids(api, *given) == ["call_1", "call_3", "call_5", "x" * 64, "z"]
+    assert ids(api, *given, same=True) == [
+        "call_1|fc_2",
+        "call_3|fc_item_4",
+        "call_5",
+        f"{'x' * 64}|fc_{'y' * 61}",
+        "z|fc_9",
+    ]
+
+
+@pytest.mark.parametrize("api", ["google-generative-ai", "google-vertex"])
+def test_ids_for_gemini_stay_as_they_are_and_others_behind_it_get_plain_ones(api: str) -> None:
+    assert ids(api, "call_1|fc_2", "a.b") == ["call_1|fc_2", "a.b"]
+    assert ids(api, "call_1|fc_2", "a.b", id="claude-x") == ["call_1_fc_2", "a_b"]
+    assert ids(api, "call_1|fc_2", "a.b", id="gpt-oss-x") == ["call_1_fc_2", "a_b"]
+
+
+@pytest.mark.parametrize(("api", "provider"), [("mistral-conversations", "mistral"), ("openai-completions", "mistral")])
+def test_ids_for_mistral_have_nine_letters_and_digits(api: str, provider: str) -> None:
+    given = ["abcDEF123", "call_1|fc_2", "", "abcDEF123"]
+    kept, *made = ids(api, *given, provider=provider)
+    assert kept == "abcDEF123"
+    assert all(re.fullmatch(r"[A-Za-z0-9]{9}", id) for id in made)
+    assert len({kept, *made}) == 4
+    assert ids(api, *given, provider=provider) == [kept, *made]
+
+
+@pytest.mark.parametrize("api", ID_RULES)
+def test_ids_are_unique_in_the_whole_conversation_and_results_follow_their_calls(api: str) -> None:
+    target = replace(MODEL, api=api)
+    first, second = ToolCall("same", "ls", {"n": 1}), ToolCall("same", "ls", {"n": 2})
+    history: list[AnyMessage] = []
+    for _ in range(3):
+        history += [user("go"), assistant(first, second), result(first, "1"), result(second, "2")]
+    sent = for_model(history, target)
+    calls = [call for message in sent if isinstance(message, Assistant) for call in message.tool_calls]
+    results = [message for message in sent if isinstance(message, ToolResult)]
+    assert len({call.id for call in calls}) == 6
+    assert [one.tool_call_id for one in results] == [call.id for call in calls]
+    assert [one.content for one in results] == [[Text("1")], [Text("2")]] * 3
+    # What was sent before is sent the same again, or no cache would know it.
+    assert for_model(history[:4], target) == sent[:4]
+
+
+def test_long_ids_that_differ_only_at_their_end_stay_apart() -> None:
+    made = ids("anthropic-messages", "x" * 70 + "1", "x" * 70 + "2", "x" * 70 + "3")
+    assert made == ["x" * 64, "x" * 62 + "_2", "x" * 62 + "_3"]
+
+
+def test_a_result_that_had_to_be_made_up_has_the_new_id() -> None:
+    answer = assistant(ToolCall("a.b", "ls", {}))
+    (_, made) = for_model([answer], replace(MODEL, api="anthropic-messages"))
+    assert isinstance(made, ToolResult) and (made.tool_call_id, made.is_error) == ("a_b", True)
+
+
+# Text that can be sent.
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [("a\ud800b", "ab"), ("\udc00", ""), ("\ud83d\ude00", "😀"), ("é\x00😀", "é\x00😀"), ("\ude00\ud83d", "")],
+)
+def test_half_characters_are_left_out(text: str, sent: str) -> None:
+    assert clean(text) == sent
+    assert clean_all({text: [text, 1, None, {"a": text}]}) == {sent: [sent, 1, None, {"a": sent}]}

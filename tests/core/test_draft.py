@@ -22,7 +22,7 @@ from tau.records.deltas import (
     ToolCallStart,
 )
 from tau.records.events import MessageUpdate
-from tau.records.messages import Assistant, Text, Thinking, ToolCall, Usage
+from tau.records.messages import Assistant, Text, Thinking, ToolCall, Usage, UsageCost
 from tau.records.models import Price
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=6)
@@ -352,3 +352,60 @@ def test_arguments_cut_anywhere_are_never_taken_for_whole(arguments: dict[str, A
     cut = data.draw(st.integers(1, len(text) - 1))
     (*_, done) = call_of(text[:cut]).done("toolUse")
     assert isinstance(done, Done) and done.unreadable == {0: text[:cut]}
+
+
+# What some providers tell in their own way.
+
+
+def test_a_call_keeps_its_id_if_it_is_its_own() -> None:
+    draft = new_draft()
+    ids = []
+    for one in ("a", "a", "", "", "b"):
+        ids.append(draft.call_id(one, "ls"))
+        draft.open_call(ids[-1], "ls")
+    assert ids == ["a", "ls_0_1", "ls_0_2", "ls_0_3", "b"]
+
+
+def test_an_id_that_was_made_is_never_one_that_was_given() -> None:
+    draft = new_draft()
+    draft.open_call("ls_0_1", "ls")
+    assert draft.call_id("", "ls") == "ls_0_2"
+
+
+def test_thinking_may_be_signed_from_its_first_word_on() -> None:
+    draft = new_draft()
+    opened, piece = draft.open("thinking", "reasoning"), draft.add(0, 'h"m')
+    assert shown(opened)["content"] == [{"type": "thinking", "thinking": "", "thinkingSignature": "reasoning"}]
+    assert shown(piece)["content"] == [{"type": "thinking", "thinking": 'h"m', "thinkingSignature": "reasoning"}]
+    (*_, done) = draft.done("stop")
+    assert done == Done(assistant(Thinking('h"m', "reasoning")))
+
+
+def test_a_provider_may_say_in_the_end_what_a_block_is() -> None:
+    draft = new_draft()
+    draft.open("thinking")
+    piece = draft.add(0, "hm\n\n")
+    draft.open("text")
+    draft.add(1, "ye")
+    draft.close(0, "hm")
+    draft.close(1, "yes")
+    assert draft.message("stop").content == [Thinking("hm"), Text("yes")]
+    # An update that waited tells how it was when it was made.
+    assert shown(piece)["content"][0]["thinking"] == "hm\n\n"
+
+
+def test_a_call_and_a_text_can_be_signed() -> None:
+    draft = new_draft()
+    draft.open_call("a", "ls")
+    draft.sign(0, "sig")
+    draft.open("text")
+    draft.add(1, "yes")
+    draft.sign(1, "id")
+    (*_, done) = draft.done("toolUse")
+    assert done == Done(assistant(ToolCall("a", "ls", {}, "sig"), Text("yes", "id")))
+
+
+def test_an_answer_may_cost_more_or_less_than_usual() -> None:
+    draft = new_draft(replace(MODEL, cost=Price(3, 15)))
+    draft.note(usage=Usage(1_000_000, 1_000_000), times=0.5)
+    assert draft.usage == Usage(1_000_000, 1_000_000, 0, 0, 2_000_000, UsageCost(1.5, 7.5, 0, 0, 9))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from kit import assistant, call, user
 from tau.core.stats import stats
 from tau.records.base import UNSET, encode, replace
-from tau.records.messages import BashExecution, Text, ToolResult, Usage, UsageCost
+from tau.records.messages import Assistant, BashExecution, Text, ToolResult, Usage, UsageCost
 from tau.records.replies import SessionStats, TokenSums
 
 
@@ -23,6 +23,18 @@ def test_a_conversation_is_counted_and_summed() -> None:
         tokens=TokenSums(11, 22, 33, 44, 110),
         cost=0.75,
     )
+
+
+def test_a_cost_that_nobody_knows_is_said_to_be_unknown() -> None:
+    def spent(total: float) -> Assistant:
+        return replace(assistant("done"), usage=Usage(1, 2, cost=UsageCost(total=total)))
+
+    free, paid, unused = spent(0), spent(0.5), assistant("done")
+    assert stats([free, paid, unused], "id").cost_unknown is UNSET
+    assert stats([paid, unused], "id", unpriced=lambda answer: True).cost_unknown is UNSET
+    unknown = stats([paid, free], "id", unpriced=lambda answer: answer is free)
+    assert (unknown.cost, unknown.cost_unknown) == (0.5, True)
+    assert encode(unknown).endswith(b'"cost":0.5,"costUnknown":true}')
 
 
 def test_an_empty_conversation_has_zeros_and_no_file() -> None:

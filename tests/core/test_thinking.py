@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kit import MODEL
-from tau.core.thinking import clamp, following, levels
+from tau.core.thinking import clamp, following, levels, sent
 from tau.records.base import replace
 from tau.records.models import LEVELS, Model, ThinkingLevel
 
@@ -58,3 +58,10 @@ def test_levels_go_round() -> None:
 
 def test_there_is_nothing_to_go_round_when_a_model_does_not_think() -> None:
     assert (following("off", PLAIN), following("off", None)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("level", "told"), [("off", None), ("low", "little"), ("minimal", None), ("xhigh", "max"), ("max", None)]
+)
+def test_a_level_is_told_by_the_word_of_the_model_or_by_the_usual_one(level: ThinkingLevel, told: str | None) -> None:
+    assert sent(level, DEEP, {"low": "little", "minimal": "least", "xhigh": "high"}) == told

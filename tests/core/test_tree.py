@@ -237,7 +237,7 @@ def test_one_can_fork_before_each_message_of_the_user_on_the_branch() -> None:
 
 
 def test_the_text_of_a_prompt_is_its_text_blocks() -> None:
-    content = [Text("look "), Image("QUJD", "image/png"), Text("here")]
+    content: list[Text | Image] = [Text("look "), Image("QUJD", "image/png"), Text("here")]
     assert prompt_text(MessageEntry("a", None, TIME, User(content, 0))) == "look here"
     assert prompt_text(MessageEntry("a", None, TIME, User("plain", 0))) == "plain"
     assert prompt_text(MessageEntry("a", None, TIME, assistant("no"))) is None

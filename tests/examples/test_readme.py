@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from client import WITHIN, surroundings
-from tau.llm.catalog import BUILT_IN, merged, providers
+from tau.llm.catalog import Catalog, providers
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -42,6 +42,5 @@ def test_rpc_in_ten_lines_is_ten_lines_and_answers(tmp_path: Path) -> None:
 
 def test_the_provider_of_the_readme_is_one() -> None:
     given, problems = providers(json.loads(block("json")))
-    models, more = merged(BUILT_IN, given)
-    assert problems + more == []
-    assert [model.provider for model in models if model.id == "claude-sonnet-4-5"] == ["anthropic", "mine"]
+    assert problems == []
+    assert [model.id for model in Catalog(given).of("mine")] == ["claude-sonnet-4-5"]

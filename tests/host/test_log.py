@@ -161,7 +161,7 @@ def test_the_file_begins_with_a_message_that_is_queued(tmp_path: Path) -> None:
 
 def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
     log = told("a", folder=tmp_path)
-    for act in (
+    acts: list[Callable[[], None]] = [
         lambda: log.say(assistant("b")),
         lambda: log.set_level("high"),
         lambda: log.set_model(MODEL),
@@ -170,8 +170,9 @@ def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
         lambda: log.move_leaf(0, "left", {}),
         lambda: log.label(id_of(log, 0), "here"),
         lambda: log.queued("steer", user("q")),
-        lambda: log.queue_cleared(),
-    ):
+        log.queue_cleared,
+    ]
+    for act in acts:
         act()
         assert encode(written(log)[-1]) == log.tree.line(len(log.tree) - 1)
     assert len(written(log)) == 1 + len(log.tree)
@@ -231,7 +232,7 @@ def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path)
     log = told("a", folder=tmp_path)
     assert log.path is not None
     log.close()
-    wrong = (None, 5, "text", [], {}, {"role": 5}, {"content": "no role"})
+    wrong: tuple[Any, ...] = (None, 5, "text", [], {}, {"role": 5}, {"content": "no role"})
     parent = id_of(log, 0)
     with log.path.open("ab") as file:
         for at, message in enumerate(wrong):

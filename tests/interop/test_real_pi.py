@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
+from anthropic_server import ModelServer
 from client import Agent, Json, text
-from model_server import ModelServer
 
 PEERS = os.environ.get("TAU_PEERS")
 PROGRAM = "node_modules/@mariozechner/pi-coding-agent"

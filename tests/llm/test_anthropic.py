@@ -13,7 +13,7 @@ from tau.core.after import transient
 from tau.core.convert import Spoken
 from tau.core.draft import Done, Draft, Update
 from tau.errors import ModelError
-from tau.llm.anthropic import Reader, conversation, limits, request, tool_id
+from tau.llm.anthropic import Reader, conversation, limits, request
 from tau.llm.calls import Context, Options, Request, World
 from tau.records.base import UNSET, encode, parse, replace
 from tau.records.deltas import (
@@ -212,10 +212,6 @@ def test_nothing_is_sent_that_is_no_utf8() -> None:
 
 def test_a_character_in_two_halves_is_sent_whole() -> None:
     assert conversation([user("\ud83d\ude00")])[0]["content"][0]["text"] == "😀"
-
-
-def test_tool_ids_of_other_apis_are_made_to_fit() -> None:
-    assert [tool_id("call_1|fc_2"), tool_id("é" * 70), tool_id("ok-1_2")] == ["call_1_fc_2", "_" * 64, "ok-1_2"]
 
 
 # What comes back.
@@ -518,3 +514,62 @@ def test_an_error_in_the_stream_is_short_and_does_not_show_the_key() -> None:
         streamed([BEGIN, event("error", error={"message": "bad key secret-key " + "x" * 100_000})])
     assert "secret-key" not in str(caught.value)
     assert len(str(caught.value)) <= 4096
+
+
+# Newer models, and others that speak this API.
+
+NEWER = replace(MODEL, id="claude-opus-4-6")
+
+
+@pytest.mark.parametrize(
+    ("id", "level", "effort"),
+    [
+        ("claude-opus-4-6", "minimal", "low"),
+        ("claude-opus-4-6", "medium", "medium"),
+        ("claude-opus-4-6", "xhigh", "max"),
+        ("claude-sonnet-4.6", "xhigh", "high"),
+        ("claude-sonnet-4-6", "high", "high"),
+        ("us.anthropic.claude-haiku-5-5", "high", "high"),
+    ],
+)
+def test_a_model_that_decides_how_much_to_think_is_told_how_hard(id: str, level: ThinkingLevel, effort: str) -> None:
+    sent = asked(user("hi"), model=replace(MODEL, id=id), thinking=level)
+    assert (sent.body["thinking"], sent.body["output_config"]) == ({"type": "adaptive"}, {"effort": effort})
+    assert sent.body["max_tokens"] == 32000
+    assert sent.headers["anthropic-beta"] == "fine-grained-tool-streaming-2025-05-14"
+
+
+def test_a_model_that_decides_may_be_told_not_to_think_or_in_its_own_words() -> None:
+    assert {"thinking", "output_config"}.isdisjoint(asked(user("hi"), model=NEWER).body)
+    own = replace(MODEL, compat={"forceAdaptiveThinking": True}, thinking_level_map={"high": "very"})
+    assert asked(user("hi"), model=own, thinking="high").body["output_config"] == {"effort": "very"}
+
+
+def test_an_answer_may_be_as_long_as_the_caller_wants() -> None:
+    assert asked(user("hi"), max_tokens=1000).body["max_tokens"] == 1000
+    assert asked(user("hi"), thinking="low", max_tokens=1000).body["max_tokens"] == 3048
+    assert asked(user("hi"), model=SMALL, max_tokens=100000).body["max_tokens"] == 8192
+
+
+def test_only_anthropic_keeps_a_cache_for_an_hour_and_it_may_be_told_not_to() -> None:
+    def marks(model: Model, retention: str) -> list[Any]:
+        body = asked(user("hi"), model=model, environment={"PI_CACHE_RETENTION": retention}).body
+        return [body["system"][0].get("cache_control"), body["messages"][0]["content"][0].get("cache_control")]
+
+    own = replace(MODEL, base_url="https://api.anthropic.com")
+    assert marks(own, "long") == [{"type": "ephemeral", "ttl": "1h"}] * 2
+    assert marks(MODEL, "long") == [{"type": "ephemeral"}] * 2
+    assert marks(own, "none") == [None, None]
+
+
+def test_a_model_that_signs_nothing_may_want_its_thinking_back() -> None:
+    other = replace(MODEL, compat={"allowEmptySignature": True})
+    sent = asked(assistant(Thinking("hm"), Thinking(" "), "yes"), model=other).body["messages"][0]["content"]
+    assert sent == [{"type": "thinking", "thinking": "hm", "signature": ""}, {"type": "text", "text": "yes"}]
+
+
+@pytest.mark.parametrize(
+    "id", ["claude-3-5-sonnet-20241022", "claude-sonnet-4-20250514", "claude-haiku-4-5", "kimi-k3"]
+)
+def test_older_models_are_told_a_budget(id: str) -> None:
+    assert asked(user("hi"), model=replace(MODEL, id=id), thinking="low").body["thinking"]["budget_tokens"] == 2048

@@ -1,40 +1,163 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tau.errors import ModelError
 from tau.llm.apis import api
-from tau.llm.catalog import BUILT_IN, DEFAULTS, OFFLINE, ProviderGiven, merged, providers
+from tau.llm.catalog import DEFAULTS, LOCAL, OFFLINE, SERVERS, Catalog, ProviderGiven, providers
 from tau.records.base import encode, replace
-from tau.records.models import Model, Price
+from tau.records.models import LEVELS, Model, Price
 
 LAB = {"baseUrl": "http://lab", "apiKey": "k", "api": "anthropic-messages", "models": [{"id": "a"}]}
+BUILT_IN = Catalog()
+CLAUDE = BUILT_IN.of("anthropic")
+OPUS = next(model for model in CLAUDE if model.id == "claude-opus-4-5")
 
 
-def known(**given: Any) -> list[Model]:
-    """All models with these providers in models.json, which must have no mistake."""
+def catalog(**given: Any) -> Catalog:
+    """The catalogue with these providers in models.json, which must have no mistake."""
     read, problems = providers({"providers": given})
-    models, more = merged(BUILT_IN, read)
-    assert problems + more == []
+    assert problems == []
+    return Catalog(read)
+
+
+def known(provider: str, **given: Any) -> list[Model]:
+    """The models of a provider with these in models.json."""
+    found = catalog(**given)
+    models = found.of(provider)
+    assert found.problems == []
     return models
 
 
 def wrong(**given: Any) -> list[str]:
     read, problems = providers({"providers": given})
-    models, more = merged(BUILT_IN, read)
-    assert models[: len(BUILT_IN)] == list(BUILT_IN)  # a mistake takes nothing away
-    return problems + more
+    found = Catalog(read)
+    for name in given:
+        found.of(name)
+    assert found.of("anthropic") == CLAUDE  # a mistake takes nothing away
+    return [problem.text for problem in problems + found.problems]
+
+
+# What comes with the program.
+
+
+def test_every_provider_has_its_models_and_one_to_take_by_itself() -> None:
+    for provider, id in DEFAULTS.items():
+        models = BUILT_IN.of(provider)
+        assert {model.provider for model in models} == {provider}
+        assert len({model.id for model in models}) == len(models)
+        default = BUILT_IN.default(provider)
+        assert default is not None and default.id == id
+
+
+@pytest.mark.parametrize("provider", DEFAULTS)
+def test_every_figure_can_be_true(provider: str) -> None:
+    for model in BUILT_IN.of(provider):
+        assert model.context_window > 0 and model.max_tokens > 0
+        assert min(model.cost.input, model.cost.output, model.cost.cache_read, model.cost.cache_write) >= 0
+        assert "text" in model.input
+        assert set(model.thinking_level_map or {}) <= set(LEVELS)
+        assert provider == "azure" or model.base_url.startswith("https://")
+
+
+def test_every_model_speaks_an_api_we_have() -> None:
+    everything = [model for provider in BUILT_IN.providers for model in BUILT_IN.of(provider)]
+    assert all(api(name) for name in {model.api for model in (*everything, *OFFLINE)})
+
+
+def test_we_say_that_we_are_somebody_else_to_nobody() -> None:
+    everything = [model for provider in DEFAULTS for model in BUILT_IN.of(provider)]
+    assert {name for model in everything for name in model.headers or {}} == {"NVCF-POLL-SECONDS"}
+
+
+def test_a_price_of_the_catalogue() -> None:
+    assert OPUS.cost == Price(5, 25, 0.5, 6.25)
+    assert (OPUS.context_window, OPUS.max_tokens) == (200000, 64000)
+    assert (OPUS.input, OPUS.reasoning) == (["text", "image"], True)
+
+
+def test_the_page_on_the_catalogue_is_of_these_figures() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "catalog.md").read_text(encoding="utf-8")
+    rows = [f"| {provider} | {len(BUILT_IN.of(provider))} | {id} |" for provider, id in DEFAULTS.items()]
+    assert "\n".join(rows) in page
+
+
+def test_a_provider_is_read_when_it_is_asked_for() -> None:
+    fresh = Catalog()
+    assert (fresh.providers, fresh._read) == ([*DEFAULTS, *SERVERS], {})
+    fresh.of("groq")
+    assert list(fresh._read) == ["groq"]
+
+
+def test_offline_models_are_not_listed() -> None:
+    assert {model.provider for model in OFFLINE}.isdisjoint(BUILT_IN.providers)
+
+
+@pytest.mark.parametrize(("said", "meant"), [("anthropic", "anthropic"), ("OpenAI", "openai"), ("zork", None)])
+def test_a_provider_is_known_however_it_is_spelled(said: str, meant: str | None) -> None:
+    assert BUILT_IN.spelled(said) == meant
+
+
+def test_a_model_that_is_not_listed_is_like_the_default_but_of_no_known_price() -> None:
+    default = BUILT_IN.default("anthropic")
+    assert default is not None
+    made = BUILT_IN.made("anthropic", "claude-next")
+    assert made == replace(default, id="claude-next", name="claude-next", cost=Price())
+    assert BUILT_IN.made("zork", "x") is None
+
+
+# Servers on this machine.
+
+
+def test_servers_list_nothing_and_take_every_id() -> None:
+    assert {name: BUILT_IN.of(name) for name in SERVERS} == {name: [] for name in SERVERS}
+    assert BUILT_IN.made("ollama", "qwen3:8b") == Model(
+        "qwen3:8b", "qwen3:8b", "openai-completions", "ollama", "http://127.0.0.1:11434/v1"
+    )
+    assert {"ollama", "llama.cpp", "lmstudio", "vllm"} == LOCAL
+
+
+@pytest.mark.parametrize(
+    ("variable", "address"),
+    [
+        ("", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0:9000", "http://127.0.0.1:9000/v1"),
+        (":9000", "http://127.0.0.1:9000/v1"),
+        ("gpu", "http://gpu:11434/v1"),
+        ("gpu:9000", "http://gpu:9000/v1"),
+        ("http://gpu:9000/", "http://gpu:9000/v1"),
+        ("http://gpu:9000/v1", "http://gpu:9000/v1"),
+        ("https://ollama.example.com", "https://ollama.example.com/v1"),
+    ],
+)
+def test_ollama_is_where_its_variable_says(variable: str, address: str) -> None:
+    made = Catalog(environment={"OLLAMA_HOST": variable}).made("ollama", "m")
+    assert made is not None and made.base_url == address
+
+
+def test_models_json_can_say_more_of_a_server() -> None:
+    found = catalog(ollama={"baseUrl": "http://gpu/v1", "models": [{"id": "a", "reasoning": True}]})
+    assert found.of("ollama") == [Model("a", "a", "openai-completions", "ollama", "http://gpu/v1", reasoning=True)]
+    assert found.made("ollama", "b") == Model("b", "b", "openai-completions", "ollama", "http://gpu/v1")
+    changed = catalog(vllm={"modelOverrides": {"m": {"contextWindow": 5000}}})
+    assert [(model.id, model.context_window) for model in changed.of("vllm")] == [("m", 5000)]
+
+
+# models.json.
 
 
 def test_a_model_needs_little_more_than_a_name() -> None:
-    assert known(lab=LAB)[-1] == Model("a", "a", "anthropic-messages", "lab", "http://lab")
-    assert list(known(lab=LAB))[:-1] == list(BUILT_IN)
+    assert known("lab", lab=LAB) == [Model("a", "a", "anthropic-messages", "lab", "http://lab")]
+    assert known("anthropic", lab=LAB) == CLAUDE
+    assert catalog(lab=LAB).providers[-1] == "lab"
 
 
 def test_a_model_as_clients_see_it() -> None:
-    assert encode(known(lab=LAB)[-1]) == (
+    assert encode(known("lab", lab=LAB)[-1]) == (
         b'{"id":"a","name":"a","api":"anthropic-messages","provider":"lab","baseUrl":"http://lab","reasoning":false,'
         b'"input":["text"],"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0},"contextWindow":128000,'
         b'"maxTokens":16384}'
@@ -57,7 +180,7 @@ def test_a_model_may_say_everything_itself() -> None:
         "thinkingLevelMap": {"off": None, "max": "max"},
     }
     provider = {**LAB, "headers": {"a": "1", "b": "1"}, "compat": {"c": 1}, "models": [own], "newer": "field"}
-    assert known(lab=provider)[-1] == Model(
+    assert known("lab", lab=provider)[-1] == Model(
         "b",
         "Bee",
         "other-api",
@@ -75,23 +198,25 @@ def test_a_model_may_say_everything_itself() -> None:
 
 
 def test_a_built_in_provider_can_be_sent_elsewhere() -> None:
-    assert known(anthropic={"baseUrl": "http://proxy", "headers": {"x": "1"}}) == [
-        replace(model, base_url="http://proxy", headers={"x": "1"}) for model in BUILT_IN
+    assert known("anthropic", anthropic={"baseUrl": "http://proxy", "headers": {"x": "1"}}) == [
+        replace(model, base_url="http://proxy", headers={"x": "1"}) for model in CLAUDE
     ]
 
 
 def test_models_join_a_built_in_provider_and_replace_its_own() -> None:
-    models = known(anthropic={"models": [{"id": "claude-new"}, {"id": "claude-opus-4-5", "name": "Mine"}]})
-    assert [model.id for model in models] == [*(model.id for model in BUILT_IN), "claude-new"]
-    assert models[0] == Model("claude-opus-4-5", "Mine", "anthropic-messages", "anthropic", BUILT_IN[0].base_url)
-    assert models[-1] == Model("claude-new", "claude-new", "anthropic-messages", "anthropic", BUILT_IN[0].base_url)
+    own = [{"id": "claude-new"}, {"id": "claude-opus-4-5", "name": "Mine"}]
+    models = {model.id: model for model in known("anthropic", anthropic={"models": own})}
+    assert list(models) == [*(model.id for model in CLAUDE), "claude-new"]
+    plain = Model("claude-new", "claude-new", "anthropic-messages", "anthropic", OPUS.base_url)
+    assert models["claude-new"] == plain
+    assert models["claude-opus-4-5"] == replace(plain, id="claude-opus-4-5", name="Mine")
 
 
 def test_parts_of_a_model_can_be_overridden() -> None:
     change = {"name": "Mine", "cost": {"output": 99}, "maxTokens": 5}
-    (first, *rest) = known(anthropic={"modelOverrides": {"claude-opus-4-5": change}})
-    assert first == replace(BUILT_IN[0], name="Mine", cost=replace(BUILT_IN[0].cost, output=99), max_tokens=5)
-    assert rest == list(BUILT_IN[1:])
+    models = known("anthropic", anthropic={"modelOverrides": {"claude-opus-4-5": change}})
+    changed = replace(OPUS, name="Mine", cost=replace(OPUS.cost, output=99), max_tokens=5)
+    assert models == [changed if model.id == OPUS.id else model for model in CLAUDE]
 
 
 @pytest.mark.parametrize(
@@ -106,15 +231,15 @@ def test_parts_of_a_model_can_be_overridden() -> None:
             {**LAB, "models": [{"id": "a", "maxTokens": 0}]},
             "Provider lab, model a: contextWindow and maxTokens must be greater than 0.",
         ),
-        ({**LAB, "models": [{}]}, "Invalid models.json schema:\n  - providers.lab: models[0].id: missing"),
+        ({**LAB, "models": [{}]}, "Invalid models.json schema:\n  - providers.lab.models[0].id: missing"),
         (
             {**LAB, "models": [{"id": "a", "maxTokens": "many"}]},
-            "Invalid models.json schema:\n  - providers.lab: models[0].maxTokens: expected int, got str",
+            "Invalid models.json schema:\n  - providers.lab.models[0].maxTokens: expected int, got str",
         ),
         (5, "Invalid models.json schema:\n  - providers.lab: expected object, got int"),
         (
             {"modelOverrides": {"a": {"name": "x"}}},
-            "models.json: providers.lab.modelOverrides.a: no such model",
+            "Invalid models.json schema:\n  - providers.lab.modelOverrides.a: no such model",
         ),
         (
             {**LAB, "modelOverrides": {"a": {"maxTokens": "many"}}},
@@ -126,26 +251,25 @@ def test_a_mistake_is_named_and_costs_only_its_own_entry(given: Any, problem: st
     assert wrong(lab=given) == [problem]
 
 
+def test_every_mistake_of_a_provider_is_named_with_its_place() -> None:
+    models = [{"id": "a", "maxTokens": 0}, {"id": "b"}, {"id": "c", "contextWindow": -1}]
+    _, problems = providers({"providers": {"lab": {**LAB, "models": models}}})
+    assert [problem.place for problem in problems] == ["providers.lab.models[0]", "providers.lab.models[2]"]
+
+
 @pytest.mark.parametrize("content", [None, [], 5, {}, {"providers": []}])
 def test_a_file_of_another_shape_is_reported(content: Any) -> None:
-    assert providers(content) == ({}, ["Invalid models.json schema:\n  - providers: expected object"])
+    read, problems = providers(content)
+    assert (read, [problem.text for problem in problems]) == (
+        {},
+        ["Invalid models.json schema:\n  - providers: expected object"],
+    )
 
 
 def test_a_good_provider_survives_beside_a_bad_one() -> None:
     read, problems = providers({"providers": {"bad": 5, "lab": LAB}})
     assert (list(read), len(problems)) == (["lab"], 1)
     assert isinstance(read["lab"], ProviderGiven)
-
-
-def test_every_default_is_a_model_and_offline_ones_are_not_listed() -> None:
-    names = {(model.provider, model.id) for model in BUILT_IN}
-    assert set(DEFAULTS.items()) <= names
-    assert not names & {(model.provider, model.id) for model in OFFLINE}
-
-
-@pytest.mark.parametrize("model", [*BUILT_IN, *OFFLINE], ids=lambda model: model.id)
-def test_every_model_speaks_an_api_we_have(model: Model) -> None:
-    assert api(model.api)
 
 
 def test_an_api_we_do_not_speak_is_named() -> None:

@@ -2,16 +2,22 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import shutil
+import socket
+import ssl
+import subprocess
 import time
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tau.errors import ModelError
 from tau.llm.calls import Request
-from tau.llm.http import Http, masked, retry_after_ms
+from tau.llm.http import RESPONSE_LIMIT, Http, masked, proxy_for, retry_after_ms
 from tau.records.base import parse
 
 KEY = "sk-very-secret-key"
@@ -20,7 +26,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def serving(serve: Serve) -> AsyncIterator[str]:
+async def serving(serve: Serve, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """The address of a real server on this machine; each connection is one request, handed to `serve`."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -29,9 +35,9 @@ async def serving(serve: Serve) -> AsyncIterator[str]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/messages"
+        yield f"{'https' if context else 'http'}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/messages"
     finally:
         server.close()
 
@@ -58,12 +64,19 @@ def refusing(status: str, body: bytes = b"", *headers: str) -> Serve:
     return says("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
 
 
-def post(serve: Serve, *, idle: float = 5, headers: dict[str, str] | None = None) -> list[bytes]:
+def post(
+    serve: Serve,
+    *,
+    idle: float = 5,
+    connect: float = 5,
+    first_byte: float | None = None,
+    headers: dict[str, str] | None = None,
+) -> list[bytes]:
     """The portions of an answer, or the ModelError it ends with."""
 
     async def main() -> list[bytes]:
         async with serving(serve) as url:
-            http = Http(idle, 5)
+            http = Http(idle, connect, first_byte)
             try:
                 request = Request(url, headers or {"x-api-key": KEY}, {"model": "m", "text": "\ud800é"})
                 return [portion async for portion in http.post(request)]
@@ -208,8 +221,12 @@ def test_nobody_there_may_be_there_next_time() -> None:
     async def main() -> None:
         async with serving(says()) as url:
             pass
-        async for _ in Http().post(Request(url, {}, {})):
-            pass
+        http = Http()
+        try:
+            async for _ in http.post(Request(url, {}, {})):
+                pass
+        finally:
+            await http.close()
 
     with pytest.raises(ModelError, match="Connection error: ") as caught:
         asyncio.run(main())
@@ -280,3 +297,282 @@ def test_a_date_is_a_time_from_now() -> None:
 
 def test_the_wait_travels_with_the_error() -> None:
     assert error(refusing("429 Slow", b"slow", "Retry-After: 7")).retry_after_ms == 7000
+
+
+# Deadlines.
+
+
+def test_the_beginning_of_an_answer_has_a_deadline_of_its_own() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    assert str(error(silent, idle=60, first_byte=0.1)) == "The model server sent nothing for 0.1 s (timed out)."
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        await asyncio.sleep(0.2)
+        writer.write(STREAM)
+        await writer.drain()
+        await asyncio.sleep(0.2)
+        writer.write(b"data: 1\n\n")
+
+    assert post(slow, idle=0.1, first_byte=30) == [b"data: 1\n\n"]
+
+
+def test_no_deadline_is_none() -> None:
+    assert post(says(STREAM, b"data: 1\n\n"), idle=0, connect=0, first_byte=0) == [b"data: 1\n\n"]
+
+
+def test_a_connection_has_a_deadline_too() -> None:
+    async def main() -> None:
+        with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            for waiting in (first, second):  # nobody accepts them, and there is no room for a third
+                waiting.setblocking(False)
+                waiting.connect_ex(full.getsockname())
+            http = Http(30, 0.2)
+            try:
+                async for _ in http.post(Request(f"http://127.0.0.1:{full.getsockname()[1]}/", {}, {})):
+                    pass
+            finally:
+                await http.close()
+
+    with pytest.raises(ModelError, match=r"^Connection timed out after 0\.2 s: http://127") as caught:
+        asyncio.run(main())
+    assert caught.value.transient is True
+
+
+# What a status means.
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "helps"),
+    [
+        ("429 Slow", b"slow down", True),
+        ("503 Busy", b"", True),
+        ("599 Odd", b"", True),
+        ("400 Bad", b"at most 500 tokens", False),
+        ("401 No", b"bad key", False),
+        ("429 Slow", b"insufficient_quota", False),
+    ],
+)
+def test_a_refusal_says_whether_asking_again_may_help(status: str, body: bytes, helps: bool) -> None:
+    assert error(refusing(status, body)).transient is helps
+
+
+def test_a_status_counts_even_if_its_body_never_comes() -> None:
+    found = error(says(b"HTTP/1.1 503 Busy\r\ncontent-length: 100\r\n\r\nhalf a"))
+    assert (found.status, found.transient) == (503, True)
+
+
+# Headers.
+
+
+def test_a_header_of_ours_is_replaced_however_it_is_spelled() -> None:
+    seen: list[Any] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append((await reader.readuntil(b"\r\n\r\n")).lower())
+        writer.write(STREAM)
+
+    post(serve, headers={"User-Agent": "mine"})
+    assert (seen[0].count(b"user-agent:"), b"user-agent: mine" in seen[0]) == (1, True)
+
+
+def test_a_header_that_cannot_be_one_is_not_tried_again() -> None:
+    found = error(says(STREAM), headers={"x-api-key": f"{KEY}\r\nx-evil: 1"})
+    assert found.transient is False
+    assert KEY not in str(found)
+
+
+@pytest.mark.parametrize("name", ["x-portkey-api-key", "Cookie", "X-Auth-Token", "proxy-authorization"])
+def test_whatever_may_be_a_secret_is_masked(name: str) -> None:
+    assert masked(f"you sent {KEY}", {name: KEY}) == "you sent ***"
+
+
+# Packed answers, which we do not ask for.
+
+
+def packed(data: bytes, coding: str = "gzip") -> Serve:
+    kind = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}[coding]
+    squeeze = zlib.compressobj(wbits=kind)
+    body = squeeze.compress(data) + squeeze.flush()
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: {coding}\r\n\r\n"
+    return says(head.encode(), body[:10], body[10:])
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_a_packed_answer_is_unpacked(coding: str) -> None:
+    assert b"".join(post(packed(b"data: 1\n\n" * 1000, coding))) == b"data: 1\n\n" * 1000
+
+
+def test_a_packed_answer_cannot_burst() -> None:
+    found = error(packed(bytes(RESPONSE_LIMIT + 1)))
+    assert (str(found), found.transient) == ("The answer is larger than 64 MiB.", False)
+
+
+def test_an_answer_that_is_packed_in_another_way_is_refused() -> None:
+    found = error(says(b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\n\r\nxx"))
+    assert (str(found), found.transient) == ("The model server answered in br, which was not asked for.", False)
+
+
+def test_a_packed_answer_that_is_broken_may_be_whole_next_time() -> None:
+    found = error(says(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\nno gzip at all"))
+    assert found.transient is True
+
+
+# Connections.
+
+
+def test_a_connection_serves_the_next_request_though_the_reader_stopped_at_the_last_word() -> None:
+    async def main() -> int:
+        connections = 0
+        kept = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal connections
+            connections += 1
+            while True:
+                try:
+                    await read_request(reader)
+                except asyncio.IncompleteReadError:
+                    return
+                writer.write(CHUNKED + b"5\r\nwords\r\n")
+                await kept.wait()
+                writer.write(b"0\r\n\r\n")
+
+        async with asyncio.timeout(10), serving(serve) as url:
+            http = Http()
+            for _ in range(2):
+                async with aclosing(http.post(Request(url, {}, {}))) as portions:
+                    assert await anext(portions) == b"words"
+                kept.set()
+                await asyncio.gather(*http._lingering)
+            await http.close()
+        return connections
+
+    assert asyncio.run(main()) == 1
+
+
+def test_an_answer_that_goes_on_and_on_is_hung_up() -> None:
+    async def main() -> None:
+        hung_up = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await read_request(reader)
+            writer.write(CHUNKED + b"5\r\nwords\r\n")
+            await reader.read()
+            hung_up.set()
+
+        async with asyncio.timeout(10), serving(serve) as url:
+            http = Http()
+            async with aclosing(http.post(Request(url, {}, {}))) as portions:
+                await anext(portions)
+            await hung_up.wait()
+            await http.close()
+
+    asyncio.run(main())
+
+
+# Proxies and certificates.
+
+
+def environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy"),
+    [
+        ("https://api.example.com/v1", "http://secure:1"),
+        ("http://api.example.com/v1", "http://plain:2"),
+        ("https://inside.example.com/v1", None),
+        ("http://127.0.0.1:11434/v1", None),
+        ("http://localhost:11434/v1", None),
+        ("http://[::1]:11434/v1", None),
+    ],
+)
+def test_the_environment_names_a_proxy(monkeypatch: pytest.MonkeyPatch, url: str, proxy: str | None) -> None:
+    environment(monkeypatch, https_proxy="http://secure:1", http_proxy="plain:2", no_proxy="inside.example.com")
+    assert proxy_for(url) == proxy
+
+
+def test_a_proxy_of_a_kind_we_cannot_use_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment(monkeypatch, all_proxy="socks5://user:secret@proxy:1")
+    with pytest.raises(ModelError, match="The proxy socks5 is of a kind that tau cannot use") as caught:
+        proxy_for("https://api.example.com")
+    assert caught.value.transient is False and "secret" not in str(caught.value)
+
+
+def test_a_request_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line, headers, _ = await read_request(reader)
+        seen.extend([line, headers["proxy-authorization"]])
+        writer.write(STREAM + b"data: 1\n\n")
+
+    async def main() -> list[bytes]:
+        async with serving(serve) as url:
+            environment(monkeypatch, http_proxy=url.replace("http://", "http://me:pass@"))
+            http = Http()
+            portions = [portion async for portion in http.post(Request("http://model.example/v1", {}, {}))]
+            await http.close()
+            return portions
+
+    assert asyncio.run(main()) == [b"data: 1\n\n"]
+    assert seen == ["POST http://model.example/v1 HTTP/1.1", "Basic bWU6cGFzcw=="]
+
+
+@pytest.mark.parametrize(("status", "helps"), [("407 Proxy Authentication Required", False), ("503 Busy", True)])
+def test_a_proxy_that_refuses_is_told_from_the_server(
+    monkeypatch: pytest.MonkeyPatch, status: str, helps: bool
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n".encode())
+
+    async def main() -> None:
+        async with serving(serve) as url:
+            environment(monkeypatch, https_proxy=url)
+            http = Http()
+            try:
+                async for _ in http.post(Request("https://model.example/v1", {}, {})):
+                    pass
+            finally:
+                await http.close()
+
+    with pytest.raises(ModelError, match=f"^Connection error: the proxy answered {status}") as caught:
+        asyncio.run(main())
+    assert caught.value.transient is helps
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_certificates_are_checked_against_those_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    key, trusted = tmp_path / "key.pem", tmp_path / "trusted.pem"
+    wishes = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=lab -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(["openssl", *wishes.split(), "-keyout", key, "-out", trusted], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(trusted, key)
+
+    async def main() -> list[bytes]:
+        async with serving(says(STREAM, b"data: 1\n\n"), context) as url:
+            http = Http()
+            try:
+                return [portion async for portion in http.post(Request(url, {}, {}))]
+            finally:
+                await http.close()
+
+    environment(monkeypatch)
+    with pytest.raises(ModelError, match=r"certificate verify failed.*SSL_CERT_FILE may name") as caught:
+        asyncio.run(main())
+    assert caught.value.transient is False
+    environment(monkeypatch, SSL_CERT_FILE=str(trusted))
+    assert asyncio.run(main()) == [b"data: 1\n\n"]

@@ -445,8 +445,8 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:  # D16
 
 
 def test_damage_is_told_and_the_rest_is_there(tmp_path: Path) -> None:  # D01-D03, D09
-    lines = [message("a", None), b"\0" * 50, message("c", "b"), message("d", "c", content=5), message("e", "d")]
-    path = stored(tmp_path / "s.jsonl", *lines)
+    odd = message("d", "c", content=5)
+    path = stored(tmp_path / "s.jsonl", message("a", None), b"\0" * 50, message("c", "b"), odd, message("e", "d"))
     with path.open("ab") as file:
         file.write(b'{"type":"message","id":"torn')
     content = path.read_bytes()

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tau.llm.catalog import DEFAULTS, LOCAL, SERVERS
 from tau.records.base import encode
-from tau.store.keys import Keys
+from tau.store.keys import AMBIENT, AUTHENTICATED, VARIABLES, Keys
 
 
 def keys(tmp_path: Path, environment: Mapping[str, str] | None = None, **saved: object) -> Keys:
@@ -14,6 +15,7 @@ def keys(tmp_path: Path, environment: Mapping[str, str] | None = None, **saved: 
     file = tmp_path / "auth.json"
     if saved:
         file.write_bytes(encode(saved))
+        file.chmod(0o600)
     return Keys(file, environment or {})
 
 
@@ -98,7 +100,87 @@ def test_entries_of_other_kinds_are_passed_over(tmp_path: Path, entry: object) -
 def test_a_broken_file_is_reported_and_left_alone(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "auth.json"
     file.write_bytes(content)
+    file.chmod(0o600)
     found = Keys(file, {"ANTHROPIC_API_KEY": "from-env"})
     assert found.get("anthropic") == "from-env"
     assert len(found.problems) == 1 and found.problems[0].startswith(f"{file}: ")
     assert file.read_bytes() == content
+
+
+# The environment.
+
+
+def test_every_provider_has_its_variable_and_every_variable_a_provider() -> None:
+    assert set(DEFAULTS) | (set(SERVERS) - LOCAL) <= set(VARIABLES) <= set(DEFAULTS) | set(SERVERS)
+
+
+@pytest.mark.parametrize("provider", VARIABLES)
+def test_the_first_variable_of_a_provider_that_is_set_is_its_key(tmp_path: Path, provider: str) -> None:
+    for at, name in enumerate(VARIABLES[provider]):
+        environment = dict.fromkeys(VARIABLES[provider][at:], "another") | {name: " key\n"}
+        found = keys(tmp_path, environment)
+        assert (found.get(provider), found.has(provider), found.source(provider)) == ("key", True, name)
+
+
+def test_tokens_are_told_from_keys(tmp_path: Path) -> None:
+    names = ("ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
+    assert [keys(tmp_path, {name: "x"}).is_token("anthropic") for name in names] == [True, True, False]
+
+
+@pytest.mark.parametrize("names", AMBIENT["amazon-bedrock"])
+def test_aws_has_many_ways_to_be_signed_in(tmp_path: Path, names: tuple[str, ...]) -> None:
+    found = keys(tmp_path, dict.fromkeys(names, "x"))
+    assert (found.get("amazon-bedrock"), found.source("amazon-bedrock")) == (AUTHENTICATED, " and ".join(names))
+    assert not keys(tmp_path, {"AWS_ACCESS_KEY_ID": "x"}).has("amazon-bedrock")
+
+
+def test_google_wants_a_place_a_project_and_somebody_who_asks(tmp_path: Path) -> None:
+    place = {"GOOGLE_CLOUD_LOCATION": "l", "GOOGLE_CLOUD_PROJECT": "p", "HOME": str(tmp_path)}
+    assert not keys(tmp_path, place).has("google-vertex")
+    file = tmp_path / ".config" / "gcloud" / "application_default_credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    assert keys(tmp_path, place).get("google-vertex") == AUTHENTICATED
+    elsewhere = {**place, "HOME": "/nonexistent"}
+    assert keys(tmp_path, {**elsewhere, "GOOGLE_APPLICATION_CREDENTIALS": str(file)}).has("google-vertex")
+    assert not keys(tmp_path, {**elsewhere, "GOOGLE_APPLICATION_CREDENTIALS": "/nonexistent"}).has("google-vertex")
+    assert keys(tmp_path, {**elsewhere, "GOOGLE_OAUTH_ACCESS_TOKEN": "t"}).has("google-vertex")
+    assert keys(tmp_path, {**elsewhere, "GOOGLE_CLOUD_API_KEY": "key"}).get("google-vertex") == "key"
+
+
+def test_a_file_may_have_variables_for_one_provider(tmp_path: Path) -> None:
+    entry = {**api_key("$KEY"), "env": {"KEY": "own", "REGION": "eu", "BAD": 5}}
+    found = keys(tmp_path, {"KEY": "shared", "HOME": "/"}, azure=entry)
+    assert found.get("azure") == "own"
+    assert dict(found.environment("azure")) == {"KEY": "own", "REGION": "eu", "HOME": "/"}
+    assert found.environment("other") == {"KEY": "shared", "HOME": "/"}
+
+
+# Commands.
+
+
+def test_a_command_of_auth_json_runs_once_and_one_of_models_json_each_time(tmp_path: Path) -> None:
+    count = f"!echo x >> {tmp_path}/runs; wc -l < {tmp_path}/runs"
+    found = keys(tmp_path, anthropic=api_key(count))
+    assert [found.get("anthropic") for _ in range(3)] == ["1", "1", "1"]
+    found.configured = {"lab": count}
+    assert [found.get("lab") for _ in range(2)] == ["2", "3"]
+
+
+def test_a_key_on_the_command_line_is_just_that(tmp_path: Path) -> None:
+    found = keys(tmp_path, {"HOME": "/"})
+    for key in ("!echo no", "$HOME", "HOME", "$MISSING"):
+        found.give("lab", key)
+        assert (found.get("lab"), found.has("lab"), found.takes_time("lab")) == (key, True, False)
+
+
+# For people.
+
+
+def test_it_can_be_said_where_a_key_comes_from_and_what_is_missing(tmp_path: Path) -> None:
+    found = keys(tmp_path, {"XAI_API_KEY": "x"}, openai=api_key("o"))
+    found.configured = {"lab": "${A}-$B", "other": "literal"}
+    found.give("groq", "g")
+    providers = ("xai", "openai", "lab", "groq", "zork")
+    assert [found.source(name) for name in providers] == ["XAI_API_KEY", "auth.json", "models.json", "--api-key", None]
+    assert (found.has("lab"), found.missing("lab"), found.missing("other")) == (False, ["A", "B"], [])

@@ -21,7 +21,7 @@ class Flag(NamedTuple):
 
 FLAGS = (
     Flag("mode", "", "MODE", "rpc: JSON lines on stdin and stdout"),
-    Flag("provider", "", "NAME", "provider to use (anthropic, or one of models.json)"),
+    Flag("provider", "", "NAME", "provider to use: anthropic, openai, ollama, one of models.json, ..."),
     Flag("model", "", "PATTERN", "model: an id, provider/id, a part of a name; :LEVEL sets thinking"),
     Flag("models", "", "A,B", "models that cycle_model goes through"),
     Flag("api-key", "", "KEY", "API key for the chosen model's provider, for this process only"),
@@ -38,7 +38,7 @@ FLAGS = (
     Flag("name", "n", "NAME", "name the session"),
     Flag("resume", "r", "", "list this project's sessions and choose one (at a terminal)"),
     Flag("export", "", "FILE", "write a session file as an HTML page; the page's name may follow"),
-    Flag("list-models", "", "", "print the models that can be used"),
+    Flag("list-models", "", "", "print the models that can be used; words after it choose among them"),
     Flag("offline", "", "", "make no network connection but to the model"),
     Flag("verbose", "", "", "more about what happens, on stderr"),
     Flag("help", "h", "", "print this"),
@@ -89,9 +89,7 @@ def parse(argv: list[str]) -> Given:
         flag = _BY_NAME.get(name)
         if flag is None:
             given.unknown.append(word)
-        elif not flag.value:
-            given.flags[flag.name] = ""
-        elif equals:
+        elif equals or not flag.value:
             given.flags[flag.name] = value
         elif rest:
             given.flags[flag.name] = rest.pop(0)
@@ -116,7 +114,8 @@ options:
 {listed}
 
 environment:
-  ANTHROPIC_API_KEY           key for Claude models
+  ANTHROPIC_API_KEY           key for Claude models; OPENAI_API_KEY, GEMINI_API_KEY and many more
   PI_CODING_AGENT_DIR         where settings.json and models.json are (default: ~/.pi/agent)
+  HTTPS_PROXY, SSL_CERT_FILE  a proxy, and certificates to trust
 
 Try it without a key: {program} --mode rpc --model demo"""

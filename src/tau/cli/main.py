@@ -12,6 +12,8 @@ from tau.errors import UsageError
 # What `pi --version` says: clients look for a release of pi whose protocol they know.
 PI_VERSION = "0.87.1"
 DOORS = {"rpc": "tau.rpc.stdio"}
+# Only under the name tau: to pi, a word is something to say to the model.
+COMMANDS = {"doctor": "tau.cli.doctor"}
 
 
 def pi() -> None:
@@ -43,6 +45,9 @@ def run(program: str, given: Given) -> int:
     if "list-models" in flags:
         listed: int = import_module("tau.cli.models").main(given)
         return listed
+    if program == "tau" and given.words and given.words[0] in COMMANDS:
+        done: int = import_module(COMMANDS[given.words[0]]).main(given)
+        return done
     if "export" in flags:
         exported: int = import_module("tau.cli.export").main(given)
         return exported

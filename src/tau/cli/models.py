@@ -1,19 +1,74 @@
-"""pi --list-models"""
+"""pi --list-models [SEARCH]"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+
 from tau.cli.flags import Given
-from tau.host.opening import known_models
+from tau.host.models import HOW_TO_SET_A_KEY
+from tau.host.nearby import hear
+from tau.host.opening import known_models, told
+from tau.records.models import Model
 from tau.store.keys import Keys
 from tau.store.places import agent_dir
+
+HEAD = ("provider", "model", "context", "output", "thinking", "images", "$ in", "$ out")
 
 
 def main(given: Given) -> int:
     folder = agent_dir()
-    models, _ = known_models(folder, Keys(folder / "auth.json"))
-    wanted = " ".join(given.words).lower()
-    for model in models.available:
-        name = f"{model.provider}/{model.id}"
-        if wanted in name.lower() or wanted in model.name.lower():
-            print(f"{name}  {model.name}, {model.context_window} tokens")
+    keys = Keys(folder / "auth.json")
+    models, problems = known_models(folder, keys)
+    nearby = [model for heard in hear(models.catalog, keys).values() for model in heard.models]
+    everything = {(model.provider, model.id): model for model in [*nearby, *models.available]}
+    wanted = " ".join([given.flags["list-models"], *given.words]).lower().split()
+    listed = [model for model in everything.values() if all(word in _text(model) for word in wanted)]
+    for problem in [*problems, *(told(one, folder / "models.json") for one in models.catalog.problems)]:
+        print(f"Warning: {problem}", file=sys.stderr)
+    if not everything:
+        print(f"No models can be used.\n\n{HOW_TO_SET_A_KEY}", file=sys.stderr)
+    elif not listed:
+        print(f'No models match "{" ".join(wanted)}"', file=sys.stderr)
+    else:
+        print(table(sorted(listed, key=lambda model: (model.provider, model.id))))
     return 0
+
+
+def table(models: Sequence[Model]) -> str:
+    rows = [HEAD, *map(_row, models)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(HEAD))]
+    return "\n".join("  ".join(_cells(row, widths)).rstrip() for row in rows)
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """Names to the left, numbers to the right."""
+    return [
+        cell.rjust(width) if HEAD[at] in ("context", "output", "$ in", "$ out") else cell.ljust(width)
+        for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+
+
+def _row(model: Model) -> tuple[str, ...]:
+    priced = model.cost.input or model.cost.output
+    return (
+        model.provider,
+        model.id,
+        _short(model.context_window),
+        _short(model.max_tokens),
+        "yes" if model.reasoning else "no",
+        "yes" if "image" in model.input else "no",
+        f"{model.cost.input:.4g}" if priced else "",
+        f"{model.cost.output:.4g}" if priced else "",
+    )
+
+
+def _short(count: int) -> str:
+    """128K, 1M: what people say."""
+    if count < 1000:
+        return str(count)
+    return f"{count / 1_000_000:.3g}M" if count >= 1_000_000 else f"{count / 1000:.0f}K"
+
+
+def _text(model: Model) -> str:
+    return f"{model.provider}/{model.id} {model.name}".lower()

@@ -1,7 +1,8 @@
 """A run failed: rest, or try again after a while?
 
-Errors are told apart by one table. What can never get better by waiting is
-looked up first, so that a quota text that also says 429 is not retried.
+Errors are told apart by one table: the status where there is one, and words.
+What can never get better by waiting is looked up first, so that a quota text
+that also says 429 is not retried.
 """
 
 from __future__ import annotations
@@ -56,6 +57,13 @@ OVERFLOW = (
     r"token limit exceeded",
 )
 
+# Statuses that say by themselves that waiting may help: too early, too many, and the server's own trouble. 409 is
+# here because those who send it mean a lock that somebody else holds.
+TRANSIENT_STATUS = {408, 409, 425, 429, *range(500, 600)} - {501, 505}
+
+# The same in words, where no status is known. Bounded, so that the digits of a request id or a byte count do not count.
+STATUS_IN_WORDS = r"(?<![\w.,-])(?:429|500|502|503|504|520|524|529)(?![\w-])"
+
 # Looked up before that: too much at once is not too much for the window.
 NOT_OVERFLOW = (
     r"throttling error:",
@@ -73,8 +81,6 @@ TRANSIENT = (
     r"throttling",
     r"rate.?limit",
     r"too many requests",
-    # Bounded, so that the digits of a request id or a byte count do not count.
-    r"(?<![\w.,-])(?:429|500|502|503|504|520|524|529)(?![\w-])",
     r"service.?unavailable",
     r"temporarily unavailable",
     r"server.?error",
@@ -104,7 +110,8 @@ def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
 
 
-_PERMANENT, _OVERFLOW, _NOT_OVERFLOW, _TRANSIENT = map(_any, (PERMANENT, OVERFLOW, NOT_OVERFLOW, TRANSIENT))
+_PERMANENT, _OVERFLOW, _NOT_OVERFLOW = map(_any, (PERMANENT, OVERFLOW, NOT_OVERFLOW))
+_TRANSIENT, _TRANSIENT_OR_STATUS = _any(TRANSIENT), _any((*TRANSIENT, STATUS_IN_WORDS))
 
 
 @dataclass(frozen=True)
@@ -133,9 +140,13 @@ def overflow(message: Assistant, context_window: int) -> bool:
     return False
 
 
-def transient(text: str) -> bool:
-    """Whether asking again later may help, by the words of the error."""
-    return not _PERMANENT.search(text) and not overflows(text) and bool(_TRANSIENT.search(text))
+def transient(text: str, status: int | None = None) -> bool:
+    """Whether asking again later may help, by the status of the answer and the words of the error."""
+    if _PERMANENT.search(text) or overflows(text):
+        return False
+    if status is None:
+        return bool(_TRANSIENT_OR_STATUS.search(text))
+    return status in TRANSIENT_STATUS or bool(_TRANSIENT.search(text))
 
 
 def retryable(failure: Failed) -> bool:

@@ -7,7 +7,11 @@ A model that gets less than that refuses the whole conversation, for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from typing import Any
 
 from tau.records.base import replace
 from tau.records.messages import (
@@ -32,9 +36,16 @@ COMPACTED = "The earlier part of this conversation was replaced by the following
 BRANCHED = "The conversation went down another branch before it came back here. A summary of that branch:"
 
 
-def for_model(messages: Iterable[Stored], model: Model) -> list[Spoken]:
+# What stands where an image was.
+BLOCKED_IMAGE = "Image reading is disabled."
+UNSEEN_IMAGE = "(image omitted: the model cannot see images)"
+
+
+def for_model(messages: Iterable[Stored], model: Model, *, block_images: bool = False) -> list[Spoken]:
     spoken = [said for message in messages if (said := _said(message)) is not None]
-    return _paired([_readable(message, model) for message in spoken])
+    if block_images:
+        spoken = [_blocked(message) for message in spoken]
+    return _renamed(_paired([_readable(message, model) for message in spoken]), model)
 
 
 def bash_text(message: BashExecution) -> str:
@@ -74,25 +85,40 @@ def _blocks(content: str | list[Text | Image]) -> list[Text | Image]:
     return [Text(content)] if isinstance(content, str) else content
 
 
+def _blocked(message: Spoken) -> Spoken:
+    """`message` with words where its images were; several in a row are told once."""
+    if isinstance(message, Assistant):
+        return message
+    shown: list[Text | Image] = []
+    for block in _blocks(message.content):
+        told = Text(BLOCKED_IMAGE) if isinstance(block, Image) else block
+        if told is block or not shown or shown[-1] != told:
+            shown.append(told)
+    return replace(message, content=shown)
+
+
 def _readable(message: Spoken, model: Model) -> Spoken:
     """`message` without what this model cannot read."""
-    sees = "image" in model.input
-    match message:
-        case User():
-            kept = [block for block in _blocks(message.content) if sees or not isinstance(block, Image)]
-            return replace(message, content=kept)
-        case ToolResult():
-            kept = [block for block in message.content if sees or not isinstance(block, Image)]
-            if not kept and message.content:
-                kept = [Text("(image omitted: the model cannot see images)")]
-            return replace(message, content=kept)
-        case Assistant():
-            same = (message.provider, message.api, message.model) == (model.provider, model.api, model.id)
-            if same:
-                return message
-            return replace(
-                message, content=[said for block in message.content if (said := _foreign(block)) is not None]
-            )
+    if isinstance(message, Assistant):
+        if same_model(message, model):
+            return replace(message, content=[block for block in message.content if not _empty_thought(block)])
+        return replace(message, content=[said for block in message.content if (said := _foreign(block)) is not None])
+    blocks = _blocks(message.content)
+    if "image" in model.input:
+        return replace(message, content=blocks)
+    texts = [block for block in blocks if isinstance(block, Text)]
+    if len(texts) < len(blocks) and not any(block.text.strip() for block in texts):
+        texts = [Text(UNSEEN_IMAGE)]
+    return replace(message, content=texts)
+
+
+def same_model(message: Assistant, model: Model) -> bool:
+    """Whether `model` gave this answer, so that signatures in it still mean something."""
+    return (message.provider, message.api, message.model) == (model.provider, model.api, model.id)
+
+
+def _empty_thought(block: Text | Thinking | ToolCall) -> bool:
+    return isinstance(block, Thinking) and not block.thinking.strip() and not block.thinking_signature
 
 
 def _foreign(block: Text | Thinking | ToolCall) -> Text | ToolCall | None:
@@ -129,3 +155,128 @@ def _paired(messages: Sequence[Spoken]) -> list[Spoken]:
             waiting += message.tool_calls
     supply()
     return paired
+
+
+# Ids of tool calls. Every API has its own idea of what an id looks like, all want them unique in one request.
+
+IdRule = Callable[[str, Model, bool, int], str]
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def _renamed(messages: list[Spoken], model: Model) -> list[Spoken]:
+    """Ids as the model's API wants them; results follow their calls.
+
+    The same history always gives the same ids, or no prompt cache would know its beginning again.
+    """
+    rule = ID_RULES.get(model.api)
+    if rule is None:
+        return messages
+    renamed: list[Spoken] = []
+    used: set[str] = set()
+    waiting: list[tuple[str, str]] = []  # old and new ids of the calls of the last answer
+    for message in messages:
+        if isinstance(message, Assistant):
+            same = same_model(message, model)
+            waiting = [(call.id, _fresh(call.id, rule, model, same, used)) for call in message.tool_calls]
+            fresh = iter([new for _, new in waiting])
+            content = [
+                replace(block, id=next(fresh)) if isinstance(block, ToolCall) else block for block in message.content
+            ]
+            renamed.append(replace(message, content=content))
+        elif isinstance(message, ToolResult):
+            pair = next(pair for pair in waiting if pair[0] == message.tool_call_id)
+            waiting.remove(pair)
+            renamed.append(replace(message, tool_call_id=pair[1]))
+        else:
+            renamed.append(message)
+    return renamed
+
+
+def _fresh(id: str, rule: IdRule, model: Model, same: bool, used: set[str]) -> str:
+    for attempt in count(1):
+        new = rule(id, model, same, attempt)
+        call = new.partition("|")[0]
+        if call not in used:
+            used.add(call)
+            return new
+    raise AssertionError
+
+
+def _fitted(id: str, limit: int, attempt: int) -> str:
+    """`id` cut to its limit; every attempt after the first gives another one."""
+    tail = "" if attempt == 1 else f"_{attempt}"
+    return (id or "call")[: limit - len(tail)] + tail
+
+
+def _plain_id(id: str, model: Model, same: bool, attempt: int) -> str:
+    return _fitted(_UNSAFE.sub("_", id), 64, attempt)
+
+
+def _chat_id(id: str, model: Model, same: bool, attempt: int) -> str:
+    if model.provider == "mistral" or "mistral.ai" in model.base_url:
+        return _nine_characters(id, model, same, attempt)
+    if "|" in id:  # of the Responses API
+        return _fitted(_UNSAFE.sub("_", id.partition("|")[0]), 40, attempt)
+    return _fitted(id, 40 if model.provider == "openai" else max(len(id), 1) + 8, attempt)
+
+
+def _response_id(id: str, model: Model, same: bool, attempt: int) -> str:
+    """call_id|item_id. Items are known only to the model that made them; a call may do without."""
+    call, _, item = (_UNSAFE.sub("_", part) for part in id.partition("|"))
+    call = _fitted(call.rstrip("_")[:64].rstrip("_"), 64, attempt)
+    if not same or not item:
+        return call
+    item = (item if item.startswith("fc") else f"fc_{item}")[:64].rstrip("_")
+    return f"{call}|{item}"
+
+
+def _google_id(id: str, model: Model, same: bool, attempt: int) -> str:
+    """Gemini tells calls apart by their order; other models behind this API by ids."""
+    if sends_ids(model):
+        return _plain_id(id, model, same, attempt)
+    return _fitted(id, max(len(id), 1) + 8, attempt)
+
+
+def sends_ids(model: Model) -> bool:
+    return model.id.startswith(("claude-", "gpt-oss-"))
+
+
+def _nine_characters(id: str, model: Model, same: bool, attempt: int) -> str:
+    """Mistral takes exactly nine letters and digits."""
+    if attempt == 1 and re.fullmatch(r"[A-Za-z0-9]{9}", id):
+        return id
+    return hashlib.sha256(f"{id}#{attempt}".encode("utf-8", "replace")).hexdigest()[:9]
+
+
+ID_RULES: dict[str, IdRule] = {
+    "anthropic-messages": _plain_id,
+    "bedrock-converse-stream": _plain_id,
+    "bedrock-anthropic-messages": _plain_id,
+    "openai-completions": _chat_id,
+    "openai-responses": _response_id,
+    "azure-openai-responses": _response_id,
+    "google-generative-ai": _google_id,
+    "google-vertex": _google_id,
+    "mistral-conversations": _nine_characters,
+}
+
+
+# Text that can be sent: APIs take UTF-8 only.
+
+
+def clean(text: str) -> str:
+    """Without lone surrogates; two halves that met are one character."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+
+
+def clean_all(value: Any) -> Any:
+    """The same for every text inside a JSON value."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(key): clean_all(item) for key, item in value.items()}
+    return [clean_all(item) for item in value] if isinstance(value, list) else value

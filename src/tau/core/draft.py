@@ -32,7 +32,7 @@ from tau.records.deltas import (
     ToolCallStart,
 )
 from tau.records.events import MessageUpdate
-from tau.records.messages import Assistant, StopReason, Text, Thinking, ToolCall, Usage
+from tau.records.messages import Assistant, StopReason, Text, Thinking, ToolCall, Usage, UsageCost
 from tau.records.models import Model
 
 Kind = Literal["text", "thinking", "toolCall"]
@@ -150,10 +150,12 @@ def _bytes_of(text: bytearray, kept: int, characters: int) -> int:
 class Draft:
     def __init__(self, model: Model, timestamp: int, unfinished: Callable[[], UnfinishedJson]) -> None:
         self.model = model
-        self._timestamp = timestamp
+        self.timestamp = timestamp
         self._unfinished = unfinished
         self._blocks: list[Block] = []
         self._open: list[int] = []
+        self._call_ids: set[str] = set()
+        self._made_ids = 0
         self._response_id: str | None = None
         self.usage = Usage()
         self._usage_json = encode(self.usage)
@@ -163,12 +165,24 @@ class Draft:
     def begin(self) -> Begun:
         return Begun(self.message("stop"))
 
-    def open(self, kind: Literal["text", "thinking"]) -> Update:
+    def open(self, kind: Literal["text", "thinking"], signature: str = "") -> Update:
+        """`signature` is for thinking that is signed from its first word on; others come later, by `sign`."""
         head, start = _OPENINGS[kind]
-        index = self._begin(Block(kind, head, b'"}'))
-        return self._update(start(index))
+        block = Block(kind, head, b'","thinkingSignature":%b}' % encode(signature) if signature else b'"}')
+        if signature:
+            block.signature.append(signature)
+        return self._update(start(self._begin(block)))
+
+    def call_id(self, given: str, name: str) -> str:
+        """`given`, unless the model forgot it or used it before in this answer: then one made for the call."""
+        id = given
+        while not id or id in self._call_ids:
+            self._made_ids += 1
+            id = f"{name}_{self.timestamp}_{self._made_ids}"
+        return id
 
     def open_call(self, id: str, name: str) -> Update:
+        self._call_ids.add(id)
         head = b'{"type":"toolCall","id":%b,"name":%b,"arguments":' % (encode(id), encode(name))
         index = self._begin(Block("toolCall", head, b"}", self._unfinished()))
         self._blocks[index].sealed = ToolCall(id, name, {})
@@ -191,7 +205,8 @@ class Draft:
     def sign(self, index: int, piece: str) -> None:
         self._blocks[index].signature.append(piece)
 
-    def close(self, index: int) -> Update:
+    def close(self, index: int, text: str | None = None) -> Update:
+        """`text` is what the provider says in the end that the block is; else it is its pieces."""
         block = self._blocks[index]
         self._open.remove(index)
         block.closed = True
@@ -200,17 +215,18 @@ class Draft:
             call = self._whole_call(block)
             block.sealed, delta = call, ToolCallEnd(index, call)
         elif block.kind == "text":
-            text = "".join(block.pieces)
+            text = "".join(block.pieces) if text is None else text
             block.sealed, delta = Text(text, _signature(block)), TextEnd(index, text)
         else:
-            text = "".join(block.pieces)
+            text = "".join(block.pieces) if text is None else text
             sealed = Thinking(text, _signature(block), True if block.redacted else UNSET)
             block.sealed, delta = sealed, ThinkingEnd(index, text)
         return self._update(delta)
 
-    def note(self, *, usage: Usage | None = None, response_id: str | None = None) -> None:
+    def note(self, *, usage: Usage | None = None, response_id: str | None = None, times: float = 1) -> None:
+        """`times` is by how much this answer costs more, or less, than usual."""
         if usage is not None:
-            self.usage = priced(usage, self.model.cost)
+            self.usage = _times(priced(usage, self.model.cost), times)
             self._usage_json = encode(self.usage)
         if response_id is not None:
             self._response_id = response_id
@@ -238,6 +254,10 @@ class Draft:
     def blocks(self) -> int:
         return len(self._blocks)
 
+    @property
+    def calls(self) -> int:
+        return sum(block.kind == "toolCall" for block in self._blocks)
+
     def closed(self, index: int) -> bool:
         return self._blocks[index].closed
 
@@ -250,7 +270,7 @@ class Draft:
             model.id,
             self.usage,
             reason,
-            self._timestamp,
+            self.timestamp,
             error_message=UNSET if why is None else why,
             response_id=UNSET if self._response_id is None else self._response_id,
         )
@@ -271,7 +291,7 @@ class Draft:
                 encode(model.provider),
                 encode(model.id),
                 mark.usage,
-                self._timestamp,
+                self.timestamp,
             )
         )
 
@@ -300,14 +320,13 @@ class Draft:
         call, arguments = block.sealed, block.arguments
         assert isinstance(call, ToolCall) and arguments is not None
         text = arguments.text
-        if not text.strip():  # a call without arguments may come without any text
-            return call
-        whole = _object(text)
+        # A call without arguments may come without any text.
+        whole = _object(text) if text.strip() else {}
         if whole is None:
             # Never run what was cut or garbled, whatever a lenient reading of it would be.
             block.unreadable = True
             whole = _object(arguments.completed()) or {}
-        return ToolCall(call.id, call.name, whole)
+        return ToolCall(call.id, call.name, whole, _signature(block))
 
 
 class Update:
@@ -389,7 +408,15 @@ def _sealed(block: Block) -> bytes:
 
 
 def _signature(block: Block) -> str | UnsetType:
-    return "".join(block.signature) if block.signature else UNSET
+    return "".join(block.signature) or UNSET
+
+
+def _times(usage: Usage, factor: float) -> Usage:
+    if factor == 1:
+        return usage
+    cost = usage.cost
+    parts = (cost.input, cost.output, cost.cache_read, cost.cache_write, cost.total)
+    return replace(usage, cost=UsageCost(*(part * factor for part in parts)))
 
 
 def _object(text: str) -> dict[str, object] | None:

@@ -1,7 +1,4 @@
-"""Images a client sends: both documented forms become one, or a sentence says what is wrong.
-
-And images a user does not want to be sent anywhere.
-"""
+"""Images a client sends: both documented forms become one, or a sentence says what is wrong."""
 
 from __future__ import annotations
 
@@ -9,11 +6,9 @@ import binascii
 from collections.abc import Sequence
 
 from tau.errors import CommandError
-from tau.records.base import replace
 from tau.records.commands import ImageGiven
-from tau.records.messages import Image, Stored, Text, ToolResult, User
+from tau.records.messages import Image
 
-DISABLED = "Image reading is disabled."
 MIME_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -41,19 +36,3 @@ def _accept(image: ImageGiven, where: str) -> Image:
     if empty:
         raise CommandError(f"{where}.data: empty")
     return Image(data, mime_type)
-
-
-def blocked(messages: Sequence[Stored]) -> list[Stored]:
-    """The conversation with a line of text for each image, or for several in a row."""
-    return [_without_images(message) for message in messages]
-
-
-def _without_images(message: Stored) -> Stored:
-    if not isinstance(message, User | ToolResult) or isinstance(message.content, str):
-        return message
-    content: list[Text | Image] = []
-    for block in message.content:
-        told = Text(DISABLED) if isinstance(block, Image) else block
-        if not (told == Text(DISABLED) and content[-1:] == [told]):
-            content.append(told)
-    return replace(message, content=content)

@@ -1,19 +1,21 @@
 """Find the model a person means: "provider/id:thinking", a part of a name, a glob.
 
 An exact name always wins. Of several that contain the words, the one without a
-date in its id, since that is the one its makers keep current.
+date in its id, since that is the one its makers keep current. Where several
+providers have what is asked for, those that can be used now go first.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tau.records.models import LEVELS, Model, ThinkingLevel
 
 _DATED = re.compile(r"-\d{8}$")
+_GLOB = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
@@ -22,60 +24,110 @@ class Match:
     level: ThinkingLevel | None = None
 
 
-def find(pattern: str, models: Sequence[Model], provider: str | None = None) -> Match | None:
+@dataclass(frozen=True)
+class Several:
+    """Different providers have a model of this very id, and nothing says which is meant."""
+
+    models: list[Model]
+    level: ThinkingLevel | None = None
+
+
+def _never(model: Model) -> bool:
+    return False
+
+
+def find(
+    pattern: str, models: Sequence[Model], provider: str | None = None, usable: Callable[[Model], bool] = _never
+) -> Match | Several | None:
     """The model `pattern` means, among those of `provider` if it is given."""
     candidates = [model for model in models if provider is None or model.provider.lower() == provider.lower()]
-    if model := _named(pattern, candidates):
-        return Match(model)
-    head, colon, tail = pattern.rpartition(":")
-    if colon and (level := as_level(tail)) and (model := _named(head, candidates)):
-        return Match(model, level)
+    for name, level in readings(pattern):
+        found = _named(name, candidates, usable)
+        if found:
+            return Match(found[0], level) if len(found) == 1 else Several(found, level)
     return None
 
 
+def exact(pattern: str, models: Sequence[Model]) -> Match | None:
+    """The one model of exactly this id, or provider and id."""
+    for name, level in readings(pattern):
+        found = _exact(name, models)
+        if len(found) == 1:
+            return Match(found[0], level)
+    return None
+
+
+def readings(pattern: str) -> list[tuple[str, ThinkingLevel | None]]:
+    """What a pattern may mean: a name as it stands, since ids may have colons, and a name with a level."""
+    head, colon, tail = pattern.rpartition(":")
+    level = as_level(tail) if colon else None
+    return [(pattern, None), *([(head, level)] if level else [])]
+
+
 def scope(patterns: Sequence[str], models: Sequence[Model]) -> tuple[list[Match], list[str]]:
-    """The models a list of patterns selects, each once, and the patterns that select none."""
+    """The models a list of patterns selects, each once, and what a person should be warned of."""
     chosen: dict[tuple[str, str], Match] = {}
-    unmatched = []
+    warnings = []
     for pattern in patterns:
-        found = _globbed(pattern, models) if re.search(r"[*?\[]", pattern) else [find(pattern, models)]
-        if not any(found):
-            unmatched.append(pattern)
+        found = _selected(pattern, models)
+        head, colon, tail = pattern.rpartition(":")
+        if not found and colon and (found := _selected(head, models)):
+            warnings.append(f'Invalid thinking level "{tail}" in pattern "{pattern}". Using default instead.')
+        if not found:
+            warnings.append(f'No models match pattern "{pattern}"')
         for match in found:
-            if match is not None:
-                chosen.setdefault((match.model.provider, match.model.id), match)
-    return list(chosen.values()), unmatched
+            chosen.setdefault((match.model.provider, match.model.id), match)
+    return list(chosen.values()), warnings
 
 
 def as_level(text: str) -> ThinkingLevel | None:
     return next((level for level in LEVELS if level == text), None)
 
 
-def _named(name: str, models: Sequence[Model]) -> Model | None:
+def _selected(pattern: str, models: Sequence[Model]) -> list[Match]:
+    if _GLOB.search(pattern):
+        return _globbed(pattern, models)
+    found = find(pattern, models)
+    if isinstance(found, Several):
+        return [Match(model, found.level) for model in found.models]
+    return [found] if found else []
+
+
+def _named(name: str, models: Sequence[Model], usable: Callable[[Model], bool]) -> list[Model]:
+    """The model that is meant; several only if they have the same id."""
     wanted = name.lower()
-    exact = [model for model in models if wanted in (f"{model.provider}/{model.id}".lower(), model.id.lower())]
-    full = [model for model in exact if f"{model.provider}/{model.id}".lower() == wanted]
-    if full or len(exact) == 1:
-        return (full or exact)[0]
-    if exact:
-        return None  # several providers have it: the person must say which
+    if found := _exact(wanted, models):
+        return [model for model in found if usable(model)] or found
     provider, slash, rest = wanted.partition("/")
-    if slash and (own := [model for model in models if model.provider.lower() == provider]):
-        return _best([model for model in own if rest in model.id.lower() or rest in model.name.lower()])
-    return _best([model for model in models if wanted in model.id.lower() or wanted in model.name.lower()])
+    if slash and (best := _best(_containing(rest, [model for model in models if model.provider.lower() == provider]))):
+        return best
+    matching = _containing(wanted, models)
+    matching = [model for model in matching if usable(model)] or matching
+    return _best([model for model in matching if model.provider == matching[0].provider])
 
 
-def _best(models: Sequence[Model]) -> Model | None:
+def _exact(name: str, models: Sequence[Model]) -> list[Model]:
+    wanted = name.lower()
+    full = [model for model in models if f"{model.provider}/{model.id}".lower() == wanted]
+    return full[:1] or [model for model in models if model.id.lower() == wanted]
+
+
+def _containing(words: str, models: Sequence[Model]) -> list[Model]:
+    return [model for model in models if words in model.id.lower() or words in model.name.lower()]
+
+
+def _best(models: Sequence[Model]) -> list[Model]:
     current = [model for model in models if model.id.endswith("-latest") or not _DATED.search(model.id)]
-    return max(current or models, key=lambda model: model.id, default=None)
+    return sorted(current or models, key=lambda model: model.id)[-1:]
 
 
-def _globbed(pattern: str, models: Sequence[Model]) -> list[Match | None]:
-    head, colon, tail = pattern.rpartition(":")
-    level = as_level(tail) if colon else None
-    glob = (head if level else pattern).lower()
-    return [
-        Match(model, level)
-        for model in models
-        if fnmatchcase(f"{model.provider}/{model.id}".lower(), glob) or fnmatchcase(model.id.lower(), glob)
-    ]
+def _globbed(pattern: str, models: Sequence[Model]) -> list[Match]:
+    for glob, level in reversed(readings(pattern.lower())):
+        found = [
+            Match(model, level)
+            for model in models
+            if fnmatchcase(f"{model.provider}/{model.id}".lower(), glob) or fnmatchcase(model.id.lower(), glob)
+        ]
+        if found:
+            return found
+    return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tau.records.base import UNSET, UnsetType
 from tau.records.messages import Assistant, Stored, ToolResult, User
@@ -14,7 +14,9 @@ def stats(
     session_id: str,
     session_file: str | UnsetType = UNSET,
     context_usage: ContextUsage | UnsetType = UNSET,
+    unpriced: Callable[[Assistant], bool] = lambda answer: False,
 ) -> SessionStats:
+    """`unpriced` says of an answer that cost nothing whether that is because nobody knows what it cost."""
     answers = [message for message in messages if isinstance(message, Assistant)]
     used = [answer.usage for answer in answers]
     sums = {part: sum(getattr(use, part) for use in used) for part in ("input", "output", "cache_read", "cache_write")}
@@ -29,4 +31,9 @@ def stats(
         tokens=TokenSums(**sums, total=sum(sums.values())),
         cost=sum(use.cost.total for use in used),
         context_usage=context_usage,
+        cost_unknown=True if any(_spent(answer) and unpriced(answer) for answer in answers) else UNSET,
     )
+
+
+def _spent(answer: Assistant) -> bool:
+    return bool(answer.usage.input or answer.usage.output) and not answer.usage.cost.total

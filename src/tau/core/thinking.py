@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tau.records.models import LEVELS, Model, ThinkingLevel
 
 _USUAL: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high")
@@ -32,3 +34,9 @@ def following(level: ThinkingLevel, model: Model | None) -> ThinkingLevel | None
     if len(offered) < 2:
         return None
     return offered[(offered.index(clamp(level, model)) + 1) % len(offered)]
+
+
+def sent(level: ThinkingLevel, model: Model, usual: Mapping[str, str]) -> str | None:
+    """How `level` is told to this model: by its own word for it, else by the API's usual one, else not at all."""
+    mapped = model.thinking_level_map or {}
+    return mapped[level] if level in mapped else usual.get(level)

@@ -9,15 +9,18 @@ from typing import Any, Protocol
 from tau import llm
 from tau.core.convert import for_model
 from tau.core.draft import Draft
-from tau.core.images import blocked
 from tau.core.prompt import system_prompt
 from tau.core.summaries import SummaryRequest
 from tau.errors import ModelError
 from tau.host.around import Surroundings
+from tau.host.local import Local
 from tau.host.log import Log, now, session_id
-from tau.host.models import Models
+from tau.host.models import Asked, Models
 from tau.llm.calls import Context, Options, World
+from tau.llm.catalog import SMALL
+from tau.records.base import replace
 from tau.records.messages import Stored, Text, User
+from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
 from tau.wire.unfinished import Unfinished
 
@@ -29,6 +32,7 @@ class Owner(Protocol):
     settings: Settings
     models: Models
     log: Log
+    local: Local
 
 
 class Caller:
@@ -45,34 +49,36 @@ class Caller:
 
     async def answer(self, messages: Sequence[Stored], draft: Draft) -> AsyncIterator[Sequence[Any]]:
         owner = self._owner
-        tools = list(owner.around.tools.values())
-        if owner.settings.images.block_images:
-            messages = blocked(messages)
-        context = Context(system_prompt(tools, owner.around.cwd), for_model(messages, draft.model), tools)
-        options = Options(
-            await self._key(draft.model.provider), owner.models.level, owner.settings.thinking_budgets, owner.log.id
-        )
-        async for facts in self._stream(context, options, draft):
+        level, log = owner.models.level, owner.log.id
+        tools = list(owner.around.tools.values()) if (draft.model.compat or {}).get("supportsTools", True) else []
+        spoken = for_model(messages, draft.model, block_images=owner.settings.images.block_images)
+        context = Context(system_prompt(tools, owner.around.cwd), spoken, tools)
+        async for facts in self._stream(context, draft, level, log):
             yield facts
 
     async def summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
         """A call outside the conversation: no tools, and no part in its cache."""
         context = Context(request.system, [User([Text(request.prompt)], now())], ())
-        key = await self._key(draft.model.provider)
-        budgets = self._owner.settings.thinking_budgets
-        options = Options(key, request.thinking, budgets, session_id(), request.max_tokens)
-        async for facts in self._stream(context, options, draft):
+        async for facts in self._stream(context, draft, request.thinking, session_id(), request.max_tokens):
             yield facts
 
-    async def _stream(self, context: Context, options: Options, draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    async def _stream(
+        self, context: Context, draft: Draft, level: ThinkingLevel, session: str, max_tokens: int | None = None
+    ) -> AsyncIterator[Sequence[Any]]:
         around = self._owner.around
+        model, key, environment = await self._asked(draft.model)
+        budgets = self._owner.settings.thinking_budgets
+        options = Options(key, level, budgets, session, max_tokens, environment, now())
         world = World(around.transport, asyncio.sleep, self._calls, around.script)
         self._calls += 1
-        async for facts in llm.stream(draft.model, context, options, draft, world):
+        async for facts in llm.stream(model, context, options, draft, world):
             yield facts
 
-    async def _key(self, provider: str) -> str | None:
-        keys = self._owner.models.keys
-        if keys.takes_time(provider):
-            return await self._owner.around.machine.in_thread(lambda: keys.get(provider))
-        return keys.get(provider)
+    async def _asked(self, model: Model) -> Asked:
+        """The model as it is to be asked: with its key, its headers, and where it is."""
+        owner = self._owner
+        if model == SMALL:
+            return Asked(replace(model, base_url=await owner.local.base_url()), None, {})
+        if owner.models.takes_time(model):
+            return await owner.around.machine.in_thread(lambda: owner.models.asked(model))
+        return owner.models.asked(model)

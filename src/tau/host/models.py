@@ -1,40 +1,67 @@
-"""The models of one session: which there are, which is on, how hard it thinks."""
+"""The models of one session: which there are, which is on, how hard it thinks, and what it takes to ask it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from tau.core.matching import Match, find, scope
+from tau.core.matching import Match, Several, exact, find, readings, scope
+from tau.core.pricing import unpriced
 from tau.core.thinking import clamp, following, levels
 from tau.errors import CommandError, UsageError
-from tau.llm.catalog import DEFAULTS, OFFLINE
+from tau.llm.apis import credentials
+from tau.llm.catalog import DEFAULTS, LOCAL, OFFLINE, SERVERS, Catalog
+from tau.records.base import UNSET, replace
+from tau.records.messages import Assistant
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
-from tau.store.keys import Keys
+from tau.store.keys import AUTHENTICATED, Keys
+from tau.store.values import is_command, value
 
 HOW_TO_SET_A_KEY = (
-    "Set an API key, for example ANTHROPIC_API_KEY, or describe a model in models.json in the agent folder "
-    "(~/.pi/agent), then start again. Without any key, --model demo runs the built-in offline model."
+    "Set an API key, for example ANTHROPIC_API_KEY or OPENAI_API_KEY, or describe a model in models.json in the agent "
+    "folder (~/.pi/agent), then start again. Without any key, --provider ollama asks a server on this machine, and "
+    "--model demo runs the built-in offline model. `tau doctor` tells what there is."
 )
 NO_MODEL = f"No model selected.\n\n{HOW_TO_SET_A_KEY}"
 
 
+class Asked(NamedTuple):
+    """A model as it is called: its headers filled in, its key, and the variables that are meant for it."""
+
+    model: Model
+    key: str | None
+    environment: Mapping[str, str]
+
+
 class Models:
-    def __init__(self, known: Sequence[Model], keys: Keys) -> None:
-        self.known = list(known)
+    def __init__(self, catalog: Catalog, keys: Keys) -> None:
+        self.catalog = catalog
         self.keys = keys
         self.scoped: list[Match] = []
         self.current: Model | None = None
         self.level: ThinkingLevel = "off"
         self.fixed = False  # named on the command line: a session's own model does not replace it
 
+    # Which there are.
+
     @property
     def available(self) -> list[Model]:
-        """Models that can be used now. An offline one is listed only while it is on."""
-        listed = [model for model in self.known if self.keys.has(model.provider)]
-        if self.current in OFFLINE:
+        """Models that can be used now. One that is not listed anywhere is among them only while it is on."""
+        providers = [provider for provider in self.catalog.providers if self._open(provider)]
+        listed = [model for provider in providers for model in self.catalog.of(provider)]
+        if self.current is not None and self.current not in listed and self.usable(self.current):
             listed.append(self.current)
         return listed
+
+    def usable(self, model: Model) -> bool:
+        """Whether it can be asked: there is a key, or it needs none."""
+        return model in OFFLINE or self._open(model.provider)
+
+    def _open(self, provider: str) -> bool:
+        return provider in LOCAL or self.keys.has(provider)
+
+    # Which one to start with.
 
     def choose(
         self,
@@ -48,50 +75,102 @@ class Models:
         """Pick what the session starts with, and return what a person should be warned of."""
         warnings: list[str] = []
         if patterns := scoped or settings.enabled_models or ():
-            self.scoped, unmatched = scope(patterns, self.available)
-            warnings += [f'No models match pattern "{one}"' for one in unmatched]
+            self.scoped, warnings = scope(patterns, [*self.available, *self._asked_for(patterns)])
         self.fixed = bool(pattern or provider)
-        chosen = self._named(pattern, provider) if self.fixed else self._usual(settings)
+        if self.fixed:
+            chosen: Match | None = self._named(pattern, provider, settings.default_provider, warnings)
+        else:
+            chosen = self._usual(settings)
         self.current = chosen.model if chosen else None
         wanted = level or (chosen.level if chosen else None) or settings.default_thinking_level or "medium"
         self.level = clamp(wanted, self.current)
         return warnings
 
-    def _named(self, pattern: str | None, provider: str | None) -> Match:
-        everything = [*self.known, *OFFLINE]
-        if provider and not any(model.provider.lower() == provider.lower() for model in everything):
+    def _asked_for(self, patterns: Sequence[str]) -> list[Model]:
+        """Models of servers that list none, which patterns name in full: "ollama/qwen3"."""
+        named = [name.partition("/") for pattern in patterns for name, _ in readings(pattern)[-1:]]
+        made = [self.catalog.made(server, id) for server, _, id in named if server in SERVERS and id]
+        return [model for model in made if model is not None and self.usable(model)]
+
+    def _named(self, pattern: str | None, provider: str | None, usual: str | None, warnings: list[str]) -> Match:
+        if provider is not None:
+            return self._of_provider(pattern, provider, warnings)
+        assert pattern is not None
+        # What can be used now is looked at first: most often that is all that need be read.
+        if match := exact(pattern, [*self.available, *OFFLINE]):
+            return match
+        head, slash, rest = pattern.partition("/")
+        server = self.catalog.spelled(head) if slash else None
+        if server in SERVERS and rest:
+            return self._of_provider(rest, server, warnings)
+        everything = [model for name in self.catalog.providers for model in self.catalog.of(name)]
+        found = find(pattern, [*everything, *OFFLINE], usable=self.usable)
+        if isinstance(found, Several):
+            saved = [model for model in found.models if model.provider == usual]
+            if not saved:
+                names = ", ".join(model.provider for model in found.models)
+                raise UsageError(f'Model "{pattern}" is offered by {names}. Say which is meant with --provider.')
+            found = Match(saved[0], found.level)
+        if found is None and server is not None and rest:
+            return self._of_provider(rest, server, warnings)
+        if found is None:
+            raise UsageError(f'Model "{pattern}" not found. Use --list-models to see available models.')
+        return found
+
+    def _of_provider(self, pattern: str | None, provider: str, warnings: list[str]) -> Match:
+        name = self.catalog.spelled(provider)
+        own = [model for model in OFFLINE if model.provider.lower() == provider.lower()]
+        if name is None and not own:
             raise UsageError(f'Unknown provider "{provider}". Use --list-models to see available providers/models.')
+        own += self.catalog.of(name) if name else []
         if pattern is None:
-            own = [model for model in everything if model.provider.lower() == (provider or "").lower()]
-            usual = next((model for model in own if model.id == DEFAULTS.get(model.provider)), own[0])
+            usual = own[0] if name is None else self.catalog.default(name)
+            if usual is None:
+                raise UsageError(f"{name} has no model that is taken by itself. Name one with --model.")
             return Match(usual)
-        match = find(pattern, everything, provider)
-        if match is None:
+        # A server's ids are taken as given; elsewhere a part of a name is enough.
+        match = exact(pattern, own) if name in SERVERS else find(pattern, own)
+        if isinstance(match, Match):
+            return match
+        return self._made(name, pattern, warnings)
+
+    def _made(self, provider: str | None, pattern: str, warnings: list[str]) -> Match:
+        id, level = readings(pattern)[-1]
+        model = self.catalog.made(provider, id) if provider else None
+        if model is None:
             name = f"{provider}/{pattern}" if provider else pattern
             raise UsageError(f'Model "{name}" not found. Use --list-models to see available models.')
-        return match
+        if provider not in SERVERS:
+            warnings.append(f'Model "{id}" not found for provider "{provider}". Using custom model id.')
+        return Match(model, level)
 
     def _usual(self, settings: Settings) -> Match | None:
         provider, id = settings.default_provider, settings.default_model
-        ready = self.available
         if self.scoped:
             saved = [match for match in self.scoped if (match.model.provider, match.model.id) == (provider, id)]
             return saved[0] if saved else self.scoped[0]
+        ready = self.available
         if id is not None:
             candidates = [*ready, *OFFLINE]
             saved_model = next((m for m in candidates if m.id == id and provider in (None, m.provider)), None)
+            if saved_model is None and provider in SERVERS and self._open(provider):
+                saved_model = self.catalog.made(provider, id)
             if saved_model:
                 return Match(saved_model)
         usual = [model for model in ready if DEFAULTS.get(model.provider) == model.id]
         first = usual[0] if usual else next(iter(ready), None)
         return Match(first) if first else None
 
+    # Changing it.
+
     def set(self, provider: str, id: str) -> Model:
-        for model in [*self.available, *OFFLINE]:
-            if (model.provider, model.id) == (provider, id):
-                self._switch(model)
-                return model
-        raise CommandError(f"Model not found: {provider}/{id}")
+        model = next((one for one in [*self.available, *OFFLINE] if (one.provider, one.id) == (provider, id)), None)
+        if model is None and provider in SERVERS and id and self._open(provider):
+            model = self.catalog.made(provider, id)
+        if model is None:
+            raise CommandError(f"Model not found: {provider}/{id}")
+        self._switch(model)
+        return model
 
     def cycle(self) -> Model | None:
         """The next model; None if there is no other."""
@@ -130,10 +209,41 @@ class Models:
     def levels(self) -> list[ThinkingLevel]:
         return levels(self.current)
 
+    # Asking it.
+
     def ready(self) -> Model:
         """The model to ask, or a sentence on what is missing."""
         if self.current is None:
             raise CommandError(NO_MODEL)
-        if self.current not in OFFLINE and not self.keys.has(self.current.provider):
+        if not self.usable(self.current):
             raise CommandError(f"No API key found for {self.current.provider}.\n\n{HOW_TO_SET_A_KEY}")
         return self.current
+
+    def takes_time(self, model: Model) -> bool:
+        """Whether `asked` runs commands, and so is to be called off the event loop."""
+        commands = any(map(is_command, (model.headers or {}).values()))
+        return commands or self.keys.takes_time(model.provider) or credentials(model.api) is not None
+
+    def asked(self, model: Model) -> Asked:
+        """What it takes to call `model`: values of its entry that are variables or commands are looked up now."""
+        environment = self.keys.environment(model.provider)
+        key = self.keys.get(model.provider)
+        if key == AUTHENTICATED and (find_credentials := credentials(model.api)) is not None:
+            environment = find_credentials(environment)
+        given = {name: value(text, environment) for name, text in (model.headers or {}).items()}
+        headers = {name: text for name, text in given.items() if text is not None}
+        configured = self.catalog.given.get(model.provider)
+        if key is not None and self.keys.is_token(model.provider):
+            # A token has one place in every API, a key has another in each.
+            headers["authorization"], key = f"Bearer {key}", None
+        elif key is not None and configured is not None and configured.auth_header:
+            headers["authorization"] = f"Bearer {key}"
+        return Asked(replace(model, headers=headers or UNSET), key, environment)
+
+    def unpriced(self, answer: Assistant) -> bool:
+        """Whether nobody knows what this answer cost."""
+        known = [*([self.current] if self.current else []), *OFFLINE]
+        if answer.provider in self.catalog.providers:
+            known += self.catalog.of(answer.provider)
+        model = next((one for one in known if (one.provider, one.id) == (answer.provider, answer.model)), None)
+        return answer.provider not in LOCAL if model is None else unpriced(model)

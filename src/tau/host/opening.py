@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from tau.core.matching import as_level
 from tau.errors import CommandError, ModelError, UsageError
+from tau.host import local
 from tau.host.around import Surroundings
 from tau.host.log import Log
 from tau.host.machine import LocalMachine
 from tau.host.models import Models
 from tau.host.session import Client, Session
-from tau.llm import catalog
+from tau.llm.catalog import SMALL, Catalog, Problem, providers
 from tau.llm.http import Http
 from tau.llm.scripted import read_script
 from tau.records.models import LEVELS, ThinkingLevel
@@ -79,7 +80,11 @@ class Opening(NamedTuple):
             prefix=settings.shell_command_prefix,
             env=without_secrets(os.environ, self.models.keys) if filters else None,
         )
-        http = Http(settings.http_idle_timeout_ms / 1000, settings.http_connect_timeout_ms / 1000)
+        http = Http(
+            settings.http_idle_timeout_ms / 1000,
+            settings.http_connect_timeout_ms / 1000,
+            settings.http_first_byte_timeout_ms / 1000,
+        )
         names = DEFAULT if self.wishes.tools is None else self.wishes.tools
         tools = {name: TOOLS[name] for name in names if name in TOOLS}
         around = Surroundings(os.getcwd(), machine, http, tools, self.settings_file, self.folder, self.script)
@@ -111,7 +116,7 @@ def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os
     settings_file = SettingsFile(agent_dir / "settings.json")
     settings = settings_file.read()
     keys = Keys(agent_dir / "auth.json", environment)
-    models, warnings = known_models(agent_dir, keys)
+    models, warnings = known_models(agent_dir, keys, environment)
     warnings += [*settings_file.problems, *keys.problems]
     for name in wishes.tools or ():
         if name not in TOOLS:
@@ -123,6 +128,9 @@ def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os
         scoped=wishes.models,
         level=_level(wishes.thinking, warnings),
     )
+    warnings += [told(problem, agent_dir / "models.json") for problem in models.catalog.problems]
+    if models.current == SMALL and not local.installed():
+        raise UsageError(local.HOW_TO_INSTALL)
     if wishes.key is not None:
         if models.current is None or not (wishes.model or wishes.provider or wishes.models):
             raise UsageError("--api-key requires a model to be specified via --model, --provider/--model, or --models")
@@ -178,17 +186,19 @@ def without_secrets(environment: Mapping[str, str], keys: Keys) -> dict[str, str
     }
 
 
-def known_models(agent_dir: Path, keys: Keys) -> tuple[Models, list[str]]:
+def known_models(agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ) -> tuple[Models, list[str]]:
+    """The models of this user, and what is wrong with the file that adds to them."""
     path = agent_dir / "models.json"
     content, trouble = read_models(path)
-    if trouble:
-        return Models(catalog.BUILT_IN, keys), [trouble]
     if content is None:
-        return Models(catalog.BUILT_IN, keys), []
-    given, problems = catalog.providers(content)
-    known, more = catalog.merged(catalog.BUILT_IN, given)
+        return Models(Catalog(environment=environment), keys), [trouble] if trouble else []
+    given, problems = providers(content)
     keys.configured = {name: provider.api_key for name, provider in given.items() if provider.api_key}
-    return Models(known, keys), [f"{problem}\n\nFile: {path}" for problem in problems + more]
+    return Models(Catalog(given, environment), keys), [told(problem, path) for problem in problems]
+
+
+def told(problem: Problem, path: Path) -> str:
+    return f"{problem.text}\n\nFile: {path}"
 
 
 def _level(wanted: str | None, warnings: list[str]) -> ThinkingLevel | None:

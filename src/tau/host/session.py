@@ -21,6 +21,7 @@ from tau.host.caller import Caller
 from tau.host.compact import Compactor
 from tau.host.drive import Hands
 from tau.host.keeper import Keeper
+from tau.host.local import Local
 from tau.host.log import Log, now
 from tau.host.models import Models
 from tau.host.moves import Moves
@@ -60,6 +61,7 @@ class Session:
         self.compactor = Compactor(self, stop_run=self.runs.stop, deliver=self._deliver)
         self.shell = Shell(around.machine, around.cwd, self._remember, lambda: self.runs.busy)
         self.moves = Moves(self)
+        self.local = Local()
         self._keeper = Keeper(lambda: self.log, around.machine.in_thread, self.write_failed, self._write_recovered)
         self._saving = asyncio.Lock()
         self._mentions: set[asyncio.Future[None]] = set()
@@ -195,6 +197,7 @@ class Session:
         self.shell.abort()
         await self.moves.stop()
         self.around.machine.kill_background()
+        self.local.stop()
         await self._keeper.now()
         self.log.close()
 

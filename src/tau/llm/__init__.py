@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
 from tau.core.draft import Done, Draft
-from tau.errors import ModelError
+from tau.errors import ModelError, shortened
 from tau.llm import apis
-from tau.llm.calls import Context, Fact, Options, Pause, World
+from tau.llm.calls import Context, Decoder, Fact, Options, Pause, Reader, World
 from tau.records.models import Model
 from tau.wire.sse import SSEDecoder
 
@@ -35,23 +35,54 @@ async def stream(
                 yield step
         return
 
-    sse, reader = SSEDecoder(), api.Reader(draft)
+    secrets = [options.secret, *(options.environment.get(name) for name in SECRETS)]
     try:
-        async with aclosing(world.transport.post(api.request(model, context, options))) as portions:
+        request = api.request(model, context, options)
+        if hasattr(api, "sign"):
+            request = api.sign(request, model, options)
+        secrets += [value.removeprefix("Bearer ") for name, value in request.headers.items() if _is_secret(name)]
+        decoder, reader = getattr(api, "Decoder", SSEDecoder)(), api.Reader(draft)
+        async with aclosing(world.transport.post(request)) as portions:
             async for portion in portions:
-                facts = [fact for event, data in sse.feed(portion) for fact in reader.read(event, data)]
+                facts, trouble = _read(portion, decoder, reader)
                 if facts:
                     yield facts
                     if isinstance(facts[-1], Done):
                         return  # what may follow the end of the answer is not waited for
+                if trouble is not None:
+                    raise trouble
         yield reader.end()
     except ModelError as error:
-        raise _without_key(error, options.key) from None
+        raise _fit_to_read(error, secrets) from None
 
 
-def _without_key(error: ModelError, key: str | None) -> ModelError:
-    """Some servers repeat our key in what they say."""
-    if key is None or len(key) < 8 or key not in str(error):
-        return error
-    told = str(error).replace(key, "***")
-    return ModelError(told, status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms)
+def _read(portion: bytes, decoder: Decoder, reader: Reader) -> tuple[list[Fact], ModelError | None]:
+    """What `portion` says until the answer is whole, or until what cannot be read."""
+    facts: list[Fact] = []
+    try:
+        for event, data in decoder.feed(portion):
+            facts += reader.read(event, data)
+            if facts and isinstance(facts[-1], Done):
+                break
+    except ModelError as error:
+        return facts, error
+    return facts, None
+
+
+# What the environment may hold that nobody should read in an error.
+SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_OAUTH_ACCESS_TOKEN")
+
+
+def _is_secret(header: str) -> bool:
+    return any(word in header.lower() for word in ("key", "auth", "token", "secret", "cookie"))
+
+
+def _fit_to_read(error: ModelError, secrets: Sequence[str | None]) -> ModelError:
+    """Short, and without our credentials, which some servers repeat in what they say."""
+    said = str(error)
+    for secret in secrets:
+        if secret and len(secret) >= 8:
+            said = said.replace(secret, "***")
+    return ModelError(
+        shortened(said), status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms
+    )

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tau.core.convert import Spoken
+from tau.core.convert import Spoken, clean, clean_all
 from tau.core.draft import Draft
-from tau.errors import ModelError, shortened
-from tau.llm.calls import Context, Fact, Options, Request
-from tau.records.base import BadRecord, encode, parse, replace
+from tau.core.thinking import sent as sent_level
+from tau.errors import ModelError
+from tau.llm.calls import OUTPUT_LIMIT, Context, Fact, Options, Request, address, own_headers
+from tau.llm.reading import MALFORMED, malformed, text, told
+from tau.llm.reading import event as read_event
+from tau.records.base import encode, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model, ThinkingLevel
 
 VERSION = "2023-06-01"
-BETAS = "fine-grained-tool-streaming-2025-05-14,interleaved-thinking-2025-05-14"
-OUTPUT_LIMIT = 32000
+TOOL_STREAMING = "fine-grained-tool-streaming-2025-05-14"
+INTERLEAVED = "interleaved-thinking-2025-05-14"
 BUDGETS: dict[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384, "max": 16384}
+# For models that decide by themselves how much to think, and are only told how hard.
+EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "max"}
 STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -28,38 +33,62 @@ STOP_REASONS: dict[str, StopReason] = {
 }
 REFUSALS = {"refusal", "sensitive"}
 EPHEMERAL = {"type": "ephemeral"}
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_ADAPTIVE = re.compile(r"(?:opus|sonnet)-4[.-][6-9](?!\d)|claude-[a-z]+-[5-9](?!\d)")
 
 
 # What to send.
 
 
 def request(model: Model, context: Context, options: Options) -> Request:
-    max_tokens, budget = limits(model, options.thinking, options.budgets, options.max_tokens)
+    betas = TOOL_STREAMING if adaptive(model) else f"{TOOL_STREAMING},{INTERLEAVED}"
+    headers = {"anthropic-version": VERSION, "anthropic-beta": betas, **own_headers(model)}
+    if options.secret:
+        headers["x-api-key"] = options.secret
+    body = {"model": model.id, **message_body(model, context, options)}
+    return Request(f"{address(model, options)}/v1/messages", headers, body)
+
+
+def message_body(model: Model, context: Context, options: Options) -> dict[str, Any]:
+    """All of the body but the name of the model, which Bedrock wants elsewhere."""
+    cache = cache_control(model, options)
+    max_tokens, thinking = thoughts(model, options)
+    unsigned = (model.compat or {}).get("allowEmptySignature") is True
     body: dict[str, Any] = {
-        "model": model.id,
-        "messages": conversation(context.messages),
+        "messages": conversation(context.messages, cache=cache, unsigned=unsigned),
         "max_tokens": max_tokens,
         "stream": True,
     }
     if context.system:
-        body["system"] = [{"type": "text", "text": clean(context.system), "cache_control": EPHEMERAL}]
+        body["system"] = [_cached({"type": "text", "text": clean(context.system)}, cache)]
     if context.tools:
         body["tools"] = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
             for tool in context.tools
         ]
-    if budget:
-        body["thinking"] = {"type": "enabled", "budget_tokens": budget}
-    headers = {"anthropic-version": VERSION, "anthropic-beta": BETAS, **(model.headers or {})}
-    if options.key:
-        headers["x-api-key"] = options.key
-    return Request(f"{model.base_url.rstrip('/')}/v1/messages", headers, body)
+    return {**body, **thinking}
 
 
-def limits(model: Model, thinking: ThinkingLevel, budgets: Any, wanted: int | None = None) -> tuple[int, int]:
+def thoughts(model: Model, options: Options) -> tuple[int, dict[str, Any]]:
+    """max_tokens, and the fields that ask for thinking."""
+    level = options.thinking
+    if adaptive(model):
+        usual = {**EFFORTS, "xhigh": "max"} if "opus" in model.id else EFFORTS
+        effort = None if level == "off" or not model.reasoning else sent_level(level, model, usual)
+        fields = {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}} if effort else {}
+        return limits(model, "off", {}, options.max_tokens)[0], fields
+    max_tokens, budget = limits(model, level, options.budgets, options.max_tokens)
+    return max_tokens, {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget else {}
+
+
+def adaptive(model: Model) -> bool:
+    return bool(_ADAPTIVE.search(model.id)) or (model.compat or {}).get("forceAdaptiveThinking") is True
+
+
+def limits(
+    model: Model, thinking: ThinkingLevel, budgets: Mapping[str, int], wanted: int | None = None
+) -> tuple[int, int]:
     """max_tokens, and how many of them are for thinking (0: none)."""
-    base = min(model.max_tokens, wanted or OUTPUT_LIMIT)
+    base = min(wanted or OUTPUT_LIMIT, model.max_tokens)
     if thinking == "off" or not model.reasoning:
         return base, 0
     budget = budgets.get(thinking, BUDGETS[thinking])
@@ -69,7 +98,21 @@ def limits(model: Model, thinking: ThinkingLevel, budgets: Any, wanted: int | No
     return max_tokens, budget
 
 
-def conversation(messages: Sequence[Spoken]) -> list[dict[str, Any]]:
+def cache_control(model: Model, options: Options) -> dict[str, str] | None:
+    """Only Anthropic itself keeps a cache for an hour."""
+    if not options.caches:
+        return None
+    return {**EPHEMERAL, "ttl": "1h"} if options.caches_long and "api.anthropic.com" in model.base_url else EPHEMERAL
+
+
+def _cached(block: dict[str, Any], cache: dict[str, str] | None) -> dict[str, Any]:
+    return {**block, "cache_control": cache} if cache else block
+
+
+def conversation(
+    messages: Sequence[Spoken], *, cache: dict[str, str] | None = EPHEMERAL, unsigned: bool = False
+) -> list[dict[str, Any]]:
+    """`unsigned` is for models that think without signing it and want it back all the same."""
     sent: list[dict[str, Any]] = []
     results: list[dict[str, Any]] | None = None  # results of one turn travel in one user message
     for message in messages:
@@ -80,12 +123,12 @@ def conversation(messages: Sequence[Spoken]) -> list[dict[str, Any]]:
             results.append(_result(message))
             continue
         results = None
-        blocks = _asked(message) if isinstance(message, User) else _answered(message)
+        blocks = _asked(message) if isinstance(message, User) else _answered(message, unsigned)
         if blocks:
             sent.append({"role": "user" if isinstance(message, User) else "assistant", "content": blocks})
     if sent and sent[-1]["role"] == "user":
         last = sent[-1]["content"]
-        last[-1] = {**last[-1], "cache_control": EPHEMERAL}
+        last[-1] = _cached(last[-1], cache)
     return sent
 
 
@@ -94,26 +137,27 @@ def _asked(message: User) -> list[dict[str, Any]]:
     return [_block(block) for block in content if not isinstance(block, Text) or block.text.strip()]
 
 
-def _answered(message: Assistant) -> list[dict[str, Any]]:
-    return [sent for block in message.content if (sent := _said(block)) is not None]
+def _answered(message: Assistant, unsigned: bool) -> list[dict[str, Any]]:
+    return [sent for block in message.content if (sent := _said(block, unsigned)) is not None]
 
 
-def _said(block: Text | Thinking | ToolCall) -> dict[str, Any] | None:
+def _said(block: Text | Thinking | ToolCall, unsigned: bool) -> dict[str, Any] | None:
     match block:
         case Text():
             return {"type": "text", "text": clean(block.text)} if block.text.strip() else None
         case Thinking(redacted=True):
             return {"type": "redacted_thinking", "data": block.thinking_signature}
         case Thinking():
-            if block.thinking_signature:
-                return {"type": "thinking", "thinking": clean(block.thinking), "signature": block.thinking_signature}
+            if block.thinking_signature or (unsigned and block.thinking.strip()):
+                signature = block.thinking_signature or ""
+                return {"type": "thinking", "thinking": clean(block.thinking), "signature": signature}
             return {"type": "text", "text": clean(block.thinking)} if block.thinking.strip() else None
         case ToolCall():
             return {
                 "type": "tool_use",
-                "id": tool_id(block.id),
+                "id": block.id,
                 "name": block.name,
-                "input": _clean_all(block.arguments),
+                "input": clean_all(block.arguments),
             }
 
 
@@ -124,7 +168,7 @@ def _result(message: ToolResult) -> dict[str, Any]:
         content = [_block(block) for block in message.content if not isinstance(block, Text) or block.text.strip()]
     return {
         "type": "tool_result",
-        "tool_use_id": tool_id(message.tool_call_id),
+        "tool_use_id": message.tool_call_id,
         "content": content,
         "is_error": message.is_error,
     }
@@ -136,35 +180,7 @@ def _block(block: Text | Image) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": block.mime_type, "data": block.data}}
 
 
-def tool_id(id: str) -> str:
-    return _UNSAFE.sub("_", id)[:64]
-
-
-def clean(text: str) -> str:
-    """Without lone surrogates: the API takes UTF-8 only."""
-    try:
-        text.encode()
-        return text
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-
-
-def _clean_all(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {clean(key): _clean_all(item) for key, item in value.items()}
-    return [_clean_all(item) for item in value] if isinstance(value, list) else value
-
-
 # What comes back.
-
-
-def _text(value: Any) -> str:
-    """What must be text: anything else is a malformed event."""
-    if not isinstance(value, str):
-        raise ValueError
-    return value
 
 
 class Reader:
@@ -178,20 +194,15 @@ class Reader:
         self._tokens = Usage()
 
     def read(self, event: str, data: str) -> Sequence[Fact]:
-        try:
-            value = parse(data.encode("utf-8", "surrogatepass"))
-        except BadRecord as error:
-            raise ModelError(
-                f"The model server sent an event that is no JSON ({error}): {data[:200]}", transient=True
-            ) from None
-        kind = value.get("type", event) if isinstance(value, dict) else None
+        value = read_event(data)
+        kind = value.get("type", event)
         if not isinstance(kind, str):
             raise ModelError(f"The model server sent an event of no type: {data[:200]}", transient=True)
         handler = HANDLERS.get(kind)
         try:
             return handler(self, value) if handler else ()
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError):
-            raise ModelError(f"The model server sent a malformed {kind} event: {data[:200]}", transient=True) from None
+        except MALFORMED:
+            raise malformed(kind, data) from None
 
     def end(self) -> Sequence[Fact]:
         raise ModelError("The stream ended before message_stop.", transient=True)
@@ -212,16 +223,17 @@ class Reader:
             case "thinking":
                 return self._opened("thinking", index, block.get("thinking"))
             case "redacted_thinking":
-                return self._draft.redacted(_text(block["data"]))
+                return self._draft.redacted(text(block["data"]))
             case "tool_use":
                 self._given[index] = block.get("input")
-                return [self._draft.open_call(_text(block["id"]), _text(block["name"]))]
+                name = text(block["name"])
+                return [self._draft.open_call(self._draft.call_id(text(block["id"]), name), name)]
         del self._place[index]  # a kind of block we do not know: its pieces are passed over
         return ()
 
-    def _opened(self, kind: Any, index: int, text: str | None) -> Sequence[Fact]:
+    def _opened(self, kind: Any, index: int, given: str | None) -> Sequence[Fact]:
         opened = self._draft.open(kind)
-        return [opened, self._draft.add(self._place[index], _text(text))] if text else [opened]
+        return [opened, self._draft.add(self._place[index], text(given))] if given else [opened]
 
     def _block_delta(self, event: dict[str, Any]) -> Sequence[Fact]:
         place, delta = self._place.get(event["index"]), event["delta"]
@@ -229,14 +241,14 @@ class Reader:
             return ()
         match delta["type"]:
             case "text_delta":
-                return [self._draft.add(place, _text(delta["text"]))]
+                return [self._draft.add(place, text(delta["text"]))]
             case "thinking_delta":
-                return [self._draft.add(place, _text(delta["thinking"]))]
+                return [self._draft.add(place, text(delta["thinking"]))]
             case "input_json_delta":
                 self._given.pop(event["index"], None)
-                return [self._draft.add(place, _text(delta["partial_json"]))]
+                return [self._draft.add(place, text(delta["partial_json"]))]
             case "signature_delta":
-                self._draft.sign(place, _text(delta["signature"]))
+                self._draft.sign(place, text(delta["signature"]))
         return ()
 
     def _block_stop(self, event: dict[str, Any]) -> Sequence[Fact]:
@@ -261,7 +273,7 @@ class Reader:
         return self._draft.done(STOP_REASONS[self._stop])
 
     def _error(self, event: dict[str, Any]) -> Sequence[Fact]:
-        raise ModelError(shortened(encode(event).decode()))
+        raise told(event)
 
     def _count(self, usage: dict[str, Any]) -> None:
         """Later numbers replace earlier ones, where they are given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,6 +12,9 @@ from tau.core.draft import Begun, Done, Draft, Update
 from tau.records.models import Model, ThinkingLevel
 
 Fact = Begun | Update | Done
+OUTPUT_LIMIT = 32000
+# Stands for a key where the environment has other credentials.
+AUTHENTICATED = "<authenticated>"
 
 
 class ToolSpec(Protocol):
@@ -35,13 +39,54 @@ class Context:
 
 @dataclass(frozen=True)
 class Options:
-    """`key` is None for a model that needs none; `max_tokens` is for answers shorter than the model's longest."""
+    """`key` is None for a model that needs none; `max_tokens` is for answers shorter than the model's longest.
+
+    `environment` has the variables that some APIs are configured by, and the
+    credentials found for them; `now` is the time in milliseconds, for signatures.
+    """
 
     key: str | None = None
     thinking: ThinkingLevel = "off"
     budgets: Mapping[str, int] = field(default_factory=dict)
     session_id: str = ""
     max_tokens: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    now: int = 0
+
+    @property
+    def secret(self) -> str | None:
+        """The key, if it is one."""
+        return None if self.key == AUTHENTICATED else self.key
+
+    @property
+    def caches_long(self) -> bool:
+        return self.environment.get("PI_CACHE_RETENTION") == "long"
+
+    @property
+    def caches(self) -> bool:
+        return self.environment.get("PI_CACHE_RETENTION") != "none"
+
+
+def output_limit(model: Model, options: Options) -> int:
+    """How many tokens an answer may have."""
+    return min(options.max_tokens or OUTPUT_LIMIT, model.max_tokens)
+
+
+def fills_window(model: Model) -> bool:
+    """Whether the model's limit is none: what the prompt leaves of its window is what an answer may have."""
+    return model.max_tokens >= model.context_window
+
+
+def address(model: Model, options: Options) -> str:
+    """Where the model is, with `{NAME}` in it taken from the environment."""
+    return re.sub(
+        r"\{([A-Z_]+)\}", lambda found: options.environment.get(found[1], found[0]), model.base_url.rstrip("/")
+    )
+
+
+def own_headers(model: Model) -> dict[str, str]:
+    """The headers of the model's entry, in lower case: they stand beside ours."""
+    return {name.lower(): value for name, value in (model.headers or {}).items()}
 
 
 @dataclass(frozen=True)
@@ -58,8 +103,14 @@ class Pause:
     ms: int
 
 
+class Decoder(Protocol):
+    """Turns bytes into the events of a stream, as pairs of name and data."""
+
+    def feed(self, data: bytes) -> Sequence[tuple[str, str]]: ...
+
+
 class Reader(Protocol):
-    """Turns one response's server-sent events into facts."""
+    """Turns one response's events into facts."""
 
     def read(self, event: str, data: str) -> Sequence[Fact]: ...
 
@@ -69,7 +120,11 @@ class Reader(Protocol):
 
 
 class Api(Protocol):
-    """A module in llm/ that speaks one HTTP API."""
+    """A module in llm/ that speaks an HTTP API.
+
+    It may also have `Decoder`, where its stream is no server-sent events, and
+    `sign(request, model, options)`, where a signature goes over the whole request.
+    """
 
     def request(self, model: Model, context: Context, options: Options) -> Request: ...
 

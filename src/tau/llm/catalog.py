@@ -1,13 +1,18 @@
-"""Which models there are: the built-in ones, changed and extended by the user's models.json.
+"""Which models there are: the built-in ones, servers on this machine, and what the user's models.json adds or changes.
 
-Pure: the file's content is handed in. A mistake in one provider's entry costs
-that entry and is reported; it never takes other models away.
+The figures of built-in models stand in data/, a file for each provider, written
+by scripts/update_catalog.py. They are part of the program and read like it: when
+a provider is first asked for, and not before.
+
+A mistake in one provider's entry of models.json costs that entry and is
+reported; it never takes other models away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
 
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, field, replace
 from tau.records.models import Model, Price
@@ -16,32 +21,81 @@ DEMO = Model("demo", "Offline demo", "demo", "tau", "", input=["text", "image"],
 SCRIPTED = Model(
     "scripted", "Scripted", "scripted", "scripted", "", reasoning=True, input=["text", "image"], context_window=200000
 )
-# They need no key, and are never chosen unless somebody names them.
-OFFLINE = (DEMO, SCRIPTED)
-
-
-def _claude(id: str, name: str, *price: float) -> Model:
-    return Model(
-        id,
-        name,
-        "anthropic-messages",
-        "anthropic",
-        "https://api.anthropic.com",
-        reasoning=True,
-        input=["text", "image"],
-        cost=Price(*price),
-        context_window=200000,
-        max_tokens=64000,
-    )
-
-
-BUILT_IN = (
-    _claude("claude-opus-4-5", "Claude Opus 4.5", 5, 25, 0.5, 6.25),
-    _claude("claude-sonnet-4-5", "Claude Sonnet 4.5", 3, 15, 0.3, 3.75),
-    _claude("claude-haiku-4-5", "Claude Haiku 4.5", 1, 5, 0.1, 1.25),
+# A language model, but a very small one: it speaks, and tools are beyond it. The port is known once it runs.
+SMALL = Model(
+    "local",
+    "SmolLM2 135M on this machine",
+    "openai-completions",
+    "tau",
+    "http://127.0.0.1",
+    context_window=4096,
+    max_tokens=1024,
+    compat={"supportsStore": False, "maxTokensField": "max_tokens", "supportsTools": False},
 )
-# The model of a provider that is taken when the user has said nothing.
-DEFAULTS = {"anthropic": "claude-opus-4-5"}
+# They need no key, and are never chosen unless somebody names them.
+OFFLINE = (DEMO, SCRIPTED, SMALL)
+
+# The model of a provider that is taken when the user has said nothing. With keys for several, the first one wins:
+# those who make models stand before those who rent or resell them.
+DEFAULTS = {
+    "anthropic": "claude-opus-4-8",
+    "openai": "gpt-6.1-sol",
+    "google": "gemini-3.1-pro-preview",
+    "xai": "grok-4.7",
+    "deepseek": "deepseek-v4-pro",
+    "mistral": "devstral-medium-latest",
+    "moonshotai": "kimi-k2.6",
+    "moonshotai-cn": "kimi-k2.6",
+    "kimi-coding": "kimi-for-coding",
+    "zai": "glm-5.3",
+    "zai-coding-cn": "glm-5.3",
+    "minimax": "MiniMax-M2.7",
+    "minimax-cn": "MiniMax-M2.7",
+    "meta": "muse-spark-1.3",
+    "xiaomi": "mimo-v2.6-pro",
+    "xiaomi-token-plan-cn": "mimo-v2.6-pro",
+    "xiaomi-token-plan-ams": "mimo-v2.6-pro",
+    "xiaomi-token-plan-sgp": "mimo-v2.6-pro",
+    "qwen-token-plan": "qwen3.7-max",
+    "qwen-token-plan-cn": "qwen3.7-max",
+    "qwen-token-plan-individual": "qwen3.8-max",
+    "ant-ling": "Ring-2.6-1T",
+    "groq": "openai/gpt-oss-120b",
+    "cerebras": "gpt-oss-120b",
+    "fireworks": "accounts/fireworks/models/kimi-k3",
+    "together": "moonshotai/Kimi-K3",
+    "baseten": "zai-org/GLM-5.2",
+    "nvidia": "nvidia/nemotron-3.5-super-vl-120b-a12b",
+    "huggingface": "moonshotai/Kimi-K2.6",
+    "openrouter": "moonshotai/kimi-k2.6",
+    "vercel-ai-gateway": "zai/glm-5.1",
+    "opencode": "kimi-k2.6",
+    "opencode-go": "kimi-k3",
+    "cloudflare-workers-ai": "@cf/moonshotai/kimi-k2.6",
+    "cloudflare-ai-gateway": "workers-ai/@cf/moonshotai/kimi-k2.6",
+    "azure": "gpt-5.4",
+    "google-vertex": "gemini-3.1-pro-preview",
+    "amazon-bedrock": "us.anthropic.claude-opus-4-6-v1",
+}
+
+
+class Server(NamedTuple):
+    """A place that knows best which models it has: every id is taken as given. `variable` may hold its address."""
+
+    base_url: str
+    variable: str = ""
+    local: bool = True
+    compat: Mapping[str, Any] = {}
+
+
+SERVERS = {
+    "ollama": Server("http://127.0.0.1:11434/v1", "OLLAMA_HOST"),
+    "llama.cpp": Server("http://127.0.0.1:8080/v1"),
+    "lmstudio": Server("http://127.0.0.1:1234/v1"),
+    "vllm": Server("http://127.0.0.1:8000/v1"),
+    "github-models": Server("https://models.github.ai/inference", local=False, compat={"supportsStore": False}),
+}
+LOCAL = frozenset(name for name, server in SERVERS.items() if server.local)
 
 
 class ModelGiven(Record):
@@ -72,58 +126,144 @@ class ProviderGiven(Record):
     model_overrides: dict[str, dict[str, Any]] | None = None
 
 
-def providers(content: Any) -> tuple[dict[str, ProviderGiven], list[str]]:
+class Problem(NamedTuple):
+    """What is wrong in models.json, and where: "providers.lab.models[0].id"."""
+
+    place: str
+    what: str
+
+    @property
+    def text(self) -> str:
+        return self.what if self.what.startswith("Provider ") else self._schema
+
+    @property
+    def _schema(self) -> str:
+        return f"Invalid models.json schema:\n  - {self.place}: {self.what}"
+
+    @classmethod
+    def at(cls, place: str, error: BadRecord) -> Problem:
+        """`error` may name a place inside of `place`."""
+        inside, colon, what = str(error).rpartition(": ")
+        return cls(f"{place}.{inside}", what) if colon else cls(place, str(error))
+
+
+def providers(content: Any) -> tuple[dict[str, ProviderGiven], list[Problem]]:
     """The providers of a models.json, and what is wrong with the file."""
     if not isinstance(content, dict) or not isinstance(content.get("providers"), dict):
-        return {}, ["Invalid models.json schema:\n  - providers: expected object"]
+        return {}, [Problem("providers", "expected object")]
     read, problems = {}, []
     for name, value in content["providers"].items():
+        place = f"providers.{name}"
         try:
             given = decode(ProviderGiven, encode(value))
-            _check(name, given)
-            read[name] = given
         except BadRecord as error:
-            problems.append(f"Invalid models.json schema:\n  - providers.{name}: {error}")
-        except ValueError as error:
-            problems.append(str(error))
+            problems.append(Problem.at(place, error))
+        else:
+            found = [Problem(f"{place}{inside}", what) for inside, what in _mistakes(name, given)]
+            problems += found
+            if not found:
+                read[name] = given
     return read, problems
 
 
-def _check(name: str, given: ProviderGiven) -> None:
+def _mistakes(name: str, given: ProviderGiven) -> Iterator[tuple[str, str]]:
     if not given.models:
         if given.base_url is None and given.compat is UNSET and not given.model_overrides:
-            raise ValueError(f'Provider {name}: must specify "baseUrl", "compat", "modelOverrides", or "models".')
+            yield "", f'Provider {name}: must specify "baseUrl", "compat", "modelOverrides", or "models".'
         return
-    built_in = any(model.provider == name for model in BUILT_IN)
-    for name_of, value in (("baseUrl", given.base_url), ("apiKey", given.api_key)):
+    built_in = name in DEFAULTS or name in SERVERS
+    for field_name, value in (("baseUrl", given.base_url), ("apiKey", given.api_key)):
         if value is None and not built_in:
-            raise ValueError(f'Provider {name}: "{name_of}" is required when defining custom models.')
-    for model in given.models:
+            yield "", f'Provider {name}: "{field_name}" is required when defining custom models.'
+            return
+    for at, model in enumerate(given.models):
+        place = f".models[{at}]"
         if model.api is None and given.api is None and not built_in:
-            raise ValueError(f'Provider {name}, model {model.id}: no "api" specified. Set at provider or model level.')
+            yield place, f'Provider {name}, model {model.id}: no "api" specified. Set at provider or model level.'
         if model.context_window <= 0 or model.max_tokens <= 0:
-            raise ValueError(f"Provider {name}, model {model.id}: contextWindow and maxTokens must be greater than 0.")
+            yield place, f"Provider {name}, model {model.id}: contextWindow and maxTokens must be greater than 0."
 
 
-def merged(built_in: Iterable[Model], given: dict[str, ProviderGiven]) -> tuple[list[Model], list[str]]:
-    """All models: the user's own replace built-in ones of the same provider and id."""
-    models = {(model.provider, model.id): model for model in built_in}
-    problems = []
-    for name, provider in given.items():
-        base = next((model for key, model in models.items() if key[0] == name), None)
-        for key in [key for key in models if key[0] == name]:
-            models[key] = _redirected(models[key], provider)
+class Catalog:
+    """All models, with the user's own among them; those of a provider are read when they are first asked for."""
+
+    def __init__(
+        self, given: Mapping[str, ProviderGiven] | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.given = given or {}
+        self.problems: list[Problem] = []
+        self._environment = environment or {}
+        self._read: dict[str, list[Model]] = {}
+
+    @property
+    def providers(self) -> list[str]:
+        return list(dict.fromkeys([*DEFAULTS, *SERVERS, *self.given]))
+
+    def spelled(self, provider: str) -> str | None:
+        """The provider that is meant, as it is written here."""
+        return next((name for name in self.providers if name.lower() == provider.lower()), None)
+
+    def of(self, provider: str) -> list[Model]:
+        """The models of a provider: the user's own replace built-in ones of the same id."""
+        if provider not in self._read:
+            built_in = decode(list[Model], _figures(provider)) if provider in DEFAULTS else []
+            self._read[provider] = self._merged(provider, built_in)
+        return self._read[provider]
+
+    def default(self, provider: str) -> Model | None:
+        """The model to take if none is named."""
+        models = self.of(provider)
+        return next((model for model in models if model.id == DEFAULTS.get(provider)), models[0] if models else None)
+
+    def made(self, provider: str, id: str) -> Model | None:
+        """A model that is not listed, as the provider's others are. Nobody knows what it costs."""
+        if provider in SERVERS:
+            return self._served(provider, id)
+        like = self.default(provider)
+        return replace(like, id=id, name=id, cost=Price()) if like else None
+
+    def _served(self, provider: str, id: str) -> Model:
+        server = SERVERS[provider]
+        base_url = _host(self._environment.get(server.variable, "")) or server.base_url
+        model = Model(id, id, "openai-completions", provider, base_url, compat=dict(server.compat) or UNSET)
+        return _redirected(model, self.given[provider]) if provider in self.given else model
+
+    def _merged(self, name: str, built_in: list[Model]) -> list[Model]:
+        if name not in self.given:
+            return built_in
+        provider = self.given[name]
+        models = {model.id: _redirected(model, provider) for model in built_in}
+        like = self._served(name, "") if name in SERVERS else models.get(DEFAULTS.get(name, ""))
         for model in provider.models or ():
-            models[name, model.id] = _made(name, provider, model, base)
+            models[model.id] = _made(name, provider, model, like)
         for id, change in (provider.model_overrides or {}).items():
-            if (name, id) not in models:
-                problems.append(f"models.json: providers.{name}.modelOverrides.{id}: no such model")
+            if id not in models and name not in SERVERS:
+                self.problems.append(Problem(f"providers.{name}.modelOverrides.{id}", "no such model"))
                 continue
+            old = models.get(id) or self._served(name, id)
             try:
-                models[name, id] = decode(Model, encode(_deep(decode(dict, encode(models[name, id])), change)))
+                models[id] = decode(Model, encode(_deep(decode(dict, encode(old)), change)))
             except BadRecord as error:
-                problems.append(f"Invalid models.json schema:\n  - providers.{name}.modelOverrides.{id}.{error}")
-    return list(models.values()), problems
+                self.problems.append(Problem.at(f"providers.{name}.modelOverrides.{id}", error))
+        return list(models.values())
+
+
+def _figures(provider: str) -> bytes:
+    data = pkgutil.get_data("tau.llm", f"data/{provider}.json")
+    assert data is not None
+    return data
+
+
+def _host(given: str) -> str:
+    """The address that OLLAMA_HOST means: it may lack all but the port, and name where to listen instead."""
+    if not given:
+        return ""
+    scheme, found, rest = given.rpartition("://")
+    host, colon, port = rest.rstrip("/").removesuffix("/v1").rpartition(":")
+    if not colon or not port.isdigit():
+        host, port = rest.rstrip("/").removesuffix("/v1"), "" if found else "11434"
+    host = "127.0.0.1" if host in ("", "0.0.0.0") else host
+    return f"{scheme or 'http'}://{host}{':' if port else ''}{port}/v1"
 
 
 def _redirected(model: Model, provider: ProviderGiven) -> Model:

@@ -3,105 +3,222 @@
 The only file that knows the HTTP library, and the only one in llm/ that waits.
 The library is imported when the first model is called (`warm` does it ahead of
 time), since it costs more to load than all the rest of tau.
+
+Nothing here waits for ever, nothing is kept without a limit, and nothing is
+tried twice: whether to ask again is for core/after.py to say and for the client
+to see.
 """
 
 from __future__ import annotations
 
 import asyncio
 import email.utils
+import logging
+import re
 import time
-from collections.abc import AsyncGenerator
+import zlib
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from tau.core.after import transient
 from tau.errors import ModelError, shortened
 from tau.llm.calls import Request
 from tau.records.base import BadRecord, encode, parse
 
 if TYPE_CHECKING:
-    import httpx2
+    import ssl
+
+    import aiohttp
+
+log = logging.getLogger(__name__)
 
 ERROR_LIMIT = 4096
 RESPONSE_LIMIT = 64 * 1024 * 1024
+PORTION_LIMIT = 256 * 1024
+LINGER = 0.5  # seconds
 HEADERS = {
     "content-type": "application/json",
     "accept": "text/event-stream",
-    # A compressed body could unpack to anything; events are small.
+    # Events are small and want to be seen one by one; a packed answer is unpacked nevertheless, within the limit.
     "accept-encoding": "identity",
     "user-agent": "tau",
 }
+_SECRET = re.compile(r"key|auth|token|secret|cookie", re.IGNORECASE)
 
 
 class Http:
-    """One connection pool. `idle` and `connect` are seconds without a byte, and until connected."""
+    """One connection pool. Deadlines are in seconds, and 0 is none.
 
-    def __init__(self, idle: float = 120, connect: float = 30) -> None:
-        self._idle = idle
-        self._connect = connect
-        self._client: httpx2.AsyncClient | None = None
+    `connect` is for a connection, `first_byte` for that and the beginning of an
+    answer (if not given: as `idle`), `idle` for every further piece of it.
+    """
+
+    def __init__(self, idle: float = 120, connect: float = 30, first_byte: float | None = None) -> None:
+        self._idle = idle or None
+        self._connect = connect or None
+        self._first_byte = self._idle if first_byte is None else first_byte or None
+        self._context: ssl.SSLContext | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._lingering: set[asyncio.Task[None]] = set()
 
     def warm(self) -> None:
-        """Load the library; safe to call from any thread."""
-        import httpx2
+        """Load the library and the certificates; safe to call from any thread."""
+        import ssl
 
-        httpx2.create_ssl_context()
+        import aiohttp  # noqa: F401
+
+        if self._context is None:
+            self._context = ssl.create_default_context()  # heeds SSL_CERT_FILE and SSL_CERT_DIR
 
     async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
-        import httpx2
-
-        if self._client is None:
-            timeout = httpx2.Timeout(self._idle, connect=self._connect)
-            self._client = httpx2.AsyncClient(timeout=timeout, follow_redirects=False)
-        content = encode(request.body)
+        response = await self._begun(request)
         try:
-            async with self._client.stream(
-                "POST", request.url, content=content, headers={**HEADERS, **request.headers}
-            ) as response:
-                if response.status_code != 200:
-                    raise await _refused(response, request)
-                _check_type(response)
-                size = 0
-                async for portion in response.aiter_raw():
+            if response.status != 200:
+                raise await self._refused(response, request)
+            _check_type(response.headers)
+            unpack = _unpacking(response.headers)
+            size, seconds = 0, self._first_byte
+            while packed := await self._portion(response, request, seconds):
+                seconds = self._idle
+                for portion in unpack(packed):
                     size += len(portion)
                     if size > RESPONSE_LIMIT:
                         raise ModelError(f"The answer is larger than {RESPONSE_LIMIT >> 20} MiB.", transient=False)
                     yield portion
-        except httpx2.ConnectTimeout:
+        except GeneratorExit:
+            # The reader has heard enough, most often because the answer is whole. If the rest of the response is no
+            # more than its end, the connection can serve the next request and spare it a handshake.
+            self._lingering.add(task := asyncio.create_task(_drained(response)))
+            task.add_done_callback(self._lingering.discard)
+            task.add_done_callback(lambda _: response.close())  # also of a task that was cancelled before it began
+            raise
+        except zlib.error as error:
+            response.close()
+            raise ModelError(f"The model server sent a packed answer that is broken: {error}", transient=True) from None
+        except BaseException:
+            response.close()
+            raise
+
+    async def _begun(self, request: Request) -> aiohttp.ClientResponse:
+        import aiohttp
+
+        try:
+            async with asyncio.timeout(self._first_byte):
+                return await self._ask(request)
+        except aiohttp.ConnectionTimeoutError:
             raise ModelError(f"Connection timed out after {self._connect:g} s: {request.url}", transient=True) from None
-        except httpx2.TimeoutException:
-            raise ModelError(
-                f"The model server sent nothing for {self._idle:g} s (timed out).", transient=True
-            ) from None
-        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
-            raise ModelError(f"Bad model server address {request.url!r}: {error}", transient=False) from None
-        except httpx2.TransportError as error:
-            what = str(error) or type(error).__name__
-            raise ModelError(f"Connection error: {what}", transient=True) from None
+        except TimeoutError:
+            raise _silent(self._first_byte) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _failed(error, request) from None
+
+    async def _ask(self, request: Request) -> aiohttp.ClientResponse:
+        import aiohttp
+
+        if self._session is None:
+            self.warm()
+            assert self._context is not None
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=self._context, limit=0),
+                timeout=aiohttp.ClientTimeout(total=None, connect=self._connect),
+                auto_decompress=False,
+                # Not `trust_env`, which would also send what a .netrc says.
+                trust_env=False,
+            )
+        return await self._session.post(
+            request.url,
+            data=encode(request.body),
+            headers={**HEADERS, **{name.lower(): value for name, value in request.headers.items()}},
+            allow_redirects=False,
+            proxy=proxy_for(request.url),
+        )
+
+    async def _portion(self, response: aiohttp.ClientResponse, request: Request, seconds: float | None) -> bytes:
+        """The next of the body as it comes, empty at its end."""
+        import aiohttp
+
+        try:
+            # Most often there is something, and then no clock is needed.
+            portion = response.content.read_nowait()
+            while not portion and not response.content.at_eof():
+                async with asyncio.timeout(seconds):
+                    portion = await response.content.readany()
+            return portion
+        except TimeoutError:
+            raise _silent(seconds) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise _failed(error, request) from None
+
+    async def _refused(self, response: aiohttp.ClientResponse, request: Request) -> ModelError:
+        status, body = response.status, b""
+        with suppress(ModelError, zlib.error):  # the status says enough
+            unpack = _unpacking(response.headers)
+            while len(body) < 4 * ERROR_LIMIT and (packed := await self._portion(response, request, self._idle)):
+                body += next(unpack(packed), b"")
+        text = masked(f"{status} {_told(body)}", request.headers)
+        return ModelError(
+            shortened(text, ERROR_LIMIT),
+            status=status,
+            transient=transient(text, status),
+            retry_after_ms=retry_after_ms(response.headers),
+        )
 
     async def close(self) -> None:
-        if self._client is not None:
-            client, self._client = self._client, None
+        for task in self._lingering:
+            task.cancel()
+        if self._lingering:
+            await asyncio.wait(self._lingering, timeout=1)
+        if self._session is not None:
+            session, self._session = self._session, None
             async with asyncio.timeout(1):
-                await client.aclose()
+                await session.close()
 
 
-def _check_type(response: Any) -> None:
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+async def _drained(response: aiohttp.ClientResponse) -> None:
+    """Read what little may be left, then let go of the connection: alive at the end of the body, else not."""
+    try:
+        async with asyncio.timeout(LINGER):
+            left = PORTION_LIMIT
+            while left > 0 and not response.content.at_eof():
+                left -= len(await response.content.readany())
+    except Exception as error:
+        log.debug("a connection was not kept: %s", error)
+    finally:
+        response.close()
+
+
+def _silent(seconds: float | None) -> ModelError:
+    return ModelError(f"The model server sent nothing for {seconds or 0:g} s (timed out).", transient=True)
+
+
+def _failed(error: Exception, request: Request) -> ModelError:
+    """What the library says, in our words."""
+    import ssl
+
+    import aiohttp
+
+    what = masked(str(error) or type(error).__name__, request.headers)
+    ours = isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError)
+    if ours or not isinstance(error, aiohttp.ClientError | OSError):
+        return ModelError(f"Bad model server address or header for {request.url!r}: {what}", transient=False)
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        hint = "SSL_CERT_FILE may name a file with the certificates to trust."
+        return ModelError(f"Connection error: {what} {hint}", transient=False)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return ModelError(
+            f"Connection error: the proxy answered {error.status} {error.message}",
+            status=error.status,
+            transient=transient("", error.status),
+        )
+    return ModelError(f"Connection error: {what}", transient=True)
+
+
+def _check_type(headers: Mapping[str, str]) -> None:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("text/html", "text/plain", "application/xhtml+xml"):
         raise ModelError(f"The model server answered with {kind} instead of an event stream.", transient=False)
-
-
-async def _refused(response: Any, request: Request) -> ModelError:
-    body = b""
-    async for portion in response.aiter_raw():
-        body += portion
-        if len(body) > 4 * ERROR_LIMIT:
-            break
-    text = f"{response.status_code} {_told(body)}"
-    return ModelError(
-        shortened(masked(text, request.headers), ERROR_LIMIT),
-        status=response.status_code,
-        retry_after_ms=retry_after_ms(response.headers),
-    )
 
 
 def _told(body: bytes) -> str:
@@ -111,14 +228,57 @@ def _told(body: bytes) -> str:
         return body.decode("utf-8", "replace").strip() or "status code (no body)"
 
 
-def masked(text: str, headers: dict[str, str]) -> str:
+def masked(text: str, headers: Mapping[str, str]) -> str:
     """Without our own credentials, which some servers repeat in their errors."""
     for name, value in headers.items():
-        if name.lower() in ("x-api-key", "authorization", "api-key", "x-goog-api-key"):
+        if _SECRET.search(name):
             secret = value.removeprefix("Bearer ")
             if len(secret) >= 8:
                 text = text.replace(secret, "***")
     return text
+
+
+# Packed answers.
+
+
+def _unpacking(headers: Mapping[str, str]) -> Callable[[bytes], Iterator[bytes]]:
+    """A function from what comes to what it says, in portions that cannot burst."""
+    coding = headers.get("content-encoding", "identity").strip().lower()
+    if coding in ("", "identity"):
+        return lambda packed: iter((packed,))
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise ModelError(f"The model server answered in {coding}, which was not asked for.", transient=False)
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either kind of header
+
+    def unpack(packed: bytes) -> Iterator[bytes]:
+        while packed:
+            yield unpacker.decompress(packed, PORTION_LIMIT)
+            packed = unpacker.unconsumed_tail
+
+    return unpack
+
+
+# Proxies.
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for this address. Servers on this machine are reached directly."""
+    from urllib.request import getproxies, proxy_bypass
+
+    address = urlsplit(url)
+    host = address.hostname or ""
+    if host == "localhost" or host.startswith("127.") or host == "::1":
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(address.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(host):
+        return None
+    if proxy.startswith("socks"):
+        raise ModelError(f"The proxy {proxy.partition(':')[0]} is of a kind that tau cannot use.", transient=False)
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+# How long to wait.
 
 
 def retry_after_ms(headers: Any) -> int | None:

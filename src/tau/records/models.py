@@ -10,13 +10,24 @@ ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max
 LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
+class PriceTier(Record):
+    """Dollars for a million tokens of a request with more input than this."""
+
+    input_tokens_above: int
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+
+
 class Price(Record):
-    """Dollars for a million tokens."""
+    """Dollars for a million tokens. Long requests may have prices of their own."""
 
     input: float = 0
     output: float = 0
     cache_read: float = 0
     cache_write: float = 0
+    tiers: list[PriceTier] | UnsetType = UNSET
 
 
 class Model(Record):

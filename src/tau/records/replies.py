@@ -119,6 +119,8 @@ class ContextUsage(Record):
 
 
 class SessionStats(Record):
+    """`costUnknown` is there, and true, if some model was used whose price is not known: `cost` is then too small."""
+
     session_file: str | UnsetType
     session_id: str
     user_messages: int
@@ -128,6 +130,7 @@ class SessionStats(Record):
     total_messages: int
     tokens: TokenSums
     cost: float
+    cost_unknown: bool | UnsetType = UNSET
     context_usage: ContextUsage | UnsetType = UNSET
 
 

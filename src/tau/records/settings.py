@@ -72,5 +72,6 @@ class Settings(Record):
     child_environment: ChildEnvironment = ChildEnvironment()
     edit: EditSettings = EditSettings()
     images: ImageSettings = ImageSettings()
-    http_idle_timeout_ms: int = 120000
     http_connect_timeout_ms: int = 30000
+    http_first_byte_timeout_ms: int = 300000
+    http_idle_timeout_ms: int = 120000

@@ -204,7 +204,7 @@ def abort_bash(session: Session, command: c.AbortBash) -> UnsetType:
 
 def get_session_stats(session: Session, command: c.GetSessionStats) -> r.SessionStats:
     file = str(session.log.path) if session.log.path is not None else UNSET
-    return stats(session.log.messages, session.log.id, file, _context_usage(session))
+    return stats(session.log.messages, session.log.id, file, _context_usage(session), session.models.unpriced)
 
 
 def _context_usage(session: Session) -> r.ContextUsage | UnsetType:

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
+from tau.core.pricing import OFFLINE_APIS
 from tau.errors import TauError
 from tau.host.machine import LocalMachine
 from tau.host.session import Client, Session
@@ -127,5 +128,5 @@ async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:
 async def _warm(server: Server, http: Http, session: Session) -> None:
     """Load the HTTP library while the client reads its first answer."""
     await server.answered.wait()
-    if session.models.current is not None and session.models.current.base_url:
+    if session.models.current is not None and session.models.current.api not in OFFLINE_APIS:
         threading.Thread(target=http.warm, daemon=True).start()

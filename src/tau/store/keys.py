@@ -1,24 +1,83 @@
 """API keys: from the command line, auth.json, the environment, or models.json, in this order.
 
-A configured value may be `!command` (its output), `$NAME` or the bare name of an
-environment variable, or the key itself.
+What a file says may be a key, a variable or a command (see values.py). Commands
+in auth.json are run once, those in models.json each time a key is wanted.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import subprocess
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tau.records.base import BadRecord, parse
+from tau.store.auth import AuthFile
+from tau.store.values import is_command, missing, value
 
-log = logging.getLogger(__name__)
-COMMAND_TIMEOUT = 10
+# Stands for a key where the environment has other credentials, which the API's own module reads.
+AUTHENTICATED = "<authenticated>"
+
 VARIABLES = {
-    "anthropic": ("ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY"),
+    "amazon-bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "ant-ling": ("ANT_LING_API_KEY",),
+    "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY"),
+    "azure": ("AZURE_OPENAI_API_KEY",),
+    "baseten": ("BASETEN_API_KEY",),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "cloudflare-ai-gateway": ("CLOUDFLARE_API_KEY",),
+    "cloudflare-workers-ai": ("CLOUDFLARE_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "fireworks": ("FIREWORKS_API_KEY",),
+    "github-models": ("GITHUB_TOKEN", "GH_TOKEN"),
+    "google": ("GEMINI_API_KEY",),
+    "google-vertex": ("GOOGLE_CLOUD_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "huggingface": ("HF_TOKEN",),
+    "kimi-coding": ("KIMI_API_KEY",),
+    "llama.cpp": ("LLAMA_API_KEY",),
+    "meta": ("META_API_KEY",),
+    "minimax": ("MINIMAX_API_KEY",),
+    "minimax-cn": ("MINIMAX_CN_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "moonshotai": ("MOONSHOT_API_KEY",),
+    "moonshotai-cn": ("MOONSHOT_API_KEY",),
+    "nvidia": ("NVIDIA_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "opencode": ("OPENCODE_API_KEY",),
+    "opencode-go": ("OPENCODE_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "qwen-token-plan": ("QWEN_TOKEN_PLAN_API_KEY",),
+    "qwen-token-plan-cn": ("QWEN_TOKEN_PLAN_CN_API_KEY",),
+    "qwen-token-plan-individual": ("QWEN_TOKEN_PLAN_API_KEY",),
+    "together": ("TOGETHER_API_KEY",),
+    "vercel-ai-gateway": ("AI_GATEWAY_API_KEY",),
+    "vllm": ("VLLM_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "xiaomi": ("XIAOMI_API_KEY",),
+    "xiaomi-token-plan-ams": ("XIAOMI_TOKEN_PLAN_AMS_API_KEY",),
+    "xiaomi-token-plan-cn": ("XIAOMI_TOKEN_PLAN_CN_API_KEY",),
+    "xiaomi-token-plan-sgp": ("XIAOMI_TOKEN_PLAN_SGP_API_KEY",),
+    "zai": ("ZAI_API_KEY",),
+    "zai-coding-cn": ("ZAI_CODING_CN_API_KEY",),
+}
+# Not keys but tokens, which go into another header.
+BEARER = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"}
+
+# Variables that together are as good as a key.
+AMBIENT = {
+    "amazon-bedrock": (
+        ("AWS_PROFILE",),
+        ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+        ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI",),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE",),
+        ("AWS_BEDROCK_SKIP_AUTH",),
+    ),
+    "google-vertex": (
+        ("GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_PROJECT"),
+        ("GOOGLE_CLOUD_LOCATION", "GCLOUD_PROJECT"),
+    ),
 }
 
 
@@ -27,8 +86,10 @@ class Keys:
         self._environment = environment
         self._given: dict[str, str] = {}
         self.configured: dict[str, str] = {}
-        self.problems: list[str] = []
-        self._saved = self._read(auth_file)
+        file = AuthFile(auth_file)
+        self._saved = {name: entry for name, entry in file.read().items() if _is_key(entry)}
+        self.problems = file.problems
+        self._told: dict[str, str | None] = {}  # what commands of auth.json have said
 
     def give(self, provider: str, key: str) -> None:
         """A key from the command line: for this process only, before all others."""
@@ -36,57 +97,72 @@ class Keys:
 
     def has(self, provider: str) -> bool:
         """Whether there is a key, without running anything to get it."""
-        source = self._source(provider)
-        return source is not None and (source.startswith("!") or bool(self._value(source)))
+        source, text = self._found(provider)
+        if not text or is_command(text) or source == "--api-key":
+            return bool(text)
+        return value(text, self.environment(provider)) is not None
 
     def takes_time(self, provider: str) -> bool:
         """Whether `get` runs a command, and so is to be called off the event loop."""
-        return (self._source(provider) or "").startswith("!")
+        source, text = self._found(provider)
+        return source != "--api-key" and is_command(text or "")
 
     def get(self, provider: str) -> str | None:
         """The key."""
-        source = self._source(provider)
-        if source is None:
+        source, text = self._found(provider)
+        if text is None:
             return None
-        return self._output(source[1:]) if source.startswith("!") else self._value(source)
+        if source == "--api-key":
+            return text
+        if source != "auth.json" or not is_command(text):
+            return value(text, self.environment(provider))
+        if provider not in self._told:
+            self._told[provider] = value(text, self._environment)
+        return self._told[provider]
 
-    def _source(self, provider: str) -> str | None:
+    def source(self, provider: str) -> str | None:
+        """Where the key comes from, for people: a file, a flag, or the name of a variable."""
+        return self._found(provider)[0]
+
+    def missing(self, provider: str) -> list[str]:
+        """Variables that the key is said to be in, and that are not set."""
+        return missing(self._found(provider)[1] or "", self.environment(provider))
+
+    def is_token(self, provider: str) -> bool:
+        """Whether what `get` returns goes as a bearer token where the API has another place for keys."""
+        return self.source(provider) in BEARER
+
+    def environment(self, provider: str) -> Mapping[str, str]:
+        """The variables for a provider: auth.json may have some for it alone."""
+        own = self._saved.get(provider, {}).get("env")
+        if not isinstance(own, dict):
+            return self._environment
+        return ChainMap({name: text for name, text in own.items() if isinstance(text, str)}, dict(self._environment))
+
+    def _found(self, provider: str) -> tuple[str | None, str | None]:
+        """Where it was found, and what is written there."""
         if provider in self._given:
-            return self._given[provider]
+            return "--api-key", self._given[provider]
         if provider in self._saved:
-            return self._saved[provider]
+            return "auth.json", self._saved[provider]["key"]
         for name in VARIABLES.get(provider, ()):
             if self._environment.get(name):
-                return f"${name}"
-        return self.configured.get(provider)
+                return name, f"${name}"
+        for names in AMBIENT.get(provider, ()):
+            if all(self._environment.get(name) for name in names) and self._signed_in(provider):
+                return " and ".join(names), AUTHENTICATED
+        if provider in self.configured:
+            return "models.json", self.configured[provider]
+        return None, None
 
-    def _value(self, source: str) -> str | None:
-        if source.startswith("$"):
-            return self._environment.get(source[1:].strip("{}")) or None
-        return self._environment.get(source) or source or None
+    def _signed_in(self, provider: str) -> bool:
+        """Google's variables say where to ask; who asks is in a file, or in a token."""
+        if provider != "google-vertex" or self._environment.get("GOOGLE_OAUTH_ACCESS_TOKEN"):
+            return True
+        named = self._environment.get("GOOGLE_APPLICATION_CREDENTIALS")
+        usual = Path(self._environment.get("HOME", "")) / ".config" / "gcloud" / "application_default_credentials.json"
+        return (Path(named) if named else usual).is_file()
 
-    def _output(self, command: str) -> str | None:
-        try:
-            done = subprocess.run(
-                command, shell=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMMAND_TIMEOUT, check=True
-            )
-        except (subprocess.SubprocessError, OSError) as error:
-            log.warning("the command for an API key failed: %s", error)
-            return None
-        return done.stdout.decode("utf-8", "replace").strip() or None
 
-    def _read(self, path: Path) -> dict[str, str]:
-        try:
-            content: Any = parse(path.read_bytes())
-            if not isinstance(content, dict):
-                raise BadRecord("expected a JSON object")
-        except FileNotFoundError:
-            return {}
-        except (OSError, BadRecord) as error:
-            self.problems.append(f"{path}: {error}")
-            return {}
-        return {
-            provider: entry["key"]
-            for provider, entry in content.items()
-            if isinstance(entry, dict) and entry.get("type") == "api_key" and isinstance(entry.get("key"), str)
-        }
+def _is_key(entry: Any) -> bool:
+    return isinstance(entry, dict) and entry.get("type") == "api_key" and isinstance(entry.get("key"), str)

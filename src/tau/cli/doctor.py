@@ -1,0 +1,222 @@
+"""tau doctor: what tau finds on this machine, and what is wrong with it.
+
+Looks and does not touch, but for the mode of auth.json, which is put right
+whenever it is read. It runs no commands from configuration files, asks no
+provider, and never shows a key: only where it was found.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import platform
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tau import __version__
+from tau.cli.flags import Given
+from tau.errors import UsageError
+from tau.host.models import HOW_TO_SET_A_KEY, Models
+from tau.host.nearby import Heard, hear
+from tau.host.opening import Wishes, read_up
+from tau.llm.catalog import Catalog, ModelGiven, ProviderGiven, providers
+from tau.records.base import BadRecord, Record, parse
+from tau.records.settings import Settings
+from tau.store.auth import AuthFile
+from tau.store.models import read_models
+from tau.store.places import agent_dir
+from tau.store.settings import SettingsFile
+from tau.wire.comments import strict
+from tau.wire.position import line_of
+
+FINE, WRONG, NOTE = "ok", "!!", "--"
+
+
+class Finding(NamedTuple):
+    """A line of the report; `mark` says whether somebody has to do something."""
+
+    mark: str
+    text: str
+
+
+def main(given: Given) -> int:
+    folder = agent_dir()
+    report = {
+        "": list(_machine()),
+        f"files in {folder}": list(_files(folder)),
+        "folders": list(_folders(folder)),
+        **_usable(folder),
+    }
+    for head, findings in report.items():
+        print(f"\n{head}" if head else f"tau {__version__}")
+        for mark, text in findings:
+            first, *more = text.splitlines()
+            print("\n".join([f"  {mark} {first}", *(f"     {line}" for line in more)]))
+    wrong = sum(mark == WRONG for findings in report.values() for mark, _ in findings)
+    print(f"\n{wrong} to put right." if wrong else "\nNothing is wrong.")
+    return 1 if wrong else 0
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding(FINE, f"Python {platform.python_version()} on {platform.platform()}")
+    try:
+        yield Finding(FINE, f"aiohttp {version('aiohttp')}, msgspec {version('msgspec')}")
+    except PackageNotFoundError as error:
+        yield Finding(WRONG, f"{error.name} is not installed")
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+        if os.environ.get(name) or os.environ.get(name.lower()):
+            yield Finding(NOTE, f"{name} is set")
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        if path := os.environ.get(name):
+            there = os.path.exists(path)
+            yield Finding(NOTE if there else WRONG, f"{name} names {path}" + ("" if there else ", which is not there"))
+
+
+# Files. A mistake is told with its line, so that an editor can go there.
+
+
+def _files(folder: Path) -> Iterator[Finding]:
+    yield from _checked(folder / "settings.json", _settings(folder / "settings.json"))
+    yield from _checked(folder / "models.json", _models_file(folder / "models.json"))
+    yield from _checked(folder / "auth.json", _auth(folder / "auth.json"))
+
+
+def _checked(path: Path, mistakes: Iterable[Finding]) -> Iterator[Finding]:
+    found = list(mistakes)
+    if not path.exists():
+        yield Finding(NOTE, f"{path.name}: not there")
+    elif not any(finding.mark == WRONG for finding in found):
+        yield Finding(FINE, path.name)
+    yield from found
+
+
+def _settings(path: Path) -> Iterator[Finding]:
+    file = SettingsFile(path)
+    file.read()
+    for problem in file.problems:
+        yield _at(path, problem.removeprefix(f"{path}: "))
+    with suppress(OSError, BadRecord):
+        yield from _misspelt(path, "", parse(_text(path).encode()), Settings)
+
+
+def _models_file(path: Path) -> Iterator[Finding]:
+    content, trouble = read_models(path)
+    if trouble:
+        yield Finding(WRONG, trouble.partition("\n")[0])
+    if content is None:
+        return
+    given, problems = providers(content)
+    catalog = Catalog(given)
+    for name in given:
+        catalog.of(name)
+    for problem in [*problems, *catalog.problems]:
+        names_it = problem.what.startswith("Provider ")
+        yield _at(path, problem.what if names_it else f"{problem.place}: {problem.what}", problem.place)
+    entries = content.get("providers") if isinstance(content, dict) else None
+    for name, entry in entries.items() if isinstance(entries, dict) else ():
+        yield from _provider(path, f"providers.{name}", entry)
+
+
+def _provider(path: Path, place: str, entry: Any) -> Iterator[Finding]:
+    yield from _misspelt(path, place, entry, ProviderGiven)
+    models = entry.get("models") if isinstance(entry, dict) else None
+    if isinstance(models, list):
+        for at, model in enumerate(models):
+            yield from _misspelt(path, f"{place}.models[{at}]", model, ModelGiven)
+
+
+def _auth(path: Path) -> Iterator[Finding]:
+    file = AuthFile(path)
+    entries = file.read()
+    for problem in file.problems:
+        yield _at(path, problem.removeprefix(f"{path}: "))
+    for provider, entry in entries.items():
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        if kind == "oauth":
+            yield Finding(NOTE, f"{path.name}: {provider}: a login, which tau does not use; it wants a key")
+        elif kind != "api_key" or not isinstance(entry.get("key"), str):
+            yield _at(path, f'{provider}: expected {{"type": "api_key", "key": ...}}')
+
+
+def _at(path: Path, mistake: str, place: str = "") -> Finding:
+    """A mistake as file:line. If no place is given, its text begins with it."""
+    try:
+        line = line_of(_text(path), place or mistake.partition(": ")[0])
+    except (OSError, BadRecord):
+        return Finding(WRONG, f"{path.name}: {mistake}")
+    return Finding(WRONG, f"{path.name}:{line}: {mistake}")
+
+
+def _text(path: Path) -> str:
+    text = strict(path.read_bytes().decode("utf-8", "replace"))
+    parse(text.encode())
+    return text
+
+
+def _misspelt(path: Path, place: str, entry: Any, kind: type[Record]) -> Iterator[Finding]:
+    """Keys we do not know may be another program's; one that is nearly ours is a slip."""
+    known = kind.__struct_encode_fields__
+    for name in entry if isinstance(entry, dict) else ():
+        near = [one for one in known if one.lower() == name.lower()] or difflib.get_close_matches(name, known, 1, 0.85)
+        if name not in known and near:
+            where = f"{place}.{name}" if place else name
+            yield _at(path, f'{where}: not known; is "{near[0]}" meant?')
+
+
+# What can be used.
+
+
+def _folders(agent: Path) -> Iterator[Finding]:
+    for folder in (agent, Path(tempfile.gettempdir()), Path.cwd()):
+        there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        if os.access(there, os.W_OK | os.X_OK):
+            yield Finding(FINE, f"{folder}" if there == folder else f"{folder} (to be made)")
+        else:
+            yield Finding(WRONG, f"{folder}: cannot be written to")
+
+
+def _usable(folder: Path) -> dict[str, list[Finding]]:
+    try:
+        models = read_up(folder, Wishes()).models
+    except UsageError as error:
+        return {"models": [Finding(WRONG, str(error))]}
+    heard = hear(models.catalog, models.keys)
+    return {
+        "providers with a key": list(_providers(models)) or [Finding(NOTE, "none")],
+        "servers on this machine": [_server(name, one) for name, one in heard.items()],
+        "model": [_model(models, [name for name, one in heard.items() if one.models])],
+    }
+
+
+def _providers(models: Models) -> Iterator[Finding]:
+    keys = models.keys
+    for name in models.catalog.providers:
+        source = keys.source(name)
+        if source is None:
+            continue
+        if not keys.has(name):
+            why = ", ".join(f"{one} is not set" for one in keys.missing(name)) or "it is empty"
+            yield Finding(WRONG, f"{name}: {source} gives no key: {why}")
+            continue
+        how = f"{source}, by a command" if keys.takes_time(name) else source
+        of = models.catalog.of(name)
+        yield Finding(FINE, f"{name}: {how}; {len(of)} models" if of else f"{name}: {how}")
+
+
+def _server(name: str, heard: Heard) -> Finding:
+    if heard.trouble is not None:
+        return Finding(NOTE, f"{name}: {heard.base_url}: {heard.trouble}")
+    return Finding(FINE, f"{name}: {heard.base_url}: {', '.join(model.id for model in heard.models) or 'no models'}")
+
+
+def _model(models: Models, answering: Sequence[str]) -> Finding:
+    """What a session starts with when nobody says anything."""
+    if models.current is not None:
+        return Finding(FINE, f"{models.current.provider}/{models.current.id}, thinking {models.level}")
+    if answering:
+        return Finding(NOTE, f"none by itself; choose one with --provider {answering[0]} --model ID")
+    return Finding(WRONG, f"none. {HOW_TO_SET_A_KEY}")

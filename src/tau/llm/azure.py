@@ -1,0 +1,61 @@
+"""OpenAI models on Azure: the same APIs at an address that the environment tells, under names of the user's own."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from tau.errors import ModelError
+from tau.llm.calls import Options, address
+from tau.records.models import Model
+
+VERSION = "v1"
+WHERE = (
+    "No address for Azure OpenAI. Set AZURE_OPENAI_BASE_URL or AZURE_OPENAI_RESOURCE_NAME, "
+    "or baseUrl of the provider in models.json."
+)
+HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com")
+
+
+class Place(NamedTuple):
+    base: str
+    version: str
+    deployment: str
+    headers: dict[str, str]
+
+    def url(self, path: str) -> str:
+        return f"{self.base}/{path}?api-version={self.version}"
+
+
+def serves(model: Model) -> bool:
+    return model.api == "azure-openai-responses" or model.provider in ("azure", "azure-openai-responses")
+
+
+def place(model: Model, options: Options) -> Place:
+    environment = options.environment
+    return Place(
+        _base(model, options),
+        environment.get("AZURE_OPENAI_API_VERSION") or VERSION,
+        _deployments(environment.get("AZURE_OPENAI_DEPLOYMENT_NAME_MAP", "")).get(model.id, model.id),
+        {"api-key": options.secret} if options.secret else {},
+    )
+
+
+def _base(model: Model, options: Options) -> str:
+    base = options.environment.get("AZURE_OPENAI_BASE_URL", "").strip()
+    if not base and (name := options.environment.get("AZURE_OPENAI_RESOURCE_NAME", "").strip()):
+        base = f"https://{name}.openai.azure.com/openai/v1"
+    base = (base or address(model, options)).rstrip("/")
+    if not base:
+        raise ModelError(WHERE, transient=False)
+    parts = urlsplit(base)
+    # People give the address as the portal shows it, without the path.
+    if (parts.hostname or "").endswith(HOSTS) and parts.path in ("", "/openai"):
+        base = f"{parts.scheme}://{parts.netloc}/openai/v1"
+    return base
+
+
+def _deployments(text: str) -> dict[str, str]:
+    """model=deployment,model=deployment"""
+    pairs = (entry.partition("=") for entry in text.split(","))
+    return {model.strip(): name.strip() for model, _, name in pairs if model.strip() and name.strip()}

@@ -1,0 +1,319 @@
+"""Models on Amazon Bedrock: by its Converse API, and Claude by Anthropic's own messages. What to send, and what comes
+back. No I/O.
+
+Requests are signed with the credentials of an account, or carry a Bedrock key.
+Answers are event streams of AWS. Anthropic's events come packed in such frames
+and are read by anthropic.py.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from tau.core.convert import Spoken, clean, clean_all
+from tau.core.draft import Draft
+from tau.errors import ModelError
+from tau.llm import anthropic, calls
+from tau.llm.calls import Context, Fact, Options, Request, address, output_limit, own_headers
+from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text
+from tau.llm.reading import event as read_event
+from tau.llm.sigv4 import Credentials, signed
+from tau.records.base import encode
+from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
+from tau.records.models import Model
+from tau.wire.eventstream import EventStreamDecoder as Decoder
+
+__all__ = ["Decoder", "Reader", "request", "sign"]
+
+MESSAGES = "bedrock-anthropic-messages"
+VERSION = "bedrock-2023-05-31"
+SERVICE = "bedrock"
+USUAL_REGION = "us-east-1"
+STOP_REASONS: dict[str, StopReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "toolUse",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+}
+# How exceptions in a stream are told, and whether asking again may help.
+EXCEPTIONS = {
+    "throttlingException": ("Throttling error", True),
+    "internalServerException": ("Internal server error", True),
+    "modelStreamErrorException": ("Model stream error", True),
+    "serviceUnavailableException": ("Service unavailable", True),
+    "modelTimeoutException": ("Model timed out", True),
+    "validationException": ("Validation error", False),
+}
+CACHE_POINT = {"cachePoint": {"type": "default"}}
+NO_OUTPUT = "(no tool output)"
+WHO = (
+    "No AWS credentials. Set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+    "or AWS_PROFILE (which needs the extra: pip install 'tau-agent[bedrock]')."
+)
+
+
+# What to send.
+
+
+def request(model: Model, context: Context, options: Options) -> Request:
+    if model.api == MESSAGES:
+        body = anthropic.message_body(model, context, options)
+        del body["stream"]
+        body["anthropic_version"] = VERSION
+        return _addressed(model, options, "invoke-with-response-stream", body)
+    return _addressed(model, options, "converse-stream", converse(model, context, options))
+
+
+def _addressed(model: Model, options: Options, verb: str, body: dict[str, Any]) -> Request:
+    # A colon may stand in a path, and clients differ in whether they leave %3A alone; slashes (in ARNs) must not.
+    url = f"{_base(model, options)}/model/{quote(model.id, safe=':')}/{verb}"
+    return Request(url, {"accept": "application/vnd.amazon.eventstream", **own_headers(model)}, body)
+
+
+def _base(model: Model, options: Options) -> str:
+    """The address of the region, unless the model's entry names a server of its own."""
+    own = address(model, options)
+    if own and not re.fullmatch(r"https://bedrock-runtime\.[\w-]+\.amazonaws\.com", own):
+        return own
+    return f"https://bedrock-runtime.{region(model, options.environment)}.amazonaws.com"
+
+
+def region(model: Model, environment: Mapping[str, str]) -> str:
+    if named := re.match(r"arn:[\w-]+:bedrock:([\w-]+):", model.id):
+        return named[1]
+    if chosen := environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"):
+        return chosen
+    usual = re.match(r"https://bedrock-runtime\.([\w-]+)\.amazonaws\.com", model.base_url)
+    return usual[1] if usual else USUAL_REGION
+
+
+def sign(request: Request, model: Model, options: Options) -> Request:
+    """`request` with proof of who asks. The body is signed as http.py will write it."""
+    environment = options.environment
+    if environment.get("AWS_BEDROCK_SKIP_AUTH") == "1" or "authorization" in request.headers:
+        return request
+    if bearer := options.secret or environment.get("AWS_BEARER_TOKEN_BEDROCK"):
+        return replace(request, headers={**request.headers, "authorization": f"Bearer {bearer}"})
+    key_id, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
+    if not key_id or not secret:
+        raise ModelError(WHO, transient=False)
+    who = Credentials(key_id, secret, environment.get("AWS_SESSION_TOKEN", ""))
+    headers = {"content-type": "application/json", **request.headers}
+    where = region(model, environment)
+    proven = signed(request.url, headers, encode(request.body), who, region=where, service=SERVICE, now=options.now)
+    return replace(request, headers=proven)
+
+
+def converse(model: Model, context: Context, options: Options) -> dict[str, Any]:
+    caches = options.caches and _is_claude(model) and bool(model.cost.cache_read or model.cost.cache_write)
+    # Only Claude is told how much to think; other models decide for themselves.
+    max_tokens, fields = anthropic.thoughts(model, options) if _is_claude(model) else (output_limit(model, options), {})
+    body: dict[str, Any] = {"messages": conversation(context.messages, model, caches=caches)}
+    if context.system:
+        body["system"] = [{"text": clean(context.system)}, *([CACHE_POINT] if caches else [])]
+    body["inferenceConfig"] = {"maxTokens": max_tokens}
+    if context.tools:
+        tools = [
+            {"toolSpec": {"name": tool.name, "description": tool.description, "inputSchema": {"json": tool.parameters}}}
+            for tool in context.tools
+        ]
+        body["toolConfig"] = {"tools": tools}
+    if fields:
+        if not anthropic.adaptive(model):
+            fields["anthropic_beta"] = [anthropic.INTERLEAVED]
+        body["additionalModelRequestFields"] = fields
+    return body
+
+
+def _is_claude(model: Model) -> bool:
+    return "claude" in model.id
+
+
+def conversation(messages: Sequence[Spoken], model: Model, *, caches: bool) -> list[dict[str, Any]]:
+    """Turns must alternate: whatever one side says in a row is one turn."""
+    sent: list[dict[str, Any]] = []
+    for message in messages:
+        role = "assistant" if isinstance(message, Assistant) else "user"
+        blocks = _blocks(message, model)
+        if blocks and sent and sent[-1]["role"] == role:
+            sent[-1]["content"] += blocks
+        elif blocks:
+            sent.append({"role": role, "content": blocks})
+    if caches and sent and sent[-1]["role"] == "user":
+        sent[-1]["content"].append(CACHE_POINT)
+    return sent
+
+
+def _blocks(message: Spoken, model: Model) -> list[dict[str, Any]]:
+    match message:
+        case User():
+            content = [Text(message.content)] if isinstance(message.content, str) else message.content
+            return _shown(content)
+        case ToolResult():
+            status = "error" if message.is_error else "success"
+            shown = _shown(message.content) or [{"text": NO_OUTPUT}]
+            return [{"toolResult": {"toolUseId": message.tool_call_id, "content": shown, "status": status}}]
+        case Assistant():
+            return [sent for block in message.content if (sent := _said(block, model)) is not None]
+
+
+def _shown(content: Sequence[Text | Image]) -> list[dict[str, Any]]:
+    return [_block(block) for block in content if not isinstance(block, Text) or block.text.strip()]
+
+
+def _block(block: Text | Image) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"text": clean(block.text)}
+    return {"image": {"format": block.mime_type.removeprefix("image/"), "source": {"bytes": block.data}}}
+
+
+def _said(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | None:
+    match block:
+        case Text():
+            return {"text": clean(block.text)} if block.text.strip() else None
+        case Thinking(redacted=True):
+            return {"reasoningContent": {"redactedContent": block.thinking_signature}}
+        case Thinking():
+            thought = {"text": clean(block.thinking)}
+            if block.thinking_signature:
+                return {"reasoningContent": {"reasoningText": {**thought, "signature": block.thinking_signature}}}
+            if not block.thinking.strip():
+                return None
+            # Claude refuses thinking that it has not signed.
+            return thought if _is_claude(model) else {"reasoningContent": {"reasoningText": thought}}
+        case ToolCall():
+            return {"toolUse": {"toolUseId": block.id, "name": block.name, "input": clean_all(block.arguments)}}
+
+
+# What comes back.
+
+
+def Reader(draft: Draft) -> calls.Reader:
+    return Unpacking(draft) if draft.model.api == MESSAGES else ConverseReader(draft)
+
+
+def excepted(kind: str, data: str) -> ModelError | None:
+    """What an exception or error in the stream says, if `kind` is one."""
+    if kind != "error" and not kind.endswith("Exception"):
+        return None
+    value = read_event(data) if data else {}
+    said, transient = EXCEPTIONS.get(kind, (kind, None))
+    message = value.get("message") or value.get("Message") or data
+    code = value.get("code")
+    return ModelError(f"{code or said}: {message}", transient=transient)
+
+
+class Unpacking:
+    """Anthropic's events, each in a frame of its own as base64."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._reader = anthropic.Reader(draft)
+
+    def read(self, event: str, data: str) -> Sequence[Fact]:
+        if (error := excepted(event, data)) is not None:
+            raise error
+        if event != "chunk":
+            return ()
+        try:
+            packed = text(read_event(data)["bytes"])
+            unpacked = binascii.a2b_base64(packed, strict_mode=True).decode()
+        except MALFORMED:
+            raise malformed(event, data) from None
+        return self._reader.read("message", unpacked)
+
+    def end(self) -> Sequence[Fact]:
+        return self._reader.end()
+
+
+class ConverseReader:
+    """Turns one response's events into facts. The usage comes last, after the stop reason."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._place: dict[int, int] = {}
+        self._stop: str | None = None
+
+    def read(self, event: str, data: str) -> Sequence[Fact]:
+        if (error := excepted(event, data)) is not None:
+            raise error
+        handler = HANDLERS.get(event)
+        if handler is None:
+            return ()
+        value = read_event(data)
+        try:
+            return handler(self, value)
+        except MALFORMED:
+            raise malformed(event, data) from None
+
+    def end(self) -> Sequence[Fact]:
+        if self._stop is None:
+            raise ModelError("The stream ended before messageStop.", transient=True)
+        if self._stop not in STOP_REASONS:
+            raise ModelError(f"Unhandled stop reason: {self._stop}", transient=False)
+        return self._draft.done(STOP_REASONS[self._stop])
+
+    def _start(self, event: dict[str, Any]) -> Sequence[Fact]:
+        tool = (event.get("start") or {}).get("toolUse")
+        if tool is None:
+            return ()
+        name = text(tool["name"])
+        self._place[event["contentBlockIndex"]] = self._draft.blocks
+        return [self._draft.open_call(self._draft.call_id(maybe_text(tool.get("toolUseId")), name), name)]
+
+    def _delta(self, event: dict[str, Any]) -> Sequence[Fact]:
+        index, delta = event["contentBlockIndex"], event["delta"]
+        if (said := delta.get("text")) is not None:
+            return self._write(index, "text", said)
+        if (tool := delta.get("toolUse")) is not None:
+            return [self._draft.add(self._place[index], text(tool["input"]))]
+        if (thought := delta.get("reasoningContent")) is not None:
+            return self._think(index, thought)
+        return ()
+
+    def _think(self, index: int, thought: dict[str, Any]) -> Sequence[Fact]:
+        if (hidden := thought.get("redactedContent")) is not None:
+            return self._draft.redacted(text(hidden))
+        facts = list(self._write(index, "thinking", thought.get("text") or ""))
+        if (signature := thought.get("signature")) is not None:
+            self._draft.sign(self._place[index], text(signature))
+        return facts
+
+    def _write(self, index: int, kind: Any, piece: Any) -> Sequence[Fact]:
+        """Blocks of text begin with their first piece."""
+        facts: list[Fact] = []
+        if index not in self._place:
+            place = self._draft.blocks
+            facts.append(self._draft.open(kind))
+            self._place[index] = place
+        return [*facts, self._draft.add(self._place[index], piece)] if text(piece) else facts
+
+    def _block_stop(self, event: dict[str, Any]) -> Sequence[Fact]:
+        place = self._place.pop(event["contentBlockIndex"], None)
+        return [] if place is None else [self._draft.close(place)]
+
+    def _message_stop(self, event: dict[str, Any]) -> Sequence[Fact]:
+        self._stop = text(event["stopReason"])
+        return ()
+
+    def _metadata(self, event: dict[str, Any]) -> Sequence[Fact]:
+        usage = event.get("usage")
+        if isinstance(usage, dict):
+            heard, said, read, written = (count(usage.get(name)) for name in COUNTS)
+            self._draft.note(usage=Usage(heard, said, read, written))
+        return self.end() if self._stop is not None else ()
+
+
+COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
+HANDLERS: dict[str, Callable[[ConverseReader, dict[str, Any]], Sequence[Fact]]] = {
+    "contentBlockStart": ConverseReader._start,
+    "contentBlockDelta": ConverseReader._delta,
+    "contentBlockStop": ConverseReader._block_stop,
+    "messageStop": ConverseReader._message_stop,
+    "metadata": ConverseReader._metadata,
+}

@@ -1,0 +1,213 @@
+"""The OpenAI chat completions API, as OpenAI and many others speak it: what to send. No I/O.
+
+How servers differ is told by compat.py; what comes back is read by openai_chat_reader.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from tau.core.convert import Spoken, clean, clean_all
+from tau.llm import azure
+from tau.llm.anthropic import EPHEMERAL
+from tau.llm.calls import Context, Options, Request, ToolSpec, address, fills_window, output_limit, own_headers
+from tau.llm.compat import Compat, compat, thinking
+from tau.llm.openai_chat_reader import REASONING, Reader
+from tau.records.base import BadRecord, encode, parse
+from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
+from tau.records.models import Model
+
+__all__ = ["Reader", "request"]
+
+NO_OUTPUT = "(no tool output)"
+SEE_IMAGE = "(see attached image)"
+ATTACHED = "Images that belong to the tool results above:"
+UNDERSTOOD = "I have read the tool results."
+
+
+def request(model: Model, context: Context, options: Options) -> Request:
+    can = compat(model)
+    body: dict[str, Any] = {
+        "model": model.id,
+        "messages": conversation(model, context, can, thinks=options.thinking != "off"),
+        "stream": True,
+    }
+    if can.supports_usage_in_streaming:
+        body["stream_options"] = {"include_usage": True}
+    if can.supports_store:
+        body["store"] = False
+    if options.max_tokens or not fills_window(model):
+        body[can.max_tokens_field] = output_limit(model, options)
+    if context.tools:
+        body["tools"] = [_tool(tool, can) for tool in context.tools]
+        if can.zai_tool_stream:
+            body["tool_stream"] = True
+    elif any(isinstance(message, ToolResult) for message in context.messages):
+        body["tools"] = []  # some servers refuse calls in the history when there is no word of tools
+    body |= thinking(model, options, can)
+    if can.open_router_routing:
+        body["provider"] = can.open_router_routing
+    if can.vercel_gateway_routing:
+        body["providerOptions"] = {"gateway": can.vercel_gateway_routing}
+    headers = _cache(body, model, options, can)
+    return _addressed(model, options, headers, body)
+
+
+def _addressed(model: Model, options: Options, headers: dict[str, str], body: dict[str, Any]) -> Request:
+    if azure.serves(model):
+        place = azure.place(model, options)
+        body["model"] = place.deployment
+        return Request(place.url("chat/completions"), {**place.headers, **headers, **own_headers(model)}, body)
+    if options.secret:
+        headers["authorization"] = f"Bearer {options.secret}"
+    # Mistral's own address comes without its version.
+    version = "/v1" if model.api == "mistral-conversations" and not model.base_url.rstrip("/").endswith("/v1") else ""
+    return Request(f"{address(model, options)}{version}/chat/completions", {**headers, **own_headers(model)}, body)
+
+
+def _tool(tool: ToolSpec, can: Compat) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": {**function, "strict": False} if can.supports_strict_mode else function}
+
+
+# What was said.
+
+
+def conversation(model: Model, context: Context, can: Compat, *, thinks: bool = False) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+    if context.system:
+        role = "developer" if model.reasoning and can.supports_developer_role else "system"
+        sent.append({"role": role, "content": clean(context.system)})
+    empty_thoughts = thinks and model.reasoning and can.requires_reasoning_content_on_assistant_messages
+    for kind, group in groupby(context.messages, type):
+        said = list(group)
+        if kind is ToolResult:
+            sent += _results([message for message in said if isinstance(message, ToolResult)], can)
+        else:
+            sent += [turn for message in said if (turn := _turn(message, can, empty_thoughts)) is not None]
+    return _answer_between(sent) if can.requires_assistant_after_tool_result else sent
+
+
+def _turn(message: Spoken, can: Compat, empty_thoughts: bool) -> dict[str, Any] | None:
+    if isinstance(message, User):
+        parts = _parts(message.content)
+        return {"role": "user", "content": parts} if parts else None
+    said = _answered(message, can) if isinstance(message, Assistant) else None
+    if said and empty_thoughts and said.keys().isdisjoint(REASONING):
+        said["reasoning_content"] = ""
+    return said
+
+
+def _parts(content: str | Sequence[Text | Image]) -> list[dict[str, Any]]:
+    blocks = [Text(content)] if isinstance(content, str) else content
+    return [_part(block) for block in blocks if not isinstance(block, Text) or block.text.strip()]
+
+
+def _part(block: Text | Image) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "text", "text": clean(block.text)}
+    return {"type": "image_url", "image_url": {"url": f"data:{block.mime_type};base64,{block.data}"}}
+
+
+def _answered(message: Assistant, can: Compat) -> dict[str, Any] | None:
+    texts = [clean(block.text) for block in message.content if isinstance(block, Text) and block.text.strip()]
+    thoughts = [block for block in message.content if isinstance(block, Thinking) and block.thinking.strip()]
+    said: dict[str, Any] = {"role": "assistant", "content": None}
+    if can.requires_thinking_as_text:
+        texts = [*(clean(block.thinking) for block in thoughts), *texts]
+    elif thoughts and (field := thoughts[0].thinking_signature) in REASONING:
+        said[str(field)] = clean("\n".join(block.thinking for block in thoughts))
+    if texts:
+        said["content"] = "\n\n".join(texts)
+    calls = message.tool_calls
+    if calls:
+        said["tool_calls"] = [_call(call) for call in calls]
+        if details := [detail for call in calls if (detail := _detail(call)) is not None]:
+            said["reasoning_details"] = details
+    if not texts and not calls:
+        return None
+    if not texts and can.requires_assistant_after_tool_result:
+        said["content"] = ""
+    return said
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    arguments = encode(clean_all(call.arguments)).decode()
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _detail(call: ToolCall) -> Any:
+    """Encrypted reasoning that came with a call and is handed back with it."""
+    if not call.thought_signature:
+        return None
+    try:
+        return parse(call.thought_signature.encode("utf-8", "surrogatepass"))
+    except BadRecord:
+        return None
+
+
+def _results(messages: Sequence[ToolResult], can: Compat) -> Iterator[dict[str, Any]]:
+    """One message each; what they show follows in one message of the user, since tools speak text only."""
+    images: list[Image] = []
+    for message in messages:
+        shown = [block for block in message.content if isinstance(block, Image)]
+        text = "\n".join(clean(block.text) for block in message.content if isinstance(block, Text))
+        said = {"role": "tool", "content": text or (SEE_IMAGE if shown else NO_OUTPUT)}
+        said["tool_call_id"] = message.tool_call_id
+        if can.requires_tool_result_name:
+            said["name"] = message.tool_name
+        images += shown
+        yield said
+    if images:
+        yield {"role": "user", "content": _parts([Text(ATTACHED), *images])}
+
+
+def _answer_between(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Some servers want an answer between tool results and the user's next word."""
+    sent: list[dict[str, Any]] = []
+    for message in messages:
+        if sent and sent[-1]["role"] == "tool" and message["role"] == "user":
+            sent.append({"role": "assistant", "content": UNDERSTOOD})
+        sent.append(message)
+    return sent
+
+
+# Caching.
+
+
+def _cache(body: dict[str, Any], model: Model, options: Options, can: Compat) -> dict[str, str]:
+    """Mark in the body what a cache should keep, and return the headers that lead back to it."""
+    if not options.caches:
+        return {}
+    if can.cache_control_format == "anthropic":
+        long = options.caches_long and can.supports_long_cache_retention
+        _mark(body, {**EPHEMERAL, "ttl": "1h"} if long else EPHEMERAL)
+    if not options.session_id:
+        return {}
+    if "api.openai.com" in model.base_url:
+        body["prompt_cache_key"] = options.session_id[:64]
+        if options.caches_long:
+            body["prompt_cache_retention"] = "24h"
+    if not can.send_session_affinity_headers:
+        return {}
+    name = "x-session-id" if can.session_affinity_format == "openrouter" else "x-session-affinity"
+    return {name: options.session_id}
+
+
+def _mark(body: dict[str, Any], cache: Mapping[str, str]) -> None:
+    """The system prompt, the tools, and the conversation up to its last text."""
+    if body.get("tools"):
+        body["tools"][-1] = {**body["tools"][-1], "cache_control": cache}
+    messages = body["messages"]
+    places = [at for at, message in enumerate(messages) if message["role"] in ("system", "developer")]
+    places += [
+        at for at, message in enumerate(messages) if message["role"] in ("user", "assistant") and message["content"]
+    ][-1:]
+    for at in places:
+        content = messages[at]["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+        if texts := [index for index, part in enumerate(parts) if part["type"] == "text"]:
+            parts[texts[-1]] = {**parts[texts[-1]], "cache_control": cache}
+            messages[at] = {**messages[at], "content": parts}

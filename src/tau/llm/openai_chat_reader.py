@@ -1,0 +1,229 @@
+"""What comes back from a chat completions server. No I/O.
+
+An answer is over when a finish_reason has come and then [DONE] or the end of
+the stream; usage may stand in any chunk up to there. Servers differ most in how
+they send tool calls (see `_which`), so calls stay open until the answer is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tau.core.draft import Draft
+from tau.errors import ModelError
+from tau.llm.calls import Fact
+from tau.llm.compat import compat
+from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text, told
+from tau.llm.reading import event as read_event
+from tau.records.base import BadRecord, encode, parse
+from tau.records.messages import StopReason, Usage
+
+# Where servers put what a model thinks; it is handed back where it came from.
+REASONING = ("reasoning_content", "reasoning", "reasoning_text")
+STOP_REASONS: dict[str, StopReason] = {
+    "stop": "stop",
+    "end": "stop",
+    "length": "length",
+    "tool_calls": "toolUse",
+    "function_call": "toolUse",
+}
+
+
+@dataclass
+class Call:
+    """A tool call being told. It is shown once its name is known; until then its pieces are held."""
+
+    id: str
+    name: str = ""
+    place: int | None = None
+    held: list[str] = field(default_factory=list)
+    whole: bool = False  # name and arguments came in one piece
+
+
+class Reader:
+    """Turns one response's chunks into facts."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._ends_with_reason = compat(draft.model).supports_finish_reason
+        self._writing: Literal["text", "thinking"] | None = None
+        self._place = 0  # of what is being written
+        self._calls: list[Call] = []
+        self._by_index: dict[int, Call] = {}
+        self._by_id: dict[str, Call] = {}
+        self._details: list[dict[str, Any]] = []
+        self._named = False
+        self._stop: str | None = None
+
+    def read(self, event: str, data: str) -> Sequence[Fact]:
+        if data.strip() == "[DONE]":
+            return self.end()
+        value = read_event(data)
+        if event == "error" or value.get("error") or value.get("object") == "error":
+            raise told(value)
+        try:
+            return self._chunk(value)
+        except MALFORMED:
+            raise malformed("chat.completion.chunk", data) from None
+
+    def end(self) -> Sequence[Fact]:
+        if self._stop is None and (self._ends_with_reason or not self._draft.blocks):
+            raise ModelError("The stream ended before a finish_reason came.", transient=True)
+        stop = self._stop or "stop"
+        if stop == "content_filter":
+            raise ModelError("The answer was cut by the provider's filter (content_filter).", transient=False)
+        if stop not in STOP_REASONS:
+            raise ModelError(f"Unhandled stop reason: {stop}", transient=stop == "network_error")
+        facts = self._stop_writing()
+        for call in self._calls:
+            if call.place is None:
+                facts += self._show(call)
+        self._sign_calls()
+        reason = STOP_REASONS[stop]
+        if reason != "length":  # some say `stop` and call tools all the same
+            reason = "toolUse" if self._calls else "stop"
+        return [*facts, *self._draft.done(reason)]
+
+    def _chunk(self, chunk: dict[str, Any]) -> Sequence[Fact]:
+        if not self._named and (id := chunk.get("id")) and isinstance(id, str):
+            self._draft.note(response_id=id)
+            self._named = True
+        self._count(chunk.get("usage"))
+        facts: list[Fact] = []
+        for choice in chunk.get("choices") or ():
+            if choice.get("index"):  # only one was asked for
+                continue
+            self._count(choice.get("usage"))
+            facts += self._delta(choice.get("delta") or {})
+            if reason := choice.get("finish_reason"):
+                self._stop = text(reason)
+        return facts
+
+    def _delta(self, delta: dict[str, Any]) -> list[Fact]:
+        facts: list[Fact] = []
+        if source := next((name for name in REASONING if delta.get(name)), None):
+            facts += self._write("thinking", delta[source], source)
+        content = delta.get("content")
+        if isinstance(content, list):
+            for part in content:
+                facts += self._part(part)
+        elif content:
+            facts += self._write("text", content)
+        if refusal := delta.get("refusal"):
+            facts += self._write("text", refusal)
+        for call in delta.get("tool_calls") or ():
+            facts += self._call(call)
+        if older := delta.get("function_call"):
+            facts += self._call({"index": 0, "function": older})
+        self._details += [
+            detail for detail in delta.get("reasoning_details") or () if detail.get("type") == "reasoning.encrypted"
+        ]
+        return facts
+
+    def _part(self, part: dict[str, Any]) -> list[Fact]:
+        """Content in parts, as Mistral sends it."""
+        match part.get("type"):
+            case "text":
+                return self._write("text", part["text"]) if part["text"] else []
+            case "thinking":
+                return self._write("thinking", "".join(maybe_text(each.get("text")) for each in part["thinking"]))
+        return []
+
+    def _write(self, kind: Literal["text", "thinking"], piece: Any, signature: str = "") -> list[Fact]:
+        piece = text(piece)
+        facts: list[Fact] = []
+        if self._writing != kind:
+            facts = self._stop_writing()
+            self._writing, self._place = kind, self._draft.blocks
+            facts.append(self._draft.open(kind, signature))
+        return [*facts, self._draft.add(self._place, piece)]
+
+    def _stop_writing(self) -> list[Fact]:
+        if self._writing is None:
+            return []
+        self._writing = None
+        return [self._draft.close(self._place)]
+
+    # Tool calls.
+
+    def _call(self, given: dict[str, Any]) -> list[Fact]:
+        function = given.get("function") or {}
+        index, id, name = given.get("index"), maybe_text(given.get("id")), maybe_text(function.get("name"))
+        arguments = function.get("arguments")
+        piece = encode(arguments).decode() if isinstance(arguments, dict) else maybe_text(arguments)
+        facts = self._stop_writing()
+        call = self._which(index, id, name)
+        if call is None:
+            call = Call(id)
+            self._calls.append(call)
+        if isinstance(index, int):
+            self._by_index[index] = call
+        if id:
+            self._by_id.setdefault(id, call)
+            call.id = call.id or id
+        if name and not call.name:
+            call.name, call.whole = name, _is_object(piece)
+            facts += self._show(call)
+        if arguments is not None:
+            facts += self._add(call, piece)
+        return facts
+
+    def _which(self, index: Any, id: str, name: str) -> Call | None:
+        """The call that a piece belongs to, None for a new one.
+
+        Most servers number the calls; some leave out numbers, ids or both and
+        send each call whole; some give every call the number 0.
+        """
+        if isinstance(index, int):
+            call = self._by_index.get(index)
+        elif id:
+            call = self._by_id.get(id)
+        else:
+            call = self._calls[-1] if self._calls and not name else None
+        if call is None or not name or not call.name:
+            return call
+        another = id != call.id if id and call.id else call.whole
+        return None if another else call
+
+    def _show(self, call: Call) -> list[Fact]:
+        call.place = self._draft.blocks
+        facts: list[Fact] = [self._draft.open_call(self._draft.call_id(call.id, call.name or "call"), call.name)]
+        return facts + [self._draft.add(call.place, piece) for piece in call.held]
+
+    def _add(self, call: Call, piece: str) -> list[Fact]:
+        if call.place is None:
+            call.held.append(piece)
+            return []
+        return [self._draft.add(call.place, piece)]
+
+    def _sign_calls(self) -> None:
+        for detail in self._details:
+            for call in self._calls:
+                if call.place is not None and call.id and call.id == detail.get("id"):
+                    self._draft.sign(call.place, encode(detail).decode())
+                    break
+
+    # Tokens.
+
+    def _count(self, usage: Any) -> None:
+        """The last count is the right one. Cached tokens are part of prompt_tokens, reasoning of completion_tokens."""
+        if not isinstance(usage, dict):
+            return
+        details = usage.get("prompt_tokens_details") or {}
+        read = (
+            count(details.get("cached_tokens"))
+            or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
+            or count(usage.get("cached_tokens"))  # Moonshot
+        )
+        written = count(details.get("cache_write_tokens"))
+        fresh = max(0, count(usage.get("prompt_tokens")) - read - written)
+        self._draft.note(usage=Usage(fresh, count(usage.get("completion_tokens")), read, written))
+
+
+def _is_object(piece: str) -> bool:
+    try:
+        return piece.endswith("}") and isinstance(parse(piece.encode("utf-8", "surrogatepass")), dict)
+    except BadRecord:
+        return False

@@ -1,0 +1,298 @@
+"""The OpenAI Responses API, of OpenAI, on Azure and elsewhere: what to send, and what its events mean. No I/O.
+
+Nothing is stored at the server, so the model's reasoning comes encrypted, is
+kept in the signature of a thinking block, and is handed back as it came. A tool
+call has two ids here: the call's, by which its result is found, and the item's.
+They are kept as `call_id|item_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tau.core.convert import Spoken, clean, clean_all
+from tau.core.draft import Draft
+from tau.core.thinking import sent as sent_level
+from tau.errors import ModelError
+from tau.llm import azure
+from tau.llm.calls import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
+from tau.llm.compat import EFFORTS
+from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text, told
+from tau.llm.reading import event as read_event
+from tau.records.base import BadRecord, encode, parse
+from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
+from tau.records.models import Model
+
+ENCRYPTED = "reasoning.encrypted_content"
+NO_OUTPUT = "(no tool output)"
+# What an answer costs, as a multiple of the usual price.
+TIERS = {"flex": 0.5, "priority": 2.0}
+
+
+# What to send.
+
+
+def request(model: Model, context: Context, options: Options) -> Request:
+    body: dict[str, Any] = {"model": model.id, "input": conversation(model, context), "stream": True, "store": False}
+    if options.max_tokens or not fills_window(model):
+        body["max_output_tokens"] = max(16, output_limit(model, options))  # the least that is accepted
+    if options.session_id and options.caches:
+        body["prompt_cache_key"] = options.session_id[:64]
+        if options.caches_long and "api.openai.com" in model.base_url:
+            body["prompt_cache_retention"] = "24h"
+    if context.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "strict": False,
+            }
+            for tool in context.tools
+        ]
+    body |= thinking(model, options)
+    if azure.serves(model):
+        place = azure.place(model, options)
+        body["model"] = place.deployment
+        return Request(place.url("responses"), {**place.headers, **own_headers(model)}, body)
+    headers = {"authorization": f"Bearer {options.secret}"} if options.secret else {}
+    return Request(f"{address(model, options)}/responses", {**headers, **own_headers(model)}, body)
+
+
+def thinking(model: Model, options: Options) -> dict[str, Any]:
+    """A model that thinks does so even when nothing is said about it, so its reasoning is always asked for."""
+    if not model.reasoning:
+        return {}
+    effort = sent_level(options.thinking, model, EFFORTS)
+    fields: dict[str, Any] = {"include": [ENCRYPTED]}
+    if effort is None or (model.compat or {}).get("supportsReasoningEffort") is False:
+        return fields
+    reasoning = {"effort": effort} if options.thinking == "off" else {"effort": effort, "summary": "auto"}
+    return {"reasoning": reasoning, **fields}
+
+
+def conversation(model: Model, context: Context) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+    if context.system:
+        plain = not model.reasoning or (model.compat or {}).get("supportsDeveloperRole") is False
+        sent.append({"role": "system" if plain else "developer", "content": clean(context.system)})
+    for message in context.messages:
+        sent += _items(message)
+    return sent
+
+
+def _items(message: Spoken) -> Iterator[dict[str, Any]]:
+    match message:
+        case User():
+            if parts := _parts(message.content):
+                yield {"role": "user", "content": parts}
+        case ToolResult():
+            call, _, _ = message.tool_call_id.partition("|")
+            yield {"type": "function_call_output", "call_id": call, "output": _output(message)}
+        case Assistant():
+            yield from _answered(message)
+
+
+def _answered(message: Assistant) -> Iterator[dict[str, Any]]:
+    items = [item for block in message.content if (item := _item(block)) is not None]
+    # Reasoning that nothing followed is refused.
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
+    yield from items
+
+
+def _item(block: Text | Thinking | ToolCall) -> dict[str, Any] | None:
+    match block:
+        case Thinking():
+            return _object(block.thinking_signature or "")
+        case Text():
+            if not block.text.strip():
+                return None
+            part = {"type": "output_text", "text": clean(block.text), "annotations": []}
+            return {"type": "message", "role": "assistant", "content": [part], "status": "completed", **_origin(block)}
+        case ToolCall():
+            call, _, item = block.id.partition("|")
+            arguments = encode(clean_all(block.arguments)).decode()
+            said = {"type": "function_call", "call_id": call, "name": block.name, "arguments": arguments}
+            return {**said, "id": item} if item else said
+
+
+def _origin(block: Text) -> dict[str, str]:
+    """Which item a text was: its signature is the item's id, or an object with the id and the phase."""
+    signature = block.text_signature or ""
+    known = _object(signature) or {"id": signature}
+    return {
+        name: value
+        for name, limit in (("id", 64), ("phase", 64))
+        if isinstance(value := known.get(name), str) and 0 < len(value) <= limit
+    }
+
+
+def _object(data: str) -> dict[str, Any] | None:
+    try:
+        value = parse(data.encode("utf-8", "surrogatepass")) if data.startswith("{") else None
+    except BadRecord:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _output(message: ToolResult) -> str | list[dict[str, Any]]:
+    if any(isinstance(block, Image) for block in message.content):
+        return _parts(message.content)
+    return "\n".join(clean(block.text) for block in message.content if isinstance(block, Text)) or NO_OUTPUT
+
+
+def _parts(content: str | Sequence[Text | Image]) -> list[dict[str, Any]]:
+    blocks = [Text(content)] if isinstance(content, str) else content
+    return [_part(block) for block in blocks if not isinstance(block, Text) or block.text.strip()]
+
+
+def _part(block: Text | Image) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "input_text", "text": clean(block.text)}
+    return {"type": "input_image", "detail": "auto", "image_url": f"data:{block.mime_type};base64,{block.data}"}
+
+
+# What comes back.
+
+
+class Reader:
+    """Turns one response's events into facts. Items are known by their output_index."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._place: dict[int, int] = {}
+        self._empty: set[int] = set()  # items of which no piece has come yet
+
+    def read(self, event: str, data: str) -> Sequence[Fact]:
+        value = read_event(data)
+        kind = value.get("type", event)
+        if not isinstance(kind, str):
+            raise ModelError(f"The model server sent an event of no type: {data[:200]}", transient=True)
+        handler = HANDLERS.get(kind)
+        try:
+            return handler(self, value) if handler else ()
+        except MALFORMED:
+            raise malformed(kind, data) from None
+
+    def end(self) -> Sequence[Fact]:
+        raise ModelError("The stream ended before a terminal response event.", transient=True)
+
+    def _created(self, event: dict[str, Any]) -> Sequence[Fact]:
+        id = event["response"].get("id")
+        self._draft.note(response_id=id if isinstance(id, str) else None)
+        return ()
+
+    def _item_added(self, event: dict[str, Any]) -> Sequence[Fact]:
+        index, item = event["output_index"], event["item"]
+        place = self._draft.blocks
+        opened: Fact
+        match item["type"]:
+            case "message":
+                opened = self._draft.open("text")
+            case "reasoning":
+                opened = self._draft.open("thinking")
+            case "function_call":
+                opened = self._open_call(item)
+            case _:
+                return ()  # a kind of item we do not know, and never asked for
+        self._place[index] = place
+        self._empty.add(index)
+        pieces = [item["arguments"]] if item["type"] == "function_call" and item.get("arguments") else []
+        return [opened, *(self._add(index, piece) for piece in pieces)]
+
+    def _open_call(self, item: dict[str, Any]) -> Fact:
+        name, call, made = text(item["name"]), maybe_text(item.get("call_id")), maybe_text(item.get("id"))
+        return self._draft.open_call(self._draft.call_id(f"{call}|{made}" if call and made else call, name), name)
+
+    def _add(self, index: int, piece: Any) -> Fact:
+        self._empty.discard(index)
+        return self._draft.add(self._place[index], text(piece))
+
+    def _delta(self, event: dict[str, Any]) -> Sequence[Fact]:
+        index = event["output_index"]
+        return [self._add(index, event["delta"])] if index in self._place else ()
+
+    def _summary_done(self, event: dict[str, Any]) -> Sequence[Fact]:
+        """An empty line after each part; in the end the parts are told once more, without the last one."""
+        index = event["output_index"]
+        return [self._add(index, "\n\n")] if index in self._place else ()
+
+    def _arguments_done(self, event: dict[str, Any]) -> Sequence[Fact]:
+        index = event["output_index"]
+        if index not in self._empty or not event.get("arguments"):
+            return ()
+        return [self._add(index, event["arguments"])]
+
+    def _item_done(self, event: dict[str, Any]) -> Sequence[Fact]:
+        index, item = event["output_index"], event["item"]
+        facts = [] if index in self._place else list(self._item_added(event))
+        if index not in self._place:
+            return facts
+        place = self._place.pop(index)
+        if item["type"] == "function_call":
+            whole, said = item.get("arguments"), None
+        elif item["type"] == "reasoning":
+            self._draft.sign(place, encode(item).decode())
+            parts = item.get("summary") or item.get("content") or ()
+            whole = said = "\n\n".join(text(part["text"]) for part in parts) or None
+        else:
+            self._draft.sign(place, _signature(item))
+            parts = item.get("content") or ()
+            whole = said = "".join(text(part.get("text", part.get("refusal", ""))) for part in parts) or None
+        if whole and index in self._empty:
+            facts.append(self._draft.add(place, text(whole)))
+        return [*facts, self._draft.close(place, said)]
+
+    def _completed(self, event: dict[str, Any]) -> Sequence[Fact]:
+        self._count(event["response"])
+        return self._draft.done("toolUse" if self._draft.calls else "stop")
+
+    def _incomplete(self, event: dict[str, Any]) -> Sequence[Fact]:
+        self._count(event["response"])
+        reason = (event["response"].get("incomplete_details") or {}).get("reason")
+        if reason == "max_output_tokens":
+            return self._draft.done("length")
+        raise ModelError(f"The answer is incomplete (reason: {reason}).", transient=False)
+
+    def _failed(self, event: dict[str, Any]) -> Sequence[Fact]:
+        self._count(event["response"])
+        raise told(event["response"].get("error") or event)
+
+    def _error(self, event: dict[str, Any]) -> Sequence[Fact]:
+        raise told(event)
+
+    def _count(self, response: dict[str, Any]) -> None:
+        usage = response.get("usage")
+        if not isinstance(usage, dict):
+            return
+        cached = count((usage.get("input_tokens_details") or {}).get("cached_tokens"))
+        fresh = max(0, count(usage.get("input_tokens")) - cached)
+        tier = response.get("service_tier")
+        times = TIERS.get(tier, 1) if isinstance(tier, str) else 1
+        self._draft.note(usage=Usage(fresh, count(usage.get("output_tokens")), cached), times=times)
+
+
+def _signature(item: dict[str, Any]) -> str:
+    id, phase = maybe_text(item.get("id")), item.get("phase")
+    return encode({"v": 1, "id": id, "phase": phase}).decode() if isinstance(phase, str) else id
+
+
+HANDLERS: dict[str, Callable[[Reader, dict[str, Any]], Sequence[Fact]]] = {
+    "response.created": Reader._created,
+    "response.output_item.added": Reader._item_added,
+    "response.output_text.delta": Reader._delta,
+    "response.refusal.delta": Reader._delta,
+    "response.reasoning_summary_text.delta": Reader._delta,
+    "response.reasoning_summary_part.done": Reader._summary_done,
+    "response.reasoning_text.delta": Reader._delta,
+    "response.function_call_arguments.delta": Reader._delta,
+    "response.function_call_arguments.done": Reader._arguments_done,
+    "response.output_item.done": Reader._item_done,
+    "response.completed": Reader._completed,
+    "response.incomplete": Reader._incomplete,
+    "response.failed": Reader._failed,
+    "error": Reader._error,
+}

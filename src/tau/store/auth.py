@@ -1,0 +1,63 @@
+"""auth.json: the user's keys, for nobody else to read.
+
+A file that cannot be read is reported and left exactly as it is: nothing is
+written over it, since what it holds may be all there is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tau.records.base import BadRecord, parse
+from tau.store.files import locked, replaced
+
+PRIVATE = 0o600
+
+
+class AuthFile:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problems: list[str] = []
+
+    def read(self) -> dict[str, Any]:
+        """What the file says of each provider; nothing if it cannot be read."""
+        try:
+            self._make_private()
+            try:
+                return self._content()
+            except BadRecord:
+                with locked(self.path):  # somebody may have been writing
+                    return self._content()
+        except (OSError, BadRecord) as error:
+            self.problems.append(f"{self.path}: {error}")
+            return {}
+
+    def change(self, provider: str, entry: dict[str, Any] | None) -> None:
+        """Set what the file says of one provider, or remove it. Raises BadRecord, or OSError, and changes nothing."""
+        with locked(self.path):
+            content = self._content()
+            kept = {name: other for name, other in content.items() if name != provider}
+            changed = kept if entry is None else {**kept, provider: entry}
+            replaced(self.path, json.dumps(changed, indent=2).encode())
+            os.chmod(self.path, PRIVATE)
+
+    def _content(self) -> dict[str, Any]:
+        try:
+            content = parse(self.path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        except FileNotFoundError:
+            return {}
+        if not isinstance(content, dict):
+            raise BadRecord("expected a JSON object")
+        return content
+
+    def _make_private(self) -> None:
+        try:
+            open_to_others = os.name == "posix" and self.path.stat().st_mode & 0o077
+        except FileNotFoundError:
+            return
+        if open_to_others:
+            os.chmod(self.path, PRIVATE)
+            self.problems.append(f"{self.path}: others could read it; now only you can (mode 600)")

@@ -1,0 +1,58 @@
+"""Values in the user's files: plain text, a variable of the environment, or the output of a command.
+
+    !command        what it prints
+    $NAME ${NAME}   the variable, also inside a text; $$ is a dollar sign, $! an exclamation mark
+    NAME            the variable, if there is one of exactly this name
+    anything else   itself
+
+A value that needs a variable that is not set, or a command that fails, is none.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+from collections.abc import Mapping
+
+log = logging.getLogger(__name__)
+COMMAND_TIMEOUT = 10
+_MARK = re.compile(r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+
+
+def is_command(text: str) -> bool:
+    """Whether reading it takes time, and so is to be done off the event loop."""
+    return text.startswith("!")
+
+
+def value(text: str, environment: Mapping[str, str]) -> str | None:
+    if is_command(text):
+        return output(text[1:])
+    if missing(text, environment):
+        return None
+    if environment.get(text):
+        return environment[text].strip() or None
+    return _MARK.sub(lambda mark: mark[1] or environment[mark[2] or mark[3]], text).strip() or None
+
+
+def missing(text: str, environment: Mapping[str, str]) -> list[str]:
+    """The variables that a text needs and that are not set, or empty."""
+    if is_command(text):
+        return []
+    names = [mark[2] or mark[3] for mark in _MARK.finditer(text) if not mark[1]]
+    return [name for name in names if not environment.get(name)]
+
+
+def output(command: str) -> str | None:
+    try:
+        done = subprocess.run(
+            command, shell=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMMAND_TIMEOUT, check=True
+        )
+    except subprocess.CalledProcessError as error:
+        # The command may have the secret in it, so it is not shown.
+        log.warning("a command in a configuration file failed with exit code %s", error.returncode)
+        return None
+    except (subprocess.SubprocessError, OSError) as error:
+        log.warning("a command in a configuration file failed: %s", type(error).__name__)
+        return None
+    return done.stdout.decode("utf-8", "replace").strip() or None

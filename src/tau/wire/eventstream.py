@@ -1,0 +1,103 @@
+"""The event streams of AWS: binary frames with headers, a payload and two checksums.
+
+    total length (4 bytes) | length of headers (4) | CRC of these (4)
+    headers | payload | CRC of all before it (4)
+
+A header is a name, a type and a value; only those that say what a frame is are
+kept. A frame that the end of the stream cuts off is dropped, so there is nothing
+to call at the end: whether an answer is whole is for its reader to say.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+
+from tau.errors import ModelError
+from tau.records.base import encode
+
+LIMIT = 16 * 1024 * 1024
+PRELUDE = struct.Struct(">III")
+CRC = struct.Struct(">I")
+# Sizes of values by type; the two that are None begin with their own length.
+TRUE, FALSE, BYTES, STRING = 0, 1, 6, 7
+SIZES = {TRUE: 0, FALSE: 0, 2: 1, 3: 2, 4: 4, 5: 8, BYTES: None, STRING: None, 8: 8, 9: 16}
+
+
+class EventStreamDecoder:
+    """Portions of bytes in, (what, payload) pairs out.
+
+    `what` is the type of the event, or of the exception. An error that the
+    transport reports comes as ("error", {"code", "message"}). After a ModelError
+    the stream is lost and must not be fed further.
+    """
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[str, str]]:
+        """The frames that `data` brings to their end."""
+        self._bytes += data
+        frames: list[tuple[str, str]] = []
+        start = 0
+        while (end := self._end(start)) is not None:
+            frames.append(_frame(bytes(self._bytes[start:end])))
+            start = end
+        del self._bytes[:start]
+        return frames
+
+    def _end(self, start: int) -> int | None:
+        """Where the frame at `start` ends, if it is all there. A length is believed only with its checksum."""
+        if len(self._bytes) < start + PRELUDE.size:
+            return None
+        total, headers, crc = PRELUDE.unpack_from(self._bytes, start)
+        if zlib.crc32(self._bytes[start : start + 8]) != crc:
+            raise _broken("the checksum of a frame's length is wrong")
+        if total > self._limit:
+            raise ModelError(f"The model server sent an event of more than {self._limit} bytes.")
+        if total < PRELUDE.size + headers + CRC.size:
+            raise _broken("a frame is shorter than its headers")
+        return start + total if len(self._bytes) >= start + total else None
+
+
+def _frame(data: bytes) -> tuple[str, str]:
+    _, size, _ = PRELUDE.unpack_from(data)
+    if zlib.crc32(data[: -CRC.size]) != CRC.unpack(data[-CRC.size :])[0]:
+        raise _broken("the checksum of a frame is wrong")
+    at = PRELUDE.size + size
+    try:
+        headers = dict(_headers(data[PRELUDE.size : at]))
+        payload = data[at : -CRC.size].decode()
+    except (struct.error, IndexError, KeyError, UnicodeDecodeError):
+        raise _broken("a frame cannot be read") from None
+    match headers.get(":message-type", "event"):
+        case "error":
+            told = {"code": headers.get(":error-code"), "message": headers.get(":error-message")}
+            return "error", encode(told).decode()
+        case "exception":
+            return headers.get(":exception-type", "exception"), payload
+    return headers.get(":event-type", ""), payload
+
+
+def _headers(data: bytes) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(data):
+        length = data[at]
+        name = data[at + 1 : at + 1 + length].decode()
+        kind = data[at + 1 + length]
+        at += 2 + length
+        size = SIZES[kind]
+        if size is None:
+            (size,) = struct.unpack_from(">H", data, at)
+            at += 2
+        if at + size > len(data):
+            raise IndexError
+        if kind == STRING:
+            yield name, data[at : at + size].decode()
+        at += size
+
+
+def _broken(why: str) -> ModelError:
+    return ModelError(f"The model server's event stream is broken: {why}.", transient=True)

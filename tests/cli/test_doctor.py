@@ -1,0 +1,141 @@
+"""tau doctor, as a program: it reads what is really there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model_server import NOWHERE, serving
+from tau import __version__
+from tau.llm.catalog import DEFAULTS, LOCAL, Catalog
+
+
+def doctor(folder: Path, program: str = "tau", **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {"PATH": os.environ["PATH"], "HOME": str(folder), "PI_CODING_AGENT_DIR": str(folder), **environment}
+    if not (folder / "models.json").exists():  # no server of the tester's is asked
+        written(folder, "models.json", json.dumps({"providers": silent()}))
+    command = [sys.executable, "-c", f"from tau.cli.main import {program}; {program}()", "doctor"]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=clean, stdin=subprocess.DEVNULL, timeout=30
+    )
+
+
+def silent() -> dict[str, dict[str, str]]:
+    return {name: {"baseUrl": NOWHERE} for name in LOCAL}
+
+
+def written(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o600)
+
+
+def test_with_a_key_nothing_is_wrong(tmp_path: Path) -> None:
+    done = doctor(tmp_path, ANTHROPIC_API_KEY="sk-very-secret", XAI_API_KEY="xai-secret")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"tau {__version__}"
+    assert lines[-1] == "Nothing is wrong."
+    for line in (
+        "  -- settings.json: not there",
+        f"  ok {tmp_path}",
+        f"  ok anthropic: ANTHROPIC_API_KEY; {len(Catalog().of('anthropic'))} models",
+        f"  ok xai: XAI_API_KEY; {len(Catalog().of('xai'))} models",
+        "  -- ollama: http://127.0.0.1:9/v1: Connection refused",
+        f"  ok anthropic/{DEFAULTS['anthropic']}, thinking medium",
+    ):
+        assert line in lines
+    assert "secret" not in done.stdout
+
+
+def test_a_server_that_answers_is_told_with_its_models(tmp_path: Path) -> None:
+    with serving({"data": [{"id": "qwen3"}, {"id": "llama"}]}) as (address, _):
+        there = {**silent(), "ollama": {"baseUrl": address}}
+        written(tmp_path, "models.json", json.dumps({"providers": there}))
+        done = doctor(tmp_path)
+    assert done.returncode == 0
+    assert f"  ok ollama: {address}: qwen3, llama\n" in done.stdout
+    assert "  -- none by itself; choose one with --provider ollama --model ID\n" in done.stdout
+
+
+def test_without_anything_to_ask_that_is_what_is_wrong(tmp_path: Path) -> None:
+    done = doctor(tmp_path)
+    assert done.returncode == 1
+    assert "  !! none. Set an API key" in done.stdout
+    assert done.stdout.endswith("\n1 to put right.\n")
+
+
+def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+    written(tmp_path, "settings.json", '{"retry": {\n  "maxRetries": "x"},\n "defaultmodel": "y"}')
+    written(
+        tmp_path,
+        "models.json",
+        """{
+  // mine
+  "providers": {
+    "lab": {"baseUrl": "http://x", "apiKey": "$LAB_KEY", "api": "openai-completions", "headers": {"a": "b"},
+      "models": [
+        {"id": "a", "contextwindow": 5},
+        {"id": "b"}
+      ]},
+    "bad": {"baseUrl": "http://x", "apiKey": "k", "api": "openai-completions",
+      "models": [
+        {"id": "b", "maxTokens": "x"}]},
+    "none": {"baseURL": "http://x"},
+    "anthropic": {"modelOverrides": {
+        "claude-opus-4.8": {"name": "x"}}},
+  },
+}""",
+    )
+    written(tmp_path, "auth.json", '{\n"openai": {"type": "api_key", "key": "sk-secret"},\n"xai": {"type": "api_key"}}')
+    done = doctor(tmp_path)
+    assert done.returncode == 1
+    wrong = [line[5:] for line in done.stdout.splitlines() if line.startswith("  !! ")]
+    assert wrong == [
+        "settings.json:2: retry.maxRetries: expected int, got str",
+        'settings.json:3: defaultmodel: not known; is "defaultModel" meant?',
+        "models.json:11: providers.bad.models[0].maxTokens: expected int, got str",
+        'models.json:12: Provider none: must specify "baseUrl", "compat", "modelOverrides", or "models".',
+        "models.json:14: providers.anthropic.modelOverrides.claude-opus-4.8: no such model",
+        'models.json:6: providers.lab.models[0].contextwindow: not known; is "contextWindow" meant?',
+        'models.json:12: providers.none.baseURL: not known; is "baseUrl" meant?',
+        'auth.json:3: xai: expected {"type": "api_key", "key": ...}',
+        "lab: models.json gives no key: LAB_KEY is not set",
+    ]
+    assert "secret" not in done.stdout
+
+
+@pytest.mark.parametrize("name", ["settings.json", "models.json", "auth.json"])
+def test_a_file_that_is_no_json_is_told_with_the_line(tmp_path: Path, name: str) -> None:
+    written(tmp_path, name, '{\n  "a": 1\n  "b": 2\n}')
+    done = doctor(tmp_path, ANTHROPIC_API_KEY="k")
+    assert done.returncode == 1
+    (wrong,) = [line for line in done.stdout.splitlines() if line.startswith("  !! ")]
+    assert name in wrong and "line 3 column 3" in wrong
+
+
+def test_a_file_that_others_can_read_is_told(tmp_path: Path) -> None:
+    written(tmp_path, "auth.json", '{"openai": {"type": "api_key", "key": "!echo sk-secret"}, "x": {"type": "oauth"}}')
+    (tmp_path / "auth.json").chmod(0o644)
+    done = doctor(tmp_path)
+    assert done.returncode == 1
+    assert "others could read it; now only you can (mode 600)" in done.stdout
+    assert "  ok openai: auth.json, by a command; " in done.stdout
+    assert "x: a login, which tau does not use" in done.stdout
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "agent"
+    folder.mkdir(mode=0o500)
+    assert f"{folder}: cannot be written to" in doctor(folder, ANTHROPIC_API_KEY="k").stdout
+
+
+def test_to_pi_it_is_a_word(tmp_path: Path) -> None:
+    done = doctor(tmp_path, program="pi")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No mode given" in done.stderr

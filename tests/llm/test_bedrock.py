@@ -1,0 +1,482 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit import assistant, call, user
+from streams import BASH, CALLS, Reading, asking, aws, fails, frame, recorded, recorded_frames, ways
+from tau.core.draft import Done
+from tau.errors import ModelError
+from tau.llm import anthropic
+from tau.llm import aws as credentials
+from tau.llm import bedrock as api
+from tau.llm.bedrock import conversation, region
+from tau.llm.calls import Context, Options, Request
+from tau.llm.http import Http
+from tau.records.base import encode, parse, replace
+from tau.records.deltas import (
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
+from tau.records.models import Model, Price
+
+MODEL = Model(
+    "anthropic.claude-x-v1:0",
+    "Claude X",
+    "bedrock-converse-stream",
+    "amazon-bedrock",
+    "https://bedrock-runtime.us-east-1.amazonaws.com",
+    reasoning=True,
+    input=["text", "image"],
+    max_tokens=64000,
+)
+CACHING = replace(MODEL, cost=Price(3, 15, 0.3, 3.75))
+MESSAGES = replace(MODEL, api="bedrock-anthropic-messages")
+NOVA = replace(MODEL, id="amazon.nova-x")
+PICTURE = Image("QUJD", "image/jpeg")
+SHOWN = {"image": {"format": "jpeg", "source": {"bytes": "QUJD"}}}
+POINT = {"cachePoint": {"type": "default"}}
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret-secret"}
+
+
+def told(*messages: Any, model: Model = MODEL, caches: bool = False) -> list[dict[str, Any]]:
+    return conversation(messages, model, caches=caches)
+
+
+# What is sent.
+
+
+def test_a_request_has_all_its_parts() -> None:
+    assert asking(api, CACHING, user("hi"), thinking="low") == Request(
+        "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-x-v1:0/converse-stream",
+        {"accept": "application/vnd.amazon.eventstream"},
+        {
+            "messages": [{"role": "user", "content": [{"text": "hi"}, POINT]}],
+            "system": [{"text": "Be nice."}, POINT],
+            "inferenceConfig": {"maxTokens": 34048},
+            "toolConfig": {
+                "tools": [
+                    {"toolSpec": {"name": "bash", "description": "run", "inputSchema": {"json": BASH.parameters}}}
+                ]
+            },
+            "additionalModelRequestFields": {
+                "thinking": {"type": "enabled", "budget_tokens": 2048},
+                "anthropic_beta": ["interleaved-thinking-2025-05-14"],
+            },
+        },
+    )
+
+
+def test_only_claude_is_told_how_to_think_and_what_to_cache() -> None:
+    body = asking(api, replace(NOVA, cost=Price(1, 1, 1, 1)), user("hi"), thinking="high").body
+    assert list(body) == ["messages", "system", "inferenceConfig", "toolConfig"]
+    assert body["inferenceConfig"] == {"maxTokens": 32000}
+    assert "cachePoint" not in encode(body).decode()
+
+
+def test_newer_claudes_are_told_an_effort() -> None:
+    newer = replace(MODEL, id="us.anthropic.claude-opus-4-6-v1")
+    body = asking(api, newer, thinking="xhigh", max_tokens=1000).body
+    assert body["inferenceConfig"] == {"maxTokens": 1000}
+    assert body["additionalModelRequestFields"] == {
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "max"},
+    }
+
+
+def test_claude_may_be_asked_in_its_own_words() -> None:
+    sent = asking(api, MESSAGES, user("hi"), thinking="low")
+    usual = asking(anthropic, MODEL, user("hi"), thinking="low").body
+    assert sent.url.endswith("/model/anthropic.claude-x-v1:0/invoke-with-response-stream")
+    assert sent.body == {
+        **{name: value for name, value in usual.items() if name not in ("model", "stream")},
+        "anthropic_version": "bedrock-2023-05-31",
+    }
+
+
+def test_turns_alternate() -> None:
+    one, two = call("one", a="é"), call("two")
+    said = [
+        user("go"),
+        user("now"),
+        assistant(Thinking("hm", "sig"), Thinking("[r]", "cGF5", True), "ok", one, two),
+        ToolResult(one.id, "one", [Text("1"), PICTURE]),
+        ToolResult(two.id, "two", [], {}, True),
+        User([Text("and"), PICTURE], 0),
+        assistant("a"),
+        assistant("b"),
+    ]
+    assert told(*said) == [
+        {"role": "user", "content": [{"text": "go"}, {"text": "now"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "sig"}}},
+                {"reasoningContent": {"redactedContent": "cGF5"}},
+                {"text": "ok"},
+                {"toolUse": {"toolUseId": "call_one", "name": "one", "input": {"a": "é"}}},
+                {"toolUse": {"toolUseId": "call_two", "name": "two", "input": {}}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"toolResult": {"toolUseId": "call_one", "content": [{"text": "1"}, SHOWN], "status": "success"}},
+                {
+                    "toolResult": {
+                        "toolUseId": "call_two",
+                        "content": [{"text": "(no tool output)"}],
+                        "status": "error",
+                    }
+                },
+                {"text": "and"},
+                SHOWN,
+            ],
+        },
+        {"role": "assistant", "content": [{"text": "a"}, {"text": "b"}]},
+    ]
+
+
+def test_thinking_that_is_not_signed_is_text_for_claude() -> None:
+    said = assistant(Thinking("hm"), Thinking(" "), "yes")
+    assert told(said)[0]["content"] == [{"text": "hm"}, {"text": "yes"}]
+    thought = {"reasoningContent": {"reasoningText": {"text": "hm"}}}
+    assert told(said, model=NOVA)[0]["content"] == [thought, {"text": "yes"}]
+
+
+def test_empty_text_and_what_is_no_utf8_are_never_sent() -> None:
+    bad = "a\ud800b"
+    said = [
+        user(" "),
+        user(bad),
+        assistant(" ", Thinking(bad, "s"), call("ls", path=bad)),
+        ToolResult("call_ls", "ls", [Text(bad)]),
+    ]
+    assert "ud800" not in encode(told(*said)).decode()
+    assert told(*said)[0] == {"role": "user", "content": [{"text": "ab"}]}
+
+
+# Where, and who.
+
+
+@pytest.mark.parametrize(
+    ("id", "base", "environment", "where"),
+    [
+        ("m", "", {}, "us-east-1"),
+        ("m", "https://bedrock-runtime.eu-central-1.amazonaws.com", {}, "eu-central-1"),
+        ("m", "https://bedrock-runtime.eu-central-1.amazonaws.com", {"AWS_REGION": "us-west-2"}, "us-west-2"),
+        ("m", "", {"AWS_DEFAULT_REGION": "us-west-2"}, "us-west-2"),
+        ("arn:aws:bedrock:ap-south-1:1:x/y", "", {"AWS_REGION": "us-west-2"}, "ap-south-1"),
+    ],
+)
+def test_a_region_is_found(id: str, base: str, environment: dict[str, str], where: str) -> None:
+    model = replace(MODEL, id=id, base_url=base)
+    assert region(model, environment) == where
+    assert asking(api, model, environment=environment).url.startswith(f"https://bedrock-runtime.{where}.amazonaws.com/")
+
+
+def test_a_server_of_ones_own_stays_where_it_is() -> None:
+    near = replace(MODEL, base_url="http://127.0.0.1:1/")
+    assert asking(api, near, environment={"AWS_REGION": "x"}).url.startswith("http://127.0.0.1:1/model/")
+
+
+def test_the_slashes_of_an_arn_are_part_of_the_name() -> None:
+    arn = replace(MODEL, id="arn:aws:bedrock:eu-west-1:1:inference-profile/x")
+    assert "/model/arn:aws:bedrock:eu-west-1:1:inference-profile%2Fx/converse-stream" in asking(api, arn).url
+
+
+def signed_by(key: str | None = "<authenticated>", **environment: str) -> dict[str, str]:
+    options = Options(key, environment=environment, now=1_769_904_000_000)
+    return api.sign(api.request(MODEL, Context("", [user("hi")], []), options), MODEL, options).headers
+
+
+@pytest.mark.parametrize(
+    ("key", "environment"),
+    [
+        ("bedrock-key", {}),
+        ("<authenticated>", {"AWS_BEARER_TOKEN_BEDROCK": "bedrock-key", **KEYS}),
+        (None, {"AWS_BEARER_TOKEN_BEDROCK": "bedrock-key"}),
+    ],
+)
+def test_a_key_of_bedrock_is_enough(key: str | None, environment: dict[str, str]) -> None:
+    assert signed_by(key, **environment)["authorization"] == "Bearer bedrock-key"
+
+
+def test_an_account_signs() -> None:
+    headers = signed_by(**KEYS, AWS_SESSION_TOKEN="token", AWS_REGION="eu-west-1")
+    scope = "AKIDEXAMPLE/20260201/eu-west-1/bedrock/aws4_request"
+    names = "content-type;host;x-amz-date;x-amz-security-token"
+    assert headers["authorization"].startswith(
+        f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders={names}, Signature="
+    )
+    assert headers["x-amz-security-token"] == "token"
+
+
+def test_nobody_may_ask_where_nobody_checks() -> None:
+    assert "authorization" not in signed_by(AWS_BEDROCK_SKIP_AUTH="1", **KEYS)
+
+
+@pytest.mark.parametrize("environment", [{}, {"AWS_ACCESS_KEY_ID": "a"}, {"AWS_PROFILE": "work"}])
+def test_without_credentials_it_says_what_to_set(environment: dict[str, str]) -> None:
+    with pytest.raises(ModelError, match="AWS_BEARER_TOKEN_BEDROCK") as caught:
+        signed_by(**environment)
+    assert caught.value.transient is False
+
+
+def test_what_is_signed_is_what_is_sent() -> None:
+    """A server sees the path, the headers and the body over which the signature went."""
+
+    async def main() -> tuple[str, Request, bytes]:
+        seen: list[Any] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            fields = dict(line.lower().split(": ", 1) for line in head.strip().split("\r\n")[1:])
+            seen.append((head, await reader.readexactly(int(fields["content-length"]))))
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/vnd.amazon.eventstream\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        arn = "arn:aws:bedrock:eu-west-1:1:inference-profile/x"
+        model = replace(MODEL, id=arn, base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        options = Options(environment=KEYS, now=1_769_904_000_000)
+        request = api.sign(api.request(model, Context("é", [user("hi")], []), options), model, options)
+        http = Http()
+        async for _ in http.post(request):
+            pass
+        await http.close()
+        server.close()
+        return seen[0][0], request, seen[0][1]
+
+    head, request, body = asyncio.run(main())
+    assert head.startswith(f"POST /{request.url.split('/', 3)[3]} HTTP/1.1")
+    sent = {name.lower(): value for name, _, value in (line.partition(": ") for line in head.strip().split("\r\n")[1:])}
+    assert sent["host"] == request.url.split("/")[2]
+    assert {name: sent[name] for name in request.headers} == request.headers
+    assert body == encode(request.body)
+
+
+# Where credentials come from.
+
+
+def test_what_stands_in_the_environment_is_taken_as_it_is() -> None:
+    for environment in (KEYS, {"AWS_BEARER_TOKEN_BEDROCK": "x"}, {"AWS_BEDROCK_SKIP_AUTH": "1"}):
+        assert credentials.found(environment) == environment
+
+
+def test_a_profile_is_found_by_botocore(tmp_path: Path) -> None:
+    pytest.importorskip("botocore")
+    (tmp_path / "credentials").write_text("[work]\naws_access_key_id=AKIDWORK\naws_secret_access_key=s\n")
+    (tmp_path / "config").write_text("[profile work]\nregion=eu-north-1\n")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(Path(api.__file__).parents[2]),
+        "AWS_PROFILE": "work",
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+    }
+    ask = "import os; from tau.llm.aws import found; print(found(os.environ)['AWS_ACCESS_KEY_ID'], end=' ');"
+    ask += "print(found(os.environ)['AWS_REGION'])"
+    done = subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "AKIDWORK eu-north-1\n"
+
+
+# What comes back.
+
+RECORDED = recorded_frames("bedrock_converse")
+ANSWER = Assistant(
+    [
+        Thinking("Let me see ü", "c2ln"),
+        Thinking("[Reasoning redacted]", "cGF5bG9hZA==", True),
+        Text("Hello, 😀"),
+        ToolCall("tooluse_1", "bash", {"command": "echo é"}),
+    ],
+    "bedrock-converse-stream",
+    "amazon-bedrock",
+    "anthropic.claude-x-v1:0",
+    Usage(50, 9, 40, 3, 102),
+    "toolUse",
+    0,
+)
+DELTAS = [
+    ThinkingStart(0),
+    ThinkingDelta(0, "Let me "),
+    ThinkingDelta(0, "see ü"),
+    ThinkingEnd(0, "Let me see ü"),
+    ThinkingStart(1),
+    ThinkingEnd(1, "[Reasoning redacted]"),
+    TextStart(2),
+    TextDelta(2, "Hello, "),
+    TextDelta(2, "😀"),
+    TextEnd(2, "Hello, 😀"),
+    ToolCallStart(3, "tooluse_1", "bash"),
+    ToolCallDelta(3, ""),
+    ToolCallDelta(3, '{"command":"ec'),
+    ToolCallDelta(3, 'ho é"}'),
+    ToolCallEnd(3, ToolCall("tooluse_1", "bash", {"command": "echo é"})),
+]
+
+
+def delta(index: int, **fields: Any) -> bytes:
+    return aws("contentBlockDelta", {"contentBlockIndex": index, "delta": fields})
+
+
+def start(index: int, **tool: Any) -> bytes:
+    return aws("contentBlockStart", {"contentBlockIndex": index, "start": {"toolUse": tool}})
+
+
+def stop(reason: Any) -> bytes:
+    return aws("messageStop", {"stopReason": reason})
+
+
+USED = aws("metadata", {"usage": {"inputTokens": 1}})
+HALF = [delta(0, text="half")]
+
+
+def read(*events: bytes, model: Model = MODEL) -> Reading:
+    return Reading(api, model, events).end()
+
+
+@pytest.mark.parametrize("portions", ways(RECORDED), ids=["whole", "events", "bytes"])
+def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
+    reading = Reading(api, MODEL, portions)
+    assert reading.deltas == DELTAS
+    assert reading.done == Done(ANSWER)
+
+
+@pytest.mark.parametrize("count", range(len(RECORDED) - 1))
+def test_a_stream_cut_before_its_stop_reason_is_an_error_and_never_an_answer(count: int) -> None:
+    error, reading = fails(api, MODEL, RECORDED[:count])
+    assert error.transient is True
+    kept = reading.draft.failed("error", str(error)).message.content
+    assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
+
+
+def test_an_answer_is_whole_with_its_stop_reason_even_if_nobody_counted() -> None:
+    assert read(*RECORDED[:-1]).done.message.content == ANSWER.content
+
+
+@pytest.mark.parametrize("recorded_call", CALLS, ids=range(len(CALLS)))
+def test_arguments_cut_at_any_byte_never_become_a_call_that_can_run(recorded_call: dict[str, Any]) -> None:
+    arguments, name = encode(recorded_call["arguments"]), recorded_call["name"]
+    begin, end = start(0, toolUseId="c1", name=name), (stop("tool_use"), USED)
+    for cut in range(1, len(arguments)):
+        piece = arguments[:cut].decode("utf-8", "ignore")
+        assert read(begin, delta(0, toolUse={"input": piece}), *end).done.unreadable == {0: piece}
+    whole = read(begin, delta(0, toolUse={"input": arguments.decode()}), *end).done
+    assert whole == Done(whole.message)
+    assert whole.message.tool_calls == [ToolCall("c1", name, parse(arguments))]
+
+
+@pytest.mark.parametrize(
+    ("reason", "ours"),
+    [("end_turn", "stop"), ("stop_sequence", "stop"), ("max_tokens", "length"), ("tool_use", "toolUse")],
+)
+def test_every_known_stop_reason_has_its_meaning(reason: str, ours: str) -> None:
+    assert read(*HALF, stop(reason), USED).done.message.stop_reason == ours
+
+
+@pytest.mark.parametrize("reason", ["guardrail_intervened", "content_filtered", "zork"])
+def test_any_other_stop_reason_is_an_error_that_names_it(reason: str) -> None:
+    error, reading = fails(api, MODEL, HALF, stop(reason) + USED)
+    assert reason in str(error) and error.transient is False
+    assert reading.draft.message("error").content == [Text("half")]
+
+
+@pytest.mark.parametrize(
+    ("bad", "said", "transient"),
+    [
+        (aws("throttlingException", {"message": "slow"}, "exception"), "Throttling error: slow", True),
+        (aws("validationException", {"message": "no"}, "exception"), "Validation error: no", False),
+        (aws("modelStreamErrorException", {"message": "x"}, "exception"), "Model stream error: x", True),
+        (aws("zorkException", {"message": "x"}, "exception"), "zorkException: x", None),
+        (
+            frame(b"", message_type="error", error_code="InternalFailure", error_message="Oops"),
+            "InternalFailure: Oops",
+            None,
+        ),
+    ],
+)
+@pytest.mark.parametrize("model", [MODEL, MESSAGES], ids=["converse", "messages"])
+def test_an_exception_in_the_stream_is_told(bad: bytes, said: str, transient: bool | None, model: Model) -> None:
+    error, _ = fails(api, model, [], bad)
+    assert (str(error), error.transient) == (said, transient)
+
+
+def test_events_of_a_newer_api_are_passed_over() -> None:
+    reading = read(aws("weather", {"sky": "blue"}), delta(0, text="hi"), delta(0, citation={}), stop("end_turn"), USED)
+    assert reading.done.message.content == [Text("hi")]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        frame(b"{no json", event_type="contentBlockDelta"),
+        aws("contentBlockDelta", []),
+        aws("contentBlockDelta", {"delta": {"text": "x"}}),
+        aws("contentBlockDelta", {"contentBlockIndex": 0}),
+        delta(0, text=5),
+        delta(1, toolUse={"input": "{}"}),
+        delta(0, toolUse={"input": 5}),
+        delta(0, reasoningContent="x"),
+        delta(1, reasoningContent={"text": 5}),
+        delta(1, reasoningContent={"redactedContent": 5}),
+        delta(1, reasoningContent={"signature": 5}),
+        start(1, toolUseId="a"),
+        start(1, toolUseId=5, name="ls"),
+        start(1, name=5),
+        aws("contentBlockStop", {}),
+        aws("messageStop", {}),
+        stop(["end_turn"]),
+    ],
+)
+def test_a_malformed_event_is_an_error_and_what_came_before_is_kept(bad: bytes) -> None:
+    error, reading = fails(api, MODEL, HALF, bad)
+    assert error.transient is True
+    assert reading.draft.message("error").content[0] == Text("half")
+
+
+# Claude's own events, packed.
+
+
+def packed(event: bytes) -> bytes:
+    data = next(line for line in event.split(b"\n") if line.startswith(b"data: ")).removeprefix(b"data: ")
+    return aws("chunk", {"bytes": b64encode(data).decode(), "p": "abc"})
+
+
+CLAUDE = [packed(event) for event in recorded("anthropic")]
+
+
+@pytest.mark.parametrize("portions", ways(CLAUDE), ids=["whole", "events", "bytes"])
+def test_packed_events_are_those_of_anthropic(portions: list[bytes]) -> None:
+    reading = Reading(api, MESSAGES, portions)
+    plain = Reading(anthropic, MESSAGES, recorded("anthropic"))
+    assert reading.deltas == plain.deltas
+    assert reading.done == plain.done
+    assert reading.done.message.usage == Usage(50, 9, 40, 3, 102)
+
+
+@pytest.mark.parametrize("count", range(len(CLAUDE)))
+def test_packed_events_cut_anywhere_are_an_error(count: int) -> None:
+    assert fails(api, MESSAGES, CLAUDE[:count])[0].transient is True
+
+
+@pytest.mark.parametrize("data", [{}, {"bytes": 5}, {"bytes": "no base64!"}, {"bytes": "/w=="}, []])
+def test_what_cannot_be_unpacked_is_an_error(data: Any) -> None:
+    assert fails(api, MESSAGES, [], aws("chunk", data))[0].transient is True
+    assert fails(api, MESSAGES, [], aws("surprise", data))[0].transient is True

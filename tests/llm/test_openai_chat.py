@@ -1,0 +1,762 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit import assistant, call, user
+from streams import CALLS, Reading, asking, fails, recorded, sse, ways
+from tau.core.after import transient
+from tau.core.draft import Done
+from tau.errors import ModelError
+from tau.llm import openai_chat as api
+from tau.llm.calls import Context, Options, Request
+from tau.llm.compat import Compat, compat
+from tau.llm.openai_chat import conversation
+from tau.records.base import encode, parse, replace
+from tau.records.deltas import (
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
+from tau.records.models import Model, Price, ThinkingLevel
+
+MODEL = Model(
+    "m-chat",
+    "Chat",
+    "openai-completions",
+    "lab",
+    "https://api.example.com/v1",
+    reasoning=True,
+    input=["text", "image"],
+    cost=Price(3, 15, 0.3),
+    context_window=200000,
+    max_tokens=8192,
+)
+PICTURE = Image("QUJD", "image/png")
+URL = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+
+
+def told(*messages: Any, model: Model = MODEL, system: str = "", **flags: Any) -> list[dict[str, Any]]:
+    return conversation(model, Context(system, messages, []), Compat(**flags))
+
+
+# What is sent.
+
+
+def test_a_request_has_all_its_parts() -> None:
+    assert asking(api, MODEL, user("hi"), thinking="medium") == Request(
+        "https://api.example.com/v1/chat/completions",
+        {"authorization": "Bearer secret-key"},
+        {
+            "model": "m-chat",
+            "messages": [
+                {"role": "developer", "content": "Be nice."},
+                {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+            ],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "store": False,
+            "max_completion_tokens": 8192,
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "bash",
+                        "description": "run",
+                        "parameters": {"type": "object", "properties": {}},
+                        "strict": False,
+                    },
+                }
+            ],
+            "reasoning_effort": "medium",
+        },
+    )
+
+
+def test_what_there_is_none_of_is_left_out() -> None:
+    plain = replace(MODEL, reasoning=False)
+    bare = api.request(plain, Context("", [], []), Options(thinking="high"))
+    assert list(bare.body) == ["model", "messages", "stream", "stream_options", "store", "max_completion_tokens"]
+    assert bare.headers == {}
+
+
+def test_headers_of_the_model_come_before_ours() -> None:
+    own = replace(MODEL, headers={"Authorization": "Basic x", "X-Team": "a"})
+    assert asking(api, own).headers == {"authorization": "Basic x", "x-team": "a"}
+
+
+def test_an_address_may_have_parts_that_the_environment_knows() -> None:
+    cloud = replace(MODEL, base_url="https://api.example.com/{ACCOUNT_ID}/v1/")
+    assert asking(api, cloud, environment={"ACCOUNT_ID": "a1"}).url == "https://api.example.com/a1/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "sent"),
+    [
+        (MODEL, None, 8192),
+        (replace(MODEL, max_tokens=100000), None, 32000),
+        (replace(MODEL, max_tokens=100000), 50000, 50000),
+        (MODEL, 1000, 1000),
+        (MODEL, 50000, 8192),
+        (replace(MODEL, context_window=8192), None, None),  # a limit that is none
+        (replace(MODEL, context_window=8192), 1000, 1000),
+    ],
+)
+def test_an_answer_may_be_as_long_as_the_model_and_the_caller_allow(
+    model: Model, asked: int | None, sent: int | None
+) -> None:
+    assert asking(api, model, max_tokens=asked).body.get("max_completion_tokens") == sent
+
+
+def test_tools_are_mentioned_when_there_were_some() -> None:
+    ls = call("ls")
+    said = [user("hi"), assistant(ls), ToolResult(ls.id, "ls", [Text("a")])]
+    assert api.request(MODEL, Context("", said, []), Options()).body["tools"] == []
+    assert "tools" not in api.request(MODEL, Context("", said[:1], []), Options()).body
+
+
+def test_a_turn_with_tools_is_told_as_the_api_wants_it() -> None:
+    one, two = call("one", a="é"), call("two")
+    said = [
+        user("go"),
+        assistant(Thinking("hm", "reasoning_content"), "ok", one, two),
+        ToolResult(one.id, "one", [Text("1"), Text("more")]),
+        ToolResult(two.id, "two", [], {}, True),
+        assistant("done"),
+        user("more"),
+    ]
+    assert told(*said) == [
+        {"role": "user", "content": [{"type": "text", "text": "go"}]},
+        {
+            "role": "assistant",
+            "content": "ok",
+            "reasoning_content": "hm",
+            "tool_calls": [
+                {"id": "call_one", "type": "function", "function": {"name": "one", "arguments": '{"a":"é"}'}},
+                {"id": "call_two", "type": "function", "function": {"name": "two", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "content": "1\nmore", "tool_call_id": "call_one"},
+        {"role": "tool", "content": "(no tool output)", "tool_call_id": "call_two"},
+        {"role": "assistant", "content": "done"},
+        {"role": "user", "content": [{"type": "text", "text": "more"}]},
+    ]
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text"])
+def test_thinking_goes_back_where_it_came_from(field: str) -> None:
+    assert told(assistant(Thinking("a", field), Thinking("b", field), "yes")) == [
+        {"role": "assistant", "content": "yes", field: "a\nb"}
+    ]
+
+
+def test_thinking_of_no_known_origin_is_left_out() -> None:
+    assert told(assistant(Thinking("a", "sig"), Thinking("b"), "yes")) == [{"role": "assistant", "content": "yes"}]
+    assert told(assistant(Thinking("a", "reasoning"))) == []
+
+
+def test_encrypted_reasoning_goes_back_with_its_call() -> None:
+    signed = ToolCall("1", "ls", {}, '{"type":"reasoning.encrypted","id":"1","data":"x"}')
+    (message,) = told(assistant(signed, ToolCall("2", "ls", {}, "no json")))
+    assert message["reasoning_details"] == [{"type": "reasoning.encrypted", "id": "1", "data": "x"}]
+    assert message["content"] is None
+
+
+def test_images_are_shown_by_the_user() -> None:
+    ls = call("ls")
+    said = [
+        User([Text("look"), PICTURE], 0),
+        assistant(ls),
+        ToolResult(ls.id, "read", [PICTURE]),
+        assistant(ls),
+        ToolResult(ls.id, "read", [Text("a"), PICTURE]),
+    ]
+    sent = told(*said)
+    attached = {"type": "text", "text": "Images that belong to the tool results above:"}
+    assert sent[0]["content"] == [{"type": "text", "text": "look"}, URL]
+    assert sent[2:4] == [
+        {"role": "tool", "content": "(see attached image)", "tool_call_id": "call_ls"},
+        {"role": "user", "content": [attached, URL]},
+    ]
+    assert sent[5:] == [
+        {"role": "tool", "content": "a", "tool_call_id": "call_ls"},
+        {"role": "user", "content": [attached, URL]},
+    ]
+
+
+def test_empty_text_is_never_sent() -> None:
+    assert told(user(" "), User([Text(""), PICTURE], 0), assistant("  "), assistant()) == [
+        {"role": "user", "content": [URL]}
+    ]
+
+
+def test_nothing_is_sent_that_is_no_utf8() -> None:
+    bad = "a\ud800b"
+    said = [user(bad), assistant(bad, Thinking(bad, "reasoning"), call("ls", path=bad, more=[{bad: bad}]))]
+    sent = api.request(MODEL, Context(bad, [*said, ToolResult("call_ls", "ls", [Text(bad)])], []), Options())
+    assert "ud800" not in encode(sent.body).decode()
+
+
+# What servers want differently.
+
+
+def test_old_servers_get_what_they_know() -> None:
+    flags = {
+        "supportsStore": False,
+        "supportsDeveloperRole": False,
+        "supportsReasoningEffort": False,
+        "supportsUsageInStreaming": False,
+        "supportsStrictMode": False,
+        "maxTokensField": "max_tokens",
+    }
+    body = asking(api, replace(MODEL, compat=flags), user("hi"), thinking="high").body
+    assert list(body) == ["model", "messages", "stream", "max_tokens", "tools"]
+    assert body["messages"][0]["role"] == "system"
+    assert "strict" not in body["tools"][0]["function"]
+
+
+def test_results_may_need_names_and_an_answer_after_them() -> None:
+    ls = call("ls")
+    said = [assistant(ls), ToolResult(ls.id, "ls", [Text("a")]), user("go on")]
+    sent = told(*said, requires_tool_result_name=True, requires_assistant_after_tool_result=True)
+    assert sent[0]["content"] == ""
+    assert sent[1]["name"] == "ls"
+    assert [message["role"] for message in sent] == ["assistant", "tool", "assistant", "user"]
+
+
+def test_thinking_may_have_to_be_text() -> None:
+    sent = told(assistant(Thinking("hm", "reasoning"), "yes"), requires_thinking_as_text=True)
+    assert sent == [{"role": "assistant", "content": "hm\n\nyes"}]
+
+
+def test_every_answer_may_need_its_reasoning() -> None:
+    deep = replace(MODEL, provider="deepseek")
+    said = [assistant("one"), assistant(Thinking("hm", "reasoning_content"), "two")]
+    thinking = asking(api, deep, *said, thinking="high").body["messages"][1:]
+    assert [message["reasoning_content"] for message in thinking] == ["", "hm"]
+    assert "reasoning_content" not in asking(api, deep, *said).body["messages"][1]
+
+
+@pytest.mark.parametrize(
+    ("provider", "url", "differs"),
+    [
+        ("lab", "http://127.0.0.1:1/v1", {}),
+        ("openai", "https://api.openai.com/v1", {}),
+        ("cerebras", "", {"supports_store": False, "supports_developer_role": False}),
+        (
+            "my-proxy",
+            "https://api.x.ai/v1",
+            {"supports_store": False, "supports_developer_role": False, "supports_reasoning_effort": False},
+        ),
+        (
+            "x",
+            "https://llm.chutes.ai/v1",
+            {"supports_store": False, "supports_developer_role": False, "max_tokens_field": "max_tokens"},
+        ),
+        (
+            "zai",
+            "",
+            {
+                "supports_store": False,
+                "supports_developer_role": False,
+                "supports_reasoning_effort": False,
+                "thinking_format": "zai",
+            },
+        ),
+        (
+            "ollama",
+            "http://localhost:11434/v1",
+            {"supports_store": False, "supports_developer_role": False, "max_tokens_field": "max_tokens"},
+        ),
+    ],
+)
+def test_known_servers_are_known(provider: str, url: str, differs: dict[str, Any]) -> None:
+    assert compat(replace(MODEL, provider=provider, base_url=url)) == Compat(**differs)
+
+
+def test_what_the_model_entry_says_wins_field_by_field() -> None:
+    found = compat(replace(MODEL, provider="cerebras", compat={"supportsStore": True, "somethingNew": 1}))
+    assert found == Compat(supports_developer_role=False)
+
+
+def test_a_wrong_flag_is_named() -> None:
+    with pytest.raises(ModelError, match=r"compat of lab/m-chat: supportsStore: expected bool, got str"):
+        asking(api, replace(MODEL, compat={"supportsStore": "no"}))
+
+
+def test_routing_and_tool_streaming_are_passed_on() -> None:
+    flags = {
+        "openRouterRouting": {"only": ["a"]},
+        "vercelGatewayRouting": {"order": ["b"]},
+        "zaiToolStream": True,
+    }
+    body = asking(api, replace(MODEL, compat=flags)).body
+    assert (body["provider"], body["providerOptions"]) == ({"only": ["a"]}, {"gateway": {"order": ["b"]}})
+    assert body["tool_stream"] is True
+
+
+ON: dict[str, dict[str, Any]] = {
+    "openai": {"reasoning_effort": "high"},
+    "openrouter": {"reasoning": {"effort": "high"}},
+    "ant-ling": {},
+    "deepseek": {"thinking": {"type": "enabled"}, "reasoning_effort": "high"},
+    "together": {"reasoning": {"enabled": True}, "reasoning_effort": "high"},
+    "baseten": {"chat_template_args": {"think": True, "fixed": 1}, "reasoning_effort": "high"},
+    "zai": {"thinking": {"type": "enabled"}},
+    "qwen": {"enable_thinking": True},
+    "qwen-chat-template": {"chat_template_kwargs": {"enable_thinking": True, "preserve_thinking": True}},
+    "chat-template": {"chat_template_kwargs": {"effort": "high", "budget": 16384}},
+    "string-thinking": {"thinking": "high"},
+    "mistral": {"prompt_mode": "reasoning"},
+}
+OFF: dict[str, dict[str, Any]] = {
+    "openai": {},
+    "openrouter": {"reasoning": {"effort": "none"}},
+    "ant-ling": {},
+    "deepseek": {"thinking": {"type": "disabled"}},
+    "together": {"reasoning": {"enabled": False}},
+    "baseten": {"chat_template_args": {"think": False, "fixed": 1}},
+    "zai": {"thinking": {"type": "disabled"}},
+    "qwen": {"enable_thinking": False},
+    "qwen-chat-template": {"chat_template_kwargs": {"enable_thinking": False, "preserve_thinking": True}},
+    "chat-template": {"chat_template_kwargs": {}},
+    "string-thinking": {"thinking": "off"},
+    "mistral": {},
+}
+
+
+@pytest.mark.parametrize("format", ON)
+@pytest.mark.parametrize(("level", "fields"), [("high", ON), ("off", OFF)])
+def test_every_server_is_told_to_think_in_its_own_way(
+    format: str, level: ThinkingLevel, fields: dict[str, dict[str, Any]]
+) -> None:
+    flags = {
+        "thinkingFormat": format,
+        "chatTemplateArgs": {"think": {"$var": "thinking.enabled"}, "fixed": 1},
+        "chatTemplateKwargs": {
+            "effort": {"$var": "thinking.effort", "omitWhenOff": True},
+            "budget": {"$var": "thinking.budget", "omitWhenOff": True},
+        },
+    }
+    body = asking(api, replace(MODEL, compat=flags), thinking=level).body
+    usual = asking(api, replace(MODEL, reasoning=False)).body
+    assert {name: value for name, value in body.items() if name not in usual} == fields[format]
+
+
+@pytest.mark.parametrize(
+    ("mapped", "level", "sent"),
+    [
+        ({}, "minimal", "minimal"),
+        ({}, "xhigh", "high"),
+        ({"xhigh": "xhigh"}, "xhigh", "xhigh"),
+        ({"off": "none"}, "off", "none"),
+        ({"minimal": None}, "minimal", None),
+        ({"low": "little"}, "low", "little"),
+    ],
+)
+def test_the_words_of_the_model_for_levels_win(
+    mapped: dict[str, str | None], level: ThinkingLevel, sent: str | None
+) -> None:
+    model = replace(MODEL, thinking_level_map=mapped)
+    assert asking(api, model, thinking=level).body.get("reasoning_effort") == sent
+
+
+def test_qwen_on_groq_has_one_effort() -> None:
+    qwen = replace(MODEL, provider="groq", id="qwen/qwen3-32b")
+    assert asking(api, qwen, thinking="low").body["reasoning_effort"] == "default"
+
+
+def test_a_budget_is_told_where_the_server_takes_one() -> None:
+    model = replace(MODEL, compat={"thinkingTokenBudgetField": "thinking_budget"})
+    assert asking(api, model, thinking="low", budgets={"low": 99}).body["thinking_budget"] == 99
+    assert asking(api, model, thinking="medium").body["thinking_budget"] == 8192
+
+
+def test_claude_behind_openrouter_is_told_what_to_cache() -> None:
+    claude = replace(MODEL, provider="openrouter", id="anthropic/claude-x")
+    sent = asking(api, claude, user("a"), assistant("b"), user("c"), session_id="s-1")
+    mark = {"cache_control": {"type": "ephemeral"}}
+    assert sent.body["messages"] == [
+        {"role": "system", "content": [{"type": "text", "text": "Be nice.", **mark}]},
+        {"role": "user", "content": [{"type": "text", "text": "a"}]},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": [{"type": "text", "text": "c", **mark}]},
+    ]
+    assert sent.body["tools"][-1]["cache_control"] == {"type": "ephemeral"}
+    assert sent.headers["x-session-id"] == "s-1"
+    long = asking(api, claude, user("a"), environment={"PI_CACHE_RETENTION": "long"})
+    assert long.body["tools"][-1]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    none = asking(api, claude, user("a"), session_id="s-1", environment={"PI_CACHE_RETENTION": "none"})
+    assert "cache_control" not in encode(none.body).decode()
+    assert "x-session-id" not in none.headers
+
+
+def test_openai_is_told_which_session_it_is() -> None:
+    model = replace(MODEL, base_url="https://api.openai.com/v1")
+    assert asking(api, model, session_id="s-1").body["prompt_cache_key"] == "s-1"
+    long = asking(api, model, session_id="s" * 80, environment={"PI_CACHE_RETENTION": "long"}).body
+    assert (long["prompt_cache_key"], long["prompt_cache_retention"]) == ("s" * 64, "24h")
+    assert "prompt_cache_key" not in asking(api, MODEL, session_id="s-1").body
+
+
+def test_azure_serves_the_same_api() -> None:
+    model = replace(MODEL, provider="azure", base_url="")
+    environment = {"AZURE_OPENAI_RESOURCE_NAME": "res", "AZURE_OPENAI_DEPLOYMENT_NAME_MAP": "m-chat=mine"}
+    sent = asking(api, model, environment=environment)
+    assert sent.url == "https://res.openai.azure.com/openai/v1/chat/completions?api-version=v1"
+    assert (sent.headers, sent.body["model"]) == ({"api-key": "secret-key"}, "mine")
+
+
+def test_mistral_speaks_it_too() -> None:
+    model = replace(MODEL, api="mistral-conversations", provider="mistral", base_url="https://api.mistral.ai")
+    sent = asking(api, model, user("hi"))
+    assert sent.url == "https://api.mistral.ai/v1/chat/completions"
+    assert {"store", "stream_options", "max_completion_tokens"}.isdisjoint(sent.body)
+
+
+# What comes back.
+
+RECORDED = recorded("openai_chat")
+ANSWER = Assistant(
+    [
+        Thinking("Let me see ü", "reasoning_content"),
+        Text("Hello, 😀"),
+        ToolCall("call_a", "bash", {"command": "echo é"}),
+        ToolCall("call_b", "read", {"path": "a"}),
+    ],
+    "openai-completions",
+    "lab",
+    "m-chat",
+    Usage(50, 9, 40, 0, 99),
+    "toolUse",
+    0,
+    response_id="chatcmpl-B9MBs8",
+)
+DELTAS = [
+    ThinkingStart(0),
+    ThinkingDelta(0, "Let me "),
+    ThinkingDelta(0, "see ü"),
+    ThinkingEnd(0, "Let me see ü"),
+    TextStart(1),
+    TextDelta(1, "Hello, "),
+    TextDelta(1, "😀"),
+    TextEnd(1, "Hello, 😀"),
+    ToolCallStart(2, "call_a", "bash"),
+    ToolCallDelta(2, ""),
+    ToolCallDelta(2, '{"command":"ec'),
+    ToolCallDelta(2, 'ho é"}'),
+    ToolCallStart(3, "call_b", "read"),
+    ToolCallDelta(3, '{"path":"a"}'),
+    ToolCallEnd(2, ToolCall("call_a", "bash", {"command": "echo é"})),
+    ToolCallEnd(3, ToolCall("call_b", "read", {"path": "a"})),
+]
+FREE = replace(MODEL, cost=Price())
+
+
+def chunk(finish: str | None = None, **delta: Any) -> bytes:
+    return sse({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+
+def calling(*calls: dict[str, Any]) -> bytes:
+    return chunk(tool_calls=list(calls))
+
+
+DONE = sse("[DONE]")
+
+
+def read(*events: bytes, model: Model = FREE) -> Reading:
+    return Reading(api, model, events).end()
+
+
+@pytest.mark.parametrize("portions", ways(RECORDED), ids=["whole", "events", "bytes"])
+def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
+    reading = Reading(api, FREE, portions)
+    assert reading.deltas == DELTAS
+    assert reading.done == Done(ANSWER)
+
+
+def test_an_answer_has_its_price() -> None:
+    cost = Reading(api, MODEL, RECORDED).done.message.usage.cost
+    assert [round(part, 9) for part in (cost.input, cost.output, cost.cache_read, cost.total)] == [
+        0.00015,
+        0.000135,
+        0.000012,
+        0.000297,
+    ]
+
+
+FINISHED = next(at for at, event in enumerate(RECORDED) if b'"finish_reason":"tool_calls"' in event)
+
+
+@pytest.mark.parametrize("count", range(FINISHED + 1))
+def test_a_stream_cut_before_its_finish_reason_is_an_error_and_never_an_answer(count: int) -> None:
+    error, reading = fails(api, MODEL, RECORDED[:count])
+    assert error.transient is True
+    kept = reading.draft.failed("error", str(error)).message.content
+    assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
+
+
+@pytest.mark.parametrize("count", range(FINISHED + 1, len(RECORDED)))
+def test_an_answer_is_whole_with_its_finish_reason_even_if_the_last_word_is_missing(count: int) -> None:
+    assert read(*RECORDED[:count]).done.message.content == ANSWER.content
+
+
+def test_the_last_word_alone_is_no_answer() -> None:
+    assert fails(api, MODEL, [], DONE)[0].transient is True
+    assert fails(api, MODEL, [])[0].transient is True
+
+
+def test_a_server_without_finish_reasons_ends_with_its_last_word() -> None:
+    loose = replace(FREE, compat={"supportsFinishReason": False})
+    assert read(chunk(content="hi"), DONE, model=loose).done.message.stop_reason == "stop"
+    assert fails(api, loose, [], DONE)
+
+
+@pytest.mark.parametrize("recorded_call", CALLS, ids=range(len(CALLS)))
+def test_arguments_cut_at_any_byte_never_become_a_call_that_can_run(recorded_call: dict[str, Any]) -> None:
+    arguments = encode(recorded_call["arguments"])
+    function = {"name": recorded_call["name"], "arguments": ""}
+    begin = calling({"index": 0, "id": "c1", "type": "function", "function": function})
+    for cut in range(1, len(arguments)):
+        piece = arguments[:cut].decode("utf-8", "ignore")
+        events = begin, calling({"index": 0, "function": {"arguments": piece}}), chunk("tool_calls"), DONE
+        assert read(*events).done.unreadable == {0: piece}
+    whole = read(begin, calling({"index": 0, "function": {"arguments": arguments.decode()}}), chunk("tool_calls"), DONE)
+    assert whole.done.unreadable == {}
+    assert whole.done.message.tool_calls == [ToolCall("c1", recorded_call["name"], parse(arguments))]
+
+
+@pytest.mark.parametrize(
+    ("calls", "ids"),
+    [
+        # Whole calls, numbered, without ids.
+        ([{"index": 0, "function": {"name": "ls", "arguments": '{"n":1}'}}], ["ls_0_1"]),
+        # Whole calls with neither.
+        (
+            [
+                {"function": {"name": "ls", "arguments": '{"n":1}'}},
+                {"function": {"name": "ls", "arguments": '{"n":2}'}},
+            ],
+            ["ls_0_1", "ls_0_2"],
+        ),
+        # Whole calls that all have the number 0, with and without ids.
+        (
+            [
+                {"index": 0, "function": {"name": "ls", "arguments": '{"n":1}'}},
+                {"index": 0, "function": {"name": "ls", "arguments": '{"n":2}'}},
+            ],
+            ["ls_0_1", "ls_0_2"],
+        ),
+        (
+            [
+                {"index": 0, "id": "a", "function": {"name": "ls", "arguments": '{"n":1}'}},
+                {"index": 0, "id": "b", "function": {"name": "ls", "arguments": '{"n":2}'}},
+            ],
+            ["a", "b"],
+        ),
+        # The same id twice.
+        (
+            [
+                {"index": 0, "id": "a", "function": {"name": "ls", "arguments": '{"n":1}'}},
+                {"index": 1, "id": "a", "function": {"name": "ls", "arguments": '{"n":2}'}},
+            ],
+            ["a", "ls_0_1"],
+        ),
+        # Pieces by id alone, and with the id and the name in each.
+        (
+            [
+                {"id": "a", "function": {"name": "ls", "arguments": '{"n"'}},
+                {"id": "a", "function": {"name": "ls", "arguments": ":1}"}},
+                {"id": "b", "function": {"name": "ls", "arguments": '{"n":2}'}},
+            ],
+            ["a", "b"],
+        ),
+        # Pieces with nothing at all belong to the last call.
+        (
+            [
+                {"function": {"name": "ls", "arguments": '{"n"'}},
+                {"function": {"arguments": ":1}"}},
+            ],
+            ["ls_0_1"],
+        ),
+        # Pieces of two calls in turns.
+        (
+            [
+                {"index": 0, "id": "a", "function": {"name": "ls", "arguments": '{"n"'}},
+                {"index": 1, "id": "b", "function": {"name": "ls", "arguments": '{"n"'}},
+                {"index": 0, "function": {"arguments": ":1}"}},
+                {"index": 1, "function": {"arguments": ":2}"}},
+            ],
+            ["a", "b"],
+        ),
+        # The name comes late, the arguments are an object.
+        (
+            [
+                {"index": 0, "id": "a", "function": {"arguments": '{"n"'}},
+                {"index": 0, "function": {"name": "ls", "arguments": ":1}"}},
+                {"index": 1, "id": "b", "function": {"name": "ls", "arguments": {"n": 2}}},
+            ],
+            ["a", "b"],
+        ),
+    ],
+)
+def test_tool_calls_are_told_apart_however_a_server_sends_them(calls: list[dict[str, Any]], ids: list[str]) -> None:
+    reading = read(*(calling(one) for one in calls), chunk("tool_calls"), DONE)
+    assert reading.done == Done(reading.done.message)
+    assert reading.done.message.tool_calls == [ToolCall(id, "ls", {"n": at + 1}) for at, id in enumerate(ids)]
+
+
+def test_a_call_without_a_name_is_still_a_call() -> None:
+    reading = read(calling({"index": 0, "id": "a", "function": {"arguments": "{}"}}), chunk("tool_calls"), DONE)
+    assert reading.done.message.tool_calls == [ToolCall("a", "", {})]
+
+
+def test_an_older_call_is_read_too() -> None:
+    reading = read(chunk(function_call={"name": "ls", "arguments": "{}"}), chunk("function_call"), DONE)
+    assert reading.done.message.tool_calls == [ToolCall("ls_0_1", "ls", {})]
+
+
+def test_text_between_the_pieces_of_a_call_is_a_block_of_its_own() -> None:
+    reading = read(
+        chunk(content="a"),
+        calling({"index": 0, "id": "a", "function": {"name": "ls", "arguments": "{"}}),
+        chunk(content="b"),
+        calling({"index": 0, "function": {"arguments": "}"}}),
+        chunk("tool_calls"),
+        DONE,
+    )
+    assert reading.done.message.content == [Text("a"), ToolCall("a", "ls", {}), Text("b")]
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text"])
+def test_thinking_is_read_from_where_the_server_puts_it(field: str) -> None:
+    reading = read(chunk(**{field: "hm"}), chunk(content="yes"), chunk("stop"), DONE)
+    assert reading.done.message.content == [Thinking("hm", field), Text("yes")]
+
+
+def test_thinking_told_in_two_fields_is_told_once() -> None:
+    reading = read(chunk(reasoning_content="", reasoning="hm", reasoning_text="hm"), chunk("stop"), DONE)
+    assert reading.done.message.content == [Thinking("hm", "reasoning")]
+
+
+def test_encrypted_reasoning_is_kept_with_its_call() -> None:
+    detail = {"type": "reasoning.encrypted", "id": "a", "data": "x"}
+    reading = read(
+        chunk(reasoning_details=[detail, {"type": "reasoning.text", "text": "hm"}]),
+        calling({"index": 0, "id": "a", "function": {"name": "ls", "arguments": "{}"}}),
+        chunk("tool_calls"),
+        DONE,
+    )
+    assert reading.done.message.tool_calls == [ToolCall("a", "ls", {}, encode(detail).decode())]
+
+
+def test_content_may_come_in_parts() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    reading = read(chunk(content=[thought, {"type": "text", "text": "yes"}, {"type": "x"}]), chunk("stop"), DONE)
+    assert reading.done.message.content == [Thinking("hm"), Text("yes")]
+
+
+@pytest.mark.parametrize(
+    ("finish", "ours"), [("stop", "stop"), ("end", "stop"), ("length", "length"), ("tool_calls", "stop")]
+)
+def test_every_known_finish_reason_has_its_meaning(finish: str, ours: str) -> None:
+    assert read(chunk(content="hi"), chunk(finish), DONE).done.message.stop_reason == ours
+
+
+def test_a_stop_with_calls_is_for_the_calls() -> None:
+    one = {"index": 0, "id": "a", "function": {"name": "ls", "arguments": "{}"}}
+    assert read(calling(one), chunk("stop"), DONE).done.message.stop_reason == "toolUse"
+    assert read(calling(one), chunk("length"), DONE).done.message.stop_reason == "length"
+
+
+@pytest.mark.parametrize("finish", ["content_filter", "zork"])
+def test_a_filter_or_an_unknown_finish_reason_is_an_error_that_names_it(finish: str) -> None:
+    error, reading = fails(api, FREE, [chunk(content="half"), chunk(finish)], DONE)
+    assert finish in str(error) and error.transient is False
+    assert reading.draft.message("error").content == [Text("half")]
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({"prompt_tokens": 10, "completion_tokens": 5}, Usage(10, 5, 0, 0, 15)),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "prompt_cache_hit_tokens": 4}, Usage(6, 5, 4, 0, 15)),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "cached_tokens": 4}, Usage(6, 5, 4, 0, 15)),
+        (
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 5,
+                "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3},
+            },
+            Usage(3, 5, 4, 3, 15),
+        ),
+        ({"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(0, 0, 4, 0, 4)),
+        ({"prompt_tokens": "many", "completion_tokens": None, "prompt_tokens_details": None}, Usage()),
+    ],
+)
+def test_tokens_are_counted_wherever_they_are_told(usage: dict[str, Any], counted: Usage) -> None:
+    last = sse({"choices": [], "usage": usage})
+    inside = sse({"choices": [{"delta": {}, "finish_reason": "stop", "usage": usage}]})
+    assert read(chunk("stop"), last, DONE).done.message.usage == counted
+    assert read(inside, DONE).done.message.usage == counted
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        sse({"error": {"message": "Overloaded", "code": 529}}),
+        sse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "error"),
+        sse({"object": "error", "message": "Overloaded"}),
+        sse(
+            {"id": "c", "choices": [{"delta": {"content": ""}, "finish_reason": "error"}], "error": {"m": "Overloaded"}}
+        ),
+    ],
+)
+def test_an_error_in_the_stream_is_told_in_its_own_words(error: bytes) -> None:
+    found, reading = fails(api, FREE, [chunk(content="half")], error)
+    assert transient(str(found)) and "Overloaded" in str(found)
+    assert reading.draft.message("error").content == [Text("half")]
+
+
+def test_choices_that_nobody_asked_for_are_passed_over() -> None:
+    second = sse({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})
+    assert read(second, chunk(content="yes"), second, chunk("stop"), DONE).done.message.text == "yes"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"data: {not json\n\n",
+        sse([]),
+        sse({"choices": 5}),
+        sse({"choices": [5]}),
+        sse({"choices": [{"delta": "x"}]}),
+        chunk(content=5),
+        chunk(content=[5]),
+        chunk(content=[{"type": "text"}]),
+        chunk(content=[{"type": "thinking", "thinking": [5]}]),
+        chunk(reasoning_content={"a": 1}),
+        chunk(refusal=5),
+        chunk(tool_calls=5),
+        chunk(tool_calls=["x"]),
+        calling({"index": 0, "id": 5, "function": {"name": "ls"}}),
+        calling({"index": 0, "id": "a", "function": {"name": 5}}),
+        calling({"index": 0, "id": "a", "function": {"name": "ls", "arguments": 5}}),
+        calling({"index": 0, "id": "a", "function": "ls"}),
+        chunk(reasoning_details=["x"]),
+        sse({"choices": [{"delta": {}, "finish_reason": ["stop"]}]}),
+        sse({"choices": [], "usage": {"prompt_tokens_details": "x"}}),
+    ],
+)
+def test_a_malformed_event_is_an_error_and_what_came_before_is_kept(bad: bytes) -> None:
+    error, reading = fails(api, FREE, [chunk(content="half")], bad)
+    assert error.transient is True
+    assert reading.draft.message("error").content[0] == Text("half")

@@ -1,0 +1,462 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit import assistant, call, user
+from streams import BASH, CALLS, Reading, asking, fails, recorded, sse, ways
+from tau.core.after import transient
+from tau.core.draft import Done
+from tau.errors import ModelError
+from tau.llm import openai_responses as api
+from tau.llm.calls import Context, Options, Request
+from tau.llm.openai_responses import conversation
+from tau.records.base import encode, parse, replace
+from tau.records.deltas import (
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, UsageCost, User
+from tau.records.models import Model, Price, ThinkingLevel
+
+MODEL = Model(
+    "m-resp",
+    "Responses",
+    "openai-responses",
+    "openai",
+    "https://api.openai.com/v1",
+    reasoning=True,
+    input=["text", "image"],
+    context_window=200000,
+    max_tokens=8192,
+)
+PICTURE = Image("QUJD", "image/png")
+SHOWN = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,QUJD"}
+
+
+def told(*messages: Any, model: Model = MODEL, system: str = "") -> list[dict[str, Any]]:
+    return conversation(model, Context(system, messages, []))
+
+
+def output(text: str, **more: str) -> dict[str, Any]:
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "message", "role": "assistant", "content": [part], "status": "completed", **more}
+
+
+# What is sent.
+
+
+def test_a_request_has_all_its_parts() -> None:
+    assert asking(api, MODEL, user("hi"), thinking="medium", session_id="s-1") == Request(
+        "https://api.openai.com/v1/responses",
+        {"authorization": "Bearer secret-key"},
+        {
+            "model": "m-resp",
+            "input": [
+                {"role": "developer", "content": "Be nice."},
+                {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+            ],
+            "stream": True,
+            "store": False,
+            "max_output_tokens": 8192,
+            "prompt_cache_key": "s-1",
+            "tools": [
+                {
+                    "type": "function",
+                    "name": "bash",
+                    "description": "run",
+                    "parameters": BASH.parameters,
+                    "strict": False,
+                }
+            ],
+            "reasoning": {"effort": "medium", "summary": "auto"},
+            "include": ["reasoning.encrypted_content"],
+        },
+    )
+
+
+def test_what_there_is_none_of_is_left_out() -> None:
+    bare = api.request(replace(MODEL, reasoning=False), Context("", [], []), Options(thinking="high"))
+    assert list(bare.body) == ["model", "input", "stream", "store", "max_output_tokens"]
+    assert bare.headers == {}
+
+
+def test_a_model_that_does_not_think_has_a_system_prompt() -> None:
+    assert told(model=replace(MODEL, reasoning=False), system="x") == [{"role": "system", "content": "x"}]
+    assert told(model=replace(MODEL, compat={"supportsDeveloperRole": False}), system="x")[0]["role"] == "system"
+
+
+@pytest.mark.parametrize(
+    ("mapped", "level", "reasoning"),
+    [
+        ({}, "off", None),
+        ({"off": None}, "off", None),
+        ({"off": "none"}, "off", {"effort": "none"}),
+        ({}, "minimal", {"effort": "minimal", "summary": "auto"}),
+        ({}, "xhigh", {"effort": "high", "summary": "auto"}),
+        ({"xhigh": "xhigh"}, "xhigh", {"effort": "xhigh", "summary": "auto"}),
+    ],
+)
+def test_thinking_is_told_in_the_words_of_the_model(
+    mapped: dict[str, str | None], level: ThinkingLevel, reasoning: dict[str, str] | None
+) -> None:
+    body = asking(api, replace(MODEL, thinking_level_map=mapped), thinking=level).body
+    assert body.get("reasoning") == reasoning
+    assert body["include"] == ["reasoning.encrypted_content"]
+
+
+def test_only_openai_keeps_a_cache_for_a_day() -> None:
+    long = {"PI_CACHE_RETENTION": "long"}
+    assert asking(api, MODEL, session_id="s", environment=long).body["prompt_cache_retention"] == "24h"
+    other = replace(MODEL, base_url="https://example.com/v1")
+    assert "prompt_cache_retention" not in asking(api, other, session_id="s", environment=long).body
+    assert "prompt_cache_key" not in asking(api, MODEL, session_id="s", environment={"PI_CACHE_RETENTION": "none"}).body
+
+
+def test_the_limit_is_what_the_caller_wants_but_never_less_than_is_accepted() -> None:
+    assert asking(api, MODEL, max_tokens=1000).body["max_output_tokens"] == 1000
+    assert asking(api, MODEL, max_tokens=1).body["max_output_tokens"] == 16
+    assert "max_output_tokens" not in asking(api, replace(MODEL, context_window=8192)).body
+
+
+REASONING = {"id": "rs_1", "type": "reasoning", "encrypted_content": "gAAAA", "summary": []}
+
+
+def test_an_answer_goes_back_item_by_item() -> None:
+    said = [
+        user("go"),
+        assistant(
+            Thinking("hm", encode(REASONING).decode()),
+            Text("ok", "msg_1"),
+            Text("so", '{"v":1,"id":"msg_2","phase":"commentary"}'),
+            ToolCall("call_a|fc_1", "bash", {"a": "é"}),
+            ToolCall("call_b", "bash", {}),
+        ),
+        ToolResult("call_a|fc_1", "bash", [Text("1"), Text("more")]),
+        ToolResult("call_b", "bash", [], {}, True),
+    ]
+    assert told(*said) == [
+        {"role": "user", "content": [{"type": "input_text", "text": "go"}]},
+        REASONING,
+        output("ok", id="msg_1"),
+        output("so", id="msg_2", phase="commentary"),
+        {"type": "function_call", "call_id": "call_a", "name": "bash", "arguments": '{"a":"é"}', "id": "fc_1"},
+        {"type": "function_call", "call_id": "call_b", "name": "bash", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_a", "output": "1\nmore"},
+        {"type": "function_call_output", "call_id": "call_b", "output": "(no tool output)"},
+    ]
+
+
+def test_reasoning_that_nothing_followed_is_left_out() -> None:
+    signature = encode(REASONING).decode()
+    assert told(assistant(Thinking("hm", signature))) == []
+    assert told(assistant("yes", Thinking("hm", signature), Text(" "))) == [output("yes")]
+
+
+def test_thinking_that_is_no_reasoning_item_is_left_out() -> None:
+    assert told(assistant(Thinking("a"), Thinking("b", "sig"), Thinking("c", "{cut"), "yes")) == [output("yes")]
+
+
+def test_a_text_of_another_model_has_no_id() -> None:
+    assert told(assistant(Text("a", "m" * 65), "b")) == [output("a"), output("b")]
+
+
+def test_images_are_sent_by_the_user_and_by_tools() -> None:
+    ls = call("ls")
+    sent = told(User([Text("look"), PICTURE], 0), assistant(ls), ToolResult(ls.id, "read", [Text("a"), PICTURE]))
+    assert sent[0]["content"] == [{"type": "input_text", "text": "look"}, SHOWN]
+    assert sent[2]["output"] == [{"type": "input_text", "text": "a"}, SHOWN]
+
+
+def test_empty_text_is_never_sent() -> None:
+    assert told(user(" "), User([Text(""), PICTURE], 0), assistant(" ")) == [{"role": "user", "content": [SHOWN]}]
+
+
+def test_nothing_is_sent_that_is_no_utf8() -> None:
+    bad = "a\ud800b"
+    said = [
+        user(bad),
+        assistant(bad, call("ls", path=bad, more=[{bad: bad}])),
+        ToolResult("call_ls", "ls", [Text(bad)]),
+    ]
+    assert "ud800" not in encode(api.request(MODEL, Context(bad, said, []), Options()).body).decode()
+
+
+# Azure.
+
+AZURE = replace(MODEL, api="azure-openai-responses", provider="azure-openai-responses", base_url="")
+
+
+@pytest.mark.parametrize(
+    ("environment", "base", "url"),
+    [
+        ({"AZURE_OPENAI_RESOURCE_NAME": "res"}, "", "https://res.openai.azure.com/openai/v1"),
+        ({"AZURE_OPENAI_BASE_URL": "https://x.example/openai/v1/"}, "", "https://x.example/openai/v1"),
+        ({"AZURE_OPENAI_BASE_URL": "https://res.openai.azure.com"}, "", "https://res.openai.azure.com/openai/v1"),
+        (
+            {"AZURE_OPENAI_BASE_URL": "https://res.cognitiveservices.azure.com/openai/"},
+            "",
+            "https://res.cognitiveservices.azure.com/openai/v1",
+        ),
+        (
+            {"AZURE_OPENAI_BASE_URL": "https://a.example", "AZURE_OPENAI_RESOURCE_NAME": "res"},
+            "https://b.example",
+            "https://a.example",
+        ),
+        ({}, "https://b.example/openai/v1", "https://b.example/openai/v1"),
+    ],
+)
+def test_azure_is_where_the_environment_says(environment: dict[str, str], base: str, url: str) -> None:
+    sent = asking(api, replace(AZURE, base_url=base), environment=environment)
+    assert sent.url == f"{url}/responses?api-version=v1"
+    assert sent.headers == {"api-key": "secret-key"}
+
+
+def test_azure_has_versions_and_names_of_its_own() -> None:
+    environment = {
+        "AZURE_OPENAI_RESOURCE_NAME": "res",
+        "AZURE_OPENAI_API_VERSION": "2025-04-01-preview",
+        "AZURE_OPENAI_DEPLOYMENT_NAME_MAP": "other=x, m-resp = mine ,bad,=,",
+    }
+    sent = asking(api, AZURE, environment=environment)
+    assert sent.url.endswith("?api-version=2025-04-01-preview")
+    assert sent.body["model"] == "mine"
+
+
+def test_azure_without_an_address_says_what_to_set() -> None:
+    with pytest.raises(ModelError, match="AZURE_OPENAI_BASE_URL or AZURE_OPENAI_RESOURCE_NAME") as caught:
+        asking(api, AZURE)
+    assert caught.value.transient is False
+
+
+# What comes back.
+
+RECORDED = recorded("openai_responses")
+ITEM = {
+    "id": "rs_1",
+    "type": "reasoning",
+    "encrypted_content": "gAAAA",
+    "summary": [{"type": "summary_text", "text": "Let me see ü"}],
+}
+ANSWER = Assistant(
+    [
+        Thinking("Let me see ü", encode(ITEM).decode()),
+        Text("Hello, 😀", "msg_1"),
+        ToolCall("call_a|fc_1", "bash", {"command": "echo é"}),
+    ],
+    "openai-responses",
+    "openai",
+    "m-resp",
+    Usage(50, 9, 40, 0, 99),
+    "toolUse",
+    0,
+    response_id="resp_67c9",
+)
+DELTAS = [
+    ThinkingStart(0),
+    ThinkingDelta(0, "Let me "),
+    ThinkingDelta(0, "see ü"),
+    ThinkingDelta(0, "\n\n"),
+    ThinkingEnd(0, "Let me see ü"),
+    TextStart(1),
+    TextDelta(1, "Hello, "),
+    TextDelta(1, "😀"),
+    TextEnd(1, "Hello, 😀"),
+    ToolCallStart(2, "call_a|fc_1", "bash"),
+    ToolCallDelta(2, '{"command":"ec'),
+    ToolCallDelta(2, 'ho é"}'),
+    ToolCallEnd(2, ToolCall("call_a|fc_1", "bash", {"command": "echo é"})),
+]
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    return sse({"type": f"response.{kind}", **fields}, f"response.{kind}")
+
+
+def added(index: int, **item: Any) -> bytes:
+    return event("output_item.added", output_index=index, item=item)
+
+
+def done(index: int, **item: Any) -> bytes:
+    return event("output_item.done", output_index=index, item=item)
+
+
+def delta(kind: str, index: int, piece: Any) -> bytes:
+    return event(f"{kind}.delta", output_index=index, delta=piece)
+
+
+def finished(**response: Any) -> bytes:
+    return event("completed", response=response)
+
+
+TEXT = [added(0, type="message", id="m", content=[]), delta("output_text", 0, "half")]
+
+
+def read(*events: bytes, model: Model = MODEL) -> Reading:
+    return Reading(api, model, events).end()
+
+
+@pytest.mark.parametrize("portions", ways(RECORDED), ids=["whole", "events", "bytes"])
+def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
+    reading = Reading(api, MODEL, portions)
+    assert reading.deltas == DELTAS
+    assert reading.done == Done(ANSWER)
+
+
+@pytest.mark.parametrize("count", range(len(RECORDED)))
+def test_a_stream_cut_after_any_event_is_an_error_and_never_an_answer(count: int) -> None:
+    error, reading = fails(api, MODEL, RECORDED[:count])
+    assert error.transient is True and transient(str(error))
+    kept = reading.draft.failed("error", str(error)).message.content
+    assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
+
+
+@pytest.mark.parametrize("recorded_call", CALLS, ids=range(len(CALLS)))
+def test_arguments_cut_at_any_byte_never_become_a_call_that_can_run(recorded_call: dict[str, Any]) -> None:
+    arguments, name = encode(recorded_call["arguments"]), recorded_call["name"]
+    begin = added(0, type="function_call", id="fc", call_id="c1", name=name, arguments="")
+    for cut in range(1, len(arguments)):
+        piece = arguments[:cut].decode("utf-8", "ignore")
+        item = done(0, type="function_call", id="fc", call_id="c1", name=name, arguments=piece)
+        reading = read(begin, delta("function_call_arguments", 0, piece), item, finished())
+        assert reading.done.unreadable == {0: piece}
+    whole = read(begin, delta("function_call_arguments", 0, arguments.decode()), finished())
+    assert whole.done == Done(whole.done.message)
+    assert whole.done.message.tool_calls == [ToolCall("c1|fc", name, parse(arguments))]
+
+
+def test_what_comes_without_pieces_is_taken_from_the_end_of_its_item() -> None:
+    reading = read(
+        done(0, type="message", id="m", content=[{"type": "output_text", "text": "hi"}]),
+        added(1, type="function_call", id="fc_1", call_id="a", name="ls", arguments=""),
+        event("function_call_arguments.done", output_index=1, arguments='{"n":1}'),
+        done(1, type="function_call", id="fc_1", call_id="a", name="ls", arguments='{"n":1}'),
+        added(2, type="function_call", id="fc_2", call_id="b", name="ls", arguments=""),
+        done(2, type="function_call", id="fc_2", call_id="b", name="ls", arguments='{"n":2}'),
+        added(3, type="function_call", call_id="c", name="ls", arguments='{"n":3}'),
+        finished(),
+    )
+    assert reading.done.message.content == [
+        Text("hi", "m"),
+        ToolCall("a|fc_1", "ls", {"n": 1}),
+        ToolCall("b|fc_2", "ls", {"n": 2}),
+        ToolCall("c", "ls", {"n": 3}),
+    ]
+    assert [one.delta for one in reading.deltas if isinstance(one, TextDelta)] == ["hi"]
+
+
+def test_calls_without_an_id_or_with_one_twice_get_their_own() -> None:
+    calls = [
+        added(at, type="function_call", id=id, call_id=given, name="ls", arguments="{}")
+        for at, (given, id) in enumerate([("a", "x"), ("a", "x"), ("", "y")])
+    ]
+    assert [one.id for one in read(*calls, finished()).done.message.tool_calls] == ["a|x", "ls_0_1", "ls_0_2"]
+
+
+def test_a_phase_is_kept_with_the_text() -> None:
+    reading = read(*TEXT, done(0, type="message", id="m", phase="final_answer", content=[]), finished())
+    assert reading.done.message.content == [Text("half", '{"v":1,"id":"m","phase":"final_answer"}')]
+
+
+def test_a_refusal_is_said() -> None:
+    refusal = [{"type": "refusal", "refusal": "No."}]
+    reading = read(
+        added(0, type="message", id="m"),
+        delta("refusal", 0, "No."),
+        done(0, type="message", id="m", content=refusal),
+        finished(),
+    )
+    assert reading.done.message.text == "No."
+
+
+def test_reasoning_in_plain_words_is_read() -> None:
+    content = [{"type": "reasoning_text", "text": "hm"}]
+    item = {"type": "reasoning", "id": "r", "summary": [], "content": content}
+    reading = read(added(0, type="reasoning", id="r"), delta("reasoning_text", 0, "hm"), done(0, **item), finished())
+    assert reading.done.message.content == [Thinking("hm", encode(item).decode())]
+
+
+def test_items_and_events_of_a_newer_api_are_passed_over() -> None:
+    reading = read(
+        added(0, type="web_search_call", id="ws"),
+        event("web_search_call.searching", output_index=0),
+        delta("output_text", 0, "no"),
+        done(0, type="web_search_call", id="ws"),
+        added(1, type="message", id="m", content=[]),
+        delta("output_text", 1, "hi"),
+        finished(),
+    )
+    assert reading.done.message.content == [Text("hi")]
+
+
+def test_an_answer_that_ran_out_of_tokens_says_so() -> None:
+    cut = event("incomplete", response={"incomplete_details": {"reason": "max_output_tokens"}})
+    assert read(*TEXT, cut).done.message.stop_reason == "length"
+    error, _ = fails(
+        api, MODEL, TEXT, event("incomplete", response={"incomplete_details": {"reason": "content_filter"}})
+    )
+    assert "content_filter" in str(error) and error.transient is False
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        event("failed", response={"error": {"code": "server_error", "message": "Oops"}}),
+        sse({"type": "error", "code": "server_error", "message": "Oops", "param": None}, "error"),
+        sse({"type": "error", "error": {"type": "server_error", "message": "Oops"}}, "error"),
+    ],
+)
+def test_an_error_in_the_stream_is_told_in_its_own_words(bad: bytes) -> None:
+    error, reading = fails(api, MODEL, TEXT, bad)
+    assert "Oops" in str(error) and transient(str(error))
+    assert reading.draft.message("error").content == [Text("half")]
+
+
+@pytest.mark.parametrize(("tier", "total"), [("default", 18.0), ("flex", 9.0), ("priority", 36.0), (None, 18.0)])
+def test_a_service_tier_has_its_price(tier: str | None, total: float) -> None:
+    usage = {"input_tokens": 1_000_000, "output_tokens": 1_000_000}
+    model = replace(MODEL, cost=Price(3, 15))
+    counted = read(*TEXT, finished(service_tier=tier, usage=usage), model=model).done.message.usage
+    assert counted == Usage(
+        1_000_000, 1_000_000, 0, 0, 2_000_000, UsageCost(3 * total / 18, 15 * total / 18, 0, 0, total)
+    )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"data: {not json\n\n",
+        sse([]),
+        sse({"type": ["x"]}),
+        event("created"),
+        event("created", response=5),
+        event("output_item.added", output_index=1),
+        event("output_item.added", item={"type": "message"}),
+        added(1),
+        added(1, type="function_call", call_id="a"),
+        added(1, type="function_call", call_id=5, name="ls"),
+        added(1, type="function_call", call_id="a", name="ls", arguments=5),
+        event("output_text.delta", output_index=0),
+        delta("output_text", 0, None),
+        delta("output_text", 0, 5),
+        event("output_text.delta", delta="x"),
+        event("output_text.delta", output_index=[], delta="x"),
+        done(0, type="message", id=5),
+        done(0, type="message", id="m", content=[5]),
+        done(1, type="reasoning", summary=[{}]),
+        event("completed"),
+        event("completed", response=5),
+        event("incomplete", response={"incomplete_details": "x"}),
+    ],
+)
+def test_a_malformed_event_is_an_error_and_what_came_before_is_kept(bad: bytes) -> None:
+    _, reading = fails(api, MODEL, TEXT, bad)
+    assert reading.draft.message("error").content[0] == Text("half")

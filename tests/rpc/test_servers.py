@@ -1,0 +1,59 @@
+"""A server on this machine, with no configuration at all: the whole program against a real socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from model_server import serving
+
+
+def rpc(folder: Path, *argv: str, commands: list[dict[str, Any]], **environment: str) -> list[dict[str, Any]]:
+    clean = {"PATH": os.environ["PATH"], "HOME": str(folder), "PI_CODING_AGENT_DIR": str(folder), **environment}
+    done = subprocess.run(
+        [sys.executable, "-m", "tau", "--mode", "rpc", *argv],
+        input="".join(json.dumps(command) + "\n" for command in commands),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=clean,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_ollama_answers_without_a_file_and_without_a_key(tmp_path: Path) -> None:
+    with serving({}) as (address, asked):
+        told = rpc(
+            tmp_path,
+            *("--provider", "ollama", "--model", "qwen3"),
+            commands=[{"type": "prompt", "message": "hi"}],
+            OLLAMA_HOST=address,
+            HTTP_PROXY="http://127.0.0.1:9",
+        )
+    answer = next(record["message"] for record in reversed(told) if record["type"] == "message_end")
+    assert (answer["content"], answer["provider"], answer["model"]) == (
+        [{"type": "text", "text": "Hello"}],
+        "ollama",
+        "qwen3",
+    )
+    assert (answer["usage"]["input"], answer["usage"]["output"], answer["stopReason"]) == (7, 2, "stop")
+    assert asked == ["/v1/chat/completions None qwen3"]
+
+
+def test_a_server_is_not_asked_for_its_models_at_the_start(tmp_path: Path) -> None:
+    with serving({}) as (address, asked):
+        told = rpc(
+            tmp_path,
+            commands=[{"type": "get_available_models"}, {"type": "set_model", "provider": "ollama", "modelId": "m"}],
+            OLLAMA_HOST=address,
+        )
+    assert asked == []
+    first, second = (record for record in told if record["type"] == "response")
+    assert first["data"] == {"models": []}
+    assert (second["success"], second["data"]["baseUrl"]) == (True, address)
