@@ -80,6 +80,8 @@ soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS)
 	@$(PY) tests/long/stall.py
 	@$(PY) tests/long/kills.py
+	@$(PY) tests/long/session_kills.py
+	@$(PY) tests/long/torn.py
 	@$(PY) tests/long/big_output.py
 
 lock:  ## pin the dependencies anew (needs uv); ARGS=--upgrade for newer ones

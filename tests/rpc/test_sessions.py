@@ -797,7 +797,6 @@ def test_a_session_is_not_left_before_everything_is_written(tmp_path: Path) -> N
         assert [role for role, _ in messages(path)] == ["user", "assistant", "toolResult", "assistant"]
 
 
-@pytest.mark.xfail(strict=True, reason="the entry is looked up before the move that was asked for earlier is over")
 def test_navigating_behind_a_new_session_is_refused_in_words(tmp_path: Path) -> None:
     with Agent(tmp_path, {"text": "one"}, endless("so far")) as agent:
         agent.prompt("first")

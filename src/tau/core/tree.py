@@ -274,7 +274,7 @@ def message_of(entry: AnyEntry | OtherEntry) -> AnyMessage | None:
             said = milliseconds(entry.timestamp)
             return Custom(entry.custom_type, entry.content, entry.display, entry.details, said)
         case BranchSummaryEntry(summary=summary) if summary:
-            return BranchSummary(summary, entry.from_id, milliseconds(entry.timestamp))
+            return BranchSummary(summary, entry.from_id or "root", milliseconds(entry.timestamp))
     return None
 
 

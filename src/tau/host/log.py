@@ -69,6 +69,7 @@ class Log:
         self._messages: list[Stored] | None = None if tree else []
         self._told_ahead: list[User] = []
         self._forgotten: set[int] = set()
+        self._problems_told = 0
 
     @classmethod
     def new(
@@ -174,6 +175,11 @@ class Log:
         """Leave a failed answer, the last that was said, out of the conversation; its entry stays."""
         self._forgotten.add(next(at for at in reversed(self.tree.branch) if self.tree.kind(at) == "message"))
         self.messages[:] = [kept for kept in self.messages if kept != message]
+
+    def untold_problems(self) -> list[str]:
+        """What is wrong with the file and was not told yet: some is found only when messages are read."""
+        found, self._problems_told = self.problems[self._problems_told :], len(self.problems)
+        return found
 
     # What was set.
 
@@ -300,6 +306,19 @@ class Log:
             made.queue_cleared()
         made._messages = None
         if made.path is not None and any(made.tree.kind(at) == "message" for at in range(len(made.tree))):
+            try:
+                made._create(list(made.tree.after(None)))
+            except OSError as error:
+                raise made._unwritable(error) from None
+        return made
+
+    def whole_copy(self, cwd: str, folder: Path | None) -> Log:
+        """A new session with every entry of this one, branches and all. Raises CommandError if it cannot be written."""
+        made = Log.new(cwd, folder, self._trouble, parent=str(self.path) if self.path is not None else None)
+        made.tree, made._messages = self.tree, None
+        if made.undelivered():
+            made.queue_cleared()
+        if made.path is not None and len(made.tree):
             try:
                 made._create(list(made.tree.after(None)))
             except OSError as error:

@@ -24,10 +24,11 @@ from tau.host.models import Models
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
+from tau.records.base import UNSET
 from tau.records.entries import CustomMessageEntry
 from tau.records.events import Event, SessionDamaged
 from tau.records.messages import Text
-from tau.records.replies import SessionRow
+from tau.records.replies import Navigated, SessionRow
 from tau.store.listing import all_rows, rows
 from tau.store.places import agent_dir
 from tau.store.sessions import Opened, folder_for, open_session
@@ -79,11 +80,16 @@ class Moves:
 
     def fresh_log(self, parent: str | None = None, id: str | None = None) -> Log:
         owner = self._owner
-        log = Log.new(owner.around.cwd, owner.around.sessions, owner.write_failed, parent=parent, id=id)
+        log = Log.new(owner.around.cwd, self._folder(), owner.write_failed, parent=parent, id=id)
         if owner.models.current is not None:
             log.set_model(owner.models.current)
         log.set_level(owner.models.level)
         return log
+
+    def _folder(self) -> Path | None:
+        """New sessions go where the last one is, wherever that was opened from."""
+        log: Log | None = getattr(self._owner, "log", None)
+        return self._owner.around.sessions if log is None else log.folder
 
     async def to_new(self, parent: str | None) -> None:
         async with self._under_way:
@@ -162,8 +168,12 @@ class Moves:
             owner.models.restore(owner.log.last_model(), owner.log.last_level())
         for queue, message in owner.log.undelivered():
             owner.queues.add(queue, message)
-        if owner.log.problems:
-            owner.mention(SessionDamaged(str(owner.log.path), owner.log.problems))
+        self.tell_damage()
+
+    def tell_damage(self) -> None:
+        log = self._owner.log
+        if problems := log.untold_problems():
+            self._owner.mention(SessionDamaged(str(log.path), problems))
 
     async def sessions(self, everywhere: bool) -> list[SessionRow]:
         """Those of this project, or of all; the newest first."""
@@ -182,7 +192,7 @@ class Moves:
 
     # To another place in this one.
 
-    def destination(self, entry_id: str) -> tuple[int, str | None]:
+    def _destination(self, entry_id: str) -> tuple[int, str | None]:
         """Where the leaf goes to navigate to an entry, and the text to edit if that is a message to send again."""
         tree = self._owner.log.tree
         at = tree.find(entry_id)
@@ -195,20 +205,19 @@ class Moves:
             text = content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))
         return (at, None) if text is None else (tree.parent(at), text)
 
-    async def to_place(
-        self, entry_id: str, at: int, label: str | None, summarize: bool, instructions: str | None
-    ) -> bool:
-        """Go on at `at` to navigate to an entry. False if the summary of what is left behind was called off.
+    async def to_entry(self, entry_id: str, label: str | None, summarize: bool, instructions: str | None) -> Navigated:
+        """Go on from another entry; cancelled if the summary of what is left behind was called off.
 
         A label goes to the summary if there is one, else to the entry itself.
         """
         owner = self._owner
         async with self._under_way:
+            at, text = self._destination(entry_id)
             await self.stop()
             owner.shell.remember()
             summary = await self._summary(at, instructions) if summarize else None
             if summarize and summary is None:
-                return False
+                return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
             if summary is None:
                 owner.log.move_leaf(at)
             else:
@@ -216,7 +225,7 @@ class Moves:
             if label is not None:
                 owner.log.label(entry_id if summary is None else owner.log.tree.leaf_id or entry_id, label)
             owner.kept_soon()
-            return True
+            return Navigated(editor_text=UNSET if text is None else text, leaf_id=owner.log.tree.leaf_id)
 
     async def _summary(self, at: int, instructions: str | None) -> BranchText | None:
         tree = self._owner.log.tree

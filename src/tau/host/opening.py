@@ -100,7 +100,7 @@ class Opening(NamedTuple):
             # Only read, never locked: another process may be writing it.
             original = Log(self.found.header, self.found.path.parent, session.write_failed, self.found.tree)
             original.path = self.found.path
-            session.log = original.copy(original.tree.branch, os.getcwd(), self.folder)
+            session.log = original.whole_copy(os.getcwd(), self.folder)
             session.moves.settle_in(restore=not self.models.fixed)
         elif self.found is None and wanted.named is not None and self.folder is not None:
             path = Path(wanted.named).expanduser().absolute()

@@ -30,6 +30,7 @@ from tau.host.shell import Shell
 from tau.host.switch import Switch
 from tau.host.toolbox import Toolbox
 from tau.records.events import (
+    AgentSettled,
     Event,
     MessageEnd,
     QueueUpdate,
@@ -89,6 +90,7 @@ class Session:
                 self.log.lacks_level = False
                 self.log.set_level(self.models.level)
             self.log.accept(message)
+            self.moves.tell_damage()
         self.kept_soon()
         self.runs.start([message])
 
@@ -116,6 +118,7 @@ class Session:
         """Everything that happens passes here: into the log, then to the client."""
         if isinstance(event, MessageEnd):
             self.log.say(event.message)
+        if isinstance(event, MessageEnd | AgentSettled):
             self.kept_soon()
         return self.client(event)
 

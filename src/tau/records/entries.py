@@ -55,7 +55,9 @@ class CompactionEntry(Entry, tag="compaction"):
 
 
 class BranchSummaryEntry(Entry, tag="branch_summary"):
-    from_id: str
+    """`fromId` is where the branch was left; newer releases of pi write null for a leaf that was none."""
+
+    from_id: str | None
     summary: str
     details: Any = UNSET
     from_hook: bool | UnsetType = UNSET

@@ -124,6 +124,7 @@ async def _model_changed(session: Session, level_before: str) -> None:
     if level != level_before:
         session.log.set_level(level)
         changes["defaultThinkingLevel"] = level
+    session.kept_soon()
     await session.save(changes)
 
 
@@ -150,6 +151,7 @@ async def cycle_thinking_level(session: Session, command: c.CycleThinkingLevel) 
 async def _level_changed(session: Session, before: str) -> None:
     if session.models.level != before:
         session.log.set_level(session.models.level)
+        session.kept_soon()
         await session.save({"defaultThinkingLevel": session.models.level})
 
 
@@ -171,7 +173,9 @@ async def set_follow_up_mode(session: Session, command: c.SetFollowUpMode) -> Un
 
 async def compact(session: Session, command: c.Compact) -> CompactionResult:
     await session.moves.over()
-    return await session.compactor.compact(command.custom_instructions)
+    result = await session.compactor.compact(command.custom_instructions)
+    session.kept_soon()
+    return result
 
 
 async def set_auto_compaction(session: Session, command: c.SetAutoCompaction) -> UnsetType:
@@ -232,13 +236,9 @@ async def list_sessions(session: Session, command: c.ListSessions) -> r.SessionR
 
 
 async def navigate(session: Session, command: c.Navigate) -> r.Navigated:
-    at, text = session.moves.destination(command.entry_id)
-    gone = await session.moves.to_place(
-        command.entry_id, at, command.label, command.summarize is True, command.custom_instructions
+    return await session.moves.to_entry(
+        command.entry_id, command.label, command.summarize is True, command.custom_instructions
     )
-    if not gone:
-        return r.Navigated(cancelled=True, leaf_id=session.log.tree.leaf_id)
-    return r.Navigated(editor_text=UNSET if text is None else text, leaf_id=session.log.tree.leaf_id)
 
 
 async def fork(session: Session, command: c.Fork) -> r.Forked:
@@ -277,6 +277,7 @@ def set_session_name(session: Session, command: c.SetSessionName) -> UnsetType:
     if not name:
         raise CommandError("Session name cannot be empty")
     session.log.set_name(name)
+    session.kept_soon()
     return UNSET
 
 
