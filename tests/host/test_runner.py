@@ -132,7 +132,9 @@ def test_a_command_starts_with_the_signals_of_a_login_shell() -> None:
     finally:
         signal.signal(signal.SIGHUP, before[0])
         signal.pthread_sigmask(signal.SIG_SETMASK, before[1])
-    assert [line.split()[1].strip("0") for line in text.splitlines()] == ["", ""]
+    # 32 and 33 belong to the C library: nobody else can change them, and they may come to us ignored.
+    mine = ~(3 << 31)
+    assert [int(line.split()[1], 16) & mine for line in text.splitlines()] == [0, 0]
 
 
 def test_a_broken_pipe_ends_a_command_silently() -> None:
