@@ -146,7 +146,10 @@ def working(agents: Callable[..., Agent], request: pytest.FixtureRequest) -> Age
     agent = agents([{"command": COMMANDS[request.param]}])
     agent.tell(type="prompt", message="go")
     agent.until_said("ready")
-    assert len(agent.commands()) >= 2
+    until = time.monotonic() + LIMIT
+    while len(agent.commands()) < 2:  # a process that is just becoming another has no environment for a moment
+        assert time.monotonic() < until
+    agent.seen = agent.commands() | agent.keepers()
     return agent
 
 
