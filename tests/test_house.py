@@ -285,6 +285,14 @@ def test_a_plain_import_is_light() -> None:
     assert {"argparse", "asyncio", "aiohttp", "json", "msgspec"} & set(loaded) == set()
 
 
+def test_rpc_mode_starts_without_what_only_some_need() -> None:
+    late = ("aiohttp", "markdown_it", "nh3", "pygments", "PIL", "botocore", "google.auth", "xllamacpp", "tau.export")
+    ask = f"import sys, tau.cli.start, tau.rpc.stdio; print(*(name for name in {late} if name in sys.modules))"
+    env = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
+    loaded = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True).stdout
+    assert loaded.split() == []
+
+
 def test_there_is_one_version() -> None:
     assert tau.__version__ == _pyproject()["project"]["version"]
 

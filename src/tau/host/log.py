@@ -33,7 +33,7 @@ from tau.records.entries import (
     SessionInfo,
     ThinkingLevelChange,
 )
-from tau.records.lines import Outline, message_json
+from tau.records.lines import Outline
 from tau.records.messages import Assistant, Stored, User, as_message, read_message
 from tau.records.models import Model, ThinkingLevel
 from tau.store.journal import Journal
@@ -220,8 +220,7 @@ class Log:
         """Queued messages of an earlier process that were never said."""
         waiting: list[tuple[Queue, User]] = []
         for at in self.tree.branch:
-            line = self.tree.line(at)
-            if self.tree.kind(at) == "custom" and b"tau.queue" in line:
+            if self.tree.kind(at) == "custom" and b"tau.queue" in self.tree.line(at):
                 entry = self.tree.entry(at)
                 if isinstance(entry, CustomEntry) and entry.custom_type == CLEARED:
                     waiting.clear()
@@ -231,7 +230,7 @@ class Log:
                         waiting.append((queued.queue, queued.message))
             elif waiting and self.tree.kind(at) == "message":
                 with suppress(BadRecord):
-                    said = message_json(line)
+                    said = self.tree.message_json(at)
                     told = next((at for at, (_, message) in enumerate(waiting) if encode(message) == said), None)
                     if told is not None:
                         del waiting[told]
