@@ -7,6 +7,7 @@ import os
 import sys
 
 from tau.cli.flags import Given
+from tau.cli.resume import chosen
 from tau.host.opening import Opening, Wanted, Wishes, read_up
 from tau.store.places import agent_dir
 
@@ -21,6 +22,7 @@ def opening(given: Given) -> Opening:
 
 
 def wishes(flags: dict[str, str]) -> Wishes:
+    folder = flags.get("session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR")
     return Wishes(
         model=flags.get("model"),
         provider=flags.get("provider"),
@@ -31,9 +33,9 @@ def wishes(flags: dict[str, str]) -> Wishes:
         script=flags.get("script"),
         session=Wanted(
             kept="no-session" not in flags,
-            folder=flags.get("session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR"),
+            folder=folder,
             last="continue" in flags,
-            named=flags.get("session"),
+            named=chosen(folder) if "resume" in flags else flags.get("session"),
             id=flags.get("session-id"),
             copy_of=flags.get("fork"),
             name=flags.get("name"),
