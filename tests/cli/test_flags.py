@@ -211,3 +211,11 @@ def test_rpc_mode_starts_without_a_model_and_warns_of_what_it_does_not_understan
 def test_python_m_tau_is_tau() -> None:
     done = subprocess.run([sys.executable, "-m", "tau", "--version"], capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stdout) == (0, f"{__version__}\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run([sys.executable, "-m", "tau", "--help"], stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, b"")

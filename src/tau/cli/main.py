@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -26,7 +27,12 @@ def tau() -> None:
 
 def main(program: str, argv: list[str]) -> int:
     try:
-        return run(program, parse(argv))
+        code = run(program, parse(argv))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # who read us has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
     except UsageError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
