@@ -805,3 +805,12 @@ def test_navigating_behind_a_new_session_is_refused_in_words(tmp_path: Path) -> 
         agent.write(line("n", "new_session") + line("g", "navigate", entryId=point))
         assert agent.response("n")["success"]
         assert agent.response("g").get("error") == f"Entry not found: {point}"
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "\ud800", "~nobody-of-this-name/x"])
+@pytest.mark.parametrize(("command", "field"), [("switch_session", "sessionPath"), ("export_html", "outputPath")])
+def test_what_cannot_be_a_path_is_refused_in_words(tmp_path: Path, command: str, field: str, path: str) -> None:
+    with Agent(tmp_path, {"text": "one"}) as agent:
+        agent.prompt("first")
+        said = agent.ask(command, **{field: path})
+    assert (said["success"], said["error"].split(":")[0]) == (False, field)

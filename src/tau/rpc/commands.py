@@ -8,6 +8,7 @@ are done before the next line is looked at.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -221,14 +222,26 @@ def _context_usage(session: Session) -> r.ContextUsage | UnsetType:
 
 async def export_html(session: Session, command: c.ExportHtml) -> r.Exported:
     log, around = session.log, session.around
+    if command.output_path is not None:
+        _path("outputPath", command.output_path)
     path = await around.machine.in_thread(lambda: export_session(log, around, command.output_path))
     return r.Exported(path)
 
 
 async def switch_session(session: Session, command: c.SwitchSession) -> r.Cancelled:
-    path = Path(session.around.cwd, Path(command.session_path).expanduser())
-    await session.moves.to_file(path)
+    await session.moves.to_file(Path(session.around.cwd, _path("sessionPath", command.session_path)))
     return r.Cancelled()
+
+
+def _path(field: str, text: str) -> Path:
+    """A path that a system can have: some text cannot be one."""
+    try:
+        if "\0" in text or not text:
+            raise ValueError
+        os.fsencode(text)
+        return Path(text).expanduser()
+    except (ValueError, RuntimeError):
+        raise CommandError(f"{field}: not a path: {text!r}") from None
 
 
 async def list_sessions(session: Session, command: c.ListSessions) -> r.SessionRows:
