@@ -122,7 +122,7 @@ def export_session(log: Log, around: Surroundings, wanted: str | None) -> str:
     """Write the page and return its path: what was asked for, else a name in the working directory. Blocks."""
     if log.path is None:
         raise CommandError("Cannot export in-memory session to HTML")
-    if not log.path.exists():
+    if not os.path.exists(log.path):
         raise CommandError("Nothing to export yet - start a conversation first")
     name = wanted or default_name(log.path)
     write_export(session_page(log, around), Path(around.cwd, Path(name).expanduser()))

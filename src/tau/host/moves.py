@@ -239,8 +239,13 @@ class Moves:
 
 def _found_at(path: Path) -> Opened | None:
     """The session at `path`; None if nothing is there but could be."""
-    if os.path.lexists(path):
+    try:
+        os.lstat(path)
         return open_session(path)
-    if not path.parent.is_dir():
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # too long a name, for one
+        raise CommandError(f"Cannot open session {path}: {error.strerror}") from None
+    if not os.path.isdir(path.parent):
         raise CommandError(f"Cannot begin a session at {path}: there is no folder {path.parent}.")
     return None
