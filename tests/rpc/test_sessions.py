@@ -814,3 +814,11 @@ def test_what_cannot_be_a_path_is_refused_in_words(tmp_path: Path, command: str,
         agent.prompt("first")
         said = agent.ask(command, **{field: path})
     assert (said["success"], said["error"].split(":")[0]) == (False, field)
+
+
+def test_a_name_that_is_too_long_is_refused_and_nothing_changes(tmp_path: Path) -> None:
+    with Agent(tmp_path, {"text": "one"}) as agent:
+        before = agent.get("get_state")["sessionFile"]
+        said = agent.ask("switch_session", sessionPath="a" * 5000 + ".jsonl")
+        assert (said["success"], said["error"].endswith("File name too long")) == (False, True)
+        assert agent.get("get_state")["sessionFile"] == before
