@@ -150,6 +150,8 @@ def _bytes_of(text: bytearray, kept: int, characters: int) -> int:
 class Draft:
     def __init__(self, model: Model, timestamp: int, unfinished: Callable[[], UnfinishedJson]) -> None:
         self.model = model
+        names = encode(model.api), encode(model.provider), encode(model.id)
+        self._origin = b'"api":%b,"provider":%b,"model":%b' % names  # the same in every snapshot
         self.timestamp = timestamp
         self._unfinished = unfinished
         self._blocks: list[Block] = []
@@ -282,17 +284,11 @@ class Draft:
             block.shown(*length[index]) if index in length else _sealed(block)
             for index, block in enumerate(self._blocks[: mark.blocks])
         ]
-        model = self.model
-        return (
-            b'{"role":"assistant","content":[%b],"api":%b,"provider":%b,"model":%b,"usage":%b,"stopReason":"stop","timestamp":%d}'
-            % (
-                b",".join(blocks),
-                encode(model.api),
-                encode(model.provider),
-                encode(model.id),
-                mark.usage,
-                self.timestamp,
-            )
+        return b'{"role":"assistant","content":[%b],%b,"usage":%b,"stopReason":"stop","timestamp":%d}' % (
+            b",".join(blocks),
+            self._origin,
+            mark.usage,
+            self.timestamp,
         )
 
     def _begin(self, block: Block) -> int:

@@ -11,8 +11,7 @@ from tau.core.draft import Draft
 from tau.core.thinking import sent as sent_level
 from tau.errors import ModelError
 from tau.llm.calls import OUTPUT_LIMIT, Context, Fact, Options, Request, address, own_headers
-from tau.llm.reading import MALFORMED, malformed, text, told
-from tau.llm.reading import event as read_event
+from tau.llm.reading import handled, text, told
 from tau.records.base import encode, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model, ThinkingLevel
@@ -194,15 +193,7 @@ class Reader:
         self._tokens = Usage()
 
     def read(self, event: str, data: str) -> Sequence[Fact]:
-        value = read_event(data)
-        kind = value.get("type", event)
-        if not isinstance(kind, str):
-            raise ModelError(f"The model server sent an event of no type: {data[:200]}", transient=True)
-        handler = HANDLERS.get(kind)
-        try:
-            return handler(self, value) if handler else ()
-        except MALFORMED:
-            raise malformed(kind, data) from None
+        return handled(self, HANDLERS, event, data)
 
     def end(self) -> Sequence[Fact]:
         raise ModelError("The stream ended before message_stop.", transient=True)

@@ -18,8 +18,7 @@ from tau.errors import ModelError
 from tau.llm import azure
 from tau.llm.calls import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
 from tau.llm.compat import EFFORTS
-from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text, told
-from tau.llm.reading import event as read_event
+from tau.llm.reading import count, handled, maybe_text, text, told
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
@@ -167,15 +166,7 @@ class Reader:
         self._empty: set[int] = set()  # items of which no piece has come yet
 
     def read(self, event: str, data: str) -> Sequence[Fact]:
-        value = read_event(data)
-        kind = value.get("type", event)
-        if not isinstance(kind, str):
-            raise ModelError(f"The model server sent an event of no type: {data[:200]}", transient=True)
-        handler = HANDLERS.get(kind)
-        try:
-            return handler(self, value) if handler else ()
-        except MALFORMED:
-            raise malformed(kind, data) from None
+        return handled(self, HANDLERS, event, data)
 
     def end(self) -> Sequence[Fact]:
         raise ModelError("The stream ended before a terminal response event.", transient=True)

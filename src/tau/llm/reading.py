@@ -6,10 +6,14 @@ the beginning of the event in it, never an exception of ours and never a guess.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from tau.errors import ModelError
 from tau.records.base import BadRecord, encode, parse
+
+R = TypeVar("R")
+T = TypeVar("T")
 
 # What reading an event of the wrong shape ends in.
 MALFORMED = (KeyError, TypeError, IndexError, AttributeError, ValueError)
@@ -26,6 +30,19 @@ def event(data: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ModelError(f"The model server sent an event of no type: {data[:200]}", transient=True)
     return value
+
+
+def handled(reader: R, handlers: Mapping[str, Callable[[R, dict[str, Any]], T]], name: str, data: str) -> T | tuple[()]:
+    """What the handler of an event's type makes of it; what nobody knows is passed over."""
+    value = event(data)
+    kind = value.get("type", name)
+    if not isinstance(kind, str):
+        raise ModelError(f"The model server sent an event of no type: {data[:200]}", transient=True)
+    handler = handlers.get(kind)
+    try:
+        return handler(reader, value) if handler else ()
+    except MALFORMED:
+        raise malformed(kind, data) from None
 
 
 def malformed(kind: str, data: str) -> ModelError:
