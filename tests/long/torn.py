@@ -73,7 +73,7 @@ def written(folder: Path) -> Path:
     while len(log.tree) < ENTRIES - 4:
         turn += 1
         log.accept(user(f"question {turn}: what about \u00e9, \U0001f600 and \u2028?"))
-        log.say(log.messages[-1])
+        log.say([*log.messages][-1])
         log.say(assistant("Let me look.", call("bash", command=f"echo {turn}")))
         log.say(ToolResult("call_bash", "bash", [Text("line\n" * (turn % 40))], {"exitCode": 0}))
         log.say(assistant("an answer " * (turn % 7)))

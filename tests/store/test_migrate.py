@@ -130,7 +130,7 @@ def test_with_the_first_addition_the_file_is_lifted_and_the_old_one_kept(
     again = open_session(path)
     assert (again.lifted, again.problems, again.header.version) == (None, [], 3)
     assert list(again.tree.after(None)) == [*before, *list(log.tree.after(None))[-2:]]
-    assert again.tree.branch[-2:] == [len(again.tree) - 2, len(again.tree) - 1]
+    assert [*again.tree.branch[-2:]] == [len(again.tree) - 2, len(again.tree) - 1]
 
 
 def test_a_line_that_cannot_be_read_is_left_out_of_the_lifted_file_and_told(path: Path) -> None:

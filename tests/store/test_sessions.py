@@ -26,7 +26,7 @@ HEADER = {"type": "session", "version": 3, "id": "s-1", "timestamp": TIME, "cwd"
 
 def sent(log: Log) -> list[bytes]:
     """The messages as a client gets them."""
-    return [piece[1:] for piece in log.messages_json()][:-1]
+    return [json.dumps(one, separators=(",", ":")).encode() for one in json.loads(b"".join(log.messages_json()))]
 
 
 def message(id: str, parent: str | None, text: str = "") -> Json:

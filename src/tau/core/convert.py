@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any
 
@@ -41,11 +41,34 @@ BLOCKED_IMAGE = "Image reading is disabled."
 UNSEEN_IMAGE = "(image omitted: the model cannot see images)"
 
 
+class Retold:
+    """A conversation as a model may see it, told anew each time it is gone through, one message at a time.
+
+    Most messages of a long conversation pass as they are: no step copies what it does not change.
+    """
+
+    def __init__(self, messages: Iterable[Stored], model: Model, *, block_images: bool = False) -> None:
+        self._messages = messages
+        self._model = model
+        self._block_images = block_images
+
+    def __iter__(self) -> Iterator[Spoken]:
+        return _renamed(_paired(self._readable()), self._model)
+
+    def _readable(self) -> Iterator[Spoken]:
+        for message in self._messages:
+            said = _said(message)
+            if said is not None:
+                yield _readable(_blocked(said) if self._block_images else said, self._model)
+
+
 def for_model(messages: Iterable[Stored], model: Model, *, block_images: bool = False) -> list[Spoken]:
-    spoken = [said for message in messages if (said := _said(message)) is not None]
-    if block_images:
-        spoken = [_blocked(message) for message in spoken]
-    return _renamed(_paired([_readable(message, model) for message in spoken]), model)
+    return [*Retold(messages, model, block_images=block_images)]
+
+
+def blank(text: str) -> bool:
+    """Whether nothing can be seen of it; `strip` would copy all the rest to find out."""
+    return not text or text.isspace()
 
 
 def bash_text(message: BashExecution) -> str:
@@ -101,13 +124,17 @@ def _readable(message: Spoken, model: Model) -> Spoken:
     """`message` without what this model cannot read."""
     if isinstance(message, Assistant):
         if same_model(message, model):
+            if not any(map(_empty_thought, message.content)):
+                return message
             return replace(message, content=[block for block in message.content if not _empty_thought(block)])
         return replace(message, content=[said for block in message.content if (said := _foreign(block)) is not None])
     blocks = _blocks(message.content)
     if "image" in model.input:
-        return replace(message, content=blocks)
+        return message if blocks is message.content else replace(message, content=blocks)
     texts = [block for block in blocks if isinstance(block, Text)]
-    if len(texts) < len(blocks) and not any(block.text.strip() for block in texts):
+    if len(texts) == len(blocks) and blocks is message.content:
+        return message
+    if len(texts) < len(blocks) and all(blank(block.text) for block in texts):
         texts = [Text(UNSEEN_IMAGE)]
     return replace(message, content=texts)
 
@@ -118,43 +145,38 @@ def same_model(message: Assistant, model: Model) -> bool:
 
 
 def _empty_thought(block: Text | Thinking | ToolCall) -> bool:
-    return isinstance(block, Thinking) and not block.thinking.strip() and not block.thinking_signature
+    return isinstance(block, Thinking) and blank(block.thinking) and not block.thinking_signature
 
 
 def _foreign(block: Text | Thinking | ToolCall) -> Text | ToolCall | None:
     """A block of another model: signatures mean nothing here, thinking becomes text."""
     match block:
         case Thinking():
-            return Text(block.thinking) if block.thinking.strip() and block.redacted is not True else None
+            return None if blank(block.thinking) or block.redacted is True else Text(block.thinking)
         case Text():
             return Text(block.text)
         case ToolCall():
             return ToolCall(block.id, block.name, block.arguments)
 
 
-def _paired(messages: Sequence[Spoken]) -> list[Spoken]:
+def _paired(messages: Iterable[Spoken]) -> Iterator[Spoken]:
     """Each call gets a result before anything else is said; results without a call are dropped."""
-    paired: list[Spoken] = []
     waiting: list[ToolCall] = []
-
-    def supply() -> None:
-        for call in waiting:
-            paired.append(ToolResult(call.id, call.name, [Text(NO_RESULT)], {}, True))
-        waiting.clear()
-
     for message in messages:
         if isinstance(message, ToolResult):
             call = next((call for call in waiting if call.id == message.tool_call_id), None)
             if call is not None:
                 waiting.remove(call)
-                paired.append(message)
+                yield message
             continue
-        supply()
-        paired.append(message)
-        if isinstance(message, Assistant):
-            waiting += message.tool_calls
-    supply()
-    return paired
+        yield from map(_no_result, waiting)
+        waiting = message.tool_calls if isinstance(message, Assistant) else []
+        yield message
+    yield from map(_no_result, waiting)
+
+
+def _no_result(call: ToolCall) -> ToolResult:
+    return ToolResult(call.id, call.name, [Text(NO_RESULT)], {}, True)
 
 
 # Ids of tool calls. Every API has its own idea of what an id looks like, all want them unique in one request.
@@ -163,33 +185,34 @@ IdRule = Callable[[str, Model, bool, int], str]
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def _renamed(messages: list[Spoken], model: Model) -> list[Spoken]:
+def _renamed(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
     """Ids as the model's API wants them; results follow their calls.
 
     The same history always gives the same ids, or no prompt cache would know its beginning again.
     """
     rule = ID_RULES.get(model.api)
     if rule is None:
-        return messages
-    renamed: list[Spoken] = []
+        yield from messages
+        return
     used: set[str] = set()
     waiting: list[tuple[str, str]] = []  # old and new ids of the calls of the last answer
     for message in messages:
         if isinstance(message, Assistant):
             same = same_model(message, model)
             waiting = [(call.id, _fresh(call.id, rule, model, same, used)) for call in message.tool_calls]
-            fresh = iter([new for _, new in waiting])
-            content = [
-                replace(block, id=next(fresh)) if isinstance(block, ToolCall) else block for block in message.content
-            ]
-            renamed.append(replace(message, content=content))
+            if any(old != new for old, new in waiting):
+                fresh = iter([new for _, new in waiting])
+                content = [
+                    replace(block, id=next(fresh)) if isinstance(block, ToolCall) else block
+                    for block in message.content
+                ]
+                message = replace(message, content=content)
         elif isinstance(message, ToolResult):
             pair = next(pair for pair in waiting if pair[0] == message.tool_call_id)
             waiting.remove(pair)
-            renamed.append(replace(message, tool_call_id=pair[1]))
-        else:
-            renamed.append(message)
-    return renamed
+            if pair[0] != pair[1]:
+                message = replace(message, tool_call_id=pair[1])
+        yield message
 
 
 def _fresh(id: str, rule: IdRule, model: Model, same: bool, used: set[str]) -> str:
@@ -266,6 +289,8 @@ ID_RULES: dict[str, IdRule] = {
 
 def clean(text: str) -> str:
     """Without lone surrogates; two halves that met are one character."""
+    if text.isascii():  # known without a look at the text
+        return text
     try:
         text.encode()
         return text

@@ -12,7 +12,7 @@ asks. So the client gets turn_end and agent_end after an abort as after anything
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,8 @@ class ShowQueues:  # nothing; the client is shown what still waits
 
 @dataclass(frozen=True)
 class AskModel:  # nothing; Begun, Update and Done or Failed facts follow
-    messages: list[Stored]
+    history: Iterable[Stored]
+    new: Sequence[AnyMessage]
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ CUT = (
 
 
 def agent_run(
-    prompts: Sequence[AnyMessage], history: Sequence[Stored] = (), *, parallel: bool = False
+    prompts: Sequence[AnyMessage], history: Iterable[Stored] = (), *, parallel: bool = False
 ) -> Generator[Act, Any, RunEnd]:
     """Tell one run, from the prompts until the agent has nothing left to do."""
     new: list[AnyMessage] = list(prompts)
@@ -142,7 +143,7 @@ def agent_run(
             yield from announce(message)
         new += pending
 
-        ending = yield from answer([*history, *new])
+        ending = yield from answer(history, [*new])
         reply = ending.message
         new.append(reply)
         if isinstance(ending, Failed):
@@ -169,9 +170,9 @@ def announce(message: AnyMessage) -> Generator[Act, Any, None]:
     yield Publish(MessageEnd(message))
 
 
-def answer(messages: list[Stored]) -> Generator[Act, Any, Ending]:
+def answer(history: Iterable[Stored], new: Sequence[AnyMessage]) -> Generator[Act, Any, Ending]:
     """One answer of the model, published as it comes."""
-    yield AskModel(messages)
+    yield AskModel(history, new)
     begun = False
     while True:
         match (yield Wait()):

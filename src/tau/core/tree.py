@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from itertools import repeat
+from typing import Protocol, TypeVar
 
 from tau.records.base import BadRecord, decode, encode
 from tau.records.entries import (
@@ -25,7 +26,7 @@ from tau.records.entries import (
     MessageEntry,
     SessionInfo,
 )
-from tau.records.lines import MESSAGE, OtherEntry, Outline, can_be_cut_out, message_json, read_entry
+from tau.records.lines import OtherEntry, Outline, message_json, messages, read_entry
 from tau.records.messages import (
     AnyMessage,
     BranchSummary,
@@ -51,50 +52,96 @@ KINDS = (
 )
 SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")
 CODES = {kind: code for code, kind in enumerate(KINDS)}
-CUT_OUT = 0x80  # beside its kind: the line ends with a message that can be cut out of it
+USER = b'{"role":"user"'
 ROOT = -1
 T = TypeVar("T")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
 
 
-class Lines:
-    """The lines of a file that was read at once, by number, without a copy of each."""
+class Source(Protocol):
+    """Where lines are that were read once and may be read again."""
 
-    def __init__(self, data: bytes = b"", starts: Sequence[int] = (), ends: Sequence[int] = ()) -> None:
+    def read(self, start: int, end: int) -> bytes: ...
+
+
+class Held:
+    """Lines in memory."""
+
+    def __init__(self, data: bytes = b"") -> None:
         self._data = data
+
+    def read(self, start: int, end: int) -> bytes:
+        return self._data[start:end]
+
+
+class Lines:
+    """The lines of a file by number. They stay where they are until somebody asks; what is added is held."""
+
+    def __init__(self, source: Source | None = None, starts: Sequence[int] = (), ends: Sequence[int] = ()) -> None:
+        self._source = source or Held()
         self._starts = array("Q", starts)
         self._ends = array("Q", ends)
         self._added: list[bytes] = []
+        self._added_size = 0
 
     def __len__(self) -> int:
         return len(self._starts) + len(self._added)
 
     def __getitem__(self, at: int) -> bytes:
         read = len(self._starts)
-        return self._data[self._starts[at] : self._ends[at]] if at < read else self._added[at - read]
+        if at >= read:
+            return self._added[at - read]
+        return self._source.read(self._starts[at], self._ends[at])
 
     def append(self, line: bytes) -> None:
         self._added.append(line)
+        self._added_size += len(line)
 
-    def message(self, at: int) -> bytes:
-        """The message that a line ends with."""
+    def block(self, first: int, last: int) -> bytes:
+        """Lines that follow each other, all of those that were read or all that were added."""
         read = len(self._starts)
-        if at >= read:
-            line = self._added[at - read]
-            return line[line.index(MESSAGE) + len(MESSAGE) : -1]
-        start = self._data.index(MESSAGE, self._starts[at]) + len(MESSAGE)
-        return self._data[start : self._ends[at] - 1]
+        if first >= read:
+            return b"\n".join(self._added[first - read : last + 1 - read])
+        return self._source.read(self._starts[first], self._ends[last])
+
+    def beginning(self, count: int) -> Lines:
+        """The first of them, where they are."""
+        some = Lines(self._source, self._starts[:count], self._ends[:count])
+        for line in self._added[: max(0, count - len(self._starts))]:
+            some.append(line)
+        return some
+
+    def blocks(self, ats: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
+        """`ats` in blocks of about `size` bytes with nothing else in them, each by its first and last line."""
+        read, first, last, room, goes_on = len(self._starts), -1, -1, 0, -1
+        for at in ats:
+            start, end = (self._starts[at], self._ends[at]) if at < read else (at, at + len(self._added[at - read]))
+            room -= end - start
+            if room < 0 or at != last + 1 or at == read or (at < read and start != goes_on):
+                if first >= 0:
+                    yield first, last
+                first, room = at, size
+            last, goes_on = at, end + 1
+        if first >= 0:
+            yield first, last
+
+    def span(self, first: int, last: int) -> int:
+        """How many bytes there are from one line to another, those that were added not counted."""
+        read = len(self._starts)
+        return self._ends[min(last, read - 1)] - self._starts[first] if first < read else 0
 
     @property
     def size(self) -> int:
-        return len(self._data) + sum(map(len, self._added))
+        return (self._ends[-1] if self._ends else 0) + self._added_size
 
 
 class Tree:
     def __init__(self, lines: Lines | None = None, parents: Iterable[int] = (), kinds: Iterable[int] = ()) -> None:
         self._lines = lines or Lines()
         self._parents = array("q", parents)
-        self._kinds = array("B", kinds)
+        self._kinds = bytearray(kinds)
+        self._straight = _straight(self._parents)
+        self.mended = False  # an entry hangs on another one than it says, which is lost
         self._places: dict[str, int] | None = None
         self.leaf = len(self._parents) - 1
         self._leaf = ROOT, ""  # the id of the last leaf that was asked for
@@ -105,14 +152,23 @@ class Tree:
     def add(self, line: bytes, id: str, kind: str) -> int:
         """Put an entry under the leaf, and make it the leaf."""
         at = len(self._parents)
+        if self._straight == at and self.leaf == at - 1:
+            self._straight += 1
         self._lines.append(line)
         self._parents.append(self.leaf)
-        self._kinds.append(CODES.get(kind, 0) | (CUT_OUT if kind == "message" and can_be_cut_out(line) else 0))
+        self._kinds.append(CODES.get(kind, 0))
         self._leaf = at, id
         if self._places is not None:
             self._places[id] = at
         self.leaf = at
         return at
+
+    def beginning(self, branch: Sequence[int]) -> Tree | None:
+        """A tree of these entries, if they are the first ones, one after the other; their lines stay where they are."""
+        if self.mended or branch != range(len(branch)) or len(branch) > self._straight:
+            return None
+        count = len(branch)
+        return Tree(self._lines.beginning(count), self._parents[:count], self._kinds[:count])
 
     def find(self, id: str) -> int | None:
         return self._places_by_id().get(id)
@@ -147,28 +203,42 @@ class Tree:
         return self._parents[at]
 
     def kind(self, at: int) -> str:
-        return KINDS[self._kinds[at] & ~CUT_OUT]
+        return KINDS[self._kinds[at]]
 
     def message_json(self, at: int) -> bytes:
         """The message of a message entry, as it stands in the file. Raises BadRecord if it is none."""
-        return self._lines.message(at) if self._kinds[at] & CUT_OUT else message_json(self._lines[at])
+        return message_json(self._lines[at])
 
     @property
     def size(self) -> int:
         """About how many bytes it is."""
         return self._lines.size
 
-    def path(self, at: int) -> list[int]:
+    def size_of(self, ats: Sequence[int]) -> int:
+        """About how many bytes some entries are, which come one after the other."""
+        return self._lines.span(ats[0], ats[-1]) if ats else 0
+
+    def path(self, at: int) -> Sequence[int]:
         """From the root to `at`."""
         way = []
-        while at != ROOT:
+        while at >= self._straight:
             way.append(at)
             at = self._parents[at]
-        return way[::-1]
+        return [*range(at + 1), *reversed(way)] if way else range(at + 1)
 
     @property
-    def branch(self) -> list[int]:
+    def branch(self) -> Sequence[int]:
         return self.path(self.leaf)
+
+    def on_branch(self, *kinds: str) -> list[int]:
+        """The entries of these kinds from the root to the leaf."""
+        branch = self.branch
+        return [branch[place] for place in _places(self._kinds_of(branch), kinds)]
+
+    def _kinds_of(self, branch: Sequence[int]) -> bytes:
+        if isinstance(branch, range):
+            return bytes(self._kinds[branch.start : branch.stop])
+        return bytes([self._kinds[at] for at in branch])
 
     @property
     def leaf_id(self) -> str | None:
@@ -183,9 +253,12 @@ class Tree:
         first = 0 if id is None else self._places_by_id()[id] + 1
         return (self._lines[at] for at in range(first, len(self)))
 
+    def all_lines(self, size: int = 512 * 1024) -> Iterator[bytes]:
+        """The same, in blocks of lines."""
+        return (self._lines.block(first, last) for first, last in self._lines.blocks(range(len(self)), size))
+
     def of_kind(self, kind: str) -> list[int]:
-        code = CODES[kind]
-        return [at for at, one in enumerate(self._kinds) if one & ~CUT_OUT == code]
+        return _places(bytes(self._kinds), (kind,))
 
     @property
     def name(self) -> str | None:
@@ -197,10 +270,9 @@ class Tree:
 
     def fork_points(self) -> list[ForkPoint]:
         points = []
-        for at in self.branch:
-            if self.kind(at) == "message" and b'"user"' in self._lines[at]:
-                entry = self.entry(at)
-                if (text := prompt_text(entry)) is not None:
+        for block, given in self.message_blocks(self.on_branch("message"), 512 * 1024, messages):
+            for at, message in zip(block, given or repeat(USER), strict=False):
+                if message.startswith(USER) and (text := prompt_text(entry := self.entry(at))) is not None:
                     points.append(ForkPoint(entry.id, text))
         return points
 
@@ -230,21 +302,53 @@ class Tree:
     def seen(self) -> tuple[CompactionEntry | None, list[int]]:
         """What the model sees of the current branch: the last summary, and the entries that still stand."""
         branch = self.branch
-        compaction, first = None, 0
-        for at in range(len(branch) - 1, -1, -1):
-            if self.kind(branch[at]) == "compaction" and isinstance(entry := self.entry(branch[at]), CompactionEntry):
-                kept = self._place_on(branch[:at], entry.first_kept_entry_id)
-                compaction, first = entry, at if kept is None else kept
-                break
-        return compaction, [one for one in branch[first:] if self.kind(one) in SEEN_BY_MODELS]
+        kinds = self._kinds_of(branch)
+        compaction, first = self._last_summary(branch, kinds)
+        return compaction, [branch[place] for place in _places(kinds, SEEN_BY_MODELS, first)]
 
-    def _place_on(self, branch: list[int], id: str) -> int | None:
+    def seen_count(self) -> int:
+        """How many messages that are."""
+        branch = self.branch
+        kinds = self._kinds_of(branch)
+        compaction, first = self._last_summary(branch, kinds)
+        return sum(kinds.count(CODES[kind], first) for kind in SEEN_BY_MODELS) + (compaction is not None)
+
+    def _last_summary(self, branch: Sequence[int], kinds: bytes) -> tuple[CompactionEntry | None, int]:
+        """The last compaction of a branch, and the place on it from where entries still stand."""
+        for place in reversed(_places(kinds, ("compaction",))):
+            if isinstance(entry := self.entry(branch[place]), CompactionEntry):
+                kept = self._place_on(branch[:place], entry.first_kept_entry_id)
+                return entry, place if kept is None else kept
+        return None, 0
+
+    def message_blocks(
+        self, ats: Sequence[int], size: int, read: Callable[[int, bytes], list[T] | None]
+    ) -> Iterator[tuple[range, list[T] | None]]:
+        """What `read` makes of message entries, block by block; None where one of them wants a closer look."""
+        for first, last in self._lines.blocks(ats, size):
+            block = range(first, last + 1)
+            yield block, read(len(block), self._lines.block(first, last))
+
+    def _place_on(self, branch: Sequence[int], id: str) -> int | None:
         """Where on a branch an entry is, looking from its end and into few lines."""
         needle = id.encode("utf-8", "replace")
         for place in range(len(branch) - 1, -1, -1):
             if needle in self._lines[branch[place]] and self.id(branch[place]) == id:
                 return place
         return None
+
+
+def _straight(parents: Sequence[int]) -> int:
+    """How many entries come one after the other before the first that does not: most sessions are one such line."""
+    if parents == array("q", range(-1, len(parents) - 1)):
+        return len(parents)
+    return next(at for at, parent in enumerate(parents) if parent != at - 1)
+
+
+def _places(codes: bytes, kinds: Sequence[str], first: int = 0) -> list[int]:
+    """Where in `codes` one of `kinds` stands."""
+    wanted = re.compile(b"[%b]" % re.escape(bytes(CODES[kind] for kind in kinds)))
+    return [match.start() for match in wanted.finditer(codes, first)]
 
 
 def nested(roots: list[T], node: Callable[[T], bytes], children: Callable[[T], list[T]]) -> bytes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Protocol
 
 from tau import llm
-from tau.core.convert import for_model
+from tau.core.convert import Retold
 from tau.core.draft import Draft
 from tau.core.prompt import system_prompt
 from tau.core.summaries import SummaryRequest
@@ -47,11 +47,11 @@ class Caller:
             raise ModelError("No model selected.")
         return Draft(model, now(), Unfinished)
 
-    async def answer(self, messages: Sequence[Stored], draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    async def answer(self, messages: Iterable[Stored], draft: Draft) -> AsyncIterator[Sequence[Any]]:
         owner = self._owner
         level, log = owner.models.level, owner.log.id
         tools = list(owner.around.tools.values()) if (draft.model.compat or {}).get("supportsTools", True) else []
-        spoken = for_model(messages, draft.model, block_images=owner.settings.images.block_images)
+        spoken = Retold(messages, draft.model, block_images=owner.settings.images.block_images)
         context = Context(system_prompt(tools, owner.around.cwd), spoken, tools)
         async for facts in self._stream(context, draft, level, log):
             yield facts

@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from tau.core.draft import Done, Draft, Failed, Update
@@ -57,7 +58,7 @@ class Hands:
     publish: Callable[[Event | Update], Awaitable[None] | None]
     show_queues: Callable[[], Awaitable[None] | None]
     draft: Callable[[], Draft]
-    ask: Callable[[Sequence[Stored], Draft], AsyncIterator[Sequence[Any]]]
+    ask: Callable[[Iterable[Stored], Draft], AsyncIterator[Sequence[Any]]]
     check: Callable[[ToolCall], Awaitable[dict[str, Any] | Outcome]]
     execute: Callable[[ToolCall, dict[str, Any], Callable[[Outcome], None]], Awaitable[Outcome]]
     take: Callable[[Queue], list[User]]
@@ -70,6 +71,17 @@ class Shown:
     """Stands in the inbox for the latest a tool has shown."""
 
     key: int
+
+
+class Talk:
+    """What was said before a run and in it, to be gone through as often as one likes."""
+
+    def __init__(self, history: Iterable[Stored], new: Sequence[Stored]) -> None:
+        self._history = history
+        self._new = new
+
+    def __iter__(self) -> Iterator[Stored]:
+        return chain(self._history, self._new)
 
 
 class Inbox:
@@ -149,8 +161,8 @@ class Drive:
                     case Publish(event):
                         if (waiting := hands.publish(event)) is not None:
                             await waiting
-                    case AskModel(messages):
-                        self._ask(messages)
+                    case AskModel(history, new):
+                        self._ask(Talk(history, new))
                     case Check(call):
                         answer = await hands.check(call)
                     case StartTool(call, arguments):
@@ -193,7 +205,7 @@ class Drive:
         log.warning("tool %s did not stop when it was aborted; left behind", call.name)
         return ToolDone(call, refusal(str(Aborted())), is_error=True)
 
-    def _ask(self, messages: Sequence[Stored]) -> None:
+    def _ask(self, messages: Iterable[Stored]) -> None:
         draft = self._draft = self._hands.draft()
         if self._switch.flipped:
             self._draft = None
@@ -243,7 +255,7 @@ class Drive:
             why = str(Aborted()) if self._switch.flipped else "Internal error: the tool broke off."
             self._inbox.put(ToolDone(call, refusal(why), is_error=True))
 
-    async def _pump(self, messages: Sequence[Stored], draft: Draft) -> None:
+    async def _pump(self, messages: Iterable[Stored], draft: Draft) -> None:
         """The run is the reader of a model's failure."""
         last: Any = None
         try:

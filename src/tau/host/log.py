@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
 from tau.core.queues import Queue
 from tau.core.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
+from tau.host.conversation import Conversation
 from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse, wire
 from tau.records.entries import (
     BranchSummaryEntry,
@@ -34,7 +36,8 @@ from tau.records.entries import (
     ThinkingLevelChange,
 )
 from tau.records.lines import Outline
-from tau.records.messages import Assistant, Stored, User, as_message, read_message
+from tau.records.lines import messages as messages_of
+from tau.records.messages import Assistant, Stored, User, read_message
 from tau.records.models import Model, ThinkingLevel
 from tau.store.journal import Journal
 from tau.store.sessions import Opened, file_name, make_folder
@@ -42,6 +45,7 @@ from tau.store.sessions import Opened, file_name, make_folder
 QUEUED = "tau.queued"
 CLEARED = "tau.queue_cleared"
 SMALL = 4096
+PORTION = 512 * 1024
 Trouble = Callable[[OSError], None]
 
 
@@ -66,7 +70,7 @@ class Log:
         self._trouble = trouble
         self._begun = False  # whether there is a file, or should be one
         self._journal: Journal | None = None
-        self._messages: list[Stored] | None = None if tree else []
+        self._messages: Conversation | None = None if tree else Conversation(self.tree)
         self._told_ahead: list[User] = []
         self._forgotten: set[int] = set()
         self._problems_told = 0
@@ -103,51 +107,44 @@ class Log:
         return self.header.id
 
     @property
-    def messages(self) -> list[Stored]:
+    def messages(self) -> Conversation:
         """The conversation on the current branch."""
         if self._messages is None:
-            self._messages = self._read_messages()
+            summary, entries = self.tree.seen()
+            self._messages = Conversation(self.tree, summary, entries, self.problems.append)
         return self._messages
 
     @property
     def message_count(self) -> int:
         if self._messages is not None:
             return len(self._messages)
-        summary, entries = self.tree.seen()
-        return len(entries) + (summary is not None)
+        return self.tree.seen_count()
 
     def messages_json(self) -> Spliced:
-        """The conversation as it is sent, byte for byte as it was read, without reading or copying it."""
+        """The conversation as it is sent, byte for byte as it was read; its portions are made when they are sent."""
         summary, entries = self.tree.seen()
         if self._forgotten:
             entries = [at for at in entries if at not in self._forgotten]
-        return Spliced(map(one_line, self._pieces(summary, entries)), self.tree.size)
+        return Spliced(self._portions(summary, entries), self.tree.size)
 
-    def _pieces(self, summary: CompactionEntry | None, entries: list[int]) -> Iterator[bytes]:
+    def _portions(self, summary: CompactionEntry | None, entries: list[int]) -> Iterator[bytes]:
         if summary is not None:
             yield wire(summary_of(summary))
-        for at in entries:
-            if self.tree.kind(at) == "message":
-                with suppress(BadRecord):
-                    given = self.tree.message_json(at)
-                    if not given.startswith(b'{"role":"'):
-                        read_message(given)
-                    yield given
-            elif (message := message_of(self.tree.entry(at))) is not None:
-                yield wire(message)
+        for kind, ats in groupby(entries, self.tree.kind):
+            if kind == "message":
+                for block, given in self.tree.message_blocks(list(ats), PORTION, messages_of):
+                    if given := self._each(block) if given is None else given:
+                        yield one_line(b",".join(given))
+            else:
+                yield from (wire(other) for at in ats if (other := message_of(self.tree.entry(at))) is not None)
 
-    def _read_messages(self) -> list[Stored]:
-        summary, entries = self.tree.seen()
-        messages: list[Stored] = [summary_of(summary)] if summary else []
-        for at in entries:
-            try:
-                if self.tree.kind(at) == "message":
-                    messages.append(as_message(self.tree.message_json(at)))
-                elif (other := message_of(self.tree.entry(at))) is not None:
-                    messages.append(other)
-            except BadRecord as error:
-                self.problems.append(f"entry {at + 1}: unreadable message, passed over ({error})")
-        return messages
+    def _each(self, block: Iterable[int]) -> list[bytes]:
+        """The messages of a block in which not all is well, without those that are none."""
+        found = []
+        for at in block:
+            with suppress(BadRecord):
+                found.append(wire(read_message(self.tree.message_json(at))))
+        return found
 
     def accept(self, message: User) -> None:
         """A prompt, before the client is told that it was accepted. Raises CommandError if it cannot be kept."""
@@ -173,8 +170,8 @@ class Log:
 
     def forget(self, message: Stored) -> None:
         """Leave a failed answer, the last that was said, out of the conversation; its entry stays."""
-        self._forgotten.add(next(at for at in reversed(self.tree.branch) if self.tree.kind(at) == "message"))
-        self.messages[:] = [kept for kept in self.messages if kept != message]
+        self._forgotten.add(self.tree.on_branch("message")[-1])
+        self.messages.remove(message)
 
     def untold_problems(self) -> list[str]:
         """What is wrong with the file and was not told yet: some is found only when messages are read."""
@@ -219,7 +216,9 @@ class Log:
     def undelivered(self) -> list[tuple[Queue, User]]:
         """Queued messages of an earlier process that were never said."""
         waiting: list[tuple[Queue, User]] = []
-        for at in self.tree.branch:
+        if not self.tree.on_branch("custom"):
+            return waiting
+        for at in self.tree.on_branch("custom", "message"):
             if self.tree.kind(at) == "custom" and b"tau.queue" in self.tree.line(at):
                 entry = self.tree.entry(at)
                 if isinstance(entry, CustomEntry) and entry.custom_type == CLEARED:
@@ -228,7 +227,7 @@ class Log:
                     with suppress(BadRecord):
                         queued = decode(Queued, encode(entry.data))
                         waiting.append((queued.queue, queued.message))
-            elif waiting and self.tree.kind(at) == "message":
+            elif waiting:
                 with suppress(BadRecord):
                     said = self.tree.message_json(at)
                     told = next((at for at, (_, message) in enumerate(waiting) if encode(message) == said), None)
@@ -240,9 +239,8 @@ class Log:
 
     def last_model(self) -> tuple[str, str] | None:
         """Provider and id of the model that was on: set last, or the last that answered."""
-        for at in reversed(self.tree.branch):
-            kind = self.tree.kind(at)
-            if kind == "model_change" or (kind == "message" and b'"assistant"' in self.tree.line(at)):
+        for at in reversed(self.tree.on_branch("model_change", "message")):
+            if self.tree.kind(at) == "model_change" or b'"assistant"' in self.tree.line(at):
                 entry = self.tree.entry(at)
                 if isinstance(entry, ModelChange):
                     return entry.provider, entry.model_id
@@ -251,11 +249,10 @@ class Log:
         return None
 
     def last_level(self) -> ThinkingLevel | None:
-        for at in reversed(self.tree.branch):
-            if self.tree.kind(at) == "thinking_level_change":
-                entry = self.tree.entry(at)
-                if isinstance(entry, ThinkingLevelChange):
-                    return entry.thinking_level
+        for at in reversed(self.tree.on_branch("thinking_level_change")):
+            entry = self.tree.entry(at)
+            if isinstance(entry, ThinkingLevelChange):
+                return entry.thinking_level
         return None
 
     # Copies.
@@ -278,13 +275,29 @@ class Log:
     def cloned(self) -> Log:
         return self.copy(self.tree.branch)
 
-    def copy(self, branch: list[int], cwd: str | None = None, folder: Path | None = None) -> Log:
+    def copy(self, branch: Sequence[int], cwd: str | None = None, folder: Path | None = None) -> Log:
         """A new session with these entries. Raises CommandError if it cannot be written.
 
         Labels go to the end; what hung on one hangs on its parent. What waits to be said is not said twice.
         """
         parent = str(self.path) if self.path is not None else None
         made = Log.new(cwd or self.header.cwd, folder or self.folder, self._trouble, parent=parent)
+        whole = self.tree.beginning(branch)
+        if whole is not None and not whole.of_kind("label"):
+            made.tree = whole
+        else:
+            self._copy_entries(branch, made)
+        if made.undelivered():
+            made.queue_cleared()
+        made._messages = None
+        if made.path is not None and made.tree.of_kind("message"):
+            try:
+                made._create(made.tree.all_lines())
+            except OSError as error:
+                raise made._unwritable(error) from None
+        return made
+
+    def _copy_entries(self, branch: Sequence[int], made: Log) -> None:
         labels: list[Label] = []
         kept: set[str] = set()
         for at in branch:
@@ -301,15 +314,6 @@ class Log:
         for label in labels:
             if label.target_id in kept:
                 made._add(Label, label.target_id, label.label)
-        if made.undelivered():
-            made.queue_cleared()
-        made._messages = None
-        if made.path is not None and any(made.tree.kind(at) == "message" for at in range(len(made.tree))):
-            try:
-                made._create(list(made.tree.after(None)))
-            except OSError as error:
-                raise made._unwritable(error) from None
-        return made
 
     def whole_copy(self, cwd: str, folder: Path | None) -> Log:
         """A new session with every entry of this one, branches and all. Raises CommandError if it cannot be written."""
@@ -319,7 +323,7 @@ class Log:
             made.queue_cleared()
         if made.path is not None and len(made.tree):
             try:
-                made._create(list(made.tree.after(None)))
+                made._create(made.tree.all_lines())
             except OSError as error:
                 raise made._unwritable(error) from None
         return made
@@ -346,7 +350,7 @@ class Log:
             except FileNotFoundError:
                 self._leave_deleted()
         if self._journal is None and self._begun:
-            self._create(list(self.tree.after(None)))
+            self._create(self.tree.all_lines())
 
     def syncing(self) -> Callable[[], None] | None:
         """Blocking work that makes what was written last; None if there is none."""
@@ -383,7 +387,7 @@ class Log:
                 return
             except FileNotFoundError:
                 self._leave_deleted()
-        self._create([*self.tree.after(None), line])
+        self._create(chain(self.tree.all_lines(), [line]))
 
     def _leave_deleted(self) -> None:
         """The file was deleted under us. There will be another, with everything in it."""
@@ -391,11 +395,11 @@ class Log:
         self._journal.close()
         self._journal = None
 
-    def _create(self, lines: list[bytes]) -> None:
+    def _create(self, lines: Iterable[bytes]) -> None:
         assert self.path is not None
         make_folder(self.path.parent)
         journal = Journal(self.path)
-        journal.create([wire(self.header), *lines])
+        journal.create(chain([wire(self.header)], lines))
         self._journal, self._begun = journal, True
 
     def _unwritable(self, error: OSError) -> CommandError:

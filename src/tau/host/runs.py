@@ -138,7 +138,7 @@ class Runs:
         while True:
             parallel = owner.settings.tool_execution == "parallel"
             # A prompt is in the log from the moment it was accepted; here it is what the run begins with.
-            history = [message for message in owner.log.messages if message not in prompts]
+            history = owner.log.messages.but(prompts)
             end = await drive(agent_run(prompts, history, parallel=parallel), self._hands(), self._switch)
             prompts = []
             if retry := retries.due:

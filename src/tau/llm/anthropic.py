@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tau.core.convert import Spoken, clean, clean_all
+from tau.core.convert import Spoken, blank, clean, clean_all
 from tau.core.draft import Draft
 from tau.core.thinking import sent as sent_level
 from tau.errors import ModelError
 from tau.llm.calls import OUTPUT_LIMIT, Context, Fact, Options, Request, address, own_headers
 from tau.llm.reading import handled, text, told
-from tau.records.base import encode, replace
+from tau.records.base import encode, packed, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model, ThinkingLevel
 
@@ -53,7 +53,7 @@ def message_body(model: Model, context: Context, options: Options) -> dict[str, 
     max_tokens, thinking = thoughts(model, options)
     unsigned = (model.compat or {}).get("allowEmptySignature") is True
     body: dict[str, Any] = {
-        "messages": conversation(context.messages, cache=cache, unsigned=unsigned),
+        "messages": packed(conversation(context.messages, cache=cache, unsigned=unsigned)),
         "max_tokens": max_tokens,
         "stream": True,
     }
@@ -109,31 +109,33 @@ def _cached(block: dict[str, Any], cache: dict[str, str] | None) -> dict[str, An
 
 
 def conversation(
-    messages: Sequence[Spoken], *, cache: dict[str, str] | None = EPHEMERAL, unsigned: bool = False
-) -> list[dict[str, Any]]:
+    messages: Iterable[Spoken], *, cache: dict[str, str] | None = EPHEMERAL, unsigned: bool = False
+) -> Iterator[dict[str, Any]]:
     """`unsigned` is for models that think without signing it and want it back all the same."""
-    sent: list[dict[str, Any]] = []
-    results: list[dict[str, Any]] | None = None  # results of one turn travel in one user message
+    sent: dict[str, Any] | None = None  # the last message, which may still be added to
+    results = False  # whether it has the results of a turn, which travel in one user message
     for message in messages:
         if isinstance(message, ToolResult):
-            if results is None:
-                results = []
-                sent.append({"role": "user", "content": results})
-            results.append(_result(message))
-            continue
-        results = None
-        blocks = _asked(message) if isinstance(message, User) else _answered(message, unsigned)
+            if sent is not None and results:
+                sent["content"].append(_result(message))
+                continue
+            blocks, results = [_result(message)], True
+        else:
+            blocks = _asked(message) if isinstance(message, User) else _answered(message, unsigned)
+            results = False
         if blocks:
-            sent.append({"role": "user" if isinstance(message, User) else "assistant", "content": blocks})
-    if sent and sent[-1]["role"] == "user":
-        last = sent[-1]["content"]
-        last[-1] = _cached(last[-1], cache)
-    return sent
+            if sent is not None:
+                yield sent
+            sent = {"role": "assistant" if isinstance(message, Assistant) else "user", "content": blocks}
+    if sent is not None:
+        if sent["role"] == "user":
+            sent["content"][-1] = _cached(sent["content"][-1], cache)
+        yield sent
 
 
 def _asked(message: User) -> list[dict[str, Any]]:
     content = [Text(message.content)] if isinstance(message.content, str) else message.content
-    return [_block(block) for block in content if not isinstance(block, Text) or block.text.strip()]
+    return [_block(block) for block in content if not isinstance(block, Text) or not blank(block.text)]
 
 
 def _answered(message: Assistant, unsigned: bool) -> list[dict[str, Any]]:
@@ -143,14 +145,14 @@ def _answered(message: Assistant, unsigned: bool) -> list[dict[str, Any]]:
 def _said(block: Text | Thinking | ToolCall, unsigned: bool) -> dict[str, Any] | None:
     match block:
         case Text():
-            return {"type": "text", "text": clean(block.text)} if block.text.strip() else None
+            return None if blank(block.text) else {"type": "text", "text": clean(block.text)}
         case Thinking(redacted=True):
             return {"type": "redacted_thinking", "data": block.thinking_signature}
         case Thinking():
-            if block.thinking_signature or (unsigned and block.thinking.strip()):
+            if block.thinking_signature or (unsigned and not blank(block.thinking)):
                 signature = block.thinking_signature or ""
                 return {"type": "thinking", "thinking": clean(block.thinking), "signature": signature}
-            return {"type": "text", "text": clean(block.thinking)} if block.thinking.strip() else None
+            return None if blank(block.thinking) else {"type": "text", "text": clean(block.thinking)}
         case ToolCall():
             return {
                 "type": "tool_use",
@@ -164,7 +166,7 @@ def _result(message: ToolResult) -> dict[str, Any]:
     images = any(isinstance(block, Image) for block in message.content)
     content: Any = "\n".join(clean(block.text) for block in message.content if isinstance(block, Text))
     if images:
-        content = [_block(block) for block in message.content if not isinstance(block, Text) or block.text.strip()]
+        content = [_block(block) for block in message.content if not isinstance(block, Text) or not blank(block.text)]
     return {
         "type": "tool_result",
         "tool_use_id": message.tool_call_id,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from tau.core.convert import Spoken, clean, clean_all
+from tau.core.convert import Spoken, blank, clean, clean_all
 from tau.core.draft import Draft
 from tau.errors import ModelError
 from tau.llm import anthropic, calls
@@ -23,7 +23,7 @@ from tau.llm.calls import Context, Fact, Options, Request, address, output_limit
 from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text
 from tau.llm.reading import event as read_event
 from tau.llm.sigv4 import Credentials, signed
-from tau.records.base import encode
+from tau.records.base import encode_parts
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
 from tau.wire.eventstream import EventStreamDecoder as Decoder
@@ -106,7 +106,9 @@ def sign(request: Request, model: Model, options: Options) -> Request:
     who = Credentials(key_id, secret, environment.get("AWS_SESSION_TOKEN", ""))
     headers = {"content-type": "application/json", **request.headers}
     where = region(model, environment)
-    proven = signed(request.url, headers, encode(request.body), who, region=where, service=SERVICE, now=options.now)
+    proven = signed(
+        request.url, headers, b"".join(encode_parts(request.body)), who, region=where, service=SERVICE, now=options.now
+    )
     return replace(request, headers=proven)
 
 
@@ -135,7 +137,7 @@ def _is_claude(model: Model) -> bool:
     return "claude" in model.id
 
 
-def conversation(messages: Sequence[Spoken], model: Model, *, caches: bool) -> list[dict[str, Any]]:
+def conversation(messages: Iterable[Spoken], model: Model, *, caches: bool) -> list[dict[str, Any]]:
     """Turns must alternate: whatever one side says in a row is one turn."""
     sent: list[dict[str, Any]] = []
     for message in messages:
@@ -164,7 +166,7 @@ def _blocks(message: Spoken, model: Model) -> list[dict[str, Any]]:
 
 
 def _shown(content: Sequence[Text | Image]) -> list[dict[str, Any]]:
-    return [_block(block) for block in content if not isinstance(block, Text) or block.text.strip()]
+    return [_block(block) for block in content if not isinstance(block, Text) or not blank(block.text)]
 
 
 def _block(block: Text | Image) -> dict[str, Any]:
@@ -176,14 +178,14 @@ def _block(block: Text | Image) -> dict[str, Any]:
 def _said(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | None:
     match block:
         case Text():
-            return {"text": clean(block.text)} if block.text.strip() else None
+            return None if blank(block.text) else {"text": clean(block.text)}
         case Thinking(redacted=True):
             return {"reasoningContent": {"redactedContent": block.thinking_signature}}
         case Thinking():
             thought = {"text": clean(block.thinking)}
             if block.thinking_signature:
                 return {"reasoningContent": {"reasoningText": {**thought, "signature": block.thinking_signature}}}
-            if not block.thinking.strip():
+            if blank(block.thinking):
                 return None
             # Claude refuses thinking that it has not signed.
             return thought if _is_claude(model) else {"reasoningContent": {"reasoningText": thought}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,8 +32,10 @@ class ToolSpec(Protocol):
 
 @dataclass(frozen=True)
 class Context:
+    """`messages` may be gone through as often as one likes; a long conversation is not held in memory for it."""
+
     system: str
-    messages: Sequence[Spoken]
+    messages: Iterable[Spoken]
     tools: Sequence[ToolSpec]
 
 

@@ -42,7 +42,7 @@ def answer(model: Model, context: Context, draft: Draft, world: World) -> Iterat
     yield [draft.close(0)]
 
     if call:
-        yield [draft.open_call(f"demo_{len(context.messages)}", call.tool)]
+        yield [draft.open_call(f"demo_{len([*context.messages])}", call.tool)]
         third = -(-len(arguments) // 3)
         for at in range(0, len(arguments), third):
             yield Pause(PAUSE_MS)
@@ -56,7 +56,7 @@ def answer(model: Model, context: Context, draft: Draft, world: World) -> Iterat
 
 def reply(context: Context) -> tuple[str, Call | None]:
     """What to say now, and the tool to call after it."""
-    request, calls, results = _asked(context.messages)
+    request, calls, results = _asked([*context.messages])
     offered = {tool.name for tool in context.tools}
     text = "" if request is None else text_of(request.content)
     steps = plan(text, results)

@@ -8,11 +8,11 @@ answer is over when a finishReason has come and then the end of the stream.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-from tau.core.convert import Spoken, clean, clean_all, sends_ids
+from tau.core.convert import Spoken, blank, clean, clean_all, sends_ids
 from tau.core.draft import Draft
 from tau.errors import ModelError
 from tau.llm.calls import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
@@ -115,7 +115,7 @@ def thinking(model: Model, options: Options) -> dict[str, Any]:
     return {**shown, "thinkingBudget": options.budgets.get(level, usual)}
 
 
-def conversation(messages: Sequence[Spoken], model: Model) -> list[dict[str, Any]]:
+def conversation(messages: Iterable[Spoken], model: Model) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
     for kind, group in groupby(messages, type):
         said = list(group)
@@ -131,7 +131,7 @@ def conversation(messages: Sequence[Spoken], model: Model) -> list[dict[str, Any
 
 def _asked(content: str | Sequence[Text | Image]) -> list[dict[str, Any]]:
     blocks = [Text(content)] if isinstance(content, str) else content
-    return [_part(block) for block in blocks if not isinstance(block, Text) or block.text.strip()]
+    return [_part(block) for block in blocks if not isinstance(block, Text) or not blank(block.text)]
 
 
 def _part(block: Text | Image) -> dict[str, Any]:
@@ -147,10 +147,10 @@ def _answered(message: Assistant, model: Model) -> list[dict[str, Any]]:
 def _said(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | None:
     match block:
         case Text():
-            return {"text": clean(block.text), **_signed(block.text_signature)} if block.text.strip() else None
+            return None if blank(block.text) else {"text": clean(block.text), **_signed(block.text_signature)}
         case Thinking():
             signed = _signed(block.thinking_signature)
-            if not block.thinking.strip():
+            if blank(block.thinking):
                 return None
             return {"text": clean(block.thinking), "thought": True, **signed}
         case ToolCall():

@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import logging
+import os
 import re
 import time
 import zlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -25,7 +26,7 @@ from urllib.parse import urlsplit
 from tau.core.after import transient
 from tau.errors import ModelError, shortened
 from tau.llm.calls import Request
-from tau.records.base import BadRecord, encode, parse
+from tau.records.base import BadRecord, encode, encode_parts, parse
 
 if TYPE_CHECKING:
     import ssl
@@ -38,6 +39,7 @@ ERROR_LIMIT = 4096
 RESPONSE_LIMIT = 64 * 1024 * 1024
 PORTION_LIMIT = 256 * 1024
 LINGER = 0.5  # seconds
+MANY = 64  # parts of a body
 HEADERS = {
     "content-type": "application/json",
     "accept": "text/event-stream",
@@ -59,18 +61,12 @@ class Http:
         self._idle = idle or None
         self._connect = connect or None
         self._first_byte = self._idle if first_byte is None else first_byte or None
-        self._context: ssl.SSLContext | None = None
         self._session: aiohttp.ClientSession | None = None
         self._lingering: set[asyncio.Task[None]] = set()
 
     def warm(self) -> None:
-        """Load the library and the certificates; safe to call from any thread."""
-        import ssl
-
+        """Load the library, and the certificates of the system with it; safe to call from any thread."""
         import aiohttp  # noqa: F401
-
-        if self._context is None:
-            self._context = ssl.create_default_context()  # heeds SSL_CERT_FILE and SSL_CERT_DIR
 
     async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
         response = await self._begun(request)
@@ -118,19 +114,19 @@ class Http:
         import aiohttp
 
         if self._session is None:
-            self.warm()
-            assert self._context is not None
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._context, limit=0),
+                connector=aiohttp.TCPConnector(ssl=_certificates(), limit=0),
                 timeout=aiohttp.ClientTimeout(total=None, connect=self._connect),
                 auto_decompress=False,
                 # Not `trust_env`, which would also send what a .netrc says.
                 trust_env=False,
             )
+        body = list(encode_parts(request.body))
+        size = str(sum(map(len, body)))
         return await self._session.post(
             request.url,
-            data=encode(request.body),
-            headers={**HEADERS, **{name.lower(): value for name, value in request.headers.items()}},
+            data=_sent(body) if len(body) > MANY else b"".join(body),
+            headers={**HEADERS, "content-length": size, **{n.lower(): value for n, value in request.headers.items()}},
             allow_redirects=False,
             proxy=proxy_for(request.url),
         )
@@ -174,6 +170,21 @@ class Http:
             session, self._session = self._session, None
             async with asyncio.timeout(1):
                 await session.close()
+
+
+def _certificates() -> ssl.SSLContext | bool:
+    """Those of the system are loaded with the library; others may be named later."""
+    import ssl
+
+    named = any(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+    return ssl.create_default_context() if named else True
+
+
+async def _sent(body: list[bytes]) -> AsyncIterator[bytes]:
+    """A long body in parts that wait for each other: given as a whole, it would be copied once more to wait."""
+    body.reverse()
+    while body:
+        yield body.pop()
 
 
 async def _drained(response: aiohttp.ClientResponse) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from tau.core.convert import Spoken, clean, clean_all
+from tau.core.convert import Spoken, blank, clean, clean_all
 from tau.llm import azure
 from tau.llm.anthropic import EPHEMERAL
 from tau.llm.calls import Context, Options, Request, ToolSpec, address, fills_window, output_limit, own_headers
@@ -102,7 +102,7 @@ def _turn(message: Spoken, can: Compat, empty_thoughts: bool) -> dict[str, Any] 
 
 def _parts(content: str | Sequence[Text | Image]) -> list[dict[str, Any]]:
     blocks = [Text(content)] if isinstance(content, str) else content
-    return [_part(block) for block in blocks if not isinstance(block, Text) or block.text.strip()]
+    return [_part(block) for block in blocks if not isinstance(block, Text) or not blank(block.text)]
 
 
 def _part(block: Text | Image) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def _part(block: Text | Image) -> dict[str, Any]:
 
 
 def _answered(message: Assistant, can: Compat) -> dict[str, Any] | None:
-    texts = [clean(block.text) for block in message.content if isinstance(block, Text) and block.text.strip()]
-    thoughts = [block for block in message.content if isinstance(block, Thinking) and block.thinking.strip()]
+    texts = [clean(block.text) for block in message.content if isinstance(block, Text) and not blank(block.text)]
+    thoughts = [block for block in message.content if isinstance(block, Thinking) and not blank(block.thinking)]
     said: dict[str, Any] = {"role": "assistant", "content": None}
     if can.requires_thinking_as_text:
         texts = [*(clean(block.thinking) for block in thoughts), *texts]

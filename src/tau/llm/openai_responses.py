@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tau.core.convert import Spoken, clean, clean_all
+from tau.core.convert import Spoken, blank, clean, clean_all
 from tau.core.draft import Draft
 from tau.core.thinking import sent as sent_level
 from tau.errors import ModelError
@@ -107,7 +107,7 @@ def _item(block: Text | Thinking | ToolCall) -> dict[str, Any] | None:
         case Thinking():
             return _object(block.thinking_signature or "")
         case Text():
-            if not block.text.strip():
+            if blank(block.text):
                 return None
             part = {"type": "output_text", "text": clean(block.text), "annotations": []}
             return {"type": "message", "role": "assistant", "content": [part], "status": "completed", **_origin(block)}
@@ -145,7 +145,7 @@ def _output(message: ToolResult) -> str | list[dict[str, Any]]:
 
 def _parts(content: str | Sequence[Text | Image]) -> list[dict[str, Any]]:
     blocks = [Text(content)] if isinstance(content, str) else content
-    return [_part(block) for block in blocks if not isinstance(block, Text) or block.text.strip()]
+    return [_part(block) for block in blocks if not isinstance(block, Text) or not blank(block.text)]
 
 
 def _part(block: Text | Image) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, decode, encode, keep, parse
+from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, decode, decode_lines, encode, keep, parse
 from tau.records.entries import AnyEntry
+from tau.records.messages import AnyMessage
 
 
 class Outline(Record):
@@ -21,36 +22,48 @@ class Outline(Record):
     parent_id: str | UnsetType | None = UNSET
 
 
-class OutlineWithMessage(Outline):
-    message: Raw = Raw()
-
-
-class Role(Record):
-    role: str
-
-
 class MessageLine(Record):
     message: Raw
 
 
-MESSAGE = b',"message":'  # outside of strings: inside, the quotes would be escaped
+def outlines(block: bytes) -> tuple[list[Outline], list[int]] | None:
+    """The outlines of whole lines, all at once, and where the lines end; None if one of them wants a closer look."""
+    if not block.isascii():
+        try:
+            block.decode()  # decoding an outline does not look into the rest
+        except UnicodeDecodeError:
+            return None
+    found = decode_lines(Outline, block)
+    if found is None:
+        return None
+    find, ends, start = block.find, [], 0
+    for entry in found:
+        end = find(b"\n", start)
+        # A value that goes on in the next line would have its comma at one of the two ends.
+        if end < 0 or block[start] != 123 or block[end - 1] != 125 or not isinstance(entry.id, str):
+            return None
+        ends.append(end)
+        start = end + 1
+    return (found, ends) if start == len(block) else None
 
 
-def outline(line: bytes) -> tuple[Outline, bool]:
-    """What makes the tree, and whether a message is the rest of the line, so that it can be cut out unread."""
-    try:
-        found = decode(OutlineWithMessage, line)
-    except BadRecord:  # a lone surrogate, for one, is not read that way
-        return decode(Outline, line), False
-    size = memoryview(found.message).nbytes
-    return found, size > 0 and line.find(MESSAGE) + len(MESSAGE) + size + 1 == len(line)
+def messages(count: int, block: bytes) -> list[bytes] | None:
+    """The messages of a block of `count` message entries, as they stand in it; None if one wants a closer look."""
+    found = decode_lines(MessageLine, block)
+    if found is None or len(found) != count:
+        return None
+    given = [bytes(one.message) for one in found]
+    return given if all(one.startswith(b'{"role":"') for one in given) else None
 
 
-def can_be_cut_out(line: bytes) -> bool:
-    try:
-        return outline(line)[1]
-    except BadRecord:
-        return False
+class TypedMessageLine(Record):
+    message: AnyMessage
+
+
+def typed_messages(count: int, block: bytes) -> list[AnyMessage] | None:
+    """The same, read; without the bytes they were read from."""
+    found = decode_lines(TypedMessageLine, block)
+    return None if found is None or len(found) != count else [one.message for one in found]
 
 
 class OtherEntry(Record):

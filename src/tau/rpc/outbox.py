@@ -118,6 +118,11 @@ class Outbox:
     def room(self) -> Awaitable[None] | None:
         return self._wait() if self._size > HIGH else None
 
+    @property
+    def busy(self) -> bool:
+        """Whether something waits to be written."""
+        return bool(self._items) or self._busy
+
     async def drained(self) -> None:
         """Until everything is written, or nobody reads any more."""
         self._next_update = 0.0

@@ -10,6 +10,7 @@ Whatever happens, no process that a tool started is left behind.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -30,6 +31,7 @@ from tau.rpc.server import Server
 log = logging.getLogger(__name__)
 
 LINE_LIMIT = 32 * 1024 * 1024
+PAUSE = 0.03  # seconds in which a client says what it has ready
 FAREWELL = 1.0  # seconds to write what is left, and to stop
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 
@@ -58,6 +60,10 @@ def _copy(handle: int, instead: int) -> int:
 
 def serve(open_session: Callable[[Client], Opened]) -> NoReturn:
     """Run RPC mode to its end. The process ends here, with the code of the table above."""
+    # A long conversation is a million objects that live as long as the session. What is loaded by now lives for
+    # ever, and there are few circles to be found among the rest: looking for them seldom is looking often enough.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
     asyncio.run(_serve_to_the_end(open_session, *claim()))
     raise AssertionError("RPC mode ends with its process")
 
@@ -94,7 +100,7 @@ async def _serve(open_session: Callable[[Client], Opened], stdin: int, stdout: i
     outbox = Outbox(stdout, lambda: ask_to_stop(0))
     session, machine, http = open_session(outbox.send)
     server = Server(session, Inbox(stdin, LINE_LIMIT), outbox)
-    warming = asyncio.create_task(_warm(server, http, session))
+    warming = asyncio.create_task(_warm(server, outbox, http, session))
     try:
         if await _unless(stop, server.serve()) and await _unless(stop, outbox.drained()):
             return 0
@@ -125,8 +131,11 @@ async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:
         log.info("left behind after %s s: %s", seconds, work)
 
 
-async def _warm(server: Server, http: Http, session: Session) -> None:
-    """Load the HTTP library while the client reads its first answer."""
+async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) -> None:
+    """Load the HTTP library while the client thinks about its first answer, not while it waits for the next."""
     await server.answered.wait()
+    await asyncio.sleep(PAUSE)
+    while outbox.busy:
+        await asyncio.sleep(PAUSE)
     if session.models.current is not None and session.models.current.api not in OFFLINE_APIS:
         threading.Thread(target=http.warm, daemon=True).start()

@@ -13,13 +13,15 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tau.errors import CommandError
 from tau.store.locks import holder, lock
 
 log = logging.getLogger(__name__)
+
+BATCH = 64 * 1024
 
 
 class Disk:
@@ -56,12 +58,18 @@ class Journal:
         """How many entries are not on disk yet, because a write failed."""
         return len(self._waiting)
 
-    def create(self, lines: list[bytes]) -> None:
-        """Begin a new file. Raises OSError; then nothing is there, and it may be tried again."""
+    def create(self, lines: Iterable[bytes]) -> None:
+        """Begin a new file with these lines, or blocks of lines. Raises OSError; then nothing is there."""
         self._handle = self._disk.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         try:
             self._take_lock(self._handle)
-            self._write(b"".join(line + b"\n" for line in lines))
+            waiting: list[bytes] = []
+            for line in lines:
+                waiting += (line, b"\n")
+                if len(line) > BATCH or len(waiting) > BATCH // 64:
+                    self._write(b"".join(waiting))
+                    waiting.clear()
+            self._write(b"".join(waiting))
         except BaseException:
             self.close()
             self.path.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""What tau costs, beside real pi: `python -m benchmarks`, or `make bench`."""

@@ -1,0 +1,89 @@
+"""Long sessions: opening, asking for all messages, the next prompt, a fork, and the memory that all of it takes.
+
+The whole session is context, so the next prompt sends all of it to the model.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from benchmarks import sessions
+from benchmarks.job import ALONE, BEST, Job, Place, Target, Values
+from benchmarks.jobs.commands import FORK, GET_FORKS, GET_MESSAGES, GET_STATE, PROMPT
+from benchmarks.measure import MB, is_event
+from benchmarks.peers import Contender
+
+
+def small(place: Place, contender: Contender) -> Values:
+    return through(place, contender, 40_000, 300)
+
+
+def large(place: Place, contender: Contender) -> Values:
+    return through(place, contender, 400_000, 600)
+
+
+def through(place: Place, contender: Contender, entries: int, deadline: float) -> Values:
+    with place.home() as home:
+        original, last = made(place, entries)
+        copy = home / "session.jsonl"  # it is written to, so everyone gets a fresh one
+        shutil.copyfile(original, copy)
+        size = copy.stat().st_size / MB
+        with contender.start(home, place.mock.url("one"), "--session", str(copy), deadline=deadline) as program:
+            program.ask(GET_STATE)
+            found = {"open": program.elapsed * 1e3, "memory, open": program.peak()}
+            found["get_messages"] = program.ask(GET_MESSAGES) * 1e3
+            before = program.elapsed
+            program.say(PROMPT)
+            program.until(is_event("agent_end"))
+            found["next prompt"] = (program.elapsed - before) * 1e3
+            found["get_fork_messages"] = program.ask(GET_FORKS) * 1e3
+            found["fork"] = program.ask(FORK % last.encode()) * 1e3
+            found["peak memory"] = program.peak()
+            found["CPU of it all"] = program.cpu() * 1e3
+            return {**found, "memory, open / file": found["memory, open"] / size}
+
+
+def made(place: Place, entries: int) -> tuple[Path, str]:
+    """A session file, and the entry to fork from. Its working folder exists, or real pi would ask what to do."""
+    file, last = place.shared(f"session-{entries}.jsonl"), place.shared(f"session-{entries}.last")
+    if not last.exists():
+        last.write_text(sessions.make(file, place.folder, entries))
+    return file, last.read_text()
+
+
+UNITS = {
+    "open": "ms",
+    "get_messages": "ms",
+    "next prompt": "ms",
+    "get_fork_messages": "ms",
+    "fork": "ms",
+    "CPU of it all": "ms",
+    "memory, open": "MB",
+    "peak memory": "MB",
+    "memory, open / file": "",
+}
+
+JOBS = [
+    Job(
+        "session",
+        "a session of 59 MB and 40,000 entries",
+        small,
+        UNITS,
+        [
+            Target("open", 0.25, BEST, "4, 9"),
+            Target("get_messages", 0.5, BEST, "4, 9"),
+            Target("next prompt", 0.5, BEST, "4, 9"),
+            Target("peak memory", 0.4, BEST, "4, 9"),
+        ],
+    ),
+    Job(
+        "session-large",
+        "a session of 590 MB and 400,000 entries",
+        large,
+        UNITS,
+        [Target("memory, open / file", 1.5, ALONE, "9")],
+        rounds=1,
+        slow=True,
+    ),
+]

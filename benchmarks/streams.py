@@ -1,0 +1,93 @@
+"""Answers of a model, as the bytes of Anthropic's API, made before anyone measures.
+
+A stream has a name, which is the path that a program under measure calls:
+
+    one               one short piece
+    text-N            one short piece, and to the second request N pieces of text
+    arguments-N       one short piece; then a call of `write` whose arguments have N bytes, in pieces of 20;
+                      then one short piece
+    bash-N            one short piece; then N answers that call bash; then one short piece
+
+Every event is a chunk of its own, as it comes from the real thing; a reader that
+gets many at once still has to take them apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+PIECE = "word, "
+PORTION = 20  # bytes of arguments in one piece
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+Event = dict[str, object]
+
+
+def answers(name: str) -> list[bytes]:
+    """What is sent to the first request, the second, ...; the last one is for all that follow."""
+    kind, _, number = name.partition("-")
+    done = _answer(_text(["done"]), "end_turn")
+    match kind:
+        case "one":
+            return [done]
+        case "text":
+            return [done, _answer(_text([PIECE] * int(number)), "end_turn")]
+        case "arguments":
+            return [done, _answer(_call("write", _long_arguments(int(number))), "tool_use"), done]
+        case "bash":
+            calls = (_call("bash", ['{"command":"true"}'], turn) for turn in range(int(number)))
+            return [done, *(_answer(call, "tool_use") for call in calls), done]
+    raise ValueError(f"There is no stream named {name}: see streams.py")
+
+
+def _long_arguments(size: int) -> list[str]:
+    line = "if value is None and other > 0:  # a line of code"
+    start = '{"path":"long.txt","content":"'
+    body = (line + "\\n") * (size // (len(line) + 2))
+    text = start + body + '"}'
+    return [text[at : at + PORTION] for at in range(0, len(text), PORTION)]
+
+
+def _text(pieces: Iterable[str]) -> list[Event]:
+    block = {"type": "text", "text": ""}
+    return _block(block, [{"type": "text_delta", "text": piece} for piece in pieces])
+
+
+def _call(tool: str, pieces: Sequence[str], turn: int = 0) -> list[Event]:
+    block = {"type": "tool_use", "id": f"toolu_{turn:06}", "name": tool, "input": {}}
+    return _block(block, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces])
+
+
+def _block(block: Event, deltas: Sequence[Event]) -> list[Event]:
+    return [
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": 0},
+    ]
+
+
+def _answer(events: Sequence[Event], why: str) -> bytes:
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 10, "output_tokens": 1},
+    }
+    first: Event = {"type": "message_start", "message": message}
+    stop: Event = {
+        "type": "message_delta",
+        "delta": {"stop_reason": why, "stop_sequence": None},
+        "usage": {"output_tokens": len(events)},
+    }
+    chunks = map(_chunk, [first, *events, stop, {"type": "message_stop"}])
+    return HEAD + b"".join(chunks) + b"0\r\n\r\n"
+
+
+def _chunk(event: Event) -> bytes:
+    data = f"event: {event['type']}\ndata: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
+    return b"%x\r\n%b\r\n" % (len(data), data)

@@ -1,0 +1,57 @@
+"""Results in words: a small table per job, and what of the promises holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.job import ALONE, TAU, Result, Target
+
+SHOWN = 60  # characters of a reason
+
+
+def job_table(result: Result) -> str:
+    """Everyone's numbers; behind those of others, how often tau needs them."""
+    names = [TAU, *(name for name in {**result.values, **result.failed} if name != TAU)]
+    targets = {target.measure: [] for target in result.job.targets}
+    for target in result.job.targets:
+        targets[target.measure].append(verdict(result, target))
+    lines = [[result.job.name, "", *names, "target"]]
+    for measure, unit in result.job.units.items():
+        cells = [_cell(result, name, measure) for name in names]
+        lines.append([f"  {measure}", unit, *cells, "; ".join(targets.get(measure, []))])
+    reasons = [f"  {name}: {' '.join(why.split())[:SHOWN]}" for name, why in result.failed.items()]
+    return "\n".join([result.job.about, aligned(lines), *reasons])
+
+
+def verdict(result: Result, target: Target) -> str:
+    ratio = result.ratio(target)
+    limit = f"<= {target.limit:g}" if target.against == ALONE else f"<= {target.limit:g}x {target.against}"
+    if ratio is None:
+        return f"{limit} [{target.issues}]: not measured"
+    found = "" if target.against == ALONE else f" ({ratio:.2f})"
+    return f"{limit} [{target.issues}]: {'holds' if ratio <= target.limit else 'OVER'}{found}"
+
+
+def _cell(result: Result, name: str, measure: str) -> str:
+    value = result.values.get(name, {}).get(measure)
+    if value is None:
+        return "-"
+    ours = result.values.get(TAU, {}).get(measure)
+    ratio = f" ({ours / value:.2f}x)" if name != TAU and ours is not None and value else ""
+    return _number(value) + ratio
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
+    last = len(widths) - 1
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if 1 < at < last else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
