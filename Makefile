@@ -63,7 +63,7 @@ format: $(READY)  ## let ruff format and fix
 	@$(PY) -m ruff check --fix-only --quiet .
 	@$(PY) -m ruff format .
 
-docs: $(READY)  ## write the tables of docs/protocol.md anew
+docs: $(READY)  ## write the pages of docs/ that have tables of the program anew
 	@$(PY) -m tau.docs $(ARGS)
 
 coverage: $(READY)  ## run the tests and show the lines they never reach

@@ -21,10 +21,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, NoReturn, Self
 
 Json = dict[str, Any]
@@ -77,8 +77,9 @@ class Agent:
         offline: bool = True,
         listening: bool = True,
         stdin: int = subprocess.PIPE,
+        env: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        env = surroundings(folder, settings, models)
+        env = {**surroundings(folder, settings, models), **env}
         self.cwd = folder / "work"
         self.settings_file = folder / "agent" / "settings.json"
         self._stderr = folder / "stderr"

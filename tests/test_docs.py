@@ -1,4 +1,4 @@
-"""docs/protocol.md says what the program does: its tables are made from it, its examples are played."""
+"""docs/ says what the program does: its tables are made from it, its examples are played."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 from client import Agent, Json
 from tau.cli.flags import FLAGS, NOT_YET
 from tau.docs.__main__ import FOLDER, MARKER, main, page
-from tau.docs.tables import EVENTS, TABLES, anchor, tag
+from tau.docs.tables import EVENTS, TABLES, anchor, settings_rows, tag
 from tau.docs.words import in_words
 from tau.records.base import UnsetType
+from tau.records.settings import Settings
 from tau.rpc.server import KINDS
 from tau.tools.table import TOOLS
 
@@ -31,17 +32,23 @@ def test_the_page_is_up_to_date() -> None:
 def test_a_page_that_is_out_of_date_is_shown_and_not_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "protocol.in.md").write_text("new\n")
-    (tmp_path / "protocol.md").write_text(page("old\n"))
+    template, made = tmp_path / "some.in.md", tmp_path / "some.md"
+    template.write_text("new\n")
+    made.write_text(page("old\n", template.name))
     assert main(["--check"], tmp_path) == 1
     assert "-old\n+new\n" in capsys.readouterr().out
-    assert (tmp_path / "protocol.md").read_text() == page("old\n")
+    assert made.read_text() == page("old\n", template.name)
     assert main([], tmp_path) == 0
-    assert (tmp_path / "protocol.md").read_text() == page("new\n")
+    assert made.read_text() == page("new\n", template.name)
 
 
 def test_every_table_has_its_place() -> None:
-    assert sorted(MARKER.findall(TEMPLATE)) == sorted(TABLES)
+    templates = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.in.md")]
+    assert sorted(name for template in templates for name in MARKER.findall(template)) == sorted(TABLES)
+
+
+def test_every_setting_says_what_it_means() -> None:
+    assert [setting for setting, *_, meaning in settings_rows(Settings) if not meaning] == []
 
 
 @pytest.mark.parametrize("name", [*KINDS, *map(tag, EVENTS), *(f"{tool} tool" for tool in TOOLS)])

@@ -60,9 +60,12 @@ LATE = {
     "host/local.py": {"xllamacpp"},
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
     "host/export.py": {"tau.export", "tau.export.page"},
+    "host/resources.py": {"tau.store.resources"},
+    "host/opening.py": {"tau.host.actions", "tau.host.loading"},
     "export/markdown.py": {"markdown_it"},
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},
+    "core/frontmatter.py": {"yaml"},
 }
 
 # Every library has one file that knows it.
@@ -72,6 +75,7 @@ LIBRARIES = {
     "markdown_it": {"export/markdown.py"},
     "nh3": {"export/safe.py"},
     "pygments": {"export/code.py"},
+    "yaml": {"core/frontmatter.py"},
 }
 
 # The same for those that come with an extra.
@@ -83,7 +87,7 @@ EXTRAS = {
 }
 
 # Where the project's name of a library is not the one that is imported.
-DISTRIBUTIONS = {"markdown_it": "markdown-it-py", "google": "google-auth", "PIL": "pillow"}
+DISTRIBUTIONS = {"markdown_it": "markdown-it-py", "yaml": "pyyaml", "google": "google-auth", "PIL": "pillow"}
 
 LINES_OF_A_MODULE = 500
 LINES_OF_A_FUNCTION = 60
@@ -286,7 +290,18 @@ def test_a_plain_import_is_light() -> None:
 
 
 def test_rpc_mode_starts_without_what_only_some_need() -> None:
-    late = ("aiohttp", "markdown_it", "nh3", "pygments", "PIL", "botocore", "google.auth", "xllamacpp", "tau.export")
+    late = (
+        "aiohttp",
+        "yaml",
+        "markdown_it",
+        "nh3",
+        "pygments",
+        "PIL",
+        "botocore",
+        "google.auth",
+        "xllamacpp",
+        "tau.export",
+    )
     ask = f"import sys, tau.cli.start, tau.rpc.stdio; print(*(name for name in {late} if name in sys.modules))"
     env = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
     loaded = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True).stdout

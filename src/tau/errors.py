@@ -5,6 +5,7 @@
       ToolError         the model: a tool result with isError true
       ModelError        the run: an assistant message with stopReason error
       Aborted           the run: a piece of work was stopped by its switch
+      ExtensionFailure  the client: an extension_error event
       UsageError        the person at the terminal: stderr and exit code 2
 
 str(error) is the whole sentence its reader sees. Anything that is not a
@@ -53,6 +54,10 @@ class Aborted(TauError):
 
     def __str__(self) -> str:
         return "Operation aborted"
+
+
+class ExtensionFailure(TauError):
+    """An extension raised, was late or died; whoever asked it goes on without it."""
 
 
 class UsageError(TauError):

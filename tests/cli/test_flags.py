@@ -20,17 +20,18 @@ from tau.host.opening import Wishes
 @pytest.mark.parametrize(
     ("argv", "given"),
     [
-        ([], Given({}, [], [])),
-        (["--mode", "rpc", "--no-session"], Given({"mode": "rpc", "no-session": ""}, [], [])),
-        (["--model=demo"], Given({"model": "demo"}, [], [])),
-        (["--model", "a=b"], Given({"model": "a=b"}, [], [])),
-        (["-t", "read,bash", "-nt"], Given({"tools": "read,bash", "no-tools": ""}, [], [])),
-        (["hello", "-", "--", "--mode"], Given({}, ["hello", "-", "--mode"], [])),
-        (["--zork", "-z", "--mode", "rpc"], Given({"mode": "rpc"}, [], ["--zork", "-z"])),
-        (["--model", "a", "--model", "b"], Given({"model": "b"}, [], [])),
-        (["--list-models", "sonnet"], Given({"list-models": ""}, ["sonnet"], [])),
-        (["--list-models=sonnet"], Given({"list-models": "sonnet"}, [], [])),
-        (["--model", ""], Given({"model": ""}, [], [])),
+        ([], Given({}, [], [], {})),
+        (["--mode", "rpc", "--no-session"], Given({"mode": "rpc", "no-session": ""}, [], [], {})),
+        (["--model=demo"], Given({"model": "demo"}, [], [], {})),
+        (["--model", "a=b"], Given({"model": "a=b"}, [], [], {})),
+        (["-t", "read,bash", "-nt"], Given({"tools": "read,bash", "no-tools": ""}, [], [], {})),
+        (["hello", "-", "--", "--mode"], Given({}, ["hello", "-", "--mode"], [], {})),
+        (["--zork", "-z", "--mode", "rpc"], Given({"mode": "rpc"}, [], ["--zork", "-z"], {})),
+        (["--model", "a", "--model", "b"], Given({"model": "b"}, [], [], {})),
+        (["--list-models", "sonnet"], Given({"list-models": ""}, ["sonnet"], [], {})),
+        (["--list-models=sonnet"], Given({"list-models": "sonnet"}, [], [], {})),
+        (["-e", "a.py", "--extension=b"], Given({}, [], [], {"extension": ["a.py", "b"]})),
+        (["--model", ""], Given({"model": ""}, [], [], {})),
     ],
 )
 def test_flags_words_and_what_we_do_not_know_are_told_apart(argv: list[str], given: Given) -> None:
@@ -97,9 +98,9 @@ def test_flags_become_wishes() -> None:
     given = parse(
         ["--model", "m", "--provider=p", "--models", "a, b,,", "--thinking", "low", "--api-key", "k", "--tools", "read"]
     )
-    assert wishes(given.flags) == Wishes("m", "p", ["a", "b"], "low", "k", ["read"], None)
-    assert wishes({}) == Wishes()
-    assert wishes(parse(["--no-tools", "--script", "s"]).flags) == Wishes(tools=(), script="s")
+    assert wishes(given) == Wishes("m", "p", ["a", "b"], "low", "k", ["read"], None)
+    assert wishes(parse([])) == Wishes()
+    assert wishes(parse(["--no-tools", "--script", "s"])) == Wishes(tools=(), script="s")
 
 
 # As a program.

@@ -52,8 +52,10 @@ class Book:
     @tree.setter
     def tree(self, tree: Any) -> None: ...
 
-    def compact(self, summary: str, first_kept: str, tokens_before: int, details: Any) -> None:
-        self.talk.compaction(summary, first_kept, tokens_before, details=details, from_hook=False)
+    def compact(
+        self, summary: str, first_kept: str, tokens_before: int, details: Any, *, from_hook: bool = False
+    ) -> None:
+        self.talk.compaction(summary, first_kept, tokens_before, details=details, from_hook=from_hook)
 
     def forget(self, message: Assistant) -> None:
         self.forgotten.append(message)

@@ -71,9 +71,9 @@ def test_for_each_wrong_value_the_default_is_taken_and_its_place_named(path: Pat
     file = write(path, wrong)
     assert file.read() == Settings(default_model="m-1")
     assert sorted(file.problems) == [
-        f"{path}: enabledModels[1]: expected str, got int",
-        f"{path}: retry.maxRetries: expected int, got str",
-        f"{path}: steeringMode: invalid enum value 'zork'",
+        f"{path}:1: enabledModels[1]: expected str, got int",
+        f"{path}:1: retry.maxRetries: expected int, got str",
+        f"{path}:1: steeringMode: invalid enum value 'zork'",
     ]
 
 

@@ -98,7 +98,7 @@ def _settings(path: Path) -> Iterator[Finding]:
     file = SettingsFile(path)
     file.read()
     for problem in file.problems:
-        yield _at(path, problem.removeprefix(f"{path}: "))
+        yield Finding(WRONG, problem.replace(str(path), path.name, 1))
     with suppress(OSError, BadRecord):
         yield from _misspelt(path, "", parse(_text(path).encode()), Settings)
 

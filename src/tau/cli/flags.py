@@ -17,6 +17,7 @@ class Flag(NamedTuple):
     short: str
     value: str  # what the value is called in the help; empty for a switch
     help: str  # empty: accepted for the sake of other versions' clients, without effect here
+    several: bool = False  # may be given more than once; all values count
 
 
 FLAGS = (
@@ -39,29 +40,29 @@ FLAGS = (
     Flag("resume", "r", "", "list this project's sessions and choose one (at a terminal)"),
     Flag("export", "", "FILE", "write a session file as an HTML page; the page's name may follow"),
     Flag("list-models", "", "", "print the models that can be used; words after it choose among them"),
+    Flag("extension", "e", "PATH", "load an extension: a Python file, or a folder; may be repeated", several=True),
+    Flag("no-extensions", "ne", "", "load no extensions but those of --extension"),
+    Flag("system-prompt", "", "TEXT|FILE", "what the model is told first, instead of our own words"),
+    Flag("append-system-prompt", "", "TEXT|FILE", "what it is told after that; may be repeated", several=True),
+    Flag("skill", "", "PATH", "load a skill, or a folder of them; may be repeated", several=True),
+    Flag("no-skills", "ns", "", "load no skills but those of --skill"),
+    Flag("prompt-template", "", "PATH", "load a prompt template, or a folder of them; may be repeated", several=True),
+    Flag("no-prompt-templates", "np", "", "load no prompt templates but those of --prompt-template"),
+    Flag("no-context-files", "nc", "", "do not read AGENTS.md and CLAUDE.md"),
+    Flag("approve", "a", "", "trust this project for this run: its settings, extensions, SYSTEM.md"),
+    Flag("no-approve", "na", "", "do not trust this project for this run, whatever was decided"),
+    Flag("remove", "", "", "with `tau trust`: trust the project no more"),
     Flag("offline", "", "", "make no network connection but to the model"),
     Flag("verbose", "", "", "more about what happens, on stderr"),
     Flag("help", "h", "", "print this"),
     Flag("version", "v", "", "print the version"),
-    Flag("no-extensions", "ne", "", ""),
-    Flag("no-skills", "ns", "", ""),
-    Flag("no-prompt-templates", "np", "", ""),
-    Flag("no-context-files", "nc", "", ""),
     Flag("no-themes", "", "", ""),
     Flag("theme", "", "PATH", ""),
-    Flag("approve", "a", "", ""),
-    Flag("no-approve", "na", "", ""),
 )
 # Parts of pi that tau does not have yet: better a sentence than something else than was asked for.
 NOT_YET = {
     "print": "print mode",
     "p": "print mode",
-    "extension": "extensions",
-    "e": "extensions",
-    "skill": "skills",
-    "prompt-template": "prompt templates",
-    "system-prompt": "a system prompt of your own",
-    "append-system-prompt": "a system prompt of your own",
 }
 _BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.short) if name}
 
@@ -70,10 +71,11 @@ class Given(NamedTuple):
     flags: dict[str, str]
     words: list[str]
     unknown: list[str]
+    lists: dict[str, list[str]]  # flags that may be given more than once
 
 
 def parse(argv: list[str]) -> Given:
-    given = Given({}, [], [])
+    given = Given({}, [], [], {})
     rest = list(argv)
     while rest:
         word = rest.pop(0)
@@ -89,12 +91,15 @@ def parse(argv: list[str]) -> Given:
         flag = _BY_NAME.get(name)
         if flag is None:
             given.unknown.append(word)
-        elif equals or not flag.value:
-            given.flags[flag.name] = value
-        elif rest:
-            given.flags[flag.name] = rest.pop(0)
+            continue
+        if flag.value and not equals:
+            if not rest:
+                raise UsageError(f"{word} needs a value: {flag.value}")
+            value = rest.pop(0)
+        if flag.several:
+            given.lists.setdefault(flag.name, []).append(value)
         else:
-            raise UsageError(f"{word} needs a value: {flag.value}")
+            given.flags[flag.name] = value
     return given
 
 

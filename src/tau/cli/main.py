@@ -14,7 +14,7 @@ from tau.errors import UsageError
 PI_VERSION = "0.87.1"
 DOORS = {"rpc": "tau.rpc.stdio"}
 # Only under the name tau: to pi, a word is something to say to the model.
-COMMANDS = {"doctor": "tau.cli.doctor"}
+COMMANDS = {"doctor": "tau.cli.doctor", "extension": "tau.cli.extension", "trust": "tau.cli.trust"}
 
 
 def pi() -> None:
@@ -46,7 +46,8 @@ def run(program: str, given: Given) -> int:
     if "version" in flags:
         print(PI_VERSION if program == "pi" else __version__)
         return 0
-    for word in given.unknown:
+    door = DOORS.get(flags.get("mode", ""))
+    for word in given.unknown if door is None else ():  # behind a door, an extension may know it
         print(f"Warning: unknown option {word} ignored", file=sys.stderr)
     if "list-models" in flags:
         listed: int = import_module("tau.cli.models").main(given)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tau.core.draft import Begun, Done, Failed, Update
-from tau.core.queues import Queue
+from tau.core.queues import Queue, Waiting
 from tau.records.base import UNSET
 from tau.records.deltas import Failure
 from tau.records.events import (
@@ -34,7 +34,7 @@ from tau.records.events import (
     TurnEnd,
     TurnStart,
 )
-from tau.records.messages import AnyMessage, Assistant, Stored, Text, ToolCall, ToolResult, User
+from tau.records.messages import AnyMessage, Assistant, Stored, Text, ToolCall, ToolResult
 
 # Acts: what the loop asks of its driver. The comment is what `send` brings back.
 
@@ -134,7 +134,7 @@ def agent_run(
     yield Publish(TurnStart())
     for prompt in prompts:
         yield from announce(prompt)
-    pending: list[User] = yield Take("steer")
+    pending: list[Waiting] = yield Take("steer")
 
     while True:
         if pending:
@@ -195,7 +195,7 @@ def _failure(message: Assistant) -> MessageUpdate:
     return MessageUpdate(failure, message=message, usage=message.usage)
 
 
-def run_tools(ending: Done, parallel: bool) -> Generator[Act, Any, tuple[list[ToolResult], list[User]]]:
+def run_tools(ending: Done, parallel: bool) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
     """Do what the answer asks for. Returns the results, and the steering that cut it short."""
     calls = ending.message.tool_calls
     if parallel and len(calls) > 1:
@@ -203,7 +203,7 @@ def run_tools(ending: Done, parallel: bool) -> Generator[Act, Any, tuple[list[To
     return (yield from _one_by_one(calls, ending))
 
 
-def _one_by_one(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, tuple[list[ToolResult], list[User]]]:
+def _one_by_one(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
     results: list[ToolResult] = []
     for at, call in enumerate(calls):
         yield Publish(ToolStart(call.id, call.name, call.arguments))

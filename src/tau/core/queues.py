@@ -10,25 +10,26 @@ from typing import Literal
 
 from tau.errors import CommandError
 from tau.records.commands import QueueMode
-from tau.records.messages import Text, User
+from tau.records.messages import Custom, Text, User
 
 Queue = Literal["steer", "follow_up"]
+Waiting = User | Custom
 LIMIT = 256
 
 
 class Queues:
     def __init__(self, steering: QueueMode = "one-at-a-time", follow_up: QueueMode = "one-at-a-time") -> None:
         self.modes: dict[Queue, QueueMode] = {"steer": steering, "follow_up": follow_up}
-        self._waiting: dict[Queue, list[User]] = {"steer": [], "follow_up": []}
+        self._waiting: dict[Queue, list[Waiting]] = {"steer": [], "follow_up": []}
 
-    def add(self, queue: Queue, message: User) -> None:
+    def add(self, queue: Queue, message: Waiting) -> None:
         waiting = self._waiting[queue]
         if len(waiting) >= LIMIT:
             name = "steering" if queue == "steer" else "follow-up"
             raise CommandError(f"The {name} queue is full ({LIMIT} messages). Try again when some were delivered.")
         waiting.append(message)
 
-    def take(self, queue: Queue) -> list[User]:
+    def take(self, queue: Queue) -> list[Waiting]:
         """The messages to deliver now: the oldest, or all, as the mode says."""
         waiting = self._waiting[queue]
         count = len(waiting) if self.modes[queue] == "all" else 1
@@ -47,7 +48,7 @@ class Queues:
         return sum(len(waiting) for waiting in self._waiting.values())
 
 
-def _text(message: User) -> str:
+def _text(message: Waiting) -> str:
     if isinstance(message.content, str):
         return message.content
     return "".join(block.text for block in message.content if isinstance(block, Text))

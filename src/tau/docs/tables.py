@@ -1,4 +1,4 @@
-"""The tables of docs/protocol.md. Each is made from what the program itself uses, so none can go stale.
+"""The tables of the pages in docs/. Each is made from what the program itself uses, so none can go stale.
 
 A record that is linked to must have a section of its own: TITLES knows them all,
 and a record that is missing there cannot be put into words.
@@ -13,14 +13,16 @@ from typing import Any, get_args, get_type_hints
 
 from tau.cli.flags import FLAGS, NOT_YET
 from tau.core import after, queues, truncate
-from tau.docs.words import Field, Written, code, defaults, either, fields, in_words, sentences
+from tau.docs.words import Field, Written, code, defaults, either, fields, in_words, meanings, sentences
 from tau.host import machine, shell
+from tau.host.guarded import OWN
 from tau.llm import http, scripted
 from tau.records import commands, deltas, dialogs, entries, events, messages, models, replies, tools
 from tau.records.base import Record, UnsetType
-from tau.records.settings import Settings
+from tau.records.settings import USER_ONLY, WITHOUT_EFFECT, Settings
 from tau.rpc import inbox, outbox, server, stdio
 from tau.rpc.commands import HANDLERS
+from tau.store.trust import NEEDING
 from tau.tools.table import DEFAULT, TOOLS
 
 COMMANDS: tuple[type[commands.Command], ...] = get_args(commands.AnyCommand)
@@ -32,7 +34,14 @@ REQUESTS: tuple[type[Record], ...] = get_args(dialogs.AnyUiRequest)
 ENTRIES: tuple[type[Record], ...] = get_args(entries.AnyEntry)
 IMAGES = (commands.ImageGiven, commands.ImageSource)
 MODELS = (models.Model, models.Price, models.PriceTier, messages.Usage, messages.UsageCost)
-PARTS = (replies.TokenSums, replies.ContextUsage, replies.ForkPoint, replies.SessionRow, replies.SlashCommand)
+PARTS = (
+    replies.TokenSums,
+    replies.ContextUsage,
+    replies.ForkPoint,
+    replies.SessionRow,
+    replies.SlashCommand,
+    replies.SourceInfo,
+)
 OUTCOMES = (events.Outcome, tools.Truncation, events.CompactionResult)
 SCRIPT = (scripted.Script, scripted.Answer, scripted.ScriptBlock, scripted.ScriptUsage, scripted.ScriptError)
 
@@ -162,18 +171,35 @@ def _named(record: type[Record], written: Written) -> str:
 
 
 def settings() -> str:
-    return table(("setting", "type", "default"), _settings(Settings, ""))
+    return table(("setting", "type", "default", "meaning"), settings_rows(Settings))
 
 
-def _settings(record: type[Record], prefix: str) -> Iterable[tuple[str, str, str]]:
-    hints = get_type_hints(record)
+def settings_rows(record: type[Record], prefix: str = "") -> Iterable[tuple[str, str, str, str]]:
+    hints, means = get_type_hints(record), meanings(record)
     for name, wire_name, default in zip(
         record.__struct_fields__, record.__struct_encode_fields__, defaults(record), strict=True
     ):
         if isinstance(default, Record):
-            yield from _settings(type(default), f"{prefix}{wire_name}.")
+            yield from settings_rows(type(default), f"{prefix}{wire_name}.")
         else:
-            yield f"`{prefix}{wire_name}`", in_words(hints[name], link), "" if default is None else code(default)
+            told = "" if default is None else code(default)
+            yield f"`{prefix}{wire_name}`", in_words(hints[name], link), told, means.get(name, "")
+
+
+def settings_of_the_user() -> str:
+    return _and(USER_ONLY)
+
+
+def settings_without_effect() -> str:
+    return _and(WITHOUT_EFFECT)
+
+
+def needing_trust() -> str:
+    return _and([f".pi/{name}" for name in NEEDING])
+
+
+def own_files() -> str:
+    return _and(OWN)
 
 
 def flags() -> str:
@@ -274,6 +300,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "ui response": sections([dialogs.UiResponse], "by the client"),
     "entries": sections([entries.Header, *ENTRIES]),
     "settings": settings,
+    "settings of the user": settings_of_the_user,
+    "settings without effect": settings_without_effect,
+    "needing trust": needing_trust,
+    "own files": own_files,
     "script": sections(SCRIPT, "by the client"),
     "tools": tool_sections,
 }

@@ -8,10 +8,12 @@ other is there or may be absent.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import pairwise
 from operator import or_
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -110,6 +112,18 @@ def sentences(record: type[Record]) -> str:
     text = inspect.cleandoc(record.__dict__.get("__doc__") or "")
     names = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
     return re.sub(r"`(\w+)`", lambda found: f"`{names.get(found[1], found[1])}`", text)
+
+
+def meanings(record: type[Record]) -> dict[str, str]:
+    """The text below each field that has one."""
+    (declared,) = ast.parse(inspect.getsource(record)).body
+    assert isinstance(declared, ast.ClassDef)
+    return {
+        field.target.id: " ".join(inspect.cleandoc(below.value.value).split())
+        for field, below in pairwise(declared.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str)
+    }
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:

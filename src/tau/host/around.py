@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tau.llm.calls import Transport
 from tau.store.settings import SettingsFile
 from tau.tools import Machine, Tool
+
+Mode = Literal["rpc", "json", "print"]
 
 
 @dataclass(frozen=True)
@@ -20,3 +23,4 @@ class Surroundings:
     settings_file: SettingsFile | None
     sessions: Path | None  # the folder for session files; None keeps them in memory
     script: bytes = b""
+    mode: Mode = "rpc"  # only in RPC mode is there somebody to ask

@@ -9,13 +9,15 @@ from typing import Any, Protocol
 from tau import llm
 from tau.core.convert import Retold
 from tau.core.draft import Draft
-from tau.core.prompt import system_prompt
 from tau.core.summaries import SummaryRequest
 from tau.errors import ModelError
 from tau.host.around import Surroundings
+from tau.host.hooking import Hooks
 from tau.host.local import Local
 from tau.host.log import Log, now, session_id
 from tau.host.models import Asked, Models
+from tau.host.resources import Resources
+from tau.host.toolbox import Toolbox
 from tau.llm.calls import Context, Options, World
 from tau.llm.catalog import SMALL
 from tau.records.base import replace
@@ -33,12 +35,19 @@ class Owner(Protocol):
     models: Models
     log: Log
     local: Local
+    toolbox: Toolbox
+    hooks: Hooks
+    resources: Resources
 
 
 class Caller:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._calls = 0
+        self.system: str | None = None  # what an extension wants it to be, for this run
+
+    async def system_prompt(self) -> str:
+        return await self._owner.resources.prompt(list(self._owner.toolbox.tools.values()))
 
     def draft(self) -> Draft:
         """A blank answer of the current model. It may be changed while the answer streams: this one keeps its own."""
@@ -50,9 +59,13 @@ class Caller:
     async def answer(self, messages: Iterable[Stored], draft: Draft) -> AsyncIterator[Sequence[Any]]:
         owner = self._owner
         level, log = owner.models.level, owner.log.id
-        tools = list(owner.around.tools.values()) if (draft.model.compat or {}).get("supportsTools", True) else []
+        takes_tools = (draft.model.compat or {}).get("supportsTools", True)
+        tools = list(owner.toolbox.tools.values()) if takes_tools else []
+        if owner.hooks.extensions.wants("context"):
+            messages = await owner.hooks.context([*messages])
         spoken = Retold(messages, draft.model, block_images=owner.settings.images.block_images)
-        context = Context(system_prompt(tools, owner.around.cwd), spoken, tools)
+        system = await owner.resources.prompt(tools) if self.system is None else self.system
+        context = Context(system, spoken, tools)
         async for facts in self._stream(context, draft, level, log):
             yield facts
 
@@ -69,7 +82,8 @@ class Caller:
         model, key, environment = await self._asked(draft.model)
         budgets = self._owner.settings.thinking_budgets
         options = Options(key, level, budgets, session, max_tokens, environment, now())
-        world = World(around.transport, asyncio.sleep, self._calls, around.script)
+        hooks = self._owner.hooks if self._owner.hooks.extensions.handlers else None
+        world = World(around.transport, asyncio.sleep, self._calls, around.script, hooks)
         self._calls += 1
         async for facts in llm.stream(model, context, options, draft, world):
             yield facts

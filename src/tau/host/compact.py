@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence, Sized
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence, Sized
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -26,9 +26,10 @@ from tau.core.tokens import Kept
 from tau.core.tree import Tree
 from tau.errors import Aborted, CommandError, ModelError, TauError
 from tau.host.drive import GRACE
+from tau.host.hooking import Hooks
 from tau.host.log import now
 from tau.host.switch import Switch
-from tau.records.base import UNSET, UnsetType
+from tau.records.base import UNSET, UnsetType, parse
 from tau.records.events import AutoCompactionEnd, AutoCompactionStart, CompactionResult, Event
 from tau.records.messages import Assistant
 from tau.records.models import Model, ThinkingLevel
@@ -37,6 +38,9 @@ from tau.wire.unfinished import Unfinished
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+About = Mapping[str, Any]
+MANUAL: About = {"reason": "manual", "willRetry": False}
 
 CANCELLED = "Compaction cancelled"
 HOPELESS = (
@@ -63,7 +67,9 @@ class Written(Protocol):
 
     tree: Tree
 
-    def compact(self, summary: str, first_kept: str, tokens_before: int, details: Any) -> None: ...
+    def compact(
+        self, summary: str, first_kept: str, tokens_before: int, details: Any, *, from_hook: bool = False
+    ) -> None: ...
 
     def forget(self, message: Assistant) -> None: ...
 
@@ -96,8 +102,11 @@ class BranchText:
 
 
 class Compactor:
-    def __init__(self, owner: Owner, stop_run: Callable[[], None], deliver: Callable[[], None]) -> None:
+    def __init__(
+        self, owner: Owner, stop_run: Callable[[], None], deliver: Callable[[], None], hooks: Hooks | None = None
+    ) -> None:
         """`stop_run` stops the run under way, if any, without waiting; `deliver` starts one with what is queued."""
+        self._hooks = hooks
         self._owner = owner
         self._stop_run = stop_run
         self._deliver = deliver
@@ -134,8 +143,10 @@ class Compactor:
             async with self.alone() as switch:
                 result = await self._compact(instructions, switch)
         except Aborted:
+            await self._tell_failed(MANUAL, None)
             raise CommandError(CANCELLED) from None
         except TauError as error:
+            await self._tell_failed(MANUAL, str(error))
             self._go_on(waiting)
             raise CommandError(str(error)) from None
         self._go_on(waiting)
@@ -153,7 +164,8 @@ class Compactor:
         if isinstance(plan, str):
             raise CommandError(plan)
         with self._at_work():
-            return await self._carry_out(plan, settings, model, instructions, switch)
+            about = MANUAL if instructions is None else {**MANUAL, "customInstructions": instructions}
+            return await self._carry_out(plan, settings, model, about, switch)
 
     async def branch_summary(
         self, left: Sequence[Kept], switch: Switch, instructions: str | None = None, *, replace: bool = False
@@ -206,11 +218,12 @@ class Compactor:
         await owner.tell(AutoCompactionStart(found.reason))
         result: CompactionResult | None = None
         aborted, error = False, ""
+        about = {"reason": found.reason, "willRetry": again}
         try:
             if isinstance(plan, str):
                 raise CommandError(plan)
             with self._under_way(switch), self._at_work():
-                result = await self._carry_out(plan, settings, owner.models.ready(), None, switch)
+                result = await self._carry_out(plan, settings, owner.models.ready(), about, switch)
         except Aborted:
             aborted = True
         except TauError as failure:
@@ -222,22 +235,42 @@ class Compactor:
         if again:
             owner.log.forget(found.answer)
         told: str | UnsetType = FAILED[found.reason] + error if error else UNSET
+        if result is None:
+            await self._tell_failed({**about, "willRetry": False}, error or None)
         await owner.tell(AutoCompactionEnd(result, aborted, again, told))
         return again
 
     # How.
 
     async def _carry_out(
-        self, plan: Plan, settings: CompactionSettings, model: Model, focus: str | None, switch: Switch
+        self, plan: Plan, settings: CompactionSettings, model: Model, about: About, switch: Switch
     ) -> CompactionResult:
-        written = self._owner.log
-        requests = plan.requests(settings, model, self._owner.models.level, focus)
-        answers = [await self._summary(request, model, switch) for request in requests]
+        """`about` is what extensions are told of it besides."""
+        written, hooks = self._owner.log, self._hooks
+        given = None
+        if hooks is not None and hooks.extensions.wants("session_before_compact"):
+            given = await hooks.before_compact(plan, settings, written.tree, about, switch)
+        if given is not None:
+            tokens = given.tokens_before or plan.tokens_before
+            result = CompactionResult(given.summary, given.first_kept_entry_id, tokens, given.details)
+        else:
+            requests = plan.requests(settings, model, self._owner.models.level, about.get("customInstructions"))
+            answers = [await self._summary(request, model, switch) for request in requests]
+            result = CompactionResult(plan.summary(answers), plan.first_kept_entry_id, plan.tokens_before, plan.details)
         if switch.flipped:
             raise Aborted
-        result = CompactionResult(plan.summary(answers), plan.first_kept_entry_id, plan.tokens_before, plan.details)
-        written.compact(result.summary, result.first_kept_entry_id, result.tokens_before, result.details)
+        made = result.summary, result.first_kept_entry_id, result.tokens_before, result.details
+        written.compact(*made, from_hook=given is not None)
+        if hooks is not None and hooks.extensions.wants("session_compact"):
+            entry = parse(written.tree.line(written.tree.leaf))
+            told = {"compactionEntry": entry, "fromExtension": given is not None, **about}
+            await hooks.tell("session_compact", told, switch)
         return result
+
+    async def _tell_failed(self, about: About, error: str | None) -> None:
+        if self._hooks is not None:
+            told = {**about, "aborted": error is None, "fromExtension": False}
+            await self._hooks.tell("session_compact_failed", told if error is None else {**told, "errorMessage": error})
 
     async def _summary(self, request: SummaryRequest, model: Model, switch: Switch) -> str:
         """The answer to one request, asked again as the retry policy says. Raises ModelError or Aborted."""

@@ -34,11 +34,11 @@ from tau.core.loop import (
     WillRetry,
     refusal,
 )
-from tau.core.queues import Queue
+from tau.core.queues import Queue, Waiting
 from tau.errors import Aborted, ModelError, ToolError
 from tau.host.switch import Switch
 from tau.records.events import Event, Outcome
-from tau.records.messages import Stored, ToolCall, User
+from tau.records.messages import Stored, ToolCall
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +61,11 @@ class Hands:
     ask: Callable[[Iterable[Stored], Draft], AsyncIterator[Sequence[Any]]]
     check: Callable[[ToolCall], Awaitable[dict[str, Any] | Outcome]]
     execute: Callable[[ToolCall, dict[str, Any], Callable[[Outcome], None]], Awaitable[Outcome]]
-    take: Callable[[Queue], list[User]]
+    take: Callable[[Queue], list[Waiting]]
     will_retry: Callable[[Failed], bool]
     now: Callable[[], int]
+    # What shall be told as a tool's result instead; None where nobody wants to change any.
+    review: Callable[[ToolDone, dict[str, Any]], Awaitable[ToolDone]] | None = None
 
 
 @dataclass(frozen=True)
@@ -303,6 +305,12 @@ class Drive:
         except Exception as error:
             log.exception("tool %s failed in an unforeseen way", call.name)
             done = ToolDone(call, refusal(f"{type(error).__name__}: {error}"), is_error=True)
+        if self._hands.review is not None:
+            try:
+                done = await self._hands.review(done, arguments)
+            except asyncio.CancelledError:
+                if not self._switch.flipped and _cancelled_from_outside():
+                    raise
         if self._running.pop(id(call), None) is not None:
             self._inbox.put(done)
 

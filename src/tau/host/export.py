@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tau import __version__
-from tau.core.prompt import system_prompt
 from tau.errors import CommandError
 from tau.host.around import Surroundings
 from tau.host.log import Log
+from tau.tools import Tool
 
 # What stands in the first bytes of an export: ours, and pi's.
 OUR_SIGN = b'<meta name="generator" content="tau session export">'
@@ -95,8 +95,8 @@ def _sentence(error: OSError, path: Path) -> str:
     return f"Cannot export to {path}: {(error.strerror or str(error)).lower()}"
 
 
-def session_page(log: Log, around: Surroundings | None = None) -> Iterator[bytes]:
-    """A session as a page; with what the model was told, if it is a live one.
+def session_page(log: Log, told: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[bytes]:
+    """A session as a page; with what the model is told, if it is a live one.
 
     What makes pages is loaded here: few who run an agent ever export.
     """
@@ -104,7 +104,6 @@ def session_page(log: Log, around: Surroundings | None = None) -> Iterator[bytes
     from tau.export.page import page
 
     entries = [log.tree.entry(at) for at in range(len(log.tree))]
-    tools = list(around.tools.values()) if around else []
     return page(
         Export(
             log.header,
@@ -112,20 +111,20 @@ def session_page(log: Log, around: Surroundings | None = None) -> Iterator[bytes
             log.tree.leaf_id,
             __version__,
             name=log.tree.name,
-            system_prompt=system_prompt(tools, around.cwd) if around else None,
+            system_prompt=told,
             tools=[OfferedTool(tool.name, tool.description, tool.parameters) for tool in tools],
         )
     )
 
 
-def export_session(log: Log, around: Surroundings, wanted: str | None) -> str:
+def export_session(log: Log, around: Surroundings, told: str, wanted: str | None) -> str:
     """Write the page and return its path: what was asked for, else a name in the working directory. Blocks."""
     if log.path is None:
         raise CommandError("Cannot export in-memory session to HTML")
     if not os.path.exists(log.path):
         raise CommandError("Nothing to export yet - start a conversation first")
     name = wanted or default_name(log.path)
-    write_export(session_page(log, around), Path(around.cwd, Path(name).expanduser()))
+    write_export(session_page(log, told, list(around.tools.values())), Path(around.cwd, Path(name).expanduser()))
     return name
 
 

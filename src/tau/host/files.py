@@ -25,6 +25,7 @@ from contextlib import contextmanager, suppress
 from typing import BinaryIO, Literal
 
 from tau.errors import ToolError
+from tau.host.guarded import Guarded
 from tau.store.places import agent_dir
 from tau.tools import Entry
 
@@ -43,10 +44,14 @@ _NAME_IS_TAKEN = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
 
 class LocalFiles:
-    """As tau.tools.Files. `keys` is the agent's credential file, by default where it usually is."""
+    """As tau.tools.Files. `keys` is the agent's credential file, by default where it usually is.
 
-    def __init__(self, keys: str | None = None) -> None:
+    `guarded` keeps tools from writing the agent's own files; without it they may.
+    """
+
+    def __init__(self, keys: str | None = None, guarded: Guarded | None = None) -> None:
         self._keys = str(agent_dir() / "auth.json") if keys is None else keys
+        self._guarded = guarded
 
     def open(self, path: str) -> BinaryIO:
         with _worded(f"access '{path}'"):
@@ -67,6 +72,9 @@ class LocalFiles:
         """As Files.replace. A link is followed: what it points to is replaced, or made."""
         target = os.path.realpath(path)
         folder = os.path.dirname(target)
+        if self._guarded is not None:
+            with _worded(f"open '{path}'"):
+                self._guarded.check(path, target, _status(target))
         with _worded(f"mkdir '{folder}'"):
             os.makedirs(folder, exist_ok=True)
         with _worded(f"open '{path}'"):

@@ -48,7 +48,8 @@ class Local:
         if not installed():
             raise ModelError(HOW_TO_INSTALL, transient=False)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tau.host.local"),
+            # -P: no module is taken from the folder of the project.
+            *(sys.executable, "-P", "-m", "tau.host.local"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

@@ -28,6 +28,7 @@ from tau.records.entries import (
     BranchSummaryEntry,
     CompactionEntry,
     CustomEntry,
+    CustomMessageEntry,
     Header,
     Label,
     MessageEntry,
@@ -37,7 +38,7 @@ from tau.records.entries import (
 )
 from tau.records.lines import Outline
 from tau.records.lines import messages as messages_of
-from tau.records.messages import Assistant, Stored, User, read_message
+from tau.records.messages import Assistant, Custom, Stored, User, read_message
 from tau.records.models import Model, ThinkingLevel
 from tau.store.journal import Journal
 from tau.store.sessions import Opened, file_name, make_folder
@@ -165,8 +166,15 @@ class Log:
             self._told_ahead = [one for one in self._told_ahead if one is not message]
             return
         conversation = self.messages
-        self._add(MessageEntry, message)
+        if isinstance(message, Custom):
+            self._add(CustomMessageEntry, message.custom_type, message.content, message.display, message.details)
+        else:
+            self._add(MessageEntry, message)
         conversation.append(message)
+
+    def append(self, custom_type: str, data: Any) -> None:
+        """State of an extension, which the model never sees."""
+        self._add(CustomEntry, custom_type, data)
 
     def forget(self, message: Stored) -> None:
         """Leave a failed answer, the last that was said, out of the conversation; its entry stays."""
@@ -192,16 +200,18 @@ class Log:
     def label(self, target: str, label: str | None) -> None:
         self._add(Label, target, label)
 
-    def compact(self, summary: str, first_kept: str, tokens_before: int, details: Any) -> None:
-        self._add(CompactionEntry, summary, first_kept, tokens_before, details, False)
+    def compact(
+        self, summary: str, first_kept: str, tokens_before: int, details: Any, *, from_hook: bool = False
+    ) -> None:
+        self._add(CompactionEntry, summary, first_kept, tokens_before, details, from_hook)
         self._messages = None
 
-    def move_leaf(self, at: int, summary: str | None = None, details: Any = UNSET) -> None:
+    def move_leaf(self, at: int, summary: str | None = None, details: Any = UNSET, *, from_hook: bool = False) -> None:
         """Go on from another entry; a summary of what is left behind may go with it."""
         left = self.tree.leaf_id
         self.tree.leaf = at
         if summary is not None:
-            self._add(BranchSummaryEntry, left or "root", summary, details, False)
+            self._add(BranchSummaryEntry, left or "root", summary, details, from_hook)
         self._messages = None
 
     # What waits to be said is kept too: an acknowledged message survives the process.

@@ -32,7 +32,7 @@ MARKS = {"PI_CODING_AGENT": "true", "AI_AGENT": "pi"}
 
 
 class LocalMachine:
-    """`env` is what commands inherit, by default our own environment."""
+    """`env` is what commands inherit, by default our own environment; `files` what the tools of this machine reach."""
 
     def __init__(
         self,
@@ -42,8 +42,9 @@ class LocalMachine:
         env: Mapping[str, str] | None = None,
         spill_limit: int = SPILL_LIMIT,
         processes: Processes | None = None,
+        files: Files | None = None,
     ) -> None:
-        self.files: Files = LocalFiles()
+        self.files: Files = files or LocalFiles()
         self._shell_path = shell_path
         self._prefix = prefix
         self._env = env

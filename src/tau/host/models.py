@@ -10,7 +10,7 @@ from tau.core.pricing import unpriced
 from tau.core.thinking import clamp, following, levels
 from tau.errors import CommandError, UsageError
 from tau.llm.apis import credentials
-from tau.llm.catalog import DEFAULTS, LOCAL, OFFLINE, SERVERS, Catalog
+from tau.llm.catalog import DEFAULTS, LOCAL, OFFLINE, SERVERS, Catalog, ProviderGiven
 from tau.records.base import UNSET, replace
 from tau.records.messages import Assistant
 from tau.records.models import Model, ThinkingLevel
@@ -60,6 +60,20 @@ class Models:
 
     def _open(self, provider: str) -> bool:
         return provider in LOCAL or self.keys.has(provider)
+
+    def offer(self, name: str, provider: ProviderGiven) -> None:
+        """Have a provider that an extension describes."""
+        self.catalog.put(name, provider)
+        if provider.api_key:
+            self.keys.configured[name] = provider.api_key
+
+    def withdraw(self, name: str) -> None:
+        self.catalog.restore(name)
+        known = self.catalog.given.get(name)
+        if known is not None and known.api_key:
+            self.keys.configured[name] = known.api_key
+        else:
+            self.keys.configured.pop(name, None)
 
     # Which one to start with.
 

@@ -2,6 +2,9 @@
 
 What is under way is ended properly first and keeps its partial turn. Commands
 that come meanwhile wait (`over`): they are meant for where we are going.
+
+Extensions are asked before anything is ended, and may call the whole off; they
+are told when one session is left and the other begun.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from tau.core.branches import left_behind
 from tau.core.queues import Queues
@@ -19,12 +22,14 @@ from tau.core.tree import prompt_text
 from tau.errors import Aborted, CommandError
 from tau.host.around import Surroundings
 from tau.host.compact import BranchText, Compactor
+from tau.host.dialogs import Dialogs
+from tau.host.hooking import Destination, Hooks
 from tau.host.log import Log
 from tau.host.models import Models
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
-from tau.records.base import UNSET
+from tau.records.base import UNSET, parse
 from tau.records.entries import CustomMessageEntry
 from tau.records.events import Event, SessionDamaged
 from tau.records.messages import Text
@@ -34,6 +39,7 @@ from tau.store.places import agent_dir
 from tau.store.sessions import Opened, folder_for, open_session
 
 logger = logging.getLogger(__name__)
+Reason = Literal["new", "resume", "fork"]
 
 
 class Owner(Protocol):
@@ -47,6 +53,8 @@ class Owner(Protocol):
     compactor: Compactor
     shell: Shell
     toolbox: Toolbox
+    hooks: Hooks
+    dialogs: Dialogs
 
     def clear_queues(self) -> object: ...
 
@@ -91,44 +99,61 @@ class Moves:
         log: Log | None = getattr(self._owner, "log", None)
         return self._owner.around.sessions if log is None else log.folder
 
-    async def to_new(self, parent: str | None) -> None:
+    async def to_new(self, parent: str | None) -> bool:
+        """False if an extension called it off, here as below."""
         async with self._under_way:
-            await self._to(lambda: self.fresh_log(parent))
+            if await self._owner.hooks.cancelled("session_before_switch", {"reason": "new"}):
+                return False
+            await self._to("new", lambda: self.fresh_log(parent))
+            return True
 
-    async def to_file(self, path: Path) -> None:
+    async def to_file(self, path: Path) -> bool:
         """Open a session file, or begin one at a path that is free."""
         owner = self._owner
         async with self._under_way:
             if owner.log.path is not None and os.path.realpath(owner.log.path) == os.path.realpath(path):
-                return
+                return True
+            switch = {"reason": "resume", "targetSessionFile": str(path)}
+            if await owner.hooks.cancelled("session_before_switch", switch):
+                return False
             found = await owner.around.machine.in_thread(lambda: _found_at(path))
             # Taken before anything is ended for it: another process may have it.
             log = Log.resumed(found, owner.write_failed) if found else self._log_at(path)
             try:
-                await self._to(lambda: log, restore=found is not None)
+                await self._to("resume", lambda: log, restore=found is not None)
             finally:
                 if owner.log is not log:
                     log.close()
+            return True
 
     def _log_at(self, path: Path) -> Log:
         log = self.fresh_log()
         log.folder, log.path = path.parent, path
         return log
 
-    async def to_fork(self, entry_id: str) -> str:
-        """Go on from before a user's message in a new session; returns that message's text."""
+    async def to_fork(self, entry_id: str) -> tuple[str, bool]:
+        """Go on from before a user's message in a new session; returns that message's text, and whether we went."""
         async with self._under_way:
             text = self._owner.log.text_to_fork(entry_id)  # refused before anything is ended for it
-            await self._to(lambda: self._owner.log.forked(entry_id))
-            return text
+            fork = {"entryId": entry_id, "position": "before"}
+            if await self._owner.hooks.cancelled("session_before_fork", fork):
+                return text, False
+            await self._to("fork", lambda: self._owner.log.forked(entry_id))
+            return text, True
 
-    async def to_clone(self) -> None:
+    async def to_clone(self) -> bool:
         async with self._under_way:
-            await self._to(lambda: self._owner.log.cloned())
+            fork = {"entryId": self._owner.log.tree.leaf_id, "position": "at"}
+            if await self._owner.hooks.cancelled("session_before_fork", fork):
+                return False
+            await self._to("fork", lambda: self._owner.log.cloned())
+            return True
 
-    async def _to(self, log: Callable[[], Log], *, restore: bool = False) -> None:
-        owner = self._owner
+    async def _to(self, reason: Reason, log: Callable[[], Log], *, restore: bool = False) -> None:
+        owner, hooks = self._owner, self._owner.hooks
         await self.stop()
+        owner.dialogs.cancel()
+        await hooks.tell("session_shutdown", {"reason": reason})
         owner.shell.remember()
         self._write_all()
         owner.around.machine.kill_background()
@@ -141,6 +166,9 @@ class Moves:
         self.settle_in(restore=restore)
         if waited != len(owner.queues):
             await owner.tell_queues()
+        previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
+        await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
+        await hooks.tell("session_start", {"reason": reason, **previous})
 
     def _write_all(self) -> None:
         """Nothing of a session that is left stays in memory only. Raises CommandError if it would."""
@@ -205,34 +233,63 @@ class Moves:
             text = content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))
         return (at, None) if text is None else (tree.parent(at), text)
 
-    async def to_entry(self, entry_id: str, label: str | None, summarize: bool, instructions: str | None) -> Navigated:
-        """Go on from another entry; cancelled if the summary of what is left behind was called off.
+    async def to_entry(self, wanted: Destination) -> Navigated:
+        """Go on from another entry; cancelled if an extension, or the summary of what is left, was called off.
 
         A label goes to the summary if there is one, else to the entry itself.
         """
-        owner = self._owner
+        owner, entry_id = self._owner, wanted.entry_id
         async with self._under_way:
             at, text = self._destination(entry_id)
+            try:
+                wanted, given = await self._consulted(wanted, at)
+            except Aborted:
+                return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
             await self.stop()
             owner.shell.remember()
-            summary = await self._summary(at, instructions) if summarize else None
-            if summarize and summary is None:
-                return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
+            summary = given
+            if wanted.summarize and given is None:
+                summary = await self._summary(at, wanted)
+                if summary is None:
+                    return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
+            left = owner.log.tree.leaf_id
             if summary is None:
                 owner.log.move_leaf(at)
             else:
-                owner.log.move_leaf(at, summary.summary, summary.details)
-            if label is not None:
-                owner.log.label(entry_id if summary is None else owner.log.tree.leaf_id or entry_id, label)
+                owner.log.move_leaf(at, summary.summary, summary.details, from_hook=given is not None)
+            moved = {"newLeafId": owner.log.tree.leaf_id, "oldLeafId": left, "fromExtension": given is not None}
+            if summary is not None:
+                moved["summaryEntry"] = parse(owner.log.tree.line(owner.log.tree.leaf))
+            if wanted.label is not None:
+                owner.log.label(entry_id if summary is None else owner.log.tree.leaf_id or entry_id, wanted.label)
             owner.kept_soon()
+            await owner.hooks.tell("session_tree", moved)
             return Navigated(editor_text=UNSET if text is None else text, leaf_id=owner.log.tree.leaf_id)
 
-    async def _summary(self, at: int, instructions: str | None) -> BranchText | None:
+    async def _consulted(self, wanted: Destination, at: int) -> tuple[Destination, BranchText | None]:
+        """What extensions make of it, and a summary that one of them gives. Raises Aborted if it is called off."""
+        hooks, tree = self._owner.hooks, self._owner.log.tree
+        if not hooks.extensions.wants("session_before_tree"):
+            return wanted, None
+        said = await hooks.before_tree(wanted, tree, at)
+        if said.get("cancel"):
+            raise Aborted
+        wanted = wanted._replace(
+            instructions=said.get("customInstructions", wanted.instructions),
+            replace=said.get("replaceInstructions", wanted.replace),
+            label=said.get("label", wanted.label),
+        )
+        if not wanted.summarize or said.get("summary") is None:
+            return wanted, None
+        return wanted, BranchText(said["summary"]["summary"], said["summary"].get("details", UNSET))
+
+    async def _summary(self, at: int, wanted: Destination) -> BranchText | None:
         tree = self._owner.log.tree
         async with self._owner.compactor.alone() as switch:
             try:
                 left = left_behind(tree, tree.leaf, at)
-                return await self._owner.compactor.branch_summary(left, switch, instructions)
+                summary = self._owner.compactor.branch_summary
+                return await summary(left, switch, wanted.instructions, replace=wanted.replace)
             except Aborted:
                 return None
 

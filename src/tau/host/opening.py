@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tau.core.matching import as_level
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host import local
-from tau.host.around import Surroundings
+from tau.host.around import Mode, Surroundings
+from tau.host.files import LocalFiles
+from tau.host.guarded import Guarded
+from tau.host.guests import Guests, Running
 from tau.host.log import Log
 from tau.host.machine import LocalMachine
 from tau.host.models import Models
@@ -23,11 +27,14 @@ from tau.llm.http import Http
 from tau.llm.scripted import read_script
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
+from tau.store.extension_files import Found, extension_paths
 from tau.store.keys import VARIABLES, Keys
 from tau.store.listing import by_id, newest
 from tau.store.models import read_models
 from tau.store.sessions import Opened, folder_for, open_session
-from tau.store.settings import SettingsFile
+from tau.store.settings import Layers, SettingsFile, layered
+from tau.store.sought import Requested, Sought
+from tau.store.trust import Decision, decide
 from tau.tools.table import DEFAULT, TOOLS
 
 log = logging.getLogger(__name__)
@@ -58,6 +65,11 @@ class Wishes(NamedTuple):
     tools: Sequence[str] | None = None
     script: str | None = None
     session: Wanted = Wanted()
+    approve: bool | None = None  # trust in the project, for this run; None: as it was decided
+    extensions: Sequence[str] = ()
+    only_these_extensions: bool = False
+    flags: Mapping[str, bool | str] = MappingProxyType({})  # options that only an extension can know
+    resources: Requested = Requested()
 
 
 class Opening(NamedTuple):
@@ -71,27 +83,61 @@ class Opening(NamedTuple):
     warnings: list[str]
     folder: Path | None
     found: Opened | None
+    trusted: bool = False  # whether the project's settings, extensions and system prompt count
+    extensions: Sequence[Found] = ()
 
-    def session(self, client: Client) -> tuple[Session, LocalMachine, Http]:
+    def session(self, client: Client, mode: Mode = "rpc") -> tuple[Session, LocalMachine, Http]:
         settings = self.settings
         filters = settings.child_environment.filter_secrets
         machine = LocalMachine(
             shell_path=settings.shell_path,
             prefix=settings.shell_command_prefix,
             env=without_secrets(os.environ, self.models.keys) if filters else None,
+            files=LocalFiles(guarded=None if settings.allow_config_writes else self._guarded()),
         )
         http = Http(
             settings.http_idle_timeout_ms / 1000,
             settings.http_connect_timeout_ms / 1000,
             settings.http_first_byte_timeout_ms / 1000,
         )
-        names = DEFAULT if self.wishes.tools is None else self.wishes.tools
+        names = self.wishes.tools if self.wishes.tools is not None else settings.default_tools or DEFAULT
         tools = {name: TOOLS[name] for name in names if name in TOOLS}
-        around = Surroundings(os.getcwd(), machine, http, tools, self.settings_file, self.folder, self.script)
+        around = Surroundings(os.getcwd(), machine, http, tools, self.settings_file, self.folder, self.script, mode)
         copied = self.wishes.session.copy_of is not None
-        session = Session(around, settings, self.models, client, None if copied else self.found)
+        session = Session(around, settings, self.models, client, self._sought(), None if copied else self.found)
+        session.guests = Guests(session, self.extensions, self._loading(session), self.wishes.flags)
         self._settle(session)
         return session, machine, http
+
+    def _loading(self, session: Session) -> Callable[[], Awaitable[Running]]:
+        """Loads the extensions, and what is needed for that: nothing of it is there before."""
+
+        async def load() -> Running:
+            from tau.host.actions import acting, facts
+            from tau.host.loading import load_extensions
+
+            return await load_extensions(
+                session.extensions,
+                self.extensions,
+                acting(session),
+                lambda: facts(session),
+                session.settings,
+                session.around.cwd,
+                str(self.settings_file.path.parent),
+                session.around.mode,
+                session.dialogs.has_ui,
+                self.wishes.flags,
+            )
+
+        return load
+
+    def _sought(self) -> Sought:
+        settings, agent_dir = self.settings, self.settings_file.path.parent
+        named = (settings.skills, settings.prompts, settings.enable_skill_commands)
+        return Sought(os.getcwd(), agent_dir, self.trusted, self.wishes.resources, *named)
+
+    def _guarded(self) -> Guarded:
+        return Guarded(self.settings_file.path.parent, os.getcwd(), self.folder)
 
     def _settle(self, session: Session) -> None:
         """A session that begins at a path or with an id of the caller's choice, in a copy, or with a name."""
@@ -113,12 +159,22 @@ class Opening(NamedTuple):
 
 def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os.environ) -> Opening:
     """Read the user's files and choose a model. Raises UsageError for what the caller must mend."""
-    settings_file = SettingsFile(agent_dir / "settings.json")
-    settings = settings_file.read()
+    cwd = os.getcwd()
+    settings_file, layers, trust = read_settings(agent_dir, Path(cwd), wishes.approve)
+    settings = layers.settings
     keys = Keys(agent_dir / "auth.json", environment)
     models, warnings = known_models(agent_dir, keys, environment)
-    warnings += [*settings_file.problems, *keys.problems]
-    for name in wishes.tools or ():
+    warnings += [*trust.warnings, *layers.problems, *keys.problems]
+    extensions, told_of_extensions = extension_paths(
+        layers.lists,
+        agent_dir,
+        Path(cwd),
+        trusted=trust.trusted,
+        given=wishes.extensions,
+        only_given=wishes.only_these_extensions,
+    )
+    warnings += told_of_extensions
+    for name in wishes.tools or settings.default_tools or ():
         if name not in TOOLS:
             warnings.append(f'Unknown tool "{name}". Valid tools: {", ".join(TOOLS)}')
     warnings += models.choose(
@@ -135,8 +191,28 @@ def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os
         if models.current is None or not (wishes.model or wishes.provider or wishes.models):
             raise UsageError("--api-key requires a model to be specified via --model, --provider/--model, or --models")
         keys.give(models.current.provider, wishes.key)
-    folder, found = choose_session(agent_dir, wishes.session, os.getcwd())
-    return Opening(settings, settings_file, models, wishes, _script(models, wishes.script), warnings, folder, found)
+    wanted = wishes.session
+    folder, found = choose_session(agent_dir, wanted._replace(folder=wanted.folder or settings.session_dir), cwd)
+    return Opening(
+        settings,
+        settings_file,
+        models,
+        wishes,
+        _script(models, wishes.script),
+        warnings,
+        folder,
+        found,
+        trust.trusted,
+        extensions,
+    )
+
+
+def read_settings(agent_dir: Path, cwd: Path, approve: bool | None) -> tuple[SettingsFile, Layers, Decision]:
+    """The user's settings, with the project's over them if it is trusted."""
+    user = SettingsFile(agent_dir / "settings.json")
+    trust = decide(cwd, agent_dir, approve=approve, otherwise=user.read().default_project_trust)
+    project = SettingsFile(cwd / ".pi" / "settings.json") if trust.trusted else None
+    return user, layered(user, project), trust
 
 
 def choose_session(agent_dir: Path, wanted: Wanted, cwd: str) -> tuple[Path | None, Opened | None]:

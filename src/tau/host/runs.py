@@ -37,6 +37,7 @@ from tau.records.messages import AnyMessage, Assistant
 from tau.records.settings import Settings
 
 log = logging.getLogger(__name__)
+Introduced = Callable[[list[AnyMessage], Switch], Awaitable[list[AnyMessage]]]
 
 
 class Owner(Protocol):
@@ -55,13 +56,17 @@ class Owner(Protocol):
 
 
 class Runs:
-    def __init__(self, owner: Owner, before: Callable[[Switch], None]) -> None:
-        """`before` is called when a prompt's run begins, with the switch that will abort it."""
+    def __init__(self, owner: Owner, before: Callable[[Switch], None], introduced: Introduced) -> None:
+        """`before` is called when a prompt's run begins, with the switch that will abort it.
+
+        `introduced` says what the run really begins with; it may take its time.
+        """
+        self._introduced = introduced
         self._owner = owner
         self._before = before
         self._accepted: deque[list[AnyMessage]] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._switch = Switch()
+        self.switch = Switch()  # of the run under way, or of the last
         self._streaming = False
         self._retries = Retries()
         self._settled = asyncio.Event()
@@ -81,18 +86,19 @@ class Runs:
         self._accepted.append(list(prompts))
         self._settled.clear()
         if self._task is None:
+            self.switch, self._retries = Switch(), Retries()  # it can be aborted before it has begun
             self._task = asyncio.create_task(self._play())
 
     async def abort(self) -> None:
         """Stop what is being run, and return when it has settled."""
         if self._task is None:
             return
-        self._switch.flip()
+        self.switch.flip()
         await self._settled.wait()
 
     def stop(self) -> None:
         """Stop what is being run, without waiting for it."""
-        self._switch.flip()
+        self.switch.flip()
 
     async def abort_retry(self) -> None:
         """Stop waiting for the next try, and return when the client has been told."""
@@ -109,13 +115,14 @@ class Runs:
             while self._accepted:
                 # Taken out only when it runs, so that what comes in between finds a prompt under way.
                 prompts = self._accepted[0]
-                self._switch, self._retries = Switch(), Retries()
                 self._settled.clear()
                 async with self._owner.compactor.turn:
-                    self._before(self._switch)
+                    self._before(self.switch)
                     self._streaming = True
                     self._accepted.popleft()
                     await self._one(prompts)
+                if self._accepted:
+                    self.switch, self._retries = Switch(), Retries()
         finally:
             self._task = None
             self._settled.set()
@@ -129,30 +136,31 @@ class Runs:
             broken = self._owner.new_draft().failed("error", f"Internal error: {error}").message
             self._owner.log.say(broken)
             await self._owner.tell(AgentEnd([broken]))
-        await self._owner.tell(AgentSettled(aborted=self._switch.flipped))
+        await self._owner.tell(AgentSettled(aborted=self.switch.flipped))
         self._settled.set()
 
     async def _until_done(self, prompts: list[AnyMessage]) -> None:
         owner, retries = self._owner, self._retries
-        await owner.compactor.before_prompt(self._switch)
+        await owner.compactor.before_prompt(self.switch)
+        prompts = await self._introduced(prompts, self.switch)
         while True:
             parallel = owner.settings.tool_execution == "parallel"
             # A prompt is in the log from the moment it was accepted; here it is what the run begins with.
             history = owner.log.messages.but(prompts)
-            end = await drive(agent_run(prompts, history, parallel=parallel), self._hands(), self._switch)
+            end = await drive(agent_run(prompts, history, parallel=parallel), self._hands(), self.switch)
             prompts = []
             if retry := retries.due:
                 owner.log.forget(end.ending.message)
                 await owner.tell(
                     AutoRetryStart(retry.attempt, owner.settings.retry.max_retries, retry.delay_ms, retry.error)
                 )
-                if await retries.wait(retry.delay_ms / 1000, self._switch):
+                if await retries.wait(retry.delay_ms / 1000, self.switch):
                     continue
                 await owner.tell(AutoRetryEnd(False, retry.attempt, "Retry cancelled"))
                 return
             if retries.made and isinstance(end.ending, Failed):
                 await owner.tell(AutoRetryEnd(False, retries.made, end.ending.message.error_message))
-            if await owner.compactor.after_run(self._switch):
+            if await owner.compactor.after_run(self.switch):
                 continue
             prompts = self._left_over(end)
             if not prompts:
@@ -162,7 +170,7 @@ class Runs:
 
     def _left_over(self, end: RunEnd) -> list[AnyMessage]:
         """What was queued after the run had looked for the last time must not be stranded."""
-        if self._switch.flipped or not isinstance(end.ending, Done):
+        if self.switch.flipped or not isinstance(end.ending, Done):
             return []
         queues = self._owner.queues
         return [*(queues.take("steer") or queues.take("follow_up"))]

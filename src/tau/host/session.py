@@ -19,16 +19,24 @@ from tau.errors import CommandError
 from tau.host.around import Surroundings
 from tau.host.caller import Caller
 from tau.host.compact import Compactor
+from tau.host.dialogs import Dialogs
 from tau.host.drive import Hands
+from tau.host.errands import Errands
+from tau.host.extensions import Extensions
+from tau.host.guests import Guests
+from tau.host.hearing import Hearing
+from tau.host.hooking import Hooks
 from tau.host.keeper import Keeper
 from tau.host.local import Local
 from tau.host.log import Log, now
 from tau.host.models import Models
 from tau.host.moves import Moves
+from tau.host.resources import Resources
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.switch import Switch
 from tau.host.toolbox import Toolbox
+from tau.records.dialogs import UiRequest
 from tau.records.events import (
     AgentSettled,
     Event,
@@ -40,15 +48,23 @@ from tau.records.events import (
 from tau.records.messages import BashExecution, Image, Text, User
 from tau.records.settings import Settings
 from tau.store.sessions import Opened
+from tau.store.sought import Sought
 
 logger = logging.getLogger(__name__)
-Client = Callable[[Event | Update], Awaitable[None] | None]
+Client = Callable[[Event | Update | UiRequest], Awaitable[None] | None]
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
+FAREWELL = 1.0  # seconds that extensions have when the session ends
 
 
 class Session:
     def __init__(
-        self, around: Surroundings, settings: Settings, models: Models, client: Client, found: Opened | None = None
+        self,
+        around: Surroundings,
+        settings: Settings,
+        models: Models,
+        client: Client,
+        sought: Sought,
+        found: Opened | None = None,
     ) -> None:
         """`found` is a session to go on with. Raises CommandError if another process has it."""
         self.around = around
@@ -56,11 +72,19 @@ class Session:
         self.models = models
         self.client = client
         self.queues = Queues(settings.steering_mode, settings.follow_up_mode)
+        self.extensions = Extensions(lambda: self.settings, self.mention)
+        self.hooks = Hooks(self.extensions, now)
+        self.dialogs = Dialogs(self.mention, self.extensions, has_ui=around.mode == "rpc")
+        self.errands = Errands(self.hooks)
+        self.guests = Guests(self)
+        self.leave: Callable[[], None] = lambda: None  # ends the program; whoever runs it says how
+        self.resources = Resources(sought, around.machine.in_thread, self.mention)
         self.caller = Caller(self)
-        self.toolbox = Toolbox(around, lambda: self.settings)
-        self.runs = Runs(self, before=self._begin_run)
-        self.compactor = Compactor(self, stop_run=self.runs.stop, deliver=self._deliver)
-        self.shell = Shell(around.machine, around.cwd, self._remember, lambda: self.runs.busy)
+        self.toolbox = Toolbox(around, lambda: self.settings, self.hooks)
+        self.hearing = Hearing(self)
+        self.runs = Runs(self, self._begin_run, self.hearing.introduced)
+        self.compactor = Compactor(self, stop_run=self.runs.stop, deliver=self._deliver, hooks=self.hooks)
+        self.shell = Shell(around.machine, around.cwd, self._remember, lambda: self.runs.busy, self.hooks)
         self.moves = Moves(self)
         self.local = Local()
         self._keeper = Keeper(lambda: self.log, around.machine.in_thread, self.write_failed, self._write_recovered)
@@ -92,7 +116,7 @@ class Session:
             self.log.accept(message)
             self.moves.tell_damage()
         self.kept_soon()
-        self.runs.start([message])
+        self.runs.start([message, *self.hearing.besides()])
 
     def queue(self, queue: Queue, text: str, images: Sequence[Image]) -> None:
         message = User([Text(text), *images], now())
@@ -120,13 +144,22 @@ class Session:
             self.log.say(event.message)
         if isinstance(event, MessageEnd | AgentSettled):
             self.kept_soon()
+        if self.extensions.handlers:
+            switch = self.runs.switch if self.runs.busy else self.hooks.outside
+            if (waiting := self.hooks.told(event, switch)) is not None:
+                return self._client_after(waiting, event)
         return self.client(event)
+
+    async def _client_after(self, extensions: Awaitable[None], event: Event | Update) -> None:
+        await extensions
+        if (waiting := self.client(event)) is not None:
+            await waiting
 
     async def tell(self, event: Event) -> None:
         if (waiting := self.publish(event)) is not None:
             await waiting
 
-    def mention(self, event: Event) -> None:
+    def mention(self, event: Event | UiRequest) -> None:
         """Tell the client without waiting: for what is noticed where nobody can wait."""
         if (waiting := self.client(event)) is not None:
             self._mentions.add(task := asyncio.ensure_future(waiting))
@@ -158,6 +191,7 @@ class Session:
             take=self.queues.take,
             will_retry=_never,
             now=now,
+            review=self.toolbox.review,
         )
 
     def new_draft(self) -> Draft:
@@ -195,10 +229,33 @@ class Session:
             except OSError as error:
                 logger.warning("settings not saved: %s", error)
 
+    async def abort(self) -> None:
+        """Stop the run, compactions, commands of extensions and dialogs; return when they have stopped."""
+        self.hooks.abort()
+        self.dialogs.cancel()
+        await self.compactor.abort()
+        await self.runs.abort()
+
+    async def farewell(self) -> None:
+        """Tell extensions that this is the end, and let them go. They are not waited for long."""
+        self.dialogs.close()
+        try:
+            async with asyncio.timeout(FAREWELL):
+                await self.hooks.tell("session_shutdown", {"reason": "quit"})
+                await self.guests.end()
+        except TimeoutError:
+            logger.warning("extensions did not end within %s s", FAREWELL)
+        finally:
+            self.guests.kill()
+
     async def close(self) -> None:
         """Stop everything. Nothing of this session works on afterwards."""
         self.shell.abort()
+        self.hooks.abort()
+        self.dialogs.close()
         await self.moves.stop()
+        await self._keeper.now()
+        await self.farewell()
         self.around.machine.kill_background()
         self.local.stop()
         await self._keeper.now()

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from tau.core.clean import Cleaner
 from tau.core.truncate import Tail
-from tau.errors import CommandError, ToolError
+from tau.errors import Aborted, CommandError, ToolError
+from tau.host.hooking import Hooks
 from tau.host.log import now
+from tau.host.switch import Switch
 from tau.records.base import UNSET
 from tau.records.messages import BashExecution
 from tau.records.replies import BashResult
@@ -22,8 +24,15 @@ class Shell:
     """`keep` gets each finished command as a message, between runs and never inside one."""
 
     def __init__(
-        self, machine: Machine, cwd: str, keep: Callable[[BashExecution], None], running: Callable[[], bool]
+        self,
+        machine: Machine,
+        cwd: str,
+        keep: Callable[[BashExecution], None],
+        running: Callable[[], bool],
+        hooks: Hooks,
     ) -> None:
+        self._hooks = hooks
+        self._asking = Switch()
         self._machine = machine
         self._cwd = cwd
         self._keep = keep
@@ -35,6 +44,8 @@ class Shell:
         """Also a command that was stopped is remembered and answered, with what it had said."""
         if len(self._running) >= LIMIT:
             raise CommandError(f"{LIMIT} bash commands are running already. Try again when one has ended.")
+        if self._hooks.extensions.wants("user_bash") and (given := await self._asked(command, exclude)) is not None:
+            return given
         output = Output(Tail(cleaner=Cleaner()), self._machine.spill)
         streams = {"stdout": Tail(cleaner=Cleaner()), "stderr": Tail(cleaner=Cleaner())}
 
@@ -63,7 +74,19 @@ class Shell:
             command, output, {name: tail.truncation().content for name, tail in streams.items()}, exit, exclude
         )
 
+    async def _asked(self, command: str, exclude: bool) -> BashResult | None:
+        """What an extension says came of it; None if it shall be run."""
+        try:
+            given = await self._hooks.user_bash(command, exclude, self._cwd, self._asking)
+        except Aborted:
+            given = BashResult("", UNSET, True, False, UNSET, "", "", "SIGKILL")
+        if given is not None:
+            self._remember(command, given, exclude)
+        return given
+
     def abort(self) -> None:
+        was, self._asking = self._asking, Switch()
+        was.flip()
         for task in self._running:
             task.cancel()
 
@@ -77,24 +100,9 @@ class Shell:
         self, command: str, output: Output, streams: dict[str, str], exit: Exit | None, exclude: bool
     ) -> BashResult:
         shown = output.tail.truncation()
-        code = exit.code if exit is not None and exit.code is not None else UNSET
-        self._waiting.append(
-            BashExecution(
-                command,
-                shown.content,
-                code,
-                exit is None,
-                shown.truncated,
-                output.path if shown.truncated else None,
-                now(),
-                exclude or UNSET,
-            )
-        )
-        if not self._in_a_run():
-            self.remember()
-        return BashResult(
+        result = BashResult(
             output=shown.content,
-            exit_code=code,
+            exit_code=exit.code if exit is not None and exit.code is not None else UNSET,
             cancelled=exit is None,
             truncated=shown.truncated,
             full_output_path=output.path if shown.truncated and output.path else UNSET,
@@ -102,3 +110,21 @@ class Shell:
             stderr=streams["stderr"],
             signal=exit.signal if exit else "SIGKILL",
         )
+        self._remember(command, result, exclude)
+        return result
+
+    def _remember(self, command: str, result: BashResult, exclude: bool) -> None:
+        self._waiting.append(
+            BashExecution(
+                command,
+                result.output,
+                result.exit_code,
+                result.cancelled,
+                result.truncated,
+                result.full_output_path or None,
+                now(),
+                exclude or UNSET,
+            )
+        )
+        if not self._in_a_run():
+            self.remember()

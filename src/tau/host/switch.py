@@ -16,7 +16,7 @@ from typing import Any
 class Switch:
     def __init__(self) -> None:
         self.flipped = False
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         self._event = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
 
@@ -31,7 +31,7 @@ class Switch:
     def listen(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
 
-    def watch(self, task: asyncio.Task[Any]) -> None:
+    def watch(self, task: asyncio.Future[Any]) -> None:
         """Stop `task` when the switch is flipped, at once if it has been."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

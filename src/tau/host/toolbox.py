@@ -1,30 +1,68 @@
-"""Run the tools a model calls: looked up, checked, on the machine of the run they belong to."""
+"""The tools of a session, its own and those of extensions, and running the ones a model calls.
+
+A call is looked up, checked, and shown to the extensions that guard tools; then it
+runs on the machine of the run it belongs to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tau.core.loop import refusal
+from tau.core.loop import ToolDone, refusal
 from tau.core.schema import check, complaint
+from tau.errors import Aborted
 from tau.host.around import Surroundings
+from tau.host.hooking import Hooks, refused
 from tau.host.switch import Switch
 from tau.records.events import Outcome
 from tau.records.messages import ToolCall
 from tau.records.settings import Settings
-from tau.tools import ToolContext
+from tau.tools import Tool, ToolContext
 from tau.tools.seen import Seen
+from tau.tools.table import TOOLS
 
 
 class Toolbox:
-    def __init__(self, around: Surroundings, settings: Callable[[], Settings]) -> None:
+    def __init__(self, around: Surroundings, settings: Callable[[], Settings], hooks: Hooks) -> None:
         self._around = around
         self._settings = settings
+        self._hooks = hooks
         self._machine = around.machine
+        self._switch = Switch()
+        self._chosen: list[str] | None = None  # by an extension, out of `_choice`
+        self._choice: frozenset[str] = frozenset()
         self.forget()
+
+    # Which there are.
+
+    @property
+    def known(self) -> dict[str, Tool]:
+        """Everything that could be given to the model. An extension's tool stands for a built-in one of its name."""
+        return {**TOOLS, **self._around.tools, **self._hooks.extensions.tools}
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """What the model has. A tool that an extension registers is among them at once."""
+        added = self._hooks.extensions.tools
+        if not added and self._chosen is None:
+            return self._around.tools
+        known = self.known
+        chosen = self._around.tools if self._chosen is None else self._chosen
+        names = [*chosen, *(name for name in added if name not in self._choice)]
+        return {name: known[name] for name in names if name in known}
+
+    def choose(self, names: Sequence[str]) -> None:
+        """Give the model these and no others; names that nobody knows are passed over."""
+        known = self.known
+        self._chosen = [name for name in names if name in known]
+        self._choice = frozenset(known)
+
+    # Running them.
 
     def begin(self, switch: Switch) -> None:
         """A run begins: what its commands leave in the background ends when it is aborted."""
+        self._switch = switch
         self._machine = self._around.machine.part()
         switch.listen(self._machine.kill_background)
 
@@ -34,14 +72,33 @@ class Toolbox:
 
     async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         """The arguments to run with, or why the call is refused."""
-        tool = self._around.tools.get(call.name)
+        tool = self.tools.get(call.name)
         if tool is None:
             return refusal(f"Tool {call.name} not found")
-        schema = tool.schema_for(call.arguments) if tool.schema_for else tool.parameters
-        arguments, problems = check(schema, call.arguments)
-        return refusal(complaint(call.name, problems, call.arguments)) if problems else arguments
+        arguments = _fitting(tool, call.arguments)
+        if isinstance(arguments, Outcome) or not self._hooks.extensions.wants("tool_call"):
+            return arguments
+        try:
+            said = await self._hooks.tool_call(call, arguments, self._switch)
+        except Aborted as aborted:
+            return refusal(str(aborted))
+        if said.get("block"):
+            return refused(said.get("reason"))
+        return _fitting(tool, said["input"]) if "input" in said else arguments
 
     async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         resize = self._settings().images.auto_resize
-        context = ToolContext(self._machine, self._around.cwd, progress, self._seen, resize)
-        return await self._around.tools[call.name].run(arguments, context)
+        context = ToolContext(self._machine, self._around.cwd, progress, self._seen, resize, call.id)
+        return await self.tools[call.name].run(arguments, context)
+
+    async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
+        """The result as extensions leave it."""
+        if not self._hooks.extensions.wants("tool_result"):
+            return done
+        return await self._hooks.tool_result(done, arguments, self._switch)
+
+
+def _fitting(tool: Tool, given: dict[str, Any]) -> dict[str, Any] | Outcome:
+    schema = tool.schema_for(given) if tool.schema_for else tool.parameters
+    arguments, problems = check(schema, given)
+    return refusal(complaint(tool.name, problems, given)) if problems else arguments

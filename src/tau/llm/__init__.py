@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from tau.core.draft import Done, Draft
 from tau.errors import ModelError, shortened
 from tau.llm import apis
-from tau.llm.calls import Context, Decoder, Fact, Options, Pause, Reader, World
+from tau.llm.calls import Context, Decoder, Fact, Options, Pause, Reader, Request, World
 from tau.records.models import Model
 from tau.wire.sse import SSEDecoder
 
@@ -37,9 +38,13 @@ async def stream(
 
     secrets = [options.secret, *(options.environment.get(name) for name in SECRETS)]
     try:
-        request = api.request(model, context, options)
+        request: Request = api.request(model, context, options)
+        if world.watchers is not None:
+            request = await world.watchers.outgoing(request)
         if hasattr(api, "sign"):
             request = api.sign(request, model, options)
+        if world.watchers is not None:
+            request = replace(request, heard=world.watchers.incoming)
         secrets += [value.removeprefix("Bearer ") for name, value in request.headers.items() if _is_secret(name)]
         decoder, reader = getattr(api, "Decoder", SSEDecoder)(), api.Reader(draft)
         async with aclosing(world.transport.post(request)) as portions:

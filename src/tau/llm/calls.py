@@ -93,9 +93,12 @@ def own_headers(model: Model) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Request:
+    """`heard` is told the status and the headers of the response before its body is read."""
+
     url: str
     headers: dict[str, str]
     body: dict[str, Any]
+    heard: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,14 @@ class Transport(Protocol):
     def post(self, request: Request) -> AsyncGenerator[bytes, None]: ...
 
 
+class Watchers(Protocol):
+    """Others who see a request before it is sent, and may change it, and who hear of the response."""
+
+    async def outgoing(self, request: Request) -> Request: ...
+
+    async def incoming(self, status: int, headers: Mapping[str, str]) -> None: ...
+
+
 @dataclass(frozen=True)
 class World:
     """What a model call needs from outside. `turn` counts the calls before this one; llm/scripted.py reads `script`."""
@@ -155,3 +166,4 @@ class World:
     pause: Callable[[float], Awaitable[None]]
     turn: int = 0
     script: bytes = b""
+    watchers: Watchers | None = None

@@ -190,10 +190,27 @@ class Catalog:
     def __init__(
         self, given: Mapping[str, ProviderGiven] | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        self.given = given or {}
+        self.given = dict(given or {})
+        self._replaced: dict[str, ProviderGiven | None] = {}  # and what stood there before
         self.problems: list[Problem] = []
         self._environment = environment or {}
         self._read: dict[str, list[Model]] = {}
+
+    def put(self, name: str, provider: ProviderGiven) -> None:
+        """Have `provider` instead of what is there; one with models has no others."""
+        self._replaced.setdefault(name, self.given.get(name))
+        self.given[name] = provider
+        self._read.pop(name, None)
+
+    def restore(self, name: str) -> None:
+        """What was there before `put`."""
+        if name in self._replaced:
+            was = self._replaced.pop(name)
+            self._read.pop(name, None)
+            if was is None:
+                del self.given[name]
+            else:
+                self.given[name] = was
 
     @property
     def providers(self) -> list[str]:
@@ -206,7 +223,8 @@ class Catalog:
     def of(self, provider: str) -> list[Model]:
         """The models of a provider: the user's own replace built-in ones of the same id."""
         if provider not in self._read:
-            built_in = decode(list[Model], _figures(provider)) if provider in DEFAULTS else []
+            alone = provider in self._replaced and self.given[provider].models
+            built_in = decode(list[Model], _figures(provider)) if provider in DEFAULTS and not alone else []
             self._read[provider] = self._merged(provider, built_in)
         return self._read[provider]
 

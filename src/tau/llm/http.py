@@ -71,6 +71,8 @@ class Http:
     async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
         response = await self._begun(request)
         try:
+            if request.heard is not None:
+                await request.heard(response.status, dict(response.headers))
             if response.status != 200:
                 raise await self._refused(response, request)
             _check_type(response.headers)

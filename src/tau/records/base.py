@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
@@ -23,6 +23,7 @@ from msgspec.structs import replace
 __all__ = [
     "UNSET",
     "BadRecord",
+    "Count",
     "Packed",
     "Raw",
     "Record",
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class BadRecord(ValueError):

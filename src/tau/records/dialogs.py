@@ -4,42 +4,39 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tau.records.base import UNSET, Record, UnsetType
+from tau.records.base import UNSET, Record, UnsetType, encode
 
 
 class UiRequest(Record, tag_field="method"):
     """Base of what an extension shows or asks. `id` pairs a dialog with its answer."""
 
+    id: str
+
 
 class Select(UiRequest, tag="select"):
-    id: str
     title: str
     options: list[str]
     timeout: int | UnsetType = UNSET
 
 
 class Confirm(UiRequest, tag="confirm"):
-    id: str
     title: str
     message: str
     timeout: int | UnsetType = UNSET
 
 
 class Input(UiRequest, tag="input"):
-    id: str
     title: str
     placeholder: str | UnsetType = UNSET
     timeout: int | UnsetType = UNSET
 
 
 class Editor(UiRequest, tag="editor"):
-    id: str
     title: str
     prefill: str | UnsetType = UNSET
 
 
 class Notify(UiRequest, tag="notify"):
-    id: str
     message: str
     notify_type: Literal["info", "warning", "error"] | UnsetType = UNSET
 
@@ -47,7 +44,6 @@ class Notify(UiRequest, tag="notify"):
 class SetStatus(UiRequest, tag="setStatus"):
     """Without `statusText` the entry is cleared."""
 
-    id: str
     status_key: str
     status_text: str | UnsetType = UNSET
 
@@ -55,20 +51,25 @@ class SetStatus(UiRequest, tag="setStatus"):
 class SetWidget(UiRequest, tag="setWidget"):
     """Without `widgetLines` the widget is cleared."""
 
-    id: str
     widget_key: str
     widget_lines: list[str] | UnsetType = UNSET
     widget_placement: Literal["aboveEditor", "belowEditor"] | UnsetType = UNSET
 
 
 class SetTitle(UiRequest, tag="setTitle"):
-    id: str
     title: str
 
 
 class SetEditorText(UiRequest, tag="set_editor_text"):
-    id: str
     text: str
+
+
+def ui_json(request: UiRequest) -> bytes:
+    """A request as it is sent, in the order of pi: type, id, method, and what it is about."""
+    body = encode(request)
+    id, method = encode(request.id), encode(request.__struct_config__.tag)
+    about = body[len(b'{"method":,"id":') + len(id) + len(method) :]
+    return b'{"type":"extension_ui_request","id":%b,"method":%b%b' % (id, method, about)
 
 
 AnyUiRequest = Select | Confirm | Input | Editor | Notify | SetStatus | SetWidget | SetTitle | SetEditorText

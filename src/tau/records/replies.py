@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tau.records.base import UNSET, Record, UnsetType
 from tau.records.commands import QueueMode
@@ -164,15 +164,25 @@ class Exported(Record):
     path: str
 
 
+class SourceInfo(Record):
+    """`source` is auto (found in its usual folder), local (named in settings), cli, or whatever else brought it."""
+
+    path: str
+    source: str
+    scope: Literal["user", "project", "temporary"]
+    origin: Literal["package", "top-level"] = "top-level"
+    base_dir: str | UnsetType = UNSET
+
+
 class SlashCommand(Record):
     """Both shapes of the protocol: location and path, and the newer sourceInfo."""
 
     name: str
     description: str | UnsetType = UNSET
-    source: str = "prompt"
-    location: str | UnsetType = UNSET
+    source: Literal["extension", "prompt", "skill"] = "prompt"
+    location: Literal["user", "project", "path"] | UnsetType = UNSET
     path: str | UnsetType = UNSET
-    source_info: Any = UNSET
+    source_info: SourceInfo | UnsetType = UNSET
 
 
 class SlashCommands(Record):

@@ -1,77 +1,160 @@
-"""What a settings file may say, with defaults. Keys we do not know are kept and ignored."""
+"""What a settings file may say, with defaults. Keys we do not know are kept and ignored.
+
+The sentence below a field is its line in docs/settings.md. Keys of pi that mean
+nothing to a program without a screen stand in WITHOUT_EFFECT.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from tau.records.base import Record
+from tau.records.base import Count, Record
 from tau.records.commands import QueueMode
 from tau.records.models import ThinkingLevel
 
+ProjectTrust = Literal["ask", "always", "never"]
+
 
 class RetrySettings(Record):
-    """Waits double from `baseDelayMs`. A server that wants more than `maxDelayMs` (0: no limit) is not waited for."""
+    """Asking a model again after an error that may pass."""
 
     enabled: bool = True
-    max_retries: int = 3
-    base_delay_ms: int = 2000
-    max_delay_ms: int = 60000
+    """ask again at all"""
+    max_retries: Count = 3
+    """how often, for one prompt"""
+    base_delay_ms: Count = 2000
+    """the first wait; each further one is twice as long"""
+    max_delay_ms: Count = 60000
+    """a server that wants a longer wait is not waited for; 0: no limit. Newer versions of pi write it as
+    `retry.provider.maxRetryDelayMs`, which is understood too"""
 
 
 class CompactionSettings(Record):
     enabled: bool = True
+    """summarise a conversation by itself before it outgrows the model"""
     reserve_tokens: int = 16384
+    """what must stay free in the model's window"""
     keep_recent_tokens: int = 20000
+    """how much of the end is kept word for word"""
 
 
 class BranchSummarySettings(Record):
-    """`reserveTokens` are kept free for the summary; `skipPrompt` is for clients that ask before they summarise."""
-
     reserve_tokens: int = 16384
+    """kept free for the summary of a branch that is left"""
     skip_prompt: bool = False
+    """for clients that ask before they summarise: do not ask"""
 
 
 class ChildEnvironment(Record):
-    """What commands inherit. `filterSecrets` takes away variables with secrets in them.
+    """What commands inherit.
 
-    Those are *_API_KEY, *_TOKEN, *SECRET*, *PASSWORD*, *CREDENTIALS*, and whichever
-    a provider's key comes from. It keeps secrets out of logs and transcripts; it is
-    no wall, for a command can read the files and processes of its user.
+    It keeps secrets out of logs and transcripts; it is no wall, for a command can
+    read the files and processes of its user.
     """
 
     filter_secrets: bool = False
+    """take away variables with secrets in them: `*_API_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`, `*CREDENTIALS*`, and
+    whichever a provider's key comes from"""
 
 
 class EditSettings(Record):
-    """With `requireFresh`, edit and write refuse to change a file that changed since the model last read it."""
-
     require_fresh: bool = False
+    """edit and write refuse to change a file that changed since the model last read it"""
 
 
 class ImageSettings(Record):
-    """`autoResize` makes large images small enough for every provider. `blockImages` keeps all of them from models."""
-
     auto_resize: bool = True
+    """make large images small enough for every provider"""
     block_images: bool = False
+    """keep all images from models"""
+
+
+class ExtensionSettings(Record):
+    """Limits of extensions, each of which runs in a process of its own."""
+
+    handler_timeout_ms: Count = 30000
+    """for a handler whose answer is waited for; time in a dialog does not count"""
+    observer_timeout_ms: Count = 5000
+    """for a handler that is only told"""
+    load_timeout_ms: Count = 10000
+    """until an extension is ready"""
+    memory_limit_mb: Count = 2048
+    """address space of its process; 0: no limit"""
 
 
 class Settings(Record):
     default_provider: str | None = None
+    """provider of the model to start with; written when a client sets a model"""
     default_model: str | None = None
+    """its id"""
     default_thinking_level: ThinkingLevel | None = None
+    """how much a model thinks at first; medium, if nothing is said"""
     thinking_budgets: dict[str, int] = {}
+    """tokens for levels of thinking, such as `{"low": 2048}`"""
     enabled_models: list[str] | None = None
+    """patterns of the models that `cycle_model` goes through, as `--models`"""
+    default_tools: list[str] | None = None
+    """tools the model gets when `--tools` says nothing"""
     steering_mode: QueueMode = "one-at-a-time"
+    """how many steering messages are handed over at once"""
     follow_up_mode: QueueMode = "one-at-a-time"
+    """the same for follow-ups"""
     tool_execution: Literal["sequential", "parallel"] = "sequential"
+    """run the tool calls of one answer one after another, or side by side"""
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
     branch_summary: BranchSummarySettings = BranchSummarySettings()
+    session_dir: str | None = None
+    """folder for session files, `~` and relative to the working directory; `--session-dir` and
+    `PI_CODING_AGENT_SESSION_DIR` come first"""
     shell_path: str | None = None
+    """the shell that commands run in, instead of bash"""
     shell_command_prefix: str | None = None
+    """put before every command, on a line of its own"""
     child_environment: ChildEnvironment = ChildEnvironment()
     edit: EditSettings = EditSettings()
     images: ImageSettings = ImageSettings()
-    http_connect_timeout_ms: int = 30000
-    http_first_byte_timeout_ms: int = 300000
-    http_idle_timeout_ms: int = 120000
+    extensions: list[str] = []
+    """files and folders of extensions"""
+    skills: list[str] = []
+    """files and folders of skills"""
+    prompts: list[str] = []
+    """files and folders of prompt templates"""
+    themes: list[str] = []
+    """accepted; nothing is shown here"""
+    packages: list[Any] = []
+    """packages, as a source or as an object with a source; accepted, and not installed or loaded by this version"""
+    enable_skill_commands: bool = True
+    """list skills as commands"""
+    extension_host: ExtensionSettings = ExtensionSettings()
+    default_project_trust: ProjectTrust = "ask"
+    """what a project counts as about which nothing was decided; nobody can be asked here, so `ask` is not trusted.
+    `always` trusts every folder the agent is started in"""
+    allow_config_writes: bool = False
+    """let the tools write and edit change the agent's own files and those of a project that need trust"""
+    npm_command: list[str] | None = None
+    """accepted; nothing is installed by this version"""
+    transport: Literal["sse", "websocket", "websocket-cached", "auto"] = "sse"
+    """accepted; answers always come as server-sent events"""
+    http_proxy: str | None = None
+    """a proxy for HTTP and HTTPS, where the environment names none"""
+    http_connect_timeout_ms: Count = 30000
+    """until there is a connection to the model server; 0: no limit, as for the next two"""
+    http_first_byte_timeout_ms: Count = 300000
+    """until an answer begins"""
+    http_idle_timeout_ms: Count = 120000
+    """between two pieces of an answer"""
+
+
+# Entries of both files count, and relative paths belong to the file they stand in.
+RESOURCE_LISTS = ("packages", "extensions", "skills", "prompts", "themes")
+
+# No project has a say in these, trusted or not: they are about the user's own machine, and about trust itself.
+USER_ONLY = ("defaultProjectTrust", "allowConfigWrites", "httpProxy")
+
+WITHOUT_EFFECT = (
+    *("autocompleteMaxVisible", "cacheWarming", "codemode", "collapseChangelog", "doubleEscapeAction"),
+    *("editorPaddingX", "enableAnalytics", "enableInstallTelemetry", "externalEditor", "hideThinkingBlock"),
+    *("lastChangelogVersion", "markdown", "modelThinkingLevels", "outputPad", "quietStartup", "showCacheMissNotices"),
+    *("showHardwareCursor", "terminal", "theme", "treeFilterMode", "tuiMode", "warnings", "websocketConnectTimeoutMs"),
+)

@@ -19,7 +19,9 @@ from tau.core.queues import Queue
 from tau.core.stats import stats
 from tau.core.tokens import context_usage
 from tau.errors import CommandError
+from tau.host import choices
 from tau.host.export import export_session
+from tau.host.hooking import Destination
 from tau.host.session import Session
 from tau.records import commands as c
 from tau.records import replies as r
@@ -35,7 +37,7 @@ async def prompt(session: Session, command: c.Prompt) -> UnsetType:
     images = accepted(command.images)
     await session.moves.over()
     before = len(session.queues)
-    session.prompt(command.message, images, BEHAVIORS[command.streaming_behavior])
+    await session.hearing.hear(command.message, images, BEHAVIORS[command.streaming_behavior])
     await _show_change(session, before)
     return UNSET
 
@@ -52,7 +54,7 @@ async def _queue(session: Session, queue: Queue, command: c.Steer | c.FollowUp) 
     images = accepted(command.images)
     await session.moves.over()
     before = len(session.queues)
-    session.queue(queue, command.message, images)
+    await session.hearing.hear(command.message, images, queue, queue=True)
     await _show_change(session, before)
     return UNSET
 
@@ -63,8 +65,7 @@ async def _show_change(session: Session, before: int) -> None:
 
 
 async def abort(session: Session, command: c.Abort) -> UnsetType:
-    await session.compactor.abort()
-    await session.runs.abort()
+    await session.abort()
     return UNSET
 
 
@@ -76,8 +77,7 @@ async def clear_queue(session: Session, command: c.ClearQueue) -> r.Queues:
 
 
 async def new_session(session: Session, command: c.NewSession) -> r.Cancelled:
-    await session.moves.to_new(command.parent_session)
-    return r.Cancelled()
+    return r.Cancelled(not await session.moves.to_new(command.parent_session))
 
 
 def get_state(session: Session, command: c.GetState) -> r.SessionState:
@@ -102,31 +102,12 @@ def get_messages(session: Session, command: c.GetMessages) -> r.Messages:
 
 
 async def set_model(session: Session, command: c.SetModel) -> Model:
-    before = session.models.level
-    model = session.models.set(command.provider, command.model_id)
-    await _model_changed(session, before)
-    return model
+    return await choices.set_model(session, command.provider, command.model_id)
 
 
 async def cycle_model(session: Session, command: c.CycleModel) -> r.Cycled | None:
-    before = session.models.level
-    model = session.models.cycle()
-    if model is None:
-        return None
-    await _model_changed(session, before)
-    return r.Cycled(model, session.models.level, bool(session.models.scoped))
-
-
-async def _model_changed(session: Session, level_before: str) -> None:
-    model, level = session.models.current, session.models.level
-    assert model is not None
-    session.log.set_model(model)
-    changes: dict[str, Any] = {"defaultProvider": model.provider, "defaultModel": model.id}
-    if level != level_before:
-        session.log.set_level(level)
-        changes["defaultThinkingLevel"] = level
-    session.kept_soon()
-    await session.save(changes)
+    model = await choices.cycle_model(session)
+    return None if model is None else r.Cycled(model, session.models.level, bool(session.models.scoped))
 
 
 def get_available_models(session: Session, command: c.GetAvailableModels) -> r.Models:
@@ -134,26 +115,13 @@ def get_available_models(session: Session, command: c.GetAvailableModels) -> r.M
 
 
 async def set_thinking_level(session: Session, command: c.SetThinkingLevel) -> UnsetType:
-    before = session.models.level
-    session.models.set_level(command.level)
-    await _level_changed(session, before)
+    await choices.set_level(session, command.level)
     return UNSET
 
 
 async def cycle_thinking_level(session: Session, command: c.CycleThinkingLevel) -> r.Level | None:
-    before = session.models.level
-    level = session.models.cycle_level()
-    if level is None:
-        return None
-    await _level_changed(session, before)
-    return r.Level(level)
-
-
-async def _level_changed(session: Session, before: str) -> None:
-    if session.models.level != before:
-        session.log.set_level(session.models.level)
-        session.kept_soon()
-        await session.save({"defaultThinkingLevel": session.models.level})
+    level = await choices.cycle_level(session)
+    return None if level is None else r.Level(level)
 
 
 def get_available_thinking_levels(session: Session, command: c.GetAvailableThinkingLevels) -> r.Levels:
@@ -224,13 +192,14 @@ async def export_html(session: Session, command: c.ExportHtml) -> r.Exported:
     log, around = session.log, session.around
     if command.output_path is not None:
         _path("outputPath", command.output_path)
-    path = await around.machine.in_thread(lambda: export_session(log, around, command.output_path))
+    told = await session.caller.system_prompt()
+    path = await around.machine.in_thread(lambda: export_session(log, around, told, command.output_path))
     return r.Exported(path)
 
 
 async def switch_session(session: Session, command: c.SwitchSession) -> r.Cancelled:
-    await session.moves.to_file(Path(session.around.cwd, _path("sessionPath", command.session_path)))
-    return r.Cancelled()
+    path = Path(session.around.cwd, _path("sessionPath", command.session_path))
+    return r.Cancelled(not await session.moves.to_file(path))
 
 
 def _path(field: str, text: str) -> Path:
@@ -249,18 +218,17 @@ async def list_sessions(session: Session, command: c.ListSessions) -> r.SessionR
 
 
 async def navigate(session: Session, command: c.Navigate) -> r.Navigated:
-    return await session.moves.to_entry(
-        command.entry_id, command.label, command.summarize is True, command.custom_instructions
-    )
+    wanted = Destination(command.entry_id, command.label, command.summarize is True, command.custom_instructions)
+    return await session.moves.to_entry(wanted)
 
 
 async def fork(session: Session, command: c.Fork) -> r.Forked:
-    return r.Forked(await session.moves.to_fork(command.entry_id))
+    text, went = await session.moves.to_fork(command.entry_id)
+    return r.Forked(text, not went)
 
 
 async def clone(session: Session, command: c.Clone) -> r.Cancelled:
-    await session.moves.to_clone()
-    return r.Cancelled()
+    return r.Cancelled(not await session.moves.to_clone())
 
 
 def get_fork_messages(session: Session, command: c.GetForkMessages) -> r.ForkPoints:
@@ -285,17 +253,13 @@ def get_last_assistant_text(session: Session, command: c.GetLastAssistantText) -
     return r.LastText(None)
 
 
-def set_session_name(session: Session, command: c.SetSessionName) -> UnsetType:
-    name = command.name.strip()
-    if not name:
-        raise CommandError("Session name cannot be empty")
-    session.log.set_name(name)
-    session.kept_soon()
+async def set_session_name(session: Session, command: c.SetSessionName) -> UnsetType:
+    await choices.set_name(session, command.name)
     return UNSET
 
 
-def get_commands(session: Session, command: c.GetCommands) -> r.SlashCommands:
-    return r.SlashCommands([])
+async def get_commands(session: Session, command: c.GetCommands) -> r.SlashCommands:
+    return r.SlashCommands([*session.guests.commands(), *await session.resources.commands()])
 
 
 HANDLERS: dict[type[c.Command], Callable[[Session, Any], Any]] = {

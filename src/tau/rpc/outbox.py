@@ -28,6 +28,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 
 from tau.core.draft import Update
+from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import Event, ToolUpdate, event_json
 from tau.records.messages import Text
 
@@ -86,7 +87,7 @@ class Outbox:
 
     # The loop's side.
 
-    def send(self, event: Event | Update) -> Awaitable[None] | None:
+    def send(self, event: Event | Update | UiRequest) -> Awaitable[None] | None:
         """Queue an event. What is returned, if anything, is to be awaited before the next."""
         if isinstance(event, Update):
             with self._lock:
@@ -94,6 +95,8 @@ class Outbox:
         elif isinstance(event, ToolUpdate):
             with self._lock:
                 self._add_shown(event)
+        elif isinstance(event, UiRequest):
+            self.put(ui_json(event))
         else:
             self.put(event_json(event))
         self._flush_soon()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections import deque
 from itertools import chain
 from typing import Any
 
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 KINDS: dict[str, type[Command]] = {str(kind.__struct_config__.tag): kind for kind in HANDLERS}
 AT_THE_SAME_TIME = 1024
 IN_ONE_GO = 64
+PATIENCE = 1.0  # seconds for a command of an extension to end, when nothing more is said and nothing runs
 
 
 class Envelope(Record):
@@ -56,8 +58,10 @@ class Server:
 
     async def serve(self) -> None:
         """Answer until the client has nothing more to say, then finish what was begun."""
+        session = self._session
+        said = await self._begun() if session.guests.expected else deque()
         count = 0
-        while (line := await self._inbox.next()) is not None:
+        while (line := said.popleft() if said else await self._inbox.next()) is not None:
             if (waiting := self._outbox.room()) is not None:
                 await waiting
             if self._handle(line):
@@ -65,9 +69,39 @@ class Server:
             count += 1
             if count % IN_ONE_GO == 0:
                 await asyncio.sleep(0)
+        session.dialogs.close()
         while self._under_way:
             await asyncio.wait(self._under_way)
-        await self._session.runs.idle()
+        await session.runs.idle()
+        while not await session.errands.done(PATIENCE) and session.runs.busy:
+            await session.runs.idle()  # what a command has begun, or waits for
+        await session.runs.idle()
+
+    async def _begun(self) -> deque[Line | None]:
+        """Let extensions begin. What the client says meanwhile waits, except to them."""
+        session, said = self._session, deque[Line | None]()
+        beginning = asyncio.ensure_future(session.guests.begin())
+        try:
+            while not beginning.done() and (not said or said[-1] is not None):
+                saying = asyncio.ensure_future(self._inbox.next())
+                await asyncio.wait({beginning, saying}, return_when=asyncio.FIRST_COMPLETED)
+                if not saying.done():
+                    saying.cancel()
+                    break
+                said.append(line := saying.result())
+                kind = _kind(line)
+                if kind == "extension_ui_response" and line is not None:
+                    said.pop()
+                    self._handle(line)
+                elif kind == "abort":
+                    session.hooks.abort()
+                    session.dialogs.cancel()
+            if said and said[-1] is None:
+                session.dialogs.close()
+            await beginning
+        finally:
+            beginning.cancel()
+        return said
 
     def _handle(self, line: Line) -> bool:
         """True if a task was started for it."""
@@ -82,7 +116,8 @@ class Server:
             self._broke(b"", "parse", error)
             return False
         if asked is None:
-            log.debug("an answer to a dialog that is not open was ignored")
+            assert isinstance(line, bytes)
+            self._session.dialogs.answer(parse(line))
             return False
         kind, id, body = asked
         name = str(kind.__struct_config__.tag)
@@ -126,6 +161,13 @@ class Server:
         else:
             self._outbox.put(response(id, name, data, error))
         self.answered.set()
+
+
+def _kind(line: Line | None) -> Any:
+    try:
+        return _opened(line).type if isinstance(line, bytes) else None
+    except BadRecord:
+        return None
 
 
 def understood(line: Line) -> tuple[type[Command], bytes, bytes] | None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 from tau.core.pricing import OFFLINE_APIS
-from tau.errors import TauError
+from tau.errors import ExtensionFailure, TauError
 from tau.host.machine import LocalMachine
 from tau.host.session import Client, Session
 from tau.llm.http import Http
@@ -72,6 +72,8 @@ async def _serve_to_the_end(open_session: Callable[[Client], Opened], stdin: int
     code = 1
     try:
         code = await _serve(open_session, stdin, stdout)
+    except ExtensionFailure as error:  # one that was named on the command line
+        print(f"Error: {error}", file=sys.stderr)
     except TauError as error:  # a session that another process has, for one
         print(f"Error: {error}", file=sys.stderr)
         code = 2
@@ -99,17 +101,24 @@ async def _serve(open_session: Callable[[Client], Opened], stdin: int, stdout: i
 
     outbox = Outbox(stdout, lambda: ask_to_stop(0))
     session, machine, http = open_session(outbox.send)
+    session.leave = lambda: ask_to_stop(0)
     server = Server(session, Inbox(stdin, LINE_LIMIT), outbox)
     warming = asyncio.create_task(_warm(server, outbox, http, session))
     try:
-        if await _unless(stop, server.serve()) and await _unless(stop, outbox.drained()):
+        if await _unless(stop, server.serve()) and await _unless(stop, _ended(session, outbox)):
             return 0
-        await _within(FAREWELL, session.close())
+        await _within(FAREWELL + (FAREWELL if session.extensions.handlers else 0), session.close())
         await _within(FAREWELL / 2, outbox.drained())
         return stop.result()
     finally:
         machine.kill_all()
+        session.guests.kill()
         warming.cancel()
+
+
+async def _ended(session: Session, outbox: Outbox) -> None:
+    await session.farewell()
+    await outbox.drained()
 
 
 async def _unless(stop: asyncio.Future[int], work: Coroutine[Any, Any, None]) -> bool:

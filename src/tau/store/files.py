@@ -6,7 +6,9 @@ touched it for ten seconds. So tau and pi can share a settings file.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +16,7 @@ from pathlib import Path
 
 STALE = 10.0
 PATIENCE = 5.0
+SMALL = 4 * 1024 * 1024
 
 
 @contextmanager
@@ -58,3 +61,22 @@ def replaced(path: Path, data: bytes) -> None:
         with suppress(OSError):
             draft.unlink()
         raise
+
+
+def read_small(path: Path | str, limit: int = SMALL) -> bytes:
+    """The content of a regular file of no more than `limit` bytes, else OSError. A pipe keeps nobody waiting."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        data = b""
+        while portion := os.read(handle, limit + 1 - len(data)):
+            data += portion
+    finally:
+        os.close(handle)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit} bytes")
+    return data

@@ -1,44 +1,53 @@
-"""The user's settings.json: read with defaults, changed by a locked merge.
+"""settings.json, the user's and a project's: read with defaults, the user's changed by a locked merge.
 
 A file that cannot be read, or says what no setting can be, is reported and left
-exactly as it is: the program starts with defaults and does not write to it.
+exactly as it is: the program starts with defaults for what is wrong and does not
+write to it. What older versions of pi wrote is understood, and not rewritten.
+
+Whether a project's file may be read at all is decided in trust.py.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from tau.records.base import BadRecord, decode, encode, parse
-from tau.records.settings import Settings
-from tau.store.files import locked, replaced
+from tau.records.settings import RESOURCE_LISTS, USER_ONLY, Settings
+from tau.store.files import locked, read_small, replaced
+from tau.wire.position import line_of
 
 log = logging.getLogger(__name__)
+Scope = Literal["user", "project"]
 
 
 class SettingsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.content: dict[str, Any] = {}  # what it says rightly
         self.problems: list[str] = []
 
     def read(self) -> Settings:
         """What the file says; for what it says wrongly, the default."""
+        self.content, self.problems = {}, []
         try:
-            content = self._content()
+            text, content = self._read()
         except BadRecord as error:
             self.problems.append(f"{self.path}: {error}")
             return Settings()
+        self.content = migrated(content)
         while True:
             try:
-                return decode(Settings, encode(content))
+                return decode(Settings, encode(self.content))
             except BadRecord as error:
-                key = str(error).split(":")[0].split(".")[0].split("[")[0]
-                self.problems.append(f"{self.path}: {error}")
-                if key not in content:
-                    return Settings()
-                del content[key]
+                place, _, what = str(error).partition(": ")
+                written = _written(place, content)
+                self.problems.append(f"{self.path}:{line_of(text, written)}: {written}: {what}")
+                if not _removed(self.content, place):
+                    self.content = {}
 
     def change(self, changes: dict[str, Any]) -> None:
         """Merge `changes` into the file as it is now. Blocks; raises OSError if it cannot be written."""
@@ -47,39 +56,151 @@ class SettingsFile:
             return
         with locked(self.path):
             try:
-                content = self._content()
+                _, content = self._read()
             except BadRecord as error:
                 log.warning("settings not saved, %s is broken: %s", self.path, error)
                 return
-            merged = _merged(content, changes)
+            merged = merge(content, changes)
             if merged != content:
-                replaced(self.path, _text(merged))
+                replaced(self.path, as_text(merged))
 
-    def _content(self) -> dict[str, Any]:
+    def _read(self) -> tuple[str, dict[str, Any]]:
         try:
-            data = self.path.read_bytes()
+            data = read_small(self.path).removeprefix(b"\xef\xbb\xbf")
         except FileNotFoundError:
-            return {}
+            return "", {}
         except OSError as error:
             raise BadRecord(error.strerror or str(error)) from None
         if not data.strip():
-            return {}
-        content = parse(data.removeprefix(b"\xef\xbb\xbf"))
+            return "", {}
+        content = parse(data)
         if not isinstance(content, dict):
-            raise BadRecord("expected a JSON object")
-        return content
+            raise BadRecord("line 1: expected a JSON object")
+        return data.decode(), content
 
 
-def _text(content: dict[str, Any]) -> bytes:
+class Layers(NamedTuple):
+    """The user's settings with a project's over them."""
+
+    settings: Settings  # resource lists hold absolute paths: those of the project first
+    lists: dict[Scope, dict[str, list[Any]]]  # the same lists by who gives them
+    origins: dict[str, Path]  # "retry.maxRetries": the file that says so; what is not here is a default
+    problems: list[str]
+
+
+def layered(user: SettingsFile, project: SettingsFile | None) -> Layers:
+    """Read both. `project` is None unless it is trusted."""
+    merged: dict[str, Any] = {}
+    lists: dict[Scope, dict[str, list[Any]]] = {"project": {}, "user": {}}
+    origins: dict[str, Path] = {}
+    problems: list[str] = []
+    files: list[tuple[Scope, SettingsFile | None]] = [("user", user), ("project", project)]
+    for scope, file in files:
+        if file is None:
+            continue
+        file.read()
+        said = {name: _based(name, value, file.path.parent) for name, value in file.content.items()}
+        problems += file.problems
+        if scope == "project":
+            for name in [name for name in USER_ONLY if name in said]:
+                del said[name]
+                problems.append(f"{file.path}: {name}: only your own settings.json can say this")
+        lists[scope] = {name: said[name] for name in RESOURCE_LISTS if name in said}
+        combined = {name: [*added, *merged.get(name, ())] for name, added in lists[scope].items()}
+        merged = {**merge(merged, said), **combined}
+        origins |= {place: file.path for place in _places(said)}
+    return Layers(decode(Settings, encode(merged)), lists, origins, problems)
+
+
+def migrated(content: dict[str, Any]) -> dict[str, Any]:
+    """What older and newer versions of pi wrote, in today's names."""
+    content = dict(content)
+    if "queueMode" in content:
+        content.setdefault("steeringMode", content["queueMode"])
+    if isinstance(content.get("websockets"), bool):
+        content.setdefault("transport", "websocket" if content["websockets"] else "sse")
+    if isinstance(old := content.get("skills"), dict):
+        content["skills"] = old.get("customDirectories") or []
+        if "enableSkillCommands" in old:
+            content.setdefault("enableSkillCommands", old["enableSkillCommands"])
+    if isinstance(retry := content.get("retry"), dict):
+        provider = retry.get("provider")
+        newer = provider.get("maxRetryDelayMs") if isinstance(provider, dict) else None
+        # Here maxDelayMs is the name of it, since that is what the records have; pi keeps the newer one.
+        content["retry"] = dict(retry) if newer is None else {**retry, "maxDelayMs": newer}
+    return content
+
+
+def _written(place: str, content: dict[str, Any]) -> str:
+    """The place under the name that the file itself has for it: the way back from `migrated`."""
+    name = place.partition("[")[0]
+    if name == "steeringMode" and name not in content:
+        return "queueMode"
+    if name == "skills" and isinstance(content.get(name), dict):
+        return place.replace(name, "skills.customDirectories")
+    if name == "enableSkillCommands" and name not in content:
+        return "skills.enableSkillCommands"
+    if name == "retry.maxDelayMs" and isinstance(content["retry"].get("provider"), dict):
+        return "retry.provider.maxRetryDelayMs"
+    return place
+
+
+def merge(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """One level of objects in the object is merged, everything else replaced."""
+    merged = dict(content)
+    for key, value in changes.items():
+        old = merged.get(key)
+        merged[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def as_text(content: dict[str, Any]) -> bytes:
     try:
         return json.dumps(content, indent=2, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # a lone surrogate: JSON can carry it only escaped
         return json.dumps(content, indent=2).encode()
 
 
-def _merged(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(content)
-    for key, value in changes.items():
-        old = merged.get(key)
-        merged[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
+def _removed(content: dict[str, Any], place: str) -> bool:
+    """Take away what stands at a place such as "retry.maxRetries" or "enabledModels[1]", and nothing beside it."""
+    *above, last = place.partition("[")[0].split(".")
+    for name in above:
+        inside = content.get(name)
+        if not isinstance(inside, dict):
+            return content.pop(name, None) is not None
+        content[name] = content = dict(inside)
+    return last in content and (content.pop(last), True)[1]
+
+
+def _places(said: dict[str, Any]) -> list[str]:
+    """The names of settings, and of those inside them."""
+    return [
+        place
+        for name, value in said.items()
+        for place in ([f"{name}.{inner}" for inner in value] if isinstance(value, dict) else [name])
+    ]
+
+
+# Resource lists
+
+
+def _based(name: str, value: Any, folder: Path) -> Any:
+    if name not in RESOURCE_LISTS or not isinstance(value, list):
+        return value
+    if name != "packages":
+        return [_absolute(entry, folder) for entry in value]
+    return [
+        {**entry, "source": _local(entry.get("source"), folder)} if isinstance(entry, dict) else _local(entry, folder)
+        for entry in value
+    ]
+
+
+def _absolute(entry: str, folder: Path) -> str:
+    """`!pattern` and `-path` take out, `+path` brings back: the sign stays in front."""
+    sign = entry[:1] if entry[:1] in ("!", "+", "-") else ""
+    return sign + os.path.normpath(folder / os.path.expanduser(entry.removeprefix(sign)))
+
+
+def _local(source: Any, folder: Path) -> Any:
+    """npm:name and git:host/path are no paths."""
+    return _absolute(source, folder) if isinstance(source, str) and source.startswith((".", "/", "~")) else source

@@ -119,6 +119,7 @@ class ToolContext:
     progress: Callable[[Outcome], None]
     seen: Seen = field(default_factory=Seen)
     resize: bool = True
+    call_id: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,43 @@
+"""tau trust [DIR], tau trust --remove [DIR]: trust a project as it is now, or no more."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tau.cli.flags import Given
+from tau.errors import UsageError
+from tau.records.base import BadRecord
+from tau.store.places import agent_dir
+from tau.store.trust import TrustFile, Untrustable, fingerprint
+
+
+def main(given: Given) -> int:
+    if len(given.words) > 2:
+        raise UsageError("usage: tau trust [--remove] [DIR]")
+    project = Path(os.path.realpath(given.words[1] if len(given.words) == 2 else "."))
+    file = TrustFile(agent_dir() / "trust.json")
+    try:
+        return _forget(file, project) if "remove" in given.flags else _trust(file, project)
+    except (Untrustable, BadRecord, OSError) as error:
+        where = f"{file.path}: " if isinstance(error, BadRecord) else ""
+        print(f"Error: {where}{error}", file=sys.stderr)
+        return 1
+
+
+def _trust(file: TrustFile, project: Path) -> int:
+    if not project.is_dir():
+        raise UsageError(f"{project} is no folder")
+    if Path(os.path.realpath(file.path)).is_relative_to(project):
+        raise UsageError(f"{file.path} lies in this project, and so cannot say whether to trust it. Use --approve.")
+    found = fingerprint(project)
+    file.trust(project, found.digest)
+    print(f"{project} is trusted as long as nothing of this changes:")
+    print(*(f"  {name}" for name in found.files or ["(nothing that needs trust is there)"]), sep="\n")
+    return 0
+
+
+def _forget(file: TrustFile, project: Path) -> int:
+    print(f"{project} is no longer trusted." if file.forget(project) else f"{project} was not trusted.")
+    return 0

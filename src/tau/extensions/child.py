@@ -1,0 +1,297 @@
+"""The process an extension runs in: python -P -m tau.extensions.child DESCRIPTOR PARENT
+
+Whatever the extension does stays in here. The line to tau is a socket that no
+program started from here inherits; standard input is empty, and what is written
+to standard output goes to standard error, whoever writes it. The process dies
+with tau, and its memory has a limit.
+
+A pong says two things: that this process can be reached, and that nothing which
+was cancelled is still at work. So code that cannot be stopped ends with the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import ctypes
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from inspect import isawaitable
+from typing import Any
+
+from tau.errors import ExtensionFailure
+from tau.extensions.api import Pi
+from tau.extensions.context import Run
+from tau.extensions.loader import load, text, told, where
+from tau.extensions.messages import (
+    Action,
+    Answer,
+    Call,
+    Cancel,
+    Facts,
+    Failed,
+    FromTau,
+    Load,
+    Loaded,
+    Message,
+    Ping,
+    Pong,
+    Register,
+    Stop,
+    Tell,
+    Trouble,
+    Unregister,
+    Update,
+)
+from tau.records.base import UNSET, UnsetType, decode, encode
+from tau.wire.lines import LineDecoder, TooLong
+
+PR_SET_PDEATHSIG = 1
+MIB = 1024 * 1024
+ENDLESS = 1 << 62  # what tau sends needs no limit
+
+CALL: contextvars.ContextVar[int | UnsetType] = contextvars.ContextVar("call", default=UNSET)
+
+
+class Answering:
+    """A call while it is answered. Of updates that nobody could have seen only the newest is sent."""
+
+    def __init__(self, id: int, line: ChildLine) -> None:
+        self.id = id
+        self.cancelled = False
+        self.task: asyncio.Task[None] | None = None
+        self._line = line
+        self._newest: list[Any] = []
+
+    def update(self, value: Any) -> None:
+        waiting = bool(self._newest)
+        self._newest[:] = [value]
+        if not waiting:
+            self._line.soon(self.flush)
+
+    def flush(self) -> None:
+        if self._newest:
+            self._line.send(Update(self.id, self._newest.pop()))
+
+
+class ChildLine(asyncio.Protocol):
+    """The extension's end of the line."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Any] = {}
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._decoder = LineDecoder(ENDLESS)
+        self._transport: asyncio.Transport | None = None
+        self._pi: Pi | None = None
+        self._path = ""
+        self._count = 0
+        self._runs: dict[int, Run] = {}
+        self._calls: dict[int, Answering] = {}
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.over: asyncio.Future[None] = self._loop.create_future()
+
+    # The protocol of the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for line in self._decoder.feed(data):
+            if not isinstance(line, TooLong):
+                message: Message = decode(FromTau, line)  # type: ignore[arg-type]
+                HEARD[type(message)](self, message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end()
+
+    # What the extension says.
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Do something with the socket, from whichever thread."""
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(work)
+        else:
+            self._loop.call_soon_threadsafe(work)
+
+    def send(self, message: Message) -> None:
+        self._write(encode(message) + b"\n")
+
+    def register(self, kind: str, name: str, spec: dict[str, Any], run: Run | None = None) -> int:
+        self._count += 1
+        target = self._count
+        if run is not None:
+            self._runs[target] = run
+        self.send(Register(kind, target, name, spec))
+        return target
+
+    def unregister(self, target: int) -> None:
+        self._runs.pop(target, None)
+        self.send(Unregister(target))
+
+    def tell(self, name: str, params: dict[str, Any]) -> None:
+        self.send(Tell(name, params, CALL.get()))
+
+    async def act(self, name: str, params: dict[str, Any]) -> Any:
+        self._count += 1
+        id = self._count
+        answer = self._asked[id] = self._loop.create_future()
+        try:
+            self.send(Action(id, name, params, CALL.get()))
+            return await answer
+        finally:
+            self._asked.pop(id, None)
+
+    def trouble(self, error: BaseException | None, what: str = "") -> None:
+        """Something failed that nobody waits for."""
+        with suppress(Exception):
+            self.send(Trouble(told(error, self._path) if error else what))
+
+    def _write(self, data: bytes) -> None:
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self._write, data)
+        elif self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    # What tau says.
+
+    def _load(self, message: Load) -> None:
+        self.facts = message.facts
+        self._path = message.path
+        _limit_memory(message.memory_limit_mb)
+        self._keep(self._loop.create_task(self._set_up(message)))
+
+    async def _set_up(self, message: Load) -> None:
+        pi = Pi(self, message.flags)
+        try:
+            setup = load(message.path)
+        except ExtensionFailure as failure:  # which says where
+            self.send(Failed(str(failure)))
+            return
+        try:
+            value = setup(pi)
+            if isawaitable(value):
+                await value
+        except Exception as error:
+            self.send(Failed(told(error, message.path)))
+        else:
+            pi.begin()
+            self.send(Loaded())
+
+    def _learn(self, message: Facts) -> None:
+        self.facts.update(message.facts)
+
+    def _call(self, message: Call) -> None:
+        run = self._runs.get(message.target)
+        if run is None:  # it was taken back while the call was on its way
+            self.send(Answer(message.id))
+            return
+        call = self._calls[message.id] = Answering(message.id, self)
+        call.task = self._loop.create_task(self._answer(call, run, message.params))
+
+    async def _answer(self, call: Answering, run: Run, params: dict[str, Any]) -> None:
+        CALL.set(call.id)
+        try:
+            answer = Answer(call.id, await run(params, call))
+            call.flush()
+            data = encode(answer)
+        except Exception as error:
+            data = encode(Answer(call.id, error=text(error), where=where(error, self._path) or UNSET))
+        finally:
+            del self._calls[call.id]
+        self._write(data + b"\n")
+
+    def _cancel(self, message: Cancel) -> None:
+        call = self._calls.get(message.id)
+        if call is not None and call.task is not None:
+            call.cancelled = True
+            call.task.cancel()
+
+    def _pong(self, message: Ping) -> None:
+        self._keep(self._loop.create_task(self._settle(message.id)))
+
+    async def _settle(self, id: int) -> None:
+        cancelled = [call.task for call in self._calls.values() if call.cancelled and call.task]
+        if cancelled:
+            await asyncio.wait(cancelled)
+        self.send(Pong(id))
+
+    def _answered(self, message: Answer) -> None:
+        waiting = self._asked.pop(message.id, None)
+        if waiting is None or waiting.done():
+            return
+        if isinstance(message.error, str):
+            waiting.set_exception(ExtensionFailure(message.error))
+        else:
+            waiting.set_result(message.value)
+
+    def _stop(self, message: Stop) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+HEARD: dict[type[Message], Callable[[ChildLine, Any], None]] = {
+    Load: ChildLine._load,
+    Facts: ChildLine._learn,
+    Call: ChildLine._call,
+    Cancel: ChildLine._cancel,
+    Ping: ChildLine._pong,
+    Answer: ChildLine._answered,
+    Stop: ChildLine._stop,
+}
+
+
+def main(descriptor: int, parent: int) -> None:
+    os.set_inheritable(descriptor, False)
+    _die_with(parent)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # that is for tau to answer
+    with socket.socket(fileno=descriptor) as line:
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(_live(line))
+    # Tasks are not waited for: tau does not wait long either.
+
+
+async def _live(line: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    _, end = await loop.create_unix_connection(ChildLine, sock=line)
+    loop.set_exception_handler(lambda _, what: end.trouble(what.get("exception"), what.get("message", "")))
+    threading.excepthook = lambda what: end.trouble(what.exc_value)
+    await end.over
+
+
+def _die_with(parent: int) -> None:
+    """On Linux the kernel sees to it, also when we are stuck; elsewhere the end of the line tells us."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _limit_memory(megabytes: int) -> None:
+    if megabytes:
+        with suppress(ValueError, OSError):  # where there is less than that already, or no such limit
+            resource.setrlimit(resource.RLIMIT_AS, (megabytes * MIB, resource.RLIM_INFINITY))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,166 @@
+"""An extension in a process of its own, over all the processes it may take.
+
+A process that ends, or has to be ended, is followed by another, up to a limit;
+what the extension had registered is registered anew. While there is none, and for
+good when the limit is reached, whatever the extension guards stays shut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from tau.errors import ExtensionFailure
+from tau.extensions.hooks import HOOKS
+from tau.extensions.messages import Load, Register, Trouble, Unregister
+from tau.host.childprocess import ChildProcess
+from tau.host.extensions import PATIENCE, Extensions, Handler, Patience
+from tau.host.registering import Bus, Registrations
+
+RESTARTS = 3
+WITHIN = 600.0  # seconds
+
+Act = Callable[[str, str, dict[str, Any], Patience | None], Awaitable[Any]]
+
+
+class ChildExtension:
+    """`load` makes the first message, with what is so at that moment; `act` carries out actions."""
+
+    def __init__(
+        self,
+        path: str,
+        order: int,
+        extensions: Extensions,
+        bus: Bus,
+        act: Act,
+        load: Callable[[str], Load],
+        facts: Callable[[], dict[str, Any]],
+    ) -> None:
+        self.path = path
+        self._extensions = extensions
+        self._bus = bus
+        self._act = act
+        self._load = load
+        self._facts = facts
+        self._order = order
+        self._registrations = Registrations(extensions, bus, path, order)
+        self._held: list[Register] | None = []  # until the others have loaded too, for the sake of order
+        self._process: ChildProcess | None = None
+        self._guards: list[tuple[str, Handler]] = []
+        self._again: asyncio.Task[None] | None = None
+        self._restarts: deque[float] = deque(maxlen=RESTARTS)
+        self._down: str | None = None
+        self._stopping = False
+
+    async def start(self) -> None:
+        """A process, and what it registers while loading; `install` makes it count. Raises ExtensionFailure."""
+        self._held = []
+        process = ChildProcess(self._load(self.path), self, self._facts)
+        self._process = process
+        await process.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
+
+    def install(self) -> None:
+        held, self._held = self._held or [], None
+        for message in held:
+            self._registrations.add(message, self._invoke)
+
+    async def stop(self, seconds: float) -> None:
+        self._stopping = True
+        if self._again is not None:
+            self._again.cancel()
+        if self._process is not None:
+            await self._process.stop(seconds)
+        self._clear()
+
+    def kill(self) -> None:
+        self._stopping = True
+        if self._process is not None:
+            self._process.kill()
+
+    def _clear(self) -> None:
+        self._registrations.clear()
+        for hook, guard in self._guards:
+            self._extensions.off(hook, guard)
+        self._guards.clear()
+
+    def _invoke(
+        self, target: int, params: Mapping[str, Any], update: Callable[[Any], None] | None = None, *, loud: bool = True
+    ) -> Awaitable[Any]:
+        assert self._process is not None
+        return self._process.call(target, params, update, loud=loud)
+
+    # For the process.
+
+    def registered(self, message: Register) -> None:
+        if self._held is not None:
+            self._held.append(message)
+        else:
+            self._registrations.add(message, self._invoke)
+
+    def unregistered(self, message: Unregister) -> None:
+        if self._held is not None:
+            self._held = [held for held in self._held if held.target != message.target]
+        self._registrations.remove(message.target)
+
+    def troubled(self, message: Trouble) -> None:
+        self._extensions.report(self.path, message.event, message.error)
+
+    async def acted(self, name: str, params: dict[str, Any]) -> Any:
+        if name == "emit":
+            return await self._bus.emit(str(params.get("channel")), params.get("data"))
+        return await self._act(self.path, name, params, PATIENCE.get())
+
+    def ended(self, why: str, *, heard: bool) -> None:
+        if self._stopping or self._held is not None:  # nobody has begun to rely on it
+            return
+        guarded = [hook for hook, rule in HOOKS.items() if rule.gate and self._registrations.handlers(hook)]
+        self._clear()
+        self._guards = [(hook, self._guard(hook)) for hook in guarded]
+        now = asyncio.get_running_loop().time()
+        if len(self._restarts) == RESTARTS and now - self._restarts[0] < WITHIN:
+            self._down = f"{why} It was started again {RESTARTS} times within 10 minutes and stays down now."
+            self._extensions.report(self.path, "exit", self._down)
+            return
+        if not heard:
+            self._extensions.report(self.path, "exit", why)
+        self._restarts.append(now)
+        self._again = asyncio.get_running_loop().create_task(self._start_again())
+
+    # After an end.
+
+    async def _start_again(self) -> None:
+        try:
+            await self.start()
+        except ExtensionFailure as failure:
+            self._down = f"It could not be started again: {failure}"
+            self._extensions.report(self.path, "load", self._down)
+            return
+        guards, self._guards = self._guards, []
+        for hook, guard in guards:
+            self._extensions.off(hook, guard)
+        self.install()
+        for handler in self._registrations.handlers("session_start"):
+            seconds = self._extensions.settings().extension_host.observer_timeout_ms / 1000
+            try:
+                await self._extensions.ask(handler.call({"type": "session_start", "reason": "reload"}), seconds)
+            except ExtensionFailure as failure:
+                self._extensions.report(self.path, "session_start", str(failure))
+
+    def _guard(self, hook: str) -> Handler:
+        """Stands in for a gate that is not there: waits for the next process and asks that, or refuses."""
+
+        async def call(payload: Mapping[str, Any]) -> Any:
+            if self._again is not None:
+                await asyncio.wait([self._again])
+            if self._down is not None:
+                raise ExtensionFailure(self._down)
+            result: dict[str, Any] = {}
+            for handler in self._registrations.handlers(hook):
+                payload, result, done = HOOKS[hook].fold(payload, result, await handler.call(payload))
+                if done:
+                    break
+            return result
+
+        return self._extensions.on(hook, self.path, call, self._order)

@@ -1,0 +1,70 @@
+"""Files that tools may not write: the agent's own, and those of a project that need trust.
+
+A model that could change them would decide what the agent runs tomorrow, or what
+it is allowed to do. Names are compared after every link was followed, and files
+also by what they are, since a second name is no other file. It is no wall against
+`bash`, which runs as the user does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tau.errors import ToolError
+from tau.store.trust import NEEDING
+
+# In the agent's folder. Skills and prompt templates are texts that a user may well want written.
+OWN_FILES = ("auth.json", "settings.json", "trust.json", "models.json", "mcp.json", "SYSTEM.md", "APPEND_SYSTEM.md")
+OWN = (*OWN_FILES, "extensions", "sessions", "bin", "git", "npm")
+
+
+class Guarded:
+    def __init__(self, agent_dir: Path | str, cwd: Path | str, sessions: Path | None = None) -> None:
+        self._own = [os.path.join(agent_dir, name) for name in OWN]
+        self._of_project = [os.path.join(cwd, ".pi", name) for name in NEEDING]
+        self._sessions = None if sessions is None else str(sessions)
+
+    def check(self, path: str, target: str, status: os.stat_result | None) -> None:
+        """Raises ToolError if `target`, the real path of what `path` names, is not to be written."""
+        if self._is_own(target, status):
+            raise ToolError(
+                f"{path} belongs to the agent's own configuration, extensions or sessions, which tools may not write. "
+                "The user can allow it with the setting allowConfigWrites."
+            )
+
+    def _is_own(self, target: str, status: os.stat_result | None) -> bool:
+        if any(_is_in(target, os.path.realpath(place)) for place in (*self._own, *self._of_project)):
+            return True
+        parts = Path(target.casefold()).parts
+        if any(after in _names(names) for names, after in _after_pi(parts)):
+            return True
+        if self._sessions is not None and target.endswith(".jsonl"):
+            return os.path.dirname(target) == os.path.realpath(self._sessions)
+        return status is not None and any(_is_same(place, status) for place in (*self._own, *self._of_project))
+
+
+def _after_pi(parts: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
+    """What lies in any folder `.pi`, and in its `agent`: other projects, and the usual place of the agent's files."""
+    for at, part in enumerate(parts[:-1]):
+        if part == ".pi":
+            yield NEEDING, parts[at + 1]
+            if parts[at + 1] == "agent" and at + 2 < len(parts):
+                yield OWN, parts[at + 2]
+
+
+def _names(names: Sequence[str]) -> set[str]:
+    return {name.casefold() for name in names}
+
+
+def _is_in(target: str, place: str) -> bool:
+    target, place = target.casefold(), place.casefold()
+    return target == place or target.startswith(place.rstrip(os.sep) + os.sep)
+
+
+def _is_same(place: str, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(place), status)
+    except OSError:
+        return False

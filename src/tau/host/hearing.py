@@ -1,0 +1,127 @@
+"""What is said to a session, by the client or by an extension, until it is accepted.
+
+Extensions come first: with their commands, then with what they make of other
+input. Only then are templates and skills looked for. What is said first is heard
+first, however long an extension thinks about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from tau.core.queues import Queue, Queues
+from tau.errors import Aborted, CommandError
+from tau.host.caller import Caller
+from tau.host.errands import Errands
+from tau.host.hooking import Hooks
+from tau.host.log import Log
+from tau.host.models import Models
+from tau.host.moves import Moves
+from tau.host.resources import Resources
+from tau.host.runs import Runs
+from tau.host.switch import Switch
+from tau.records.events import Event, MessageEnd, MessageStart
+from tau.records.messages import AnyMessage, Custom, Image, User
+
+NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
+BEHAVIORS: dict[Queue | None, str | None] = {None: None, "steer": "steer", "follow_up": "followUp"}
+
+
+class Owner(Protocol):
+    """What hearing needs of its session."""
+
+    caller: Caller
+    errands: Errands
+    hooks: Hooks
+    log: Log
+    models: Models
+    moves: Moves
+    queues: Queues
+    resources: Resources
+    runs: Runs
+
+    def prompt(self, text: str, images: Sequence[Image], behavior: Queue | None) -> None: ...
+
+    def queue(self, queue: Queue, text: str, images: Sequence[Image]) -> None: ...
+
+    def kept_soon(self) -> None: ...
+
+    async def tell(self, event: Event) -> None: ...
+
+    async def tell_queues(self) -> None: ...
+
+
+class Hearing:
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._turn = asyncio.Lock()
+        self._besides: list[tuple[str, Custom]] = []  # and the session they are for
+
+    async def hear(
+        self, text: str, images: Sequence[Image], behavior: Queue | None, *, source: str = "rpc", queue: bool = False
+    ) -> None:
+        """A command is begun, everything else accepted; with `queue` it is only queued. Raises CommandError."""
+        owner = self._owner
+        if source == "rpc" and (found := owner.errands.named(text)) is not None:
+            if queue:
+                raise CommandError(NOT_QUEUED.format(name=found[0].name))
+            owner.errands.start(*found)
+        elif not owner.hooks.extensions.wants("input"):
+            await self._accept(text, images, behavior, source, queue)
+        else:
+            async with self._turn:
+                try:
+                    heard = await owner.hooks.input(text, images, source, BEHAVIORS[behavior])
+                except Aborted:
+                    raise CommandError("Aborted before it was accepted.") from None
+                await owner.moves.over()
+                if heard is not None:
+                    await self._accept(*heard, behavior, source, queue)
+
+    async def _accept(
+        self, text: str, images: Sequence[Image], behavior: Queue | None, source: str, queue: bool
+    ) -> None:
+        owner = self._owner
+        if source == "rpc":
+            text = await owner.resources.expanded(text)
+            await owner.moves.over()  # that may have taken a moment, in which another session has come
+        if queue and behavior is not None:
+            owner.queue(behavior, text, images)
+        else:
+            owner.prompt(text, images, behavior)
+
+    async def introduced(self, prompts: list[AnyMessage], switch: Switch) -> list[AnyMessage]:
+        """What a run begins with, after extensions had their say."""
+        owner = self._owner
+        owner.caller.system = None
+        first = next((one for one in prompts if isinstance(one, User | Custom)), None)
+        if first is None or not owner.hooks.extensions.wants("before_agent_start"):
+            return prompts
+        usual = await owner.caller.system_prompt()
+        added, owner.caller.system = await owner.hooks.before_start(first, usual, switch)
+        return [*prompts, *added]
+
+    # Messages of extensions.
+
+    async def send(self, message: Custom, behavior: str | None, *, trigger: bool) -> None:
+        """With the next prompt, into the run, as a run of its own, or only kept."""
+        owner = self._owner
+        if behavior == "nextTurn":
+            self._besides.append((owner.log.id, message))
+        elif owner.runs.streaming:
+            owner.queues.add("follow_up" if behavior == "followUp" else "steer", message)
+            await owner.tell_queues()
+        elif trigger:
+            owner.models.ready()
+            owner.runs.start([message])
+        else:
+            await owner.tell(MessageStart(message))
+            await owner.tell(MessageEnd(message))
+            owner.kept_soon()
+
+    def besides(self) -> list[Custom]:
+        """What shall be said with the next prompt: this one."""
+        waiting, self._besides = self._besides, []
+        return [message for session, message in waiting if session == self._owner.log.id]

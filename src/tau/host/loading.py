@@ -1,0 +1,208 @@
+"""All extensions of a session, started side by side and registered in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any, Protocol
+
+from tau.errors import ExtensionFailure
+from tau.extensions.api import Pi
+from tau.extensions.context import Run
+from tau.extensions.messages import Load, Register
+from tau.host.child import Act, ChildExtension
+from tau.host.extensions import PATIENCE, Extensions
+from tau.host.registering import Bus, Registrations
+from tau.records.base import plain
+from tau.records.settings import Settings
+
+SHUTDOWN = 1.0  # seconds
+
+
+class Found(Protocol):
+    """An extension's file or folder. One that was `given` on the command line must load."""
+
+    @property
+    def path(self) -> str | Path: ...
+
+    @property
+    def given(self) -> bool: ...
+
+
+class Running:
+    """The extensions that were loaded."""
+
+    def __init__(
+        self, extensions: Extensions, found: Sequence[Found], child: Callable[[str, int, Bus], ChildExtension]
+    ) -> None:
+        self._extensions = extensions
+        self._found = found
+        self._child = child
+        self._bus = Bus(extensions)
+        self._children: list[ChildExtension] = []
+
+    async def start(self) -> None:
+        """Raises ExtensionFailure if one that was given cannot be loaded; then none is left."""
+        children = [self._child(str(item.path), order, self._bus) for order, item in enumerate(self._found)]
+        self._children = children
+        try:
+            ends = await asyncio.gather(*(child.start() for child in children), return_exceptions=True)
+        except BaseException:
+            self.kill()
+            raise
+        self._children = [child for child, end in zip(children, ends, strict=True) if end is None]
+        for item, child, end in zip(self._found, children, ends, strict=True):
+            if end is None:
+                child.install()
+            elif isinstance(end, ExtensionFailure) and not item.given:
+                self._extensions.report(child.path, "load", str(end))
+            else:
+                await self.stop()
+                raise ExtensionFailure(f"Failed to load extension {child.path}: {end}") from end
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(child.stop(SHUTDOWN) for child in self._children))
+        self._children = []
+
+    def kill(self) -> None:
+        """At the last moment: does not wait."""
+        for child in self._children:
+            child.kill()
+
+    async def reload(self, found: Sequence[Found] | None = None) -> None:
+        """All of them anew, or others."""
+        await self.stop()
+        if found is not None:
+            self._found = found
+        await self.start()
+
+
+async def load_extensions(
+    extensions: Extensions,
+    found: Sequence[Found],
+    act: Act,
+    facts: Callable[[], dict[str, Any]],
+    settings: Settings,
+    cwd: str,
+    agent_dir: str,
+    mode: str,
+    has_ui: bool,
+    flags: Mapping[str, Any],
+) -> Running:
+    def load(path: str) -> Load:
+        return Load(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), settings.extension_host.memory_limit_mb)
+
+    def child(path: str, order: int, bus: Bus) -> ChildExtension:
+        return ChildExtension(path, order, extensions, bus, act, load, facts)
+
+    running = Running(extensions, found, child)
+    await running.start()
+    return running
+
+
+# In this process.
+
+_numbers = itertools.count(1_000_000)  # after every extension from a file
+
+
+class DirectLine:
+    """The line of a function that is run in this process."""
+
+    def __init__(
+        self, extensions: Extensions, name: str, act: Act, facts: Callable[[], dict[str, Any]], bus: Bus
+    ) -> None:
+        self._extensions = extensions
+        self._name = name
+        self._act = act
+        self._facts = facts
+        self._bus = bus
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._registrations = Registrations(extensions, bus, name, next(_numbers))
+        self._runs: dict[int, Run] = {}
+        self._count = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return self._facts()
+
+    def register(self, kind: str, name: str, spec: dict[str, Any], run: Run | None = None) -> int:
+        self._count += 1
+        if run is not None:
+            self._runs[self._count] = run
+        self._registrations.add(Register(kind, self._count, name, spec), self._invoke)
+        return self._count
+
+    def unregister(self, target: int) -> None:
+        self._registrations.remove(target)
+
+    def tell(self, name: str, params: dict[str, Any]) -> None:
+        if threading.get_ident() != self._thread:  # of a plain tool or command
+            self._loop.call_soon_threadsafe(self.tell, name, params, context=copy_context())
+            return
+        task = self._loop.create_task(self._told(name, params))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def act(self, name: str, params: dict[str, Any]) -> Any:
+        if name == "emit":
+            return await self._bus.emit(str(params.get("channel")), params.get("data"))
+        return await self._act(self._name, name, params, PATIENCE.get())
+
+    def clear(self) -> None:
+        self._registrations.clear()
+
+    async def _told(self, name: str, params: dict[str, Any]) -> None:
+        try:
+            await self.act(name, params)
+        except Exception as error:
+            self._extensions.report(self._name, name, str(error) or type(error).__name__)
+
+    async def _invoke(
+        self, target: int, params: Mapping[str, Any], update: Callable[[Any], None] | None = None, *, loud: bool = True
+    ) -> Any:
+        calling = DirectCall(update)
+        try:
+            return plain(await self._runs[target](plain(dict(params)), calling))
+        except asyncio.CancelledError:
+            calling.cancelled = True
+            raise
+
+
+class DirectCall:
+    def __init__(self, update: Callable[[Any], None] | None) -> None:
+        self.cancelled = False
+        self._update = update
+
+    def update(self, value: Any) -> None:
+        if self._update is not None:
+            self._update(plain(value))
+
+
+async def load_function(
+    extensions: Extensions,
+    setup: Callable[[Pi], Any],
+    name: str,
+    act: Act,
+    facts: Callable[[], dict[str, Any]],
+    bus: Bus | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> DirectLine:
+    """Run `setup(pi)` here. Functions are trusted not to block, but may raise and be late like any other."""
+    line = DirectLine(extensions, name, act, facts, bus or Bus(extensions))
+    pi = Pi(line, flags or {})
+    try:
+        value = setup(pi)
+        if isawaitable(value):
+            await value
+    except Exception as error:
+        line.clear()
+        raise ExtensionFailure(f"Failed to load extension {name}: {error}") from error
+    pi.begin()
+    return line

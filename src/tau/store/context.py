@@ -1,0 +1,121 @@
+"""Files that tell every agent something: AGENTS.md and its relatives, SYSTEM.md and APPEND_SYSTEM.md.
+
+Context files are text and are read without trust, so a repository that nobody
+knows may say what it likes; but it may not say it at any length, and it may not
+point to the user's own files.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from tau.core.prompt import ContextFile
+from tau.store.texts import is_file, leads_out, read_text, why
+
+# In one folder, the first of these that is there.
+NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
+ONE = 128 * 1024  # bytes of one file
+ALL = 512 * 1024  # and of all of them
+PROMPT = 1024 * 1024  # bytes of a system prompt
+
+
+def project_root(cwd: Path) -> Path:
+    """The nearest folder that git knows as one; without any, the working directory."""
+    return next((folder for folder in (cwd, *cwd.parents) if os.path.lexists(folder / ".git")), cwd)
+
+
+def context_files(cwd: Path, agent_dir: Path, trusted: bool) -> tuple[list[ContextFile], list[str]]:
+    """What to tell the model, the nearest last, and what is wrong with it.
+
+    The user's file comes first, then those of the folders from the root of the
+    file system down. They are read the other way round: when there is too much,
+    what is near is kept.
+    """
+    reader = _Reader(project_root(cwd), trusted)
+    users = reader.read(agent_dir)
+    near = [file for folder in (cwd, *cwd.parents) for file in reader.read(folder)]
+    return [*users, *reversed(near)], reader.problems
+
+
+def prompt_file(name: str, cwd: Path, agent_dir: Path, trusted: bool) -> tuple[str | None, list[str]]:
+    """SYSTEM.md or APPEND_SYSTEM.md: the project's, if it is trusted, else the user's."""
+    for folder in (cwd / ".pi", agent_dir) if trusted else (agent_dir,):
+        if is_file(folder / name):
+            return _prompt(folder / name)
+    return None, []
+
+
+def text_or_file(given: str, cwd: Path) -> tuple[str, list[str]]:
+    """What was given on the command line, which may be the name of a file."""
+    path = cwd / given
+    if len(given) > 4096 or not is_file(path):
+        return given, []
+    text, problems = _prompt(path)
+    return given if text is None else text, problems
+
+
+def _prompt(path: Path) -> tuple[str | None, list[str]]:
+    try:
+        taken = read_text(path, PROMPT)
+    except OSError as error:
+        return None, [f"{path} cannot be read: {why(error)}"]
+    return taken.text, [] if taken.is_whole(PROMPT) else [f"{path}: only the first {PROMPT} bytes are used"]
+
+
+class _Reader:
+    def __init__(self, root: Path, trusted: bool) -> None:
+        self.problems: list[str] = []
+        self._root = root
+        self._trusted = trusted
+        self._left = ALL
+        self._seen: set[str] = set()  # real paths, and texts: a worktree within its repository has the same file again
+
+    def read(self, folder: Path) -> list[ContextFile]:
+        """The file of one folder, if there is one."""
+        for path in self._candidates(folder):
+            real = os.path.realpath(path)
+            if real in self._seen:
+                return []
+            try:
+                text = self._text(path)
+            except OSError as error:
+                self.problems.append(f"{path} cannot be read: {why(error)}")
+                continue
+            known = text in self._seen or not text.strip()
+            self._seen |= {real, text}
+            return [] if known else [ContextFile(str(path), text)]
+        return []
+
+    def _candidates(self, folder: Path) -> Iterator[Path]:
+        for name in NAMES:
+            path = folder / name
+            if not os.path.lexists(path):
+                continue
+            if not self._trusted and folder.is_relative_to(self._root) and leads_out(path, self._root):
+                self.problems.append(f"{path} is a link that leads out of the project, which is not trusted: not read")
+            elif not self._trusted and not folder.is_relative_to(self._root) and planted(path):
+                self.problems.append(f"{path} belongs to another user: not read")
+            else:
+                yield path
+
+    def _text(self, path: Path) -> str:
+        limit = min(ONE, self._left)
+        taken = read_text(path, limit)
+        text = taken.text
+        if not taken.is_whole(limit):
+            self.problems.append(f"{path} has {taken.size} bytes: only the first {limit} are used")
+            text = f"{text}\n\n[{taken.size - limit} more bytes of this file are left out]" if limit else ""
+        self._left -= min(limit, taken.size)
+        return text
+
+
+def planted(path: Path) -> bool:
+    """Whether a stranger may have put it there: in a folder that everybody can write to, by somebody else."""
+    try:
+        everybody = os.stat(path.parent).st_mode & stat.S_IWOTH
+        return bool(everybody) and os.lstat(path).st_uid not in (0, os.getuid())
+    except (OSError, AttributeError):
+        return False

@@ -1,0 +1,29 @@
+"""What to look for, and where. Apart from `resources.py`, because every session says this and many never look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Requested(NamedTuple):
+    """What the command line says. The switches do not keep away what is named beside them."""
+
+    system: str | None = None  # a text, or a file with it
+    appended: Sequence[str] = ()
+    skills: Sequence[str] = ()
+    templates: Sequence[str] = ()
+    no_skills: bool = False
+    no_templates: bool = False
+    no_context: bool = False
+
+
+class Sought(NamedTuple):
+    cwd: str
+    agent_dir: Path
+    trusted: bool = False
+    requested: Requested = Requested()
+    skills: Sequence[str] = ()  # entries of settings, absolute
+    prompts: Sequence[str] = ()
+    skill_commands: bool = True

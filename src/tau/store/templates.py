@@ -1,0 +1,80 @@
+"""Prompt templates: Markdown files that become a prompt when somebody says /name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from tau.core.expand import Template
+from tau.core.frontmatter import BadFrontmatter, page
+from tau.store.skills import Place
+from tau.store.texts import is_file, leads_out, read_text, why
+
+LARGEST = 256 * 1024  # bytes of a template
+MOST = 500  # templates, and names in a folder
+SHOWN = 60  # characters of a first line that stands for a description
+
+
+def find_templates(places: Sequence[Place], within: Path | None) -> tuple[list[Template], list[str]]:
+    """The first of a name counts; what is wrong with the others.
+
+    `within` is a project that is not trusted: its templates must not be links to
+    files elsewhere, or /review could send the user's private key to a model.
+    """
+    by_name: dict[str, Template] = {}
+    real_paths: set[str] = set()
+    problems: list[str] = []
+    for place in places:
+        for path in _files(place, problems):
+            real = os.path.realpath(path)
+            if real in real_paths or not place.entries.allows(path):
+                continue
+            if within is not None and place.origin.scope == "project" and leads_out(path, within):
+                problems.append(f"{path} is a link that leads out of the project, which is not trusted: not used")
+                continue
+            real_paths.add(real)
+            template = _template(path, place, problems)
+            if template is None:
+                continue
+            if (other := by_name.setdefault(template.name, template)) is not template:
+                problems.append(f"template /{template.name} of {path} is not used: {other.path} has the same name")
+            if len(by_name) >= MOST:
+                return list(by_name.values()), [*problems, f"there are more than {MOST} templates: others are not used"]
+    return list(by_name.values()), problems
+
+
+def _files(place: Place, problems: list[str]) -> Iterator[Path]:
+    try:
+        with os.scandir(place.path) as found:
+            names = sorted(entry.name for entry in islice(found, 2 * MOST))
+    except NotADirectoryError:
+        yield place.path
+        return
+    except OSError as error:
+        if place.expected or not isinstance(error, FileNotFoundError):
+            problems.append(f"{place.path} cannot be read: {why(error)}")
+        return
+    yield from (place.path / name for name in names if name.endswith(".md") and is_file(place.path / name))
+
+
+def _template(path: Path, place: Place, problems: list[str]) -> Template | None:
+    try:
+        taken = read_text(path, LARGEST)
+        if not taken.is_whole(LARGEST):
+            raise OSError(f"it has more than {LARGEST} bytes")
+        fields, body = page(taken.text)
+    except (OSError, BadFrontmatter) as error:
+        problems.append(f"template {path} is not used: {why(error)}")
+        return None
+    description, hint = fields.get("description"), fields.get("argument-hint")
+    if not isinstance(description, str) or not description.strip():
+        description = _first_line(body)
+    name = path.name.removesuffix(".md")
+    return Template(name, description.strip(), hint if isinstance(hint, str) else "", body, str(path), place.origin)
+
+
+def _first_line(body: str) -> str:
+    line = next((line.strip() for line in body.splitlines() if line.strip()), "")
+    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."

@@ -1,0 +1,58 @@
+"""Text from files that somebody else may have put there: never more than a limit, and from nothing but files.
+
+Looked at before it is opened and again when it is open: to open a pipe can take
+for ever, to open a device can do something, and a name can change its meaning.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+
+
+class Taken(NamedTuple):
+    text: str
+    size: int  # bytes of the whole file
+
+    def is_whole(self, limit: int) -> bool:
+        return self.size <= limit
+
+
+def read_text(path: Path, limit: int) -> Taken:
+    """At most `limit` bytes, as UTF-8 without a byte order mark. Raises OSError."""
+    _must_be_file(os.stat(path))
+    handle = os.open(path, _FLAGS)
+    with os.fdopen(handle, "rb") as file:
+        _must_be_file(os.fstat(handle))
+        data = file.read(limit + 1)
+        size = max(len(data), os.fstat(handle).st_size)
+    return Taken(data[:limit].decode("utf-8", "replace").removeprefix("\ufeff"), size)
+
+
+def why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is something of this name that can be read; a link counts as what it leads to."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    """Whether a name below `root` is a link to something that is not."""
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+
+
+def _must_be_file(found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")

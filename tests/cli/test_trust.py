@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tau.cli.main import main
+from tau.host.opening import Wanted, Wishes, read_up
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "work" / ".pi").mkdir(parents=True)
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+def settings(folder: Path, **said: object) -> None:
+    (folder / "settings.json").write_text(json.dumps(said))
+
+
+def test_it_says_what_is_trusted_and_forgets_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings(project / ".pi")
+    assert main("tau", ["trust"]) == 0
+    assert main("tau", ["trust", "--remove"]) == 0
+    assert main("tau", ["trust", "--remove", str(project)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{project} is trusted as long as nothing of this changes:",
+        "  .pi/settings.json",
+        f"{project} is no longer trusted.",
+        f"{project} was not trusted.",
+    ]
+
+
+def test_another_folder_can_be_named(project: Path) -> None:
+    settings(project / ".pi")
+    assert main("tau", ["trust", str(project)]) == 0
+    assert main("tau", ["trust", str(project / "gone")]) == 2
+    assert main("tau", ["trust", "a", "b"]) == 2
+
+
+def test_a_broken_file_is_named_and_left_alone(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "agent" / "trust.json"
+    path.write_text("[]")
+    assert main("tau", ["trust"]) == 1
+    assert capsys.readouterr().err == f"Error: {path}: line 1: expected a JSON object\n"
+    assert path.read_text() == "[]"
+
+
+def test_a_trust_file_in_the_project_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(project / "agent"))
+    assert main("tau", ["trust"]) == 2
+    assert not (project / "agent").exists()
+
+
+def test_to_pi_trust_is_a_word_like_any_other(project: Path, tmp_path: Path) -> None:
+    assert main("pi", ["trust"]) == 2
+    assert not (tmp_path / "agent" / "trust.json").exists()
+
+
+# What it is for.
+
+
+def test_who_says_where_sessions_are_kept(project: Path, tmp_path: Path) -> None:
+    agent = tmp_path / "agent"
+
+    def folder(approve: bool | None = None, given: str | None = None) -> str:
+        opening = read_up(agent, Wishes(approve=approve, session=Wanted(folder=given)), {})
+        return opening.folder.name if opening.folder else ""
+
+    settings(project / ".pi", sessionDir="by-the-project")
+    assert folder().startswith("--")
+    assert folder(approve=True) == "by-the-project"
+    settings(agent, sessionDir="by-the-user")
+    assert folder() == "by-the-user"
+    assert folder(approve=True) == "by-the-project"
+    assert folder(approve=True, given="by-the-flag") == "by-the-flag"
+
+
+def test_settings_say_which_tools_there_are_by_default(project: Path, tmp_path: Path) -> None:
+    settings(tmp_path / "agent", defaultTools=["read", "zork"])
+    opening = read_up(tmp_path / "agent", Wishes(), {})
+    assert opening.settings.default_tools == ["read", "zork"]
+    assert any('Unknown tool "zork"' in warning for warning in opening.warnings)
+
+
+@pytest.mark.parametrize("approve", [None, False, True])
+def test_the_opening_knows_whether_the_project_is_trusted(project: Path, tmp_path: Path, approve: bool | None) -> None:
+    settings(project / ".pi", steeringMode="all")
+    opening = read_up(tmp_path / "agent", Wishes(approve=approve), {})
+    assert opening.trusted == bool(approve)
+    assert opening.settings.steering_mode == ("all" if approve else "one-at-a-time")

@@ -1,0 +1,330 @@
+"""Extensions that fail in every way we could think of: the harm is theirs alone, and it is told once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extension_lab import WITHIN, Lab, limits, running, written
+from tau.errors import Aborted, ToolError
+from tau.host.switch import Switch
+
+# A gate that does whatever the command of the tool call names.
+FAULTS = """
+    import asyncio, os, signal, subprocess, sys, threading, time
+
+    async def boom():
+        raise ValueError("in a task")
+
+    def thread():
+        raise ValueError("in a thread")
+
+    def line():
+        "The descriptor that talks to tau."
+        descriptor = int(sys.argv[1])
+        os.set_blocking(descriptor, True)
+        return descriptor
+
+    def setup(pi):
+        async def hang(): await asyncio.sleep(3600)
+        async def stubborn():
+            while True:
+                try:
+                    await asyncio.sleep(3600)
+                except asyncio.CancelledError:
+                    pass
+        def loop():
+            while True: pass
+        def sleep(): time.sleep(3600)
+        def fail(): raise ValueError("on purpose")
+        def leave(): sys.exit(7)
+        def drop(): os._exit(8)
+        def die(): os.kill(os.getpid(), signal.SIGKILL)
+        def leak(): return {"reason": "x" * (4 << 30)}
+        def leak_slowly():
+            kept = []
+            while True: kept.append(bytearray(16 << 20))
+        def garbage():
+            os.write(line(), b"nonsense\\n")
+            time.sleep(3600)
+        def flood():
+            while True: os.write(line(), b'{"type":"tell","name":"notify","params":{"message":"!"}}\\n')
+        def flood_updates():
+            while True: os.write(line(), b'{"type":"pong","id":0}\\n')
+        def long_line():
+            while True: os.write(line(), b"x" * 65536)
+        def close():
+            os.closerange(0, 64)
+            time.sleep(3600)
+        def unsayable(): return {"block": object()}
+        def task(): asyncio.get_running_loop().create_task(boom())
+        def timer(): asyncio.get_running_loop().call_later(0.01, thread)
+        def in_thread(): threading.Thread(target=thread).start()
+        def talk():
+            print("printed")
+            os.write(1, b"written to 1\\n")
+            sys.__stdout__.write("the old stdout\\n")
+            sys.__stdout__.flush()
+            subprocess.run("echo from a child; cat", shell=True)
+            os.system("echo from a shell")
+
+        faults = dict(locals())
+
+        @pi.on("tool_call")
+        async def gate(event, ctx):
+            fault = faults.get(event.input["command"])
+            answer = fault() if fault else {"input": {"command": "fine"}}
+            return await answer if asyncio.iscoroutine(answer) else answer
+
+        @pi.command("do")
+        async def do(args, ctx):
+            await gate({"command": args}, ctx)
+    """
+
+FINE = {"input": {"command": "fine"}}
+
+# What it does, and how that is told to the client.
+GATES = {
+    "fail": "on purpose",
+    "hang": "No answer within 1 s.",
+    "leave": "Its process ended with code 7.",
+    "drop": "Its process ended with code 8.",
+    "die": "Its process was ended by SIGKILL.",
+    "leak": "MemoryError",
+    "leak_slowly": "MemoryError",
+    "unsayable": "Encoding objects of type object is unsupported",
+}
+
+
+@pytest.mark.parametrize("fault", GATES)
+def test_a_gate_that_fails_blocks_and_is_told_once_and_works_again(tmp_path: Path, fault: str) -> None:
+    file = written(tmp_path, FAULTS)
+    settings = limits(
+        handler_timeout_ms=1000 if fault == "hang" else 60_000, load_timeout_ms=60_000, memory_limit_mb=512
+    )
+
+    async def story() -> None:
+        async with running(file, settings=settings) as lab:
+            for round in range(1, 4):
+                assert (await lab.bash(fault))["block"] is True
+                lab.settings = limits(load_timeout_ms=60_000, memory_limit_mb=512)
+                assert await lab.bash("nothing") == FINE
+                lab.settings = settings
+                assert lab.told == [("tool_call", GATES[fault])] * round
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("fault", ["loop", "sleep", "stubborn"])
+def test_what_cannot_be_stopped_is_ended_and_started_again(tmp_path: Path, fault: str) -> None:
+    file = written(tmp_path, FAULTS)
+
+    async def story() -> None:
+        async with running(file, settings=limits(handler_timeout_ms=500, load_timeout_ms=60_000)) as lab:
+            assert (await lab.bash(fault))["block"] is True
+            lab.settings = limits(load_timeout_ms=60_000)
+            async with asyncio.timeout(WITHIN):
+                while (answer := await lab.bash("nothing")) != FINE:
+                    assert "block" in answer
+            assert lab.told[0] == ("tool_call", "No answer within 0.5 s.")
+            # What was asked while it was ended failed as well, and said so.
+            assert {error for _, error in lab.told[1:]} <= {"It did not stop what it was asked to stop, and was ended."}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("fault", ["hang", "loop", "sleep", "stubborn"])
+def test_an_abort_does_not_wait_for_any_of_them(tmp_path: Path, fault: str) -> None:
+    file = written(tmp_path, FAULTS)
+
+    async def story() -> None:
+        async with running(file) as lab:
+            switch = Switch()
+            payload = {"input": {"command": fault}}
+            asking = asyncio.create_task(lab.extensions.fire("tool_call", payload, switch))
+            await asyncio.sleep(0)  # the call is on its way
+            switch.flip()
+            with pytest.raises(Aborted):
+                await asking
+            async with asyncio.timeout(WITHIN):
+                while await lab.bash("nothing") != FINE:
+                    pass
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("garbage", "It sent what is no message: "),
+        ("flood", "It sent more than 10000 messages within a second."),
+        ("flood_updates", "It sent more than 10000 messages within a second."),
+        ("long_line", "It sent a line of more than 33554432 bytes."),
+        ("close", "It closed its line to tau."),
+    ],
+)
+def test_a_line_that_is_abused_ends_the_process_and_not_us(tmp_path: Path, fault: str, why: str) -> None:
+    file = written(tmp_path, FAULTS)
+
+    async def story() -> None:
+        async with running(file) as lab:
+            for round in range(1, 3):
+                assert (await lab.bash(fault))["block"] is True
+                assert await lab.bash("nothing") == FINE
+                assert len(lab.told) == round and lab.told[-1][1].startswith(why)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"), [("task", "in a task"), ("timer", "in a thread"), ("in_thread", "in a thread")]
+)
+def test_what_fails_behind_its_back_is_told_and_nothing_ends(tmp_path: Path, fault: str, why: str) -> None:
+    file = written(tmp_path, FAULTS)
+
+    async def story() -> None:
+        async with running(file) as lab:
+            for round in range(1, 4):
+                await lab.bash(fault)
+                await lab.until(lambda round=round: len(lab.errors) == round)
+                event, error = lab.told[-1]
+                assert (event, error.startswith(f"{why} ({file}:")) == ("task", True)
+
+    asyncio.run(story())
+
+
+def test_nothing_that_is_printed_reaches_our_stdout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, FAULTS)
+
+    async def story() -> None:
+        async with running(file) as lab:
+            for _ in range(3):
+                await lab.bash("talk")
+            assert lab.errors == []
+
+    asyncio.run(story())
+    said = capfd.readouterr()
+    assert said.out == ""
+    for words in ("printed", "written to 1", "the old stdout", "from a child", "from a shell"):
+        assert said.err.count(words) == 3
+
+
+def test_after_too_many_ends_it_stays_down_and_what_it_guards_stays_shut(tmp_path: Path) -> None:
+    file = written(tmp_path, FAULTS)
+
+    async def story() -> None:
+        async with running(file) as lab:
+            for _ in range(4):
+                assert (await lab.bash("drop"))["block"] is True
+            for _ in range(2):
+                blocked = await lab.bash("nothing")
+                assert blocked["block"] is True
+                assert str(file) in blocked["reason"] and "stays down now" in blocked["reason"]
+            assert lab.extensions.commands == {}
+            assert [error for error in lab.told if error[0] == "exit"] == [
+                (
+                    "exit",
+                    "Its process ended with code 8. It was started again 3 times within 10 minutes and stays down now.",
+                )
+            ]
+
+    asyncio.run(story())
+
+
+def test_an_end_that_nobody_waited_for_is_told_too(tmp_path: Path) -> None:
+    source = """
+        import asyncio, os
+
+        def setup(pi):
+            @pi.on("session_start")
+            def start(event, ctx):
+                pi.set_session_name(event.reason)
+                if event.reason == "startup":
+                    asyncio.get_running_loop().call_later(0.01, os._exit, 9)
+        """
+    file = written(tmp_path, source)
+
+    async def story() -> None:
+        async with running(file) as lab:
+            await lab.shown("session_start", reason="startup")
+            await lab.until(lambda: len(lab.acts) == 2)
+            assert lab.acts == [("set_session_name", {"name": "startup"}), ("set_session_name", {"name": "reload"})]
+            assert lab.told == [("exit", "Its process ended with code 9.")]
+
+    asyncio.run(story())
+
+
+def test_a_tool_that_takes_its_process_with_it_fails_for_the_model_and_is_back(tmp_path: Path) -> None:
+    source = """
+        import os, time
+
+        def setup(pi):
+            @pi.tool
+            def leave(): os._exit(3)
+
+            @pi.tool
+            def stay() -> str:
+                return "here"
+        """
+    file = written(tmp_path, source)
+
+    async def story() -> None:
+        async with running(file) as lab:
+            back = asyncio.Event()
+            with pytest.raises(ToolError, match=r"^Its process ended with code 3\.$"):
+                await lab.tool("leave")
+            lab.extensions.changed = lambda kind: back.set() if "stay" in lab.extensions.tools else None
+            async with asyncio.timeout(WITHIN):
+                await back.wait()
+            assert (await lab.tool("stay")).content[0].text == "here"
+            assert lab.told == [("exit", "Its process ended with code 3.")]
+
+    asyncio.run(story())
+
+
+def test_a_plain_tool_that_takes_long_holds_up_nobody(tmp_path: Path) -> None:
+    source = """
+        import threading
+
+        def setup(pi):
+            go = threading.Event()
+
+            @pi.tool
+            def slow() -> str:
+                go.wait()
+                return "done"
+
+            pi.on("input", lambda event, ctx: go.set())
+        """
+    file = written(tmp_path, source)
+
+    async def story() -> None:
+        async with running(file) as lab:
+            slow = asyncio.create_task(lab.tool("slow"))
+            await asyncio.sleep(0)
+            await lab.shown("input", text="")
+            assert (await slow).content[0].text == "done"
+
+    asyncio.run(story())
+
+
+def test_one_that_hangs_does_not_hold_up_another(tmp_path: Path) -> None:
+    bad, good = written(tmp_path, FAULTS, "bad"), written(tmp_path, FAULTS, "good")
+
+    async def story() -> None:
+        async with running(bad, good) as lab:
+            first, second = lab.extensions.handlers["tool_call"]
+            stuck = asyncio.create_task(_asked(lab, lambda: first.call({"input": {"command": "loop"}})))
+            for _ in range(20):
+                assert await second.call({"input": {"command": "nothing"}}) == FINE
+            stuck.cancel()
+
+    asyncio.run(story())
+
+
+async def _asked(lab: Lab, work: Callable[[], Any]) -> Any:
+    return await lab.extensions.ask(work(), 30)

@@ -1,0 +1,22 @@
+"""The real program with extensions that fail, once in each way; `make soak` does it more often."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from client import quick
+from long.extension_faults import FAULTS, rounds
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_of_an_extension_harms_nobody_else(tmp_path: Path, kind: str) -> None:  # P21
+    tries = iter(range(3))
+    quick(lambda: max(rounds(kind, 1, _new(tmp_path, next(tries)))), 1.0)
+
+
+def _new(folder: Path, number: int) -> Path:
+    new = folder / str(number)
+    new.mkdir()
+    return new

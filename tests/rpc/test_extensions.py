@@ -1,0 +1,327 @@
+"""Extensions in the real program: how it begins with them, what they see of it, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from anthropic_server import ModelServer
+from client import WITHIN, Agent, Json, Pipe, calls, command_line, endless, is_gone, of, surroundings, text, texts
+
+TWIN = Path(__file__).parent.parent / "extensions" / "twin"
+
+
+def written(folder: Path, code: str, name: str = "ext.py") -> Path:
+    path = folder / name
+    path.write_text(f"import asyncio\n\n\ndef setup(pi):\n{code}")
+    return path
+
+
+def guest(folder: Path, code: str, *answers: Json, args: tuple[str, ...] = (), settings: Json | None = None) -> Agent:
+    path = written(folder, code)
+    return Agent(folder, *answers, args=["-e", str(path), *args], settings=settings)
+
+
+# The beginning.
+
+
+def test_what_an_extension_shows_at_the_start_comes_before_any_response(tmp_path: Path) -> None:
+    code = """
+    @pi.on("session_start")
+    async def begin(event, ctx):
+        await asyncio.sleep(0.1)
+        ctx.ui.notify(event["reason"] + " " + ctx.mode)
+"""
+    with guest(tmp_path, code) as agent:
+        agent.get("get_state")
+        first, second = agent.records
+        assert (first["type"], first["message"], second["type"]) == ("extension_ui_request", "startup rpc", "response")
+
+
+def test_a_dialog_at_the_start_can_be_answered(tmp_path: Path) -> None:
+    code = """
+    @pi.on("session_start")
+    async def begin(event, ctx):
+        ctx.ui.notify(str(await ctx.ui.input("Name?")))
+"""
+    with guest(tmp_path, code) as agent:
+        waiting = agent.send("get_state")
+        request = agent.until("extension_ui_request")[-1]
+        agent.write(b'{"type":"extension_ui_response","id":"%b","value":"Ann"}\n' % request["id"].encode())
+        assert agent.response(waiting)["success"]
+        assert [event.get("message") for event in agent.events] == [None, "Ann"]
+
+
+def test_an_abort_is_heard_while_an_extension_hangs_at_the_start(tmp_path: Path) -> None:
+    code = """
+    @pi.on("session_start")
+    async def begin(event, ctx):
+        ctx.ui.notify("begun")
+        await asyncio.Event().wait()
+"""
+    with guest(tmp_path, code, settings={"extensionHost": {"observerTimeoutMs": 3_600_000}}) as agent:
+        agent.until("extension_ui_request")
+        assert agent.ask("abort")["success"]
+        assert agent.ask("get_state")["success"]
+
+
+@pytest.mark.parametrize(
+    "code", ["    raise ValueError('no')\n", "    this is no Python\n", "    import no_such_thing\n"]
+)
+def test_one_that_was_asked_for_and_cannot_be_loaded_ends_the_program(tmp_path: Path, code: str) -> None:  # C13, C14
+    path = written(tmp_path, code, "broken.py")
+    argv = [*command_line(), "--model", "demo", "-e", str(path)]
+    done = subprocess.run(
+        argv, input=b'{"type":"get_state"}\n', capture_output=True, timeout=WITHIN, env=surroundings(tmp_path)
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"broken.py" in done.stderr and b"Traceback" not in done.stderr
+
+
+def test_one_that_is_found_and_cannot_be_loaded_is_told_and_the_rest_works(tmp_path: Path) -> None:  # C20
+    folder = tmp_path / "agent" / "extensions"
+    folder.mkdir(parents=True)
+    written(folder, "    raise ValueError('no good')\n", "a.py")
+    written(folder, "    while True: pass\n", "b.py")
+    written(folder, "    pi.on('session_start', lambda event, ctx: ctx.ui.notify('hello'))\n", "c.py")
+    with Agent(tmp_path, settings={"extensionHost": {"loadTimeoutMs": 1500}}) as agent:
+        assert agent.prompt("go")
+        errors = of("extension_error", agent.events)
+        assert [(Path(one["extensionPath"]).name, one["event"]) for one in errors] == [
+            ("a.py", "load"),
+            ("b.py", "load"),
+        ]
+        assert "no good" in errors[0]["error"]
+        assert [one["message"] for one in of("extension_ui_request", agent.events)] == ["hello"]
+
+
+def test_options_that_tau_does_not_know_are_for_extensions(tmp_path: Path) -> None:
+    code = """
+    pi.register_flag("plan")
+    pi.register_flag("style", type=str, default="plain")
+    pi.register_flag("other", type=str, default="usual")
+
+    @pi.on("session_start")
+    def begin(event, ctx):
+        ctx.ui.notify(f"{pi.get_flag('plan')} {pi.get_flag('style')} {pi.get_flag('other')}")
+"""
+    with guest(tmp_path, code, args=("--plan", "--style=bold", "--nobody")) as agent:
+        assert agent.until("extension_ui_request")[-1]["message"] == "True bold usual"
+        agent.get("get_state")
+        assert "unknown option --nobody ignored" in agent.stderr
+        assert "--plan" not in agent.stderr
+
+
+def test_commands_of_extensions_are_listed_first(tmp_path: Path) -> None:
+    code = "    pi.register_command('hello', lambda args, ctx: None, 'Say hello')\n"
+    with guest(tmp_path, code) as agent:
+        path = str(tmp_path / "ext.py")
+        assert agent.get("get_commands")["commands"][0] == {
+            "name": "hello",
+            "description": "Say hello",
+            "source": "extension",
+            "path": path,
+            "sourceInfo": {"path": path, "source": "cli", "scope": "temporary", "origin": "top-level"},
+        }
+
+
+# Calling off.
+
+
+def test_what_can_be_called_off_is_called_off(tmp_path: Path) -> None:
+    with Agent(tmp_path, args=["-e", str(TWIN / "c.py")]) as agent:
+        agent.prompt("first")
+        before = agent.get("get_state")["sessionId"]
+        assert agent.get("new_session") == {"cancelled": True}
+        assert agent.get("switch_session", sessionPath="other.jsonl") == {"cancelled": True}
+        entry = agent.get("get_fork_messages")["messages"][0]["entryId"]
+        assert agent.get("fork", entryId=entry) == {"text": "first", "cancelled": True}
+        assert agent.get("clone") == {"cancelled": True}
+        assert agent.get("get_state")["sessionId"] == before
+
+
+def test_a_compaction_that_is_called_off_is_an_error(tmp_path: Path) -> None:
+    long = "so many words " * 200
+    settings = {"compaction": {"keepRecentTokens": 1}}
+    with Agent(tmp_path, {"text": long}, args=["-e", str(TWIN / "c.py")], settings=settings) as agent:
+        agent.prompt(long)
+        agent.prompt(long)
+        assert agent.ask("compact")["error"] == "Compaction cancelled"
+
+
+# What they add.
+
+
+def test_a_tool_of_an_extension_runs_and_shows_its_progress(tmp_path: Path) -> None:
+    code = """
+    async def greet(call_id, params, ctx, update):
+        update("thinking")
+        return f"Hello {params['name']} ({call_id})"
+
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    pi.register_tool("greet", "Greet somebody.", schema, greet)
+"""
+    calling = {"blocks": [{"tool": "greet", "arguments": {"name": "Ann"}, "id": "call_1"}]}
+    with guest(tmp_path, code, calling, {"text": "done"}) as agent:
+        events = agent.prompt("go")
+        assert [text(one["partialResult"]) for one in of("tool_execution_update", events)] == ["thinking"]
+        (end,) = of("tool_execution_end", events)
+        assert (end["isError"], text(end["result"])) == (False, "Hello Ann (call_1)")
+
+
+def test_requests_to_the_model_can_be_changed_and_their_answers_watched(tmp_path: Path) -> None:
+    code = """
+    @pi.on("before_agent_start")
+    def start(event, ctx):
+        return {"systemPrompt": "Be brief."}
+
+    @pi.on("before_provider_headers")
+    def headers(event, ctx):
+        return {"headers": {**event["headers"], "x-mine": "1"}}
+
+    @pi.on("before_provider_request")
+    def request(event, ctx):
+        return {**event["payload"], "metadata": {"user_id": "me"}}
+
+    @pi.on("after_provider_response")
+    def response(event, ctx):
+        ctx.ui.notify(f"{event['status']} {event['headers'].get('Content-Type')}")
+"""
+    with ModelServer("fine") as server:
+        path = written(tmp_path, code)
+        args = ["-e", str(path), "--provider", "mock", "--model", "m1"]
+        with Agent(tmp_path, models=server.models, args=args, offline=False) as agent:
+            events = agent.prompt("go")
+        assert texts(events, "assistant") == ["fine"]
+        assert [one["message"] for one in of("extension_ui_request", events)] == ["200 text/event-stream"]
+        (asked,) = server.asked
+        assert asked["metadata"] == {"user_id": "me"}
+        assert "Be brief." in str(asked["system"])
+
+
+def test_a_model_that_an_extension_brings_can_be_chosen(tmp_path: Path) -> None:
+    with ModelServer("from afar") as server:
+        provider = server.models["providers"]["mock"]
+        code = f"    pi.register_provider('mine', {provider!r})\n"
+        with guest(tmp_path, code) as agent:
+            assert agent.get("set_model", provider="mine", modelId="m1")["id"] == "m1"
+            assert texts(agent.prompt("go"), "assistant") == ["from afar"]
+
+
+# Aborting, and the end.
+
+HANGING = {
+    "hook": ("@pi.on('agent_start')\n    async def wait(event, ctx):", "go"),
+    "gate": ("@pi.on('tool_call')\n    async def wait(event, ctx):", "go"),
+    "input": ("@pi.on('input')\n    async def wait(event, ctx):", "go"),
+    "command": ("@pi.command('wait')\n    async def wait(args, ctx):", "/wait"),
+    "tool": ("@pi.tool\n    async def wait(ctx):", "tool"),
+}
+
+
+@pytest.mark.parametrize("where", HANGING)
+@pytest.mark.parametrize("how", ["sleeps", "loops"])
+def test_an_abort_is_answered_whatever_an_extension_does(tmp_path: Path, where: str, how: str) -> None:  # C21, C22, C24
+    head, message = HANGING[where]
+    hang = "await asyncio.Event().wait()" if how == "sleeps" else "while True: pass"
+    code = f"    {head}\n        ctx.ui.notify('begun')\n        await asyncio.sleep(0.05)\n        {hang}\n"
+    answers = [{"blocks": [{"tool": "wait", "arguments": {}}]}] if message == "tool" else [calls("echo hi")]
+    with guest(tmp_path, code, *answers, {"text": "done"}) as agent:
+        agent.send("prompt", message=message)
+        agent.until("extension_ui_request")
+        assert agent.ask("abort", within=10)["success"]
+        assert agent.get("get_state")["isStreaming"] is False
+
+
+@pytest.mark.parametrize("how", ["signal", "end"])
+def test_the_end_is_told_to_extensions_which_cannot_hold_it_up(tmp_path: Path, how: str) -> None:  # C23
+    code = f"""
+    import os, pathlib
+
+    @pi.on("session_start")
+    def begin(event, ctx):
+        ctx.ui.notify(str(os.getpid()))
+
+    @pi.on("session_shutdown")
+    async def end(event, ctx):
+        pathlib.Path({str(tmp_path / "told")!r}).write_text(event["reason"])
+        await asyncio.Event().wait()
+"""
+    with guest(tmp_path, code, endless("busy")) as agent:
+        pid = int(agent.until("extension_ui_request")[-1]["message"])
+        if how == "signal":
+            agent.ask("prompt", message="go")
+            os.kill(agent.pid, signal.SIGTERM)
+        else:
+            agent.close()
+        assert agent.exit_code() == (143 if how == "signal" else 0)
+        assert (tmp_path / "told").read_text() == "quit"
+        assert is_gone(pid, within=WITHIN)
+
+
+def test_a_signal_ends_it_while_an_extension_hangs_at_load_and_takes_that_along(tmp_path: Path) -> None:
+    pipe = tmp_path / "pid"
+    code = f"""
+    import os
+    with open({str(pipe)!r}, "w") as file:
+        file.write(f"{{os.getpid()}}\\n")
+    while True:
+        pass
+"""
+    with Pipe(pipe) as told, guest(tmp_path, code, settings={"extensionHost": {"loadTimeoutMs": 3_600_000}}) as agent:
+        pid = int(told.line())
+        os.kill(agent.pid, signal.SIGTERM)
+        assert agent.exit_code() == 143
+        assert is_gone(pid, within=WITHIN)
+
+
+def test_an_extension_ends_the_program_when_nothing_runs(tmp_path: Path) -> None:
+    code = """
+    @pi.command("bye")
+    async def bye(args, ctx):
+        ctx.shutdown()
+"""
+    with guest(tmp_path, code) as agent:
+        agent.ask("prompt", message="/bye")
+        assert agent.exit_code() == 0
+
+
+def test_a_command_that_is_piped_in_is_carried_out_before_the_end(tmp_path: Path) -> None:
+    code = """
+    @pi.command("ask")
+    async def ask(args, ctx):
+        await asyncio.sleep(0.1)
+        pi.send_user_message("from me: " + args)
+        await asyncio.sleep(0.1)
+        await ctx.wait_for_idle()
+        ctx.ui.notify("over")
+"""
+    with guest(tmp_path, code) as agent:
+        agent.write(b'{"type":"prompt","message":"/ask now"}\n')
+        agent.close()
+        assert agent.exit_code() == 0
+        assert texts(agent.events, "user") == ["from me: now"]
+        assert agent.events[-1]["message"] == "over"
+
+
+def test_extensions_can_be_loaded_anew(tmp_path: Path) -> None:
+    code = """
+    @pi.on("session_start")
+    def begin(event, ctx):
+        ctx.ui.notify(event["reason"])
+
+    @pi.command("again")
+    async def again(args, ctx):
+        await ctx.reload()
+"""
+    with guest(tmp_path, code) as agent:
+        agent.ask("prompt", message="/again")
+        told = agent.until(lambda event: event.get("message") == "reload")
+        assert [event["message"] for event in told] == ["startup", "reload"]
+        assert agent.ask("prompt", message="/again")["success"]
+        agent.until(lambda event: event.get("message") == "reload")
+        assert of("extension_error", agent.events) == []

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tau.records.settings import ProjectTrust
+from tau.store import trust
+from tau.store.trust import Decision, TrustFile, Untrustable, decide, fingerprint
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Path:
+    (tmp_path / "agent").mkdir()
+    return tmp_path / "agent"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """With something of everything that needs trust."""
+    place = tmp_path / "work"
+    (place / ".pi" / "extensions" / "pack").mkdir(parents=True)
+    for name in ("settings.json", "SYSTEM.md", "extensions/a.py", "extensions/pack/__init__.py"):
+        (place / ".pi" / name).write_text("{}")
+    return place
+
+
+def said(agent: Path, project: Path) -> Decision:
+    return decide(project, agent, approve=None)
+
+
+def remember(agent: Path, project: Path) -> None:
+    TrustFile(agent / "trust.json").trust(Path(os.path.realpath(project)), fingerprint(project).digest)
+
+
+# Deciding.
+
+
+def test_a_project_is_not_trusted_until_somebody_says_so(agent: Path, project: Path) -> None:
+    assert said(agent, project) == Decision(
+        False,
+        [
+            "This project is not trusted, so these were ignored: .pi/settings.json, .pi/extensions, .pi/SYSTEM.md. "
+            "`tau trust` trusts them as they are now, --approve for one run."
+        ],
+    )
+    remember(agent, project)
+    assert said(agent, project) == Decision(True, [])
+
+
+def test_where_nothing_needs_trust_nothing_is_said(agent: Path, tmp_path: Path) -> None:
+    assert said(agent, tmp_path) == Decision(False, [])
+
+
+@pytest.mark.parametrize("approve", [True, False])
+def test_what_is_said_for_this_run_counts_before_everything(agent: Path, project: Path, approve: bool) -> None:
+    if not approve:
+        remember(agent, project)
+    before = sorted(agent.iterdir())
+    assert decide(project, agent, approve=approve) == Decision(approve, [])
+    assert sorted(agent.iterdir()) == before
+
+
+@pytest.mark.parametrize(("otherwise", "trusted"), [("ask", False), ("never", False), ("always", True)])
+def test_the_user_can_say_what_counts_without_a_decision(
+    agent: Path, project: Path, otherwise: ProjectTrust, trusted: bool
+) -> None:
+    assert decide(project, agent, approve=None, otherwise=otherwise).trusted == trusted
+
+
+def test_what_was_forgotten_is_trusted_no_more(agent: Path, project: Path) -> None:
+    remember(agent, project)
+    file = TrustFile(agent / "trust.json")
+    assert (file.forget(project), file.forget(project)) == (True, False)
+    assert not said(agent, project).trusted
+
+
+# Bound to content.
+
+
+def write(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("changed")
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "settings": lambda pi: write(pi / "settings.json"),
+    "extension": lambda pi: write(pi / "extensions" / "a.py"),
+    "package": lambda pi: write(pi / "extensions" / "pack" / "__init__.py"),
+    "part of a package": lambda pi: write(pi / "extensions" / "pack" / "deep" / "data.txt"),
+    "hidden file": lambda pi: write(pi / "extensions" / ".hidden"),
+    "new extension": lambda pi: write(pi / "extensions" / "b.py"),
+    "extension gone": lambda pi: (pi / "extensions" / "a.py").unlink(),
+    "extension with another name": lambda pi: (pi / "extensions" / "a.py").rename(pi / "extensions" / "c.py") and None,
+    "system prompt": lambda pi: write(pi / "SYSTEM.md"),
+    "appended": lambda pi: write(pi / "APPEND_SYSTEM.md"),
+    "mcp": lambda pi: write(pi / "mcp.json"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_whatever_changes_ends_the_trust(agent: Path, project: Path, change: Callable[[Path], None]) -> None:
+    remember(agent, project)
+    change(project / ".pi")
+    decision = said(agent, project)
+    assert not decision.trusted and "its content has changed since" in decision.warnings[0]
+
+
+def test_other_files_of_the_project_may_change(agent: Path, project: Path) -> None:
+    remember(agent, project)
+    for name in ("README.md", ".pi/prompts/p.md", ".pi/skills/s/SKILL.md", ".pi/extensions/__pycache__/a.pyc"):
+        write(project / name)
+    assert said(agent, project) == Decision(True, [])
+
+
+@pytest.mark.parametrize("settings", [{"extensions": ["../tools"]}, {"shellPath": "tools/x.py"}])
+def test_files_that_the_settings_would_run_are_bound_too(
+    agent: Path, project: Path, settings: dict[str, object]
+) -> None:
+    write(project / "tools" / "x.py")
+    (project / ".pi" / "settings.json").write_text(json.dumps(settings))
+    remember(agent, project)
+    assert said(agent, project).trusted
+    (project / "tools" / "x.py").write_text("something else")
+    assert not said(agent, project).trusted
+
+
+def test_what_is_no_plain_file_cannot_be_trusted(project: Path) -> None:
+    os.mkfifo(project / ".pi" / "extensions" / "pipe.py")
+    with pytest.raises(Untrustable, match="not a regular file"):
+        fingerprint(project)
+
+
+def test_folders_that_lead_back_cannot_be_trusted(project: Path) -> None:
+    (project / ".pi" / "extensions" / "round").symlink_to(project / ".pi")
+    with pytest.raises(Untrustable, match="leads back"):
+        fingerprint(project)
+
+
+def test_there_is_a_limit_to_what_can_be_bound(agent: Path, project: Path) -> None:
+    remember(agent, project)
+    with (project / ".pi" / "extensions" / "huge").open("wb") as file:
+        file.truncate(trust.BYTES + 1)
+    decision = said(agent, project)
+    assert not decision.trusted and "larger than" in decision.warnings[0]
+
+
+def test_names_and_contents_cannot_be_shifted_into_each_other(tmp_path: Path) -> None:
+    prints = set()
+    for at, (name, content) in enumerate([("ab", "c"), ("a", "bc"), ("abc", "")]):
+        folder = tmp_path / str(at) / ".pi" / "extensions"
+        folder.mkdir(parents=True)
+        (folder / name).write_text(content)
+        prints.add(fingerprint(tmp_path / str(at)).digest)
+    assert len(prints) == 3
+
+
+# Bound to the real path.
+
+
+def test_the_same_content_elsewhere_is_another_project(agent: Path, project: Path, tmp_path: Path) -> None:
+    remember(agent, project)
+    project.rename(tmp_path / "other")
+    assert not said(agent, tmp_path / "other").trusted
+
+
+def test_a_link_in_the_place_of_a_trusted_folder_is_not_trusted(agent: Path, project: Path, tmp_path: Path) -> None:
+    remember(agent, project)
+    project.rename(tmp_path / "evil")
+    project.symlink_to(tmp_path / "evil")
+    assert not said(agent, project).trusted
+
+
+def test_a_link_to_a_trusted_folder_is_that_folder(agent: Path, project: Path, tmp_path: Path) -> None:
+    remember(agent, project)
+    (tmp_path / "link").symlink_to(project)
+    assert said(agent, tmp_path / "link").trusted
+
+
+def test_folders_below_a_trusted_one_are_not_trusted(agent: Path, project: Path) -> None:
+    remember(agent, project)
+    write(project / "sub" / ".pi" / "SYSTEM.md")
+    assert not said(agent, project / "sub").trusted
+
+
+def test_a_trust_file_inside_the_project_decides_nothing(project: Path) -> None:
+    inside = project / ".pi" / "agent"
+    remember(inside, project)
+    assert not said(inside, project).trusted
+
+
+# The file.
+
+
+def test_a_yes_of_pi_is_not_enough_and_this_is_said(agent: Path, project: Path) -> None:
+    (agent / "trust.json").write_text(json.dumps({str(project.parent): True}))
+    decision = said(agent, project)
+    assert not decision.trusted
+    assert f"pi trusts {project.parent} by its path; tau also wants its content." in decision.warnings[0]
+
+
+def test_a_no_of_pi_counts_also_against_the_usual(agent: Path, project: Path) -> None:
+    (agent / "trust.json").write_text(json.dumps({str(project.parent): False}))
+    decision = decide(project, agent, approve=None, otherwise="always")
+    assert not decision.trusted and f"says that {project.parent} is not trusted" in decision.warnings[0]
+
+
+def test_the_newer_of_a_no_and_a_yes_counts(agent: Path, project: Path) -> None:
+    remember(agent, project)
+    content = json.loads((agent / "trust.json").read_text())
+    (agent / "trust.json").write_text(json.dumps({**content, str(project): False}))
+    assert not said(agent, project).trusted
+    remember(agent, project)
+    assert said(agent, project).trusted
+
+
+def test_pi_can_read_what_we_write_and_keeps_what_is_its_own(agent: Path, project: Path) -> None:
+    (agent / "trust.json").write_text(json.dumps({"/some/where": True, "/else": None}))
+    remember(agent, project)
+    remember(agent, project)
+    content = json.loads((agent / "trust.json").read_text())
+    assert list(content.values()).count(True) == 2 and content["/some/where"] is True and content["/else"] is None
+    assert len(content) == 3 and all(value in (True, False, None) for value in content.values())
+
+
+@pytest.mark.parametrize("broken", [b"{", b"[]", b"\xff", b"true", b'{"a": NaN}'])
+def test_a_broken_file_is_told_trusts_nothing_and_is_not_written(agent: Path, project: Path, broken: bytes) -> None:
+    path = agent / "trust.json"
+    path.write_bytes(broken)
+    decision = said(agent, project)
+    assert not decision.trusted and decision.warnings[0].startswith(f"{path}: ")
+    with pytest.raises(ValueError):
+        remember(agent, project)
+    assert path.read_bytes() == broken
+
+
+def test_the_file_is_private(agent: Path, project: Path) -> None:
+    remember(agent, project)
+    assert (agent / "trust.json").stat().st_mode & 0o777 == 0o600
