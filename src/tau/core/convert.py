@@ -56,10 +56,12 @@ class Retold:
         return _renamed(_paired(self._readable()), self._model)
 
     def _readable(self) -> Iterator[Spoken]:
+        sees = "image" in self._model.input
         for message in self._messages:
-            said = _said(message)
+            # The exact type is asked for here and below: for records that is much cheaper than isinstance.
+            said = message if type(message) is ToolResult or type(message) is User else _said(message)
             if said is not None:
-                yield _readable(_blocked(said) if self._block_images else said, self._model)
+                yield _readable(_blocked(said) if self._block_images else said, self._model, sees)
 
 
 def for_model(messages: Iterable[Stored], model: Model, *, block_images: bool = False) -> list[Spoken]:
@@ -120,16 +122,19 @@ def _blocked(message: Spoken) -> Spoken:
     return replace(message, content=shown)
 
 
-def _readable(message: Spoken, model: Model) -> Spoken:
-    """`message` without what this model cannot read."""
+def _readable(message: Spoken, model: Model, sees: bool) -> Spoken:
+    """`message` without what this model cannot read; `sees` says whether it reads images."""
     if isinstance(message, Assistant):
         if same_model(message, model):
-            if not any(map(_empty_thought, message.content)):
+            for block in message.content:
+                if type(block) is Thinking and _empty_thought(block):
+                    break
+            else:
                 return message
             return replace(message, content=[block for block in message.content if not _empty_thought(block)])
         return replace(message, content=[said for block in message.content if (said := _foreign(block)) is not None])
     blocks = _blocks(message.content)
-    if "image" in model.input:
+    if sees:
         return message if blocks is message.content else replace(message, content=blocks)
     texts = [block for block in blocks if isinstance(block, Text)]
     if len(texts) == len(blocks) and blocks is message.content:
@@ -141,7 +146,7 @@ def _readable(message: Spoken, model: Model) -> Spoken:
 
 def same_model(message: Assistant, model: Model) -> bool:
     """Whether `model` gave this answer, so that signatures in it still mean something."""
-    return (message.provider, message.api, message.model) == (model.provider, model.api, model.id)
+    return message.model == model.id and message.provider == model.provider and message.api == model.api
 
 
 def _empty_thought(block: Text | Thinking | ToolCall) -> bool:
@@ -163,14 +168,16 @@ def _paired(messages: Iterable[Spoken]) -> Iterator[Spoken]:
     """Each call gets a result before anything else is said; results without a call are dropped."""
     waiting: list[ToolCall] = []
     for message in messages:
-        if isinstance(message, ToolResult):
-            call = next((call for call in waiting if call.id == message.tool_call_id), None)
-            if call is not None:
-                waiting.remove(call)
-                yield message
+        if type(message) is ToolResult:
+            for at, call in enumerate(waiting):
+                if call.id == message.tool_call_id:
+                    del waiting[at]
+                    yield message
+                    break
             continue
-        yield from map(_no_result, waiting)
-        waiting = message.tool_calls if isinstance(message, Assistant) else []
+        if waiting:
+            yield from map(_no_result, waiting)
+        waiting = message.tool_calls if type(message) is Assistant else []
         yield message
     yield from map(_no_result, waiting)
 
@@ -197,9 +204,11 @@ def _renamed(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
     used: set[str] = set()
     waiting: list[tuple[str, str]] = []  # old and new ids of the calls of the last answer
     for message in messages:
-        if isinstance(message, Assistant):
-            same = same_model(message, model)
-            waiting = [(call.id, _fresh(call.id, rule, model, same, used)) for call in message.tool_calls]
+        if type(message) is Assistant:
+            waiting = []
+            if calls := message.tool_calls:
+                same = same_model(message, model)
+                waiting = [(call.id, _fresh(call.id, rule, model, same, used)) for call in calls]
             if any(old != new for old, new in waiting):
                 fresh = iter([new for _, new in waiting])
                 content = [
@@ -207,7 +216,7 @@ def _renamed(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
                     for block in message.content
                 ]
                 message = replace(message, content=content)
-        elif isinstance(message, ToolResult):
+        elif type(message) is ToolResult:
             pair = next(pair for pair in waiting if pair[0] == message.tool_call_id)
             waiting.remove(pair)
             if pair[0] != pair[1]:
@@ -232,6 +241,8 @@ def _fitted(id: str, limit: int, attempt: int) -> str:
 
 
 def _plain_id(id: str, model: Model, same: bool, attempt: int) -> str:
+    if attempt == 1 and 0 < len(id) <= 64 and id.isascii() and id.isalnum():  # as most are
+        return id
     return _fitted(_UNSAFE.sub("_", id), 64, attempt)
 
 

@@ -121,12 +121,12 @@ def conversation(
                 continue
             blocks, results = [_result(message)], True
         else:
-            blocks = _asked(message) if isinstance(message, User) else _answered(message, unsigned)
+            blocks = _answered(message, unsigned) if isinstance(message, Assistant) else _asked(message)
             results = False
         if blocks:
             if sent is not None:
                 yield sent
-            sent = {"role": "assistant" if isinstance(message, Assistant) else "user", "content": blocks}
+            sent = {"role": "assistant" if type(message) is Assistant else "user", "content": blocks}
     if sent is not None:
         if sent["role"] == "user":
             sent["content"][-1] = _cached(sent["content"][-1], cache)
@@ -163,7 +163,7 @@ def _said(block: Text | Thinking | ToolCall, unsigned: bool) -> dict[str, Any] |
 
 
 def _result(message: ToolResult) -> dict[str, Any]:
-    images = any(isinstance(block, Image) for block in message.content)
+    images = any(type(block) is Image for block in message.content)
     content: Any = "\n".join(clean(block.text) for block in message.content if isinstance(block, Text))
     if images:
         content = [_block(block) for block in message.content if not isinstance(block, Text) or not blank(block.text)]

@@ -82,7 +82,7 @@ class Assistant(Message, tag="assistant"):
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        return [block for block in self.content if isinstance(block, ToolCall)]
+        return [block for block in self.content if type(block) is ToolCall]
 
     @property
     def text(self) -> str:
