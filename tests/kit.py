@@ -11,6 +11,7 @@ from tau.core.draft import Done, Draft, Failed, Update
 from tau.core.loop import (
     AskModel,
     Check,
+    Fit,
     Now,
     Publish,
     RunEnd,
@@ -84,6 +85,7 @@ class Told:
     events: list[Event | Update] = field(default_factory=list)
     asked: list[list[Any]] = field(default_factory=list)
     ran: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    taken: list[list[Any]] = field(default_factory=list)
     end: RunEnd | None = None
 
     def publish(self, event: Event | Update) -> None:
@@ -106,16 +108,19 @@ def tell(
     follow_up: Sequence[list[User]] = (),
     refuse: Mapping[str, str] | None = None,
     retries: bool = False,
+    fits: Sequence[list[Any] | None] = (),
     now: int = 0,
 ) -> Told:
     """Play a telling with scripted facts.
 
     `steer` and `follow_up` are what the queues give each time they are asked;
-    `refuse` has the reasons why tools may not run.
+    `refuse` has the reasons why tools may not run; `fits` is what becomes of the
+    conversation each time it might have to be made smaller.
     """
     answer: Any = None
     coming, told = iter(facts), Told()
     queues = {"steer": list(steer), "follow_up": list(follow_up)}
+    smaller = list(fits)
     while True:
         try:
             act = telling.send(answer)
@@ -126,8 +131,11 @@ def tell(
         match act:
             case Publish(event):
                 told.publish(event)
-            case ShowQueues():
+            case ShowQueues(taken):
                 told.did.append("<queues>")
+                told.taken.append(list(taken))
+            case Fit():
+                answer = smaller.pop(0) if smaller else None
             case AskModel(history, new):
                 messages = [*history, *new]
                 told.did.append(f"<model {len(messages)}>")
@@ -198,7 +206,7 @@ class Stage:
     def hands(self, **instead: Any) -> Hands:
         usual = Hands(
             publish=self.told.publish,
-            show_queues=lambda: None,
+            show_queues=lambda taken, queue: None,
             draft=new_draft,
             ask=self._ask,
             check=self._check,

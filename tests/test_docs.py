@@ -13,12 +13,13 @@ import pytest
 from client import Agent, Json
 from tau.cli.flags import FLAGS, NOT_YET
 from tau.docs.__main__ import FOLDER, MARKER, main, page
+from tau.docs.__main__ import TABLES as OWN_TABLES
 from tau.docs.tables import EVENTS, TABLES, anchor, settings_rows, tag
 from tau.docs.words import in_words
 from tau.records.base import UnsetType
 from tau.records.settings import Settings
-from tau.rpc.server import KINDS
 from tau.tools.table import TOOLS
+from tau.wire.dialect import COMMANDS as KINDS
 
 TEMPLATE = (FOLDER / "protocol.in.md").read_text(encoding="utf-8")
 PAGE = (FOLDER / "protocol.md").read_text(encoding="utf-8")
@@ -43,8 +44,12 @@ def test_a_page_that_is_out_of_date_is_shown_and_not_changed(
 
 
 def test_every_table_has_its_place() -> None:
-    templates = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.in.md")]
-    assert sorted(name for template in templates for name in MARKER.findall(template)) == sorted(TABLES)
+    templates = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.in.md")}
+    usual = [name for page in templates.keys() - OWN_TABLES.keys() for name in MARKER.findall(templates[page])]
+    assert sorted(usual) == sorted(TABLES)
+    assert {page: sorted(MARKER.findall(templates[page])) for page in OWN_TABLES} == {
+        page: sorted(tables) for page, tables in OWN_TABLES.items()
+    }
 
 
 def test_every_setting_says_what_it_means() -> None:
@@ -58,7 +63,7 @@ def test_every_command_event_and_tool_has_a_section(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*(flag.name for flag in FLAGS), *(name for name in NOT_YET if len(name) > 1)])
 def test_every_flag_is_told(name: str) -> None:
-    assert f"`--{name}`" in PAGE
+    assert f"`--{name}`" in (FOLDER / "cli.md").read_text(encoding="utf-8")
 
 
 def test_no_two_sections_have_the_same_address() -> None:

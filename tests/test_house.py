@@ -54,6 +54,7 @@ LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
     "llm/apis.py": {"*"},
+    "wire/dialects/__init__.py": {"*"},
     "llm/aws.py": {"botocore.session"},
     "llm/gcp.py": {"google.auth", "google.auth.exceptions"},
     "llm/http.py": {"aiohttp", "ssl", "urllib.request"},

@@ -137,5 +137,5 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
 
 def test_to_pi_it_is_a_word(tmp_path: Path) -> None:
     done = doctor(tmp_path, program="pi")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "No mode given" in done.stderr
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: No model selected.")

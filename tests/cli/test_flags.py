@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,11 +11,12 @@ import pytest
 from model_server import serving
 from tau import __version__
 from tau.cli.flags import FLAGS, NOT_YET, Given, help_text, parse
-from tau.cli.main import PI_VERSION, main
+from tau.cli.main import PI_VERSION, main, mode_of
 from tau.cli.start import wishes
 from tau.errors import UsageError
 from tau.host.local import HOW_TO_INSTALL
 from tau.host.opening import Wishes
+from tau.tools.table import TOOLS
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_help_lists_every_flag_that_does_something(program: str, capsys: pytest.
     assert main(program, ["--help", "--mode", "zork"]) == 0
     out, err = capsys.readouterr()
     assert (out, err) == (help_text(program) + "\n", "")
-    assert out.startswith(f"usage: {program} --mode rpc ")
+    assert out.startswith(f"usage: {program} [options] [@file ...] [message ...]\n")
     listed = [line.split()[0].strip(",") for line in out.splitlines() if line.startswith("  --")]
     assert listed == [f"--{flag.name}" for flag in FLAGS if flag.help]
     assert max(len(line) for line in out.splitlines()) <= 100
@@ -73,13 +75,36 @@ def test_each_name_has_its_version(program: str, version: str, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
+    ("dialect", "version"),
+    [("default", "0.87.1"), ("2026-03", "0.55.4"), ("2026-01", "0.45.7"), ("2025-12", "0.13.2"), ("0.73", "0.73.1")],
+)
+def test_pi_is_the_release_whose_dialect_was_chosen_by_flag_environment_or_settings(
+    dialect: str, version: str, tmp_path: Path
+) -> None:
+    said = [
+        pi(tmp_path, "--version", "--dialect", dialect),
+        pi(tmp_path, "--version", PI_DIALECT=dialect),
+    ]
+    (tmp_path / "settings.json").write_text(json.dumps({"dialect": dialect}))
+    said.append(pi(tmp_path, "--version"))
+    assert [(one.returncode, one.stdout, one.stderr) for one in said] == [(0, f"{version}\n", "")] * 3
+
+
+@pytest.mark.parametrize(
     ("argv", "error"),
     [
-        ([], "No mode given. This version of tau has: --mode rpc. See pi --help."),
-        (["--mode", "text"], 'Unknown mode "text". This version of tau has: --mode rpc. See pi --help.'),
+        (["--mode", "zork"], 'Unknown mode "zork". There are --mode text, json and rpc.'),
         (["--mode", "rpc", "@file.txt"], "@file arguments are not supported in RPC mode"),
-        (["-p", "hello"], "-p: this version of tau does not have print mode yet."),
-        (["--mode"], "--mode needs a value: MODE"),
+        (["--mode", "rpc", "--result"], "--result is for --mode json"),
+        (["--mode"], "--mode needs a value: text|json|rpc"),
+        (["--modle", "x"], "Unknown option: --modle. Did you mean --mode or --model?"),
+        (["--Continue"], "Unknown option: --Continue. Did you mean --continue?"),
+        (["--key=secret"], "Unknown option: --key. A message that begins with a dash goes behind --."),
+        (
+            ["-q", "--no-sesion", "hi"],
+            "Unknown option: -q. A message that begins with a dash goes behind --.\n"
+            "Unknown option: --no-sesion. Did you mean --no-session or --session?",
+        ),
     ],
 )
 def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
@@ -89,9 +114,49 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
     assert capsys.readouterr() == ("", f"Error: {error}\n")
 
 
-def test_an_unknown_flag_is_warned_of_and_ignored(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main("pi", ["--zork"]) == 2
-    assert capsys.readouterr().err.startswith("Warning: unknown option --zork ignored\nError: No mode given.")
+NEWER = ["--approve", "-a", "-na", "--no-themes", "--theme", "x", "--use-theme", "y", "--tui-mode", "z", "--no-mcp"]
+
+
+def test_flags_of_newer_clients_are_taken_without_a_word(tmp_path: Path) -> None:
+    done = pi(tmp_path, "--mode", "rpc", "--offline", *NEWER, "-ne", "-ns", "-np", "-nc")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("flags", "at_a_terminal", "mode"),
+    [
+        ({}, True, "chat"),
+        ({}, False, "text"),
+        ({"print": ""}, True, "text"),
+        ({"mode": "text"}, True, "text"),
+        ({"mode": "json"}, True, "json"),
+        ({"mode": "rpc", "print": ""}, False, "rpc"),
+        ({"mode": "json"}, False, "json"),
+    ],
+)
+def test_a_mode_that_is_named_counts_and_a_chat_needs_a_terminal(
+    flags: dict[str, str], at_a_terminal: bool, mode: str
+) -> None:
+    assert mode_of(flags, at_a_terminal=at_a_terminal) == mode
+
+
+@pytest.mark.parametrize(
+    ("argv", "tools"),
+    [
+        ([], None),
+        (["--tools", "read,bash"], ["read", "bash"]),
+        (["--tools", ""], []),
+        (["--tools", "*"], list(TOOLS)),
+        (["--tools", "+ls,-bash"], ["read", "edit", "write", "ls"]),
+        (["--exclude-tools", "bash, write"], ["read", "edit"]),
+        (["-t", "*", "-xt", "bash"], [name for name in TOOLS if name != "bash"]),
+        (["--no-tools"], ()),
+        (["-nbt"], ()),
+        (["--no-tools", "--tools", "read"], ["read"]),
+    ],
+)
+def test_the_tools_that_were_asked_for(argv: list[str], tools: list[str] | None) -> None:
+    assert wishes(parse(argv)).tools == tools
 
 
 def test_flags_become_wishes() -> None:
@@ -202,11 +267,11 @@ def test_the_local_model_says_what_it_needs(tmp_path: Path) -> None:
 
 def test_rpc_mode_starts_without_a_model_and_warns_of_what_it_does_not_understand(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text("{broken")
-    done = pi(tmp_path, "--mode", "rpc", "--zork", "--tools", "read,hammer", "--thinking", "much")
+    done = pi(tmp_path, "--mode", "rpc", "--tools", "read,hammer", "--thinking", "much")
     assert (done.returncode, done.stdout) == (0, "")
     warnings = done.stderr.splitlines()
-    assert [warning.startswith("Warning: ") for warning in warnings] == [True] * 4
-    assert [word in done.stderr for word in ("--zork", "settings.json", "hammer", "much")] == [True] * 4
+    assert [warning.startswith("Warning: ") for warning in warnings] == [True] * 3
+    assert [word in done.stderr for word in ("settings.json", "hammer", "much")] == [True] * 3
 
 
 def test_python_m_tau_is_tau() -> None:

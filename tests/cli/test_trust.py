@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from program import run
 from tau.cli.main import main
 from tau.host.opening import Wanted, Wishes, read_up
 
@@ -58,8 +59,8 @@ def test_a_trust_file_in_the_project_is_refused(project: Path, monkeypatch: pyte
     assert not (project / "agent").exists()
 
 
-def test_to_pi_trust_is_a_word_like_any_other(project: Path, tmp_path: Path) -> None:
-    assert main("pi", ["trust"]) == 2
+def test_to_pi_trust_is_a_word_like_any_other(tmp_path: Path) -> None:
+    assert run(tmp_path, "trust").out == "ok\n"
     assert not (tmp_path / "agent" / "trust.json").exists()
 
 

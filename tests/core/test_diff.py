@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.core.diff import Change, changes, common, lines, shown
+from tau.core.diff import Change, changes, common, lines, patch, shown
 
 few = st.lists(st.sampled_from("abc"), max_size=12)
 
@@ -174,3 +174,13 @@ def test_lines_after_an_insertion_at_the_very_beginning_are_shown() -> None:
 def test_numbers_are_as_wide_as_the_count_of_lines_that_read_tells() -> None:
     assert diff(numbers(1, 9), b"x\n" + numbers(2, 9)).startswith("- 1 line 1\n+ 1 x\n")
     assert diff(numbers(1, 8), b"x\n" + numbers(2, 8)).startswith("-1 line 1\n+1 x\n")
+
+
+def test_a_patch_has_the_changes_with_what_is_around_them() -> None:
+    old = [b"%d\n" % at for at in range(1, 21)]
+    new = [*old[:1], b"two\n", *old[2:-1], b"20"]
+    assert patch("f", old, new, changes(old, new)).split("\n") == [
+        *("--- f", "+++ f"),
+        *("@@ -1,6 +1,6 @@", " 1", "-2", "+two", " 3", " 4", " 5", " 6"),
+        *("@@ -16,5 +16,5 @@", " 16", " 17", " 18", " 19", "-20", "+20", "\\ No newline at end of file", ""),
+    ]

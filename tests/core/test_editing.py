@@ -22,9 +22,15 @@ def refusal(data: bytes, *pairs: tuple[str, str]) -> str:
     return str(refused.value)
 
 
+HEAD = "--- f\n+++ f\n"
+
+
 def test_an_edit_tells_what_it_changed() -> None:
     assert edited(b"alpha\nbeta\ngamma\n", [Edit("beta", "BETA")], "f") == Edited(
-        b"alpha\nBETA\ngamma\n", " 1 alpha\n-2 beta\n+2 BETA\n 3 gamma", 2
+        b"alpha\nBETA\ngamma\n",
+        " 1 alpha\n-2 beta\n+2 BETA\n 3 gamma",
+        2,
+        HEAD + "@@ -1,3 +1,3 @@\n alpha\n-beta\n+BETA\n gamma\n",
     )
 
 
@@ -164,9 +170,9 @@ def test_the_diff_of_several_edits_has_them_in_the_order_of_the_file() -> None:
 
 def test_edits_of_the_same_and_of_neighbouring_lines_are_shown_once() -> None:
     result = edited(b"a b\nc\n", [Edit("a", "A"), Edit("b", "B"), Edit("c\n", "C\nd\n")], "f")
-    assert result == Edited(b"A B\nC\nd\n", "-1 a b\n-2 c\n+1 A B\n+2 C\n+3 d", 1)
+    assert result == Edited(b"A B\nC\nd\n", "-1 a b\n-2 c\n+1 A B\n+2 C\n+3 d", 1, result.patch)
     end = edited(b"a\n", [Edit("a", "A"), Edit("\n", "\nb\n")], "f")
-    assert end == Edited(b"A\nb\n", "-1 a\n+1 A\n+2 b", 1)
+    assert end == Edited(b"A\nb\n", "-1 a\n+1 A\n+2 b", 1, HEAD + "@@ -1,1 +1,2 @@\n-a\n+A\n+b\n")
 
 
 # Refusals

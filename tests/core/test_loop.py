@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kit import assistant, call, fails, new_draft, ok, says, tell, user
-from tau.core.draft import Begun, Done
+from tau.core.draft import Begun, Done, Heard
 from tau.core.loop import RunEnd, ToolDone, ToolProgress, agent_run
 from tau.records.deltas import Failure
 from tau.records.events import (
@@ -250,6 +250,25 @@ def test_a_failure_before_anything_came_still_has_a_beginning() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("early", "heard", "shown"),
+    [(True, [], "stop"), (False, [], "error"), (False, [Heard()], "stop")],
+    ids=["early", "late", "late, but it had begun"],
+)
+def test_an_answer_is_announced_when_it_is_asked_for_or_when_it_begins(
+    early: bool, heard: list[Heard], shown: str
+) -> None:
+    told = tell(agent_run([], early=early), [new_draft().begin(), *heard, fails()])
+    (start,) = told.all(MessageStart)
+    assert start.message.stop_reason == shown
+
+
+def test_an_answer_that_begins_with_its_first_piece_is_announced_before_it() -> None:
+    draft = new_draft()
+    facts = [draft.begin(), draft.open("text"), *draft.done("stop")]
+    assert tell(agent_run([], early=False), facts).did == tell(agent_run([]), facts).did
+
+
 @pytest.mark.parametrize("retries", [False, True])
 def test_agent_end_says_whether_another_try_follows(retries: bool) -> None:
     told = tell(agent_run([]), [fails()], retries=retries)
@@ -345,6 +364,22 @@ def test_several_messages_of_a_queue_are_announced_one_by_one() -> None:
     told = tell(agent_run([]), [says("a"), says("b")], follow_up=[[user("x"), user("y")]])
     assert told.asked[1] == [assistant("a"), user("x"), user("y")]
     assert told.all(AgentEnd) == [AgentEnd([assistant("a"), user("x"), user("y"), assistant("b")])]
+    assert told.taken == [[user("y")], []]
+    queued = told.did.index("<queues>")
+    assert told.did[queued : queued + 6] == ["<queues>", "message_start", "message_end"] * 2
+
+
+def test_a_conversation_that_was_made_smaller_is_what_the_run_goes_on_with() -> None:
+    facts = [says(ONE), ToolDone(ONE, ok("1")), says(TWO), ToolDone(TWO, ok("2")), says("done")]
+    told = tell(agent_run([user("go")]), facts, fits=[[user("what was said")]])
+    assert told.asked[1] == [user("what was said")]
+    assert told.asked[2] == [user("what was said"), assistant(TWO), result(TWO, "2")]
+    assert len(told.all(AgentEnd)[0].messages) == 6
+
+
+def test_a_run_that_has_nothing_more_to_ask_is_not_made_smaller() -> None:
+    told = tell(agent_run([user("go")]), [says("a"), says("b")], follow_up=[[user("x")]], fits=[[user("s")], []])
+    assert told.asked == [[user("go")], [user("s"), user("x")]]
 
 
 def test_results_carry_the_time_they_came() -> None:

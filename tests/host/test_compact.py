@@ -9,13 +9,16 @@ import pytest
 
 from talk import MODEL, Talk, answer, call, words
 from tau.core.branches import Branch
+from tau.core.compaction import Reason
 from tau.core.draft import Done, Draft
 from tau.core.summaries import SummaryRequest
+from tau.core.tokens import estimate
 from tau.core.tree import context
 from tau.errors import Aborted, CommandError, ModelError
 from tau.host.compact import HOPELESS, BranchText, Compactor
 from tau.host.switch import Switch
-from tau.records.events import AutoCompactionEnd, AutoCompactionStart, CompactionResult, Event
+from tau.records.base import replace
+from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
 from tau.records.messages import AnyMessage, Assistant, CompactionSummary
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, RetrySettings, Settings
@@ -89,7 +92,9 @@ class Home:
         self.delivered += 1
 
     async def tell(self, event: Event) -> None:
-        self.events.append(event)
+        self.events.append(
+            replace(event, result=bare(event.result)) if isinstance(event, CompactionEnd) and event.result else event
+        )
 
     async def ask_for_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
         self.asked.append(request)
@@ -102,8 +107,17 @@ class Home:
         yield [Done(answer(step) if isinstance(step, str) else step)]
 
     @property
+    def context_tokens(self) -> int:
+        return sum(map(estimate, self.context))
+
+    @property
     def context(self) -> list[AnyMessage]:
         return context([*Branch(self.talk.tree)])
+
+
+def bare(result: CompactionResult) -> CompactionResult:
+    """What is decided, without what is measured."""
+    return CompactionResult(result.summary, result.first_kept_entry_id, result.tokens_before, result.details)
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -149,12 +163,19 @@ SUMMARY = "S\n\n<read-files>\na.txt\n</read-files>"
 def test_the_older_part_is_replaced_by_its_summary() -> None:
     async def told() -> None:
         home = Home(two_turns(), ["S"])
-        assert await home.compactor.compact("the tests") == CompactionResult(SUMMARY, "e4", 1000, FILES)
+        result = await home.compactor.compact("the tests")
+        assert bare(result) == CompactionResult(SUMMARY, "e4", 1000, FILES)
+        assert (result.estimated_tokens_after, result.first_kept_entry_index) == (home.context_tokens, 4)
+        assert result.usage == answer("S").usage
         assert home.context == [CompactionSummary(SUMMARY, 1000, AT), *home.talk.messages[3:]]
         (asked,) = home.asked
         assert (asked.max_tokens, asked.thinking) == (8192, "medium")
         assert "[User]: first" in asked.prompt and asked.prompt.endswith("Additional focus: the tests")
-        assert (home.events, home.stopped, home.compactor.busy) == ([], 1, False)
+        events = [
+            CompactionStart("manual"),
+            CompactionEnd("manual", CompactionResult(SUMMARY, "e4", 1000, FILES), False, False),
+        ]
+        assert (home.events, home.stopped, home.compactor.busy) == (events, 1, False)
 
     run(told())
 
@@ -418,7 +439,7 @@ def test_a_full_window_is_compacted_after_a_run() -> None:
         home = Home(full(), ["S"])
         assert await home.compactor.after_run(Switch()) is False
         result = CompactionResult(SUMMARY, "e4", 190_000, FILES)
-        assert home.events == [AutoCompactionStart("threshold"), AutoCompactionEnd(result, False, False)]
+        assert home.events == [CompactionStart("threshold"), CompactionEnd("threshold", result, False, False)]
         assert (home.log.forgotten, home.compactor.busy) == ([], False)
         await home.compactor.before_prompt(Switch())
         assert len(home.events) == 2
@@ -432,7 +453,7 @@ def test_a_full_window_is_compacted_before_a_prompt() -> None:
         home.talk.user("next")  # accepted, not yet told
         await home.compactor.before_prompt(Switch())
         assert home.context[-1] == home.talk.messages[-1]
-        assert [type(event) for event in home.events] == [AutoCompactionStart, AutoCompactionEnd]
+        assert [type(event) for event in home.events] == [CompactionStart, CompactionEnd]
 
     run(told())
 
@@ -442,12 +463,12 @@ def test_an_overflow_is_mended_once() -> None:
         home = Home(overflowed(), ["S"])
         assert await home.compactor.after_run(Switch()) is True
         result = CompactionResult(SUMMARY, "e4", 1000, FILES)
-        assert home.events == [AutoCompactionStart("overflow"), AutoCompactionEnd(result, False, True)]
+        assert home.events == [CompactionStart("overflow"), CompactionEnd("overflow", result, False, True)]
         assert home.log.forgotten == home.talk.messages[-1:]
 
         home.talk.message(home.log.forgotten[0])
         assert await home.compactor.after_run(Switch()) is False
-        assert home.events[2:] == [AutoCompactionEnd(None, False, False, HOPELESS)]
+        assert home.events[2:] == [CompactionEnd("overflow", None, False, False, HOPELESS)]
         home.talk.user("and now?")
         await home.compactor.before_prompt(Switch())
         assert len(home.events) == 3
@@ -461,7 +482,7 @@ def test_before_a_prompt_an_overflow_is_mended_but_its_question_not_asked_again(
         home.talk.user("next")
         await home.compactor.before_prompt(Switch())
         result = CompactionResult(SUMMARY, "e4", 1001, FILES)
-        assert home.events == [AutoCompactionStart("overflow"), AutoCompactionEnd(result, False, False)]
+        assert home.events == [CompactionStart("overflow"), CompactionEnd("overflow", result, False, False)]
 
     run(told())
 
@@ -474,7 +495,7 @@ def test_an_overflow_that_cannot_be_mended_is_told() -> None:
         home = Home(talk)
         assert await home.compactor.after_run(Switch()) is False
         error = "Context overflow recovery failed: Nothing to compact (session too small)"
-        assert home.events == [AutoCompactionStart("overflow"), AutoCompactionEnd(None, False, False, error)]
+        assert home.events == [CompactionStart("overflow"), CompactionEnd("overflow", None, False, False, error)]
 
     run(told())
 
@@ -492,17 +513,17 @@ def test_a_window_that_is_full_of_what_must_be_kept_is_not_mentioned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("talk", "error"),
+    ("talk", "reason", "error"),
     [
-        (full, "Auto-compaction failed: Summarization failed: 400 nope"),
-        (overflowed, "Context overflow recovery failed: Summarization failed: 400 nope"),
+        (full, "threshold", "Auto-compaction failed: Summarization failed: 400 nope"),
+        (overflowed, "overflow", "Context overflow recovery failed: Summarization failed: 400 nope"),
     ],
 )
-def test_an_automatic_compaction_that_fails_says_why(talk: Callable[[], Talk], error: str) -> None:
+def test_an_automatic_compaction_that_fails_says_why(talk: Callable[[], Talk], reason: Reason, error: str) -> None:
     async def told() -> None:
         home = Home(talk(), [ModelError("400 nope")])
         assert await home.compactor.after_run(Switch()) is False
-        assert home.events[1:] == [AutoCompactionEnd(None, False, False, error)]
+        assert home.events[1:] == [CompactionEnd(reason, None, False, False, error)]
 
     run(told())
 
@@ -512,13 +533,13 @@ def test_the_run_goes_on_whatever_happens_to_its_compaction() -> None:
         home = Home(full(), [RuntimeError("a bug")])
         assert await home.compactor.after_run(Switch()) is False
         error = "Auto-compaction failed: RuntimeError: a bug"
-        assert home.events[1:] == [AutoCompactionEnd(None, False, False, error)]
+        assert home.events[1:] == [CompactionEnd("threshold", None, False, False, error)]
 
     run(told())
 
 
-@pytest.mark.parametrize("talk", [full, overflowed])
-def test_the_switch_of_the_run_stops_its_compaction(talk: Callable[[], Talk]) -> None:
+@pytest.mark.parametrize(("talk", "reason"), [(full, "threshold"), (overflowed, "overflow")])
+def test_the_switch_of_the_run_stops_its_compaction(talk: Callable[[], Talk], reason: Reason) -> None:
     async def told() -> None:
         home, switch = Home(talk(), [for_ever]), Switch()
         work = asyncio.create_task(home.compactor.after_run(switch))
@@ -527,7 +548,7 @@ def test_the_switch_of_the_run_stops_its_compaction(talk: Callable[[], Talk]) ->
         assert home.compactor.busy
         switch.flip()
         assert await work is False
-        assert home.events[1:] == [AutoCompactionEnd(None, True, False)]
+        assert home.events[1:] == [CompactionEnd(reason, None, True, False)]
 
     run(told())
 
@@ -540,7 +561,7 @@ def test_abort_stops_an_automatic_compaction() -> None:
             await asyncio.sleep(0)
         await home.compactor.abort()
         assert await work is False
-        assert home.events[1:] == [AutoCompactionEnd(None, True, False)]
+        assert home.events[1:] == [CompactionEnd("threshold", None, True, False)]
 
     run(told())
 

@@ -127,8 +127,8 @@ def test_automatic_compaction_called_off_is_told_as_aborted_without_a_result(tmp
         house = House(tmp_path, {"text": LONG, "usage": usage}, settings=SMALL_KEEP)
         house.on("session_before_compact", {"cancel": True})
         await house.prompt(LONG)
-        assert of("auto_compaction_end", house.heard) == [
-            {"type": "auto_compaction_end", "result": None, "aborted": True, "willRetry": False}
+        assert of("compaction_end", house.heard) == [
+            {"type": "compaction_end", "reason": "threshold", "result": None, "aborted": True, "willRetry": False}
         ]
 
     play(story())

@@ -256,6 +256,15 @@ def test_cycling_goes_through_the_scoped_models_with_their_levels() -> None:
     assert [(found.cycle(), found.level) for _ in range(2)] == [(LAB_TWO, "high"), (OPUS, "low")]
 
 
+def test_after_a_model_that_cannot_think_the_next_thinks_as_much_as_usual_if_that_is_wanted() -> None:
+    found = chosen("lab", settings=Settings(thinking_returns=True), pattern="m-2")
+    assert [(found.cycle(), found.level) for _ in range(2)] == [(LAB, "off"), (LAB_TWO, "medium")]
+    found.set_level("high")
+    assert [(found.cycle(), found.level) for _ in range(2)] == [(LAB, "off"), (LAB_TWO, "high")]
+    found = chosen("lab", pattern="m-2")
+    assert [(found.cycle(), found.level) for _ in range(2)] == [(LAB, "off"), (LAB_TWO, "off")]
+
+
 def test_there_is_nothing_to_cycle_with_one_model() -> None:
     assert (chosen(pattern="demo").cycle(), chosen("anthropic", scoped=["opus"]).cycle()) == (None, None)
 

@@ -502,7 +502,7 @@ def streamed(portions: list[bytes]) -> list[Any]:
 
 
 def test_an_answer_is_streamed_from_its_beginning_to_its_end() -> None:
-    begun, *updates, done = streamed([*RECORDED, b"data: what follows is not read\n\n"])
+    begun, _, *updates, done = streamed([*RECORDED, b"data: what follows is not read\n\n"])
     assert begun.message == replace(ANSWER, content=[], usage=Usage(), stop_reason="stop", response_id=UNSET)
     assert [update.delta for update in updates] == DELTAS
     assert done == Done(ANSWER)

@@ -264,7 +264,7 @@ ANSWER = Assistant(
     "google-generative-ai",
     "google",
     "gemini-x",
-    Usage(50, 9, 40, 0, 99),
+    Usage(50, 9, 40, 0, 99, reasoning=4),
     "toolUse",
     0,
     response_id="dGhpcw",
@@ -384,9 +384,15 @@ def test_parts_of_a_newer_api_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("usage", "counted"),
     [
-        ({"promptTokenCount": 10, "candidatesTokenCount": 5, "thoughtsTokenCount": 2}, Usage(10, 7, 0, 0, 17)),
-        ({"promptTokenCount": 10, "toolUsePromptTokenCount": 1, "cachedContentTokenCount": 4}, Usage(7, 0, 4, 0, 11)),
-        ({"promptTokenCount": "many"}, Usage()),
+        (
+            {"promptTokenCount": 10, "candidatesTokenCount": 5, "thoughtsTokenCount": 2},
+            Usage(10, 7, 0, 0, 17, reasoning=2),
+        ),
+        (
+            {"promptTokenCount": 10, "toolUsePromptTokenCount": 1, "cachedContentTokenCount": 4},
+            Usage(7, 0, 4, 0, 11, reasoning=0),
+        ),
+        ({"promptTokenCount": "many"}, Usage(reasoning=0)),
         ("none", Usage()),
     ],
 )

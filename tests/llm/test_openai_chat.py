@@ -435,7 +435,7 @@ ANSWER = Assistant(
     "openai-completions",
     "lab",
     "m-chat",
-    Usage(50, 9, 40, 0, 99),
+    Usage(50, 9, 40, 0, 99, reasoning=4),
     "toolUse",
     0,
     response_id="chatcmpl-B9MBs8",
@@ -687,19 +687,26 @@ def test_a_filter_or_an_unknown_finish_reason_is_an_error_that_names_it(finish: 
 @pytest.mark.parametrize(
     ("usage", "counted"),
     [
-        ({"prompt_tokens": 10, "completion_tokens": 5}, Usage(10, 5, 0, 0, 15)),
-        ({"prompt_tokens": 10, "completion_tokens": 5, "prompt_cache_hit_tokens": 4}, Usage(6, 5, 4, 0, 15)),
-        ({"prompt_tokens": 10, "completion_tokens": 5, "cached_tokens": 4}, Usage(6, 5, 4, 0, 15)),
+        ({"prompt_tokens": 10, "completion_tokens": 5}, Usage(10, 5, 0, 0, 15, reasoning=0)),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 3}},
+            Usage(10, 5, 0, 0, 15, reasoning=3),
+        ),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 5, "prompt_cache_hit_tokens": 4},
+            Usage(6, 5, 4, 0, 15, reasoning=0),
+        ),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "cached_tokens": 4}, Usage(6, 5, 4, 0, 15, reasoning=0)),
         (
             {
                 "prompt_tokens": 10,
                 "completion_tokens": 5,
                 "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3},
             },
-            Usage(3, 5, 4, 3, 15),
+            Usage(3, 5, 4, 3, 15, reasoning=0),
         ),
-        ({"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(0, 0, 4, 0, 4)),
-        ({"prompt_tokens": "many", "completion_tokens": None, "prompt_tokens_details": None}, Usage()),
+        ({"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(0, 0, 4, 0, 4, reasoning=0)),
+        ({"prompt_tokens": "many", "completion_tokens": None, "prompt_tokens_details": None}, Usage(reasoning=0)),
     ],
 )
 def test_tokens_are_counted_wherever_they_are_told(usage: dict[str, Any], counted: Usage) -> None:

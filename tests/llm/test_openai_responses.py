@@ -255,7 +255,7 @@ ANSWER = Assistant(
     "openai-responses",
     "openai",
     "m-resp",
-    Usage(50, 9, 40, 0, 99),
+    Usage(50, 9, 40, 0, 99, reasoning=4),
     "toolUse",
     0,
     response_id="resp_67c9",
@@ -426,7 +426,7 @@ def test_a_service_tier_has_its_price(tier: str | None, total: float) -> None:
     model = replace(MODEL, cost=Price(3, 15))
     counted = read(*TEXT, finished(service_tier=tier, usage=usage), model=model).done.message.usage
     assert counted == Usage(
-        1_000_000, 1_000_000, 0, 0, 2_000_000, UsageCost(3 * total / 18, 15 * total / 18, 0, 0, total)
+        1_000_000, 1_000_000, 0, 0, 2_000_000, UsageCost(3 * total / 18, 15 * total / 18, 0, 0, total), 0
     )
 
 

@@ -10,7 +10,7 @@ from kit import new_draft, user
 from streams import BASH, recorded, recorded_frames, sse
 from tau import llm
 from tau.core.convert import for_model
-from tau.core.draft import Begun, Done, Update
+from tau.core.draft import Begun, Done, Heard, Update
 from tau.core.thinking import levels
 from tau.errors import ModelError
 from tau.llm import apis
@@ -62,7 +62,8 @@ def test_every_api_is_streamed_from_its_beginning_to_its_end(api: str) -> None:
     told, error = stream(api, Recorded(*ANSWERS[api]))
     assert error is None
     assert isinstance(told[0], Begun) and isinstance(told[-1], Done)
-    assert all(isinstance(fact, Update) for fact in told[1:-1])
+    assert told[1] == Heard()
+    assert all(isinstance(fact, Update) for fact in told[2:-1])
     assert (told[-1].message.text, told[-1].message.stop_reason) == ("Hello, 😀", "toolUse")
 
 
@@ -76,7 +77,7 @@ def test_what_came_before_an_event_that_makes_no_sense_is_told() -> None:
     begin = b"".join(ANSWERS["openai-completions"][:4])
     told, error = stream("openai-completions", Recorded(begin + sse("{")))
     assert error is not None
-    assert len(told) == 4
+    assert len(told) == 5
 
 
 def test_what_needs_a_signature_is_signed() -> None:

@@ -55,7 +55,8 @@ OLD_IMAGE = {"type": "image", "source": {"type": "base64", "data": PIXEL, "media
 PLAIN = (
     *("abort", "abort_bash", "abort_retry", "clear_queue", "clone", "compact", "cycle_model", "cycle_thinking_level"),
     *("export_html", "get_available_models", "get_available_thinking_levels", "get_commands", "get_entries"),
-    *("get_fork_messages", "get_last_assistant_text", "get_messages", "get_session_stats", "get_state", "get_tree"),
+    *("get_fork_messages", "get_last_assistant_text", "get_messages", "get_protocol", "get_session_stats"),
+    *("get_state", "get_tree"),
     "new_session",
 )
 COMMANDS: list[Json] = [

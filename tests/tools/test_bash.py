@@ -113,7 +113,7 @@ def stopped(cwd: Path, command: str, until: str) -> str:
         heard = asyncio.Event()
 
         def progress(outcome: Outcome) -> None:
-            if until in text(outcome):
+            if outcome.content and until in text(outcome):
                 heard.set()
 
         context = ToolContext(LocalMachine(), str(cwd), progress)
@@ -201,7 +201,7 @@ def test_endless_output_needs_little_memory_and_time(tmp_path: Path) -> None:
     assert file[100 * 1024 * 1024 :] == b"\n[Only the first 100.0MB of the output are kept]\n"
     assert grown < 16 * 1024  # KiB
     assert took < 5
-    assert len(updates) <= took / 0.1 + 2
+    assert len(updates) <= took / 0.1 + 3
 
 
 def test_a_file_that_cannot_be_made_is_no_reason_to_fail(tmp_path: Path) -> None:
@@ -230,10 +230,16 @@ def test_the_file_holds_everything_even_if_little_of_it_is_text() -> None:
 # Progress
 
 
+def test_a_command_that_has_begun_shows_that_there_is_nothing_yet(tmp_path: Path) -> None:
+    assert told(tmp_path, "true")[1] == [Outcome([])]
+
+
 def test_every_update_holds_all_so_far(tmp_path: Path) -> None:
     updates: list[Outcome] = []
 
     def progress(update: Outcome) -> None:
+        if not update.content:
+            return
         updates.append(update)
         (tmp_path / str(len(updates))).touch()  # which is what the command waits for
 
@@ -250,7 +256,7 @@ def test_every_update_holds_all_so_far(tmp_path: Path) -> None:
 def test_a_quick_command_tells_little_but_its_last_state(tmp_path: Path) -> None:
     started = time.monotonic()
     outcome, updates = told(tmp_path, "for i in $(seq 1 1000); do echo $i; done")
-    assert len(updates) <= (time.monotonic() - started) / 0.1 + 2
+    assert len(updates) <= (time.monotonic() - started) / 0.1 + 3
     assert updates[-1].content == outcome.content
 
 

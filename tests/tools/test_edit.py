@@ -19,7 +19,11 @@ from tau.tools.read import READ
 from tau.tools.seen import Seen
 
 ABC = {"oldText": "beta", "newText": "BETA"}
-CHANGED = {"diff": " 1 alpha\n-2 beta\n+2 BETA\n 3 gamma", "firstChangedLine": 2}
+CHANGED = {
+    "diff": " 1 alpha\n-2 beta\n+2 BETA\n 3 gamma",
+    "patch": "--- a.txt\n+++ a.txt\n@@ -1,3 +1,3 @@\n alpha\n-beta\n+BETA\n gamma\n",
+    "firstChangedLine": 2,
+}
 
 
 def context(cwd: Path, *, fresh: bool = False) -> ToolContext:

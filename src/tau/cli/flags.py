@@ -1,69 +1,92 @@
 """The command line, as a table.
 
-Parsed by hand: argparse costs more to load than the rest of `pi --help`, and pi's
-rules differ from its own (unknown flags are passed over with a warning, since
-clients of many versions start us).
+Parsed by hand: argparse costs more to load than the rest of `pi --help`. What is
+not known is gathered, not refused here: the caller may know more than we do.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from tau.core.exits import EXITS
 from tau.errors import UsageError
 
 
 class Flag(NamedTuple):
     name: str
     short: str
-    value: str  # what the value is called in the help; empty for a switch
+    value: str  # what the value is called in the help, or the values there are; empty for a switch
     help: str  # empty: accepted for the sake of other versions' clients, without effect here
     several: bool = False  # may be given more than once; all values count
 
 
-FLAGS = (
-    Flag("mode", "", "MODE", "rpc: JSON lines on stdin and stdout"),
-    Flag("provider", "", "NAME", "provider to use: anthropic, openai, ollama, one of models.json, ..."),
-    Flag("model", "", "PATTERN", "model: an id, provider/id, a part of a name; :LEVEL sets thinking"),
-    Flag("models", "", "A,B", "models that cycle_model goes through"),
-    Flag("api-key", "", "KEY", "API key for the chosen model's provider, for this process only"),
-    Flag("thinking", "", "LEVEL", "off, minimal, low, medium, high, xhigh or max"),
-    Flag("tools", "t", "A,B", "tools the model gets (default: read, bash)"),
-    Flag("no-tools", "nt", "", "give the model no tools"),
-    Flag("script", "", "FILE", "what --model scripted shall say"),
-    Flag("no-session", "", "", "keep the session in memory only"),
-    Flag("session-dir", "", "DIR", "folder for session files (default: one per project)"),
-    Flag("continue", "c", "", "go on with this project's last session"),
-    Flag("session", "", "PATH|ID", "go on with a session, by its file or the beginning of its id"),
-    Flag("session-id", "", "ID", "go on with the session of exactly this id, or begin one"),
-    Flag("fork", "", "PATH|ID", "go on in a copy of a session"),
-    Flag("name", "n", "NAME", "name the session"),
-    Flag("resume", "r", "", "list this project's sessions and choose one (at a terminal)"),
-    Flag("export", "", "FILE", "write a session file as an HTML page; the page's name may follow"),
-    Flag("list-models", "", "", "print the models that can be used; words after it choose among them"),
-    Flag("extension", "e", "PATH", "load an extension: a Python file, or a folder; may be repeated", several=True),
-    Flag("no-extensions", "ne", "", "load no extensions but those of --extension"),
-    Flag("system-prompt", "", "TEXT|FILE", "what the model is told first, instead of our own words"),
-    Flag("append-system-prompt", "", "TEXT|FILE", "what it is told after that; may be repeated", several=True),
-    Flag("skill", "", "PATH", "load a skill, or a folder of them; may be repeated", several=True),
-    Flag("no-skills", "ns", "", "load no skills but those of --skill"),
-    Flag("prompt-template", "", "PATH", "load a prompt template, or a folder of them; may be repeated", several=True),
-    Flag("no-prompt-templates", "np", "", "load no prompt templates but those of --prompt-template"),
-    Flag("no-context-files", "nc", "", "do not read AGENTS.md and CLAUDE.md"),
-    Flag("approve", "a", "", "trust this project for this run: its settings, extensions, SYSTEM.md"),
-    Flag("no-approve", "na", "", "do not trust this project for this run, whatever was decided"),
-    Flag("remove", "", "", "with `tau trust`: trust the project no more"),
-    Flag("offline", "", "", "make no network connection but to the model"),
-    Flag("verbose", "", "", "more about what happens, on stderr"),
-    Flag("help", "h", "", "print this"),
-    Flag("version", "v", "", "print the version"),
-    Flag("no-themes", "", "", ""),
-    Flag("theme", "", "PATH", ""),
-)
-# Parts of pi that tau does not have yet: better a sentence than something else than was asked for.
-NOT_YET = {
-    "print": "print mode",
-    "p": "print mode",
+GROUPS: dict[str, tuple[Flag, ...]] = {
+    "how to answer": (
+        Flag("print", "p", "", "print the answer and end; usual unless stdin and stdout are a terminal"),
+        Flag("mode", "", "text|json|rpc", "text: the answer. json: every event, a line each. rpc: for programs"),
+        Flag("result", "", "", "in JSON mode, end with one record that sums everything up"),
+        Flag("dialect", "", "NAME", "speak an older or newer version of the protocol"),
+    ),
+    "model": (
+        Flag("provider", "", "NAME", "provider to use: anthropic, openai, ollama, one of models.json, ..."),
+        Flag("model", "", "PATTERN", "model: an id, provider/id, a part of a name; :LEVEL sets thinking"),
+        Flag("models", "", "A,B", "models that cycle_model goes through"),
+        Flag("api-key", "", "KEY", "API key for the chosen model's provider, for this process only"),
+        Flag("thinking", "", "LEVEL", "off, minimal, low, medium, high, xhigh or max"),
+        Flag("list-models", "", "", "print the models that can be used; words after it choose among them"),
+        Flag("script", "", "FILE", "what --model scripted shall say"),
+    ),
+    "tools": (
+        Flag("tools", "t", "A,B", "tools the model gets (default: read,bash,edit,write); * for all"),
+        Flag("exclude-tools", "xt", "A,B", "tools the model does not get"),
+        Flag("no-tools", "nt", "", "give the model no tools"),
+        Flag("no-builtin-tools", "nbt", "", "give the model none of tau's own tools"),
+    ),
+    "session": (
+        Flag("continue", "c", "", "go on with this project's last session"),
+        Flag("resume", "r", "", "list this project's sessions and choose one (at a terminal)"),
+        Flag("session", "", "PATH|ID", "go on with a session, by its file or the beginning of its id"),
+        Flag("session-id", "", "ID", "go on with the session of exactly this id, or begin one"),
+        Flag("fork", "", "PATH|ID", "go on in a copy of a session"),
+        Flag("name", "n", "NAME", "name the session"),
+        Flag("session-dir", "", "DIR", "folder for session files (default: one per project)"),
+        Flag("no-session", "", "", "keep the session in memory only"),
+        Flag("export", "", "FILE", "write a session file as an HTML page; the page's name may follow"),
+    ),
+    "what the model is told": (
+        Flag("system-prompt", "", "TEXT|FILE", "what the model is told first, instead of our own words"),
+        Flag("append-system-prompt", "", "TEXT|FILE", "what it is told after that; may be repeated", several=True),
+        Flag("skill", "", "PATH", "load a skill, or a folder of them; may be repeated", several=True),
+        Flag("no-skills", "ns", "", "load no skills but those of --skill"),
+        Flag("prompt-template", "", "PATH", "load a prompt template, or a folder; may be repeated", several=True),
+        Flag("no-prompt-templates", "np", "", "load no prompt templates but those of --prompt-template"),
+        Flag("no-context-files", "nc", "", "do not read AGENTS.md and CLAUDE.md"),
+    ),
+    "extensions and trust": (
+        Flag("extension", "e", "PATH", "load an extension: a Python file, or a folder; may be repeated", several=True),
+        Flag("no-extensions", "ne", "", "load no extensions but those of --extension"),
+        Flag("approve", "a", "", "trust this project for this run: its settings, extensions, SYSTEM.md"),
+        Flag("no-approve", "na", "", "do not trust this project for this run, whatever was decided"),
+        Flag("remove", "", "", "with `tau trust`: trust the project no more"),
+    ),
+    "other": (
+        Flag("offline", "", "", "make no network connection but to the model"),
+        Flag("verbose", "", "", "more about what happens, on stderr"),
+        Flag("help", "h", "", "print this"),
+        Flag("version", "v", "", "print the version"),
+    ),
+    # What newer clients pass. tau does without it, or has nothing that it could change.
+    "": (
+        Flag("no-mcp", "", "", ""),
+        Flag("no-themes", "", "", ""),
+        Flag("theme", "", "PATH", ""),
+        Flag("use-theme", "", "NAME", ""),
+        Flag("tui-mode", "", "MODE", ""),
+    ),
 }
+FLAGS = tuple(flag for group in GROUPS.values() for flag in group)
+# Parts of pi that tau does not have yet: better a sentence than something else than was asked for.
+NOT_YET: dict[str, str] = {}
 _BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.short) if name}
 
 
@@ -104,23 +127,32 @@ def parse(argv: list[str]) -> Given:
 
 
 def help_text(program: str) -> str:
-    rows = []
-    for flag in FLAGS:
-        if flag.help:
-            names = f"--{flag.name}" + (f", -{flag.short}" if flag.short else "")
-            rows.append(f"  {names} {flag.value}".rstrip().ljust(28) + f"  {flag.help}")
-    listed = "\n".join(rows)
+    listed = "\n\n".join(
+        f"{title}:\n" + "\n".join(_row(flag) for flag in flags) for title, flags in GROUPS.items() if title
+    )
+    codes = "\n".join(f"  {code:<4}{meaning}" for code, meaning in EXITS.items())
     return f"""\
-usage: {program} --mode rpc [options]
+usage: {program} [options] [@file ...] [message ...]
 
-A coding agent for programs: it speaks the RPC protocol of pi on stdin and stdout.
+A coding agent. At a terminal it opens a chat; with -p, or with stdin or stdout redirected, it
+answers and ends; with --mode rpc it speaks the protocol of pi. What is piped in and the files that
+are named with @ go in front of the first message; further messages follow when it is answered.
+-- ends the options.
 
-options:
 {listed}
 
 environment:
   ANTHROPIC_API_KEY           key for Claude models; OPENAI_API_KEY, GEMINI_API_KEY and many more
   PI_CODING_AGENT_DIR         where settings.json and models.json are (default: ~/.pi/agent)
+  PI_DIALECT                  the same as --dialect
   HTTPS_PROXY, SSL_CERT_FILE  a proxy, and certificates to trust
 
-Try it without a key: {program} --mode rpc --model demo"""
+exit codes:
+{codes}
+
+Try it without a key: {program} -p --model demo "list the files here\""""
+
+
+def _row(flag: Flag) -> str:
+    names = f"--{flag.name}" + (f", -{flag.short}" if flag.short else "")
+    return f"  {names} {flag.value}".rstrip().ljust(28) + f"  {flag.help}"

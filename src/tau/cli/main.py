@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from functools import partial
 from importlib import import_module
+from typing import Any, NoReturn
 
 from tau import __version__
 from tau.cli.flags import Given, help_text, parse
+from tau.core.exits import ANSWERED, USAGE, signalled
 from tau.errors import UsageError
 
 # What `pi --version` says: clients look for a release of pi whose protocol they know.
 PI_VERSION = "0.87.1"
-DOORS = {"rpc": "tau.rpc.stdio"}
+DOORS = {
+    "text": "tau.cli.printing",
+    "json": "tau.rpc.jsonmode",
+    "rpc": "tau.rpc.stdio",
+    "chat": "tau.cli.chat",
+}
+MODES = ("text", "json", "rpc")  # those that can be named; a chat is what is left
+# Flags that do something else than to run the agent.
+TASKS = {"list-models": "tau.cli.models", "export": "tau.cli.export"}
 # Only under the name tau: to pi, a word is something to say to the model.
-COMMANDS = {"doctor": "tau.cli.doctor", "extension": "tau.cli.extension", "trust": "tau.cli.trust"}
+COMMANDS = {
+    "completion": "tau.cli.completion",
+    "doctor": "tau.cli.doctor",
+    "extension": "tau.cli.extension",
+    "trust": "tau.cli.trust",
+}
+NOTHING_ASKED = "There is nothing to answer: no message was given, and nothing came in on stdin."
 
 
 def pi() -> None:
@@ -32,39 +50,81 @@ def main(program: str, argv: list[str]) -> int:
         return code
     except BrokenPipeError:  # who read us has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
+        return ANSWERED
+    except KeyboardInterrupt:
+        return signalled(signal.SIGINT)
     except UsageError as error:
         print(f"Error: {error}", file=sys.stderr)
-        return 2
+        return USAGE
 
 
 def run(program: str, given: Given) -> int:
     flags = given.flags
     if "help" in flags:
         print(help_text(program))
-        return 0
+        return ANSWERED
     if "version" in flags:
-        print(PI_VERSION if program == "pi" else __version__)
-        return 0
-    door = DOORS.get(flags.get("mode", ""))
-    for word in given.unknown if door is None else ():  # behind a door, an extension may know it
-        print(f"Warning: unknown option {word} ignored", file=sys.stderr)
-    if "list-models" in flags:
-        listed: int = import_module("tau.cli.models").main(given)
-        return listed
-    if program == "tau" and given.words and given.words[0] in COMMANDS:
-        done: int = import_module(COMMANDS[given.words[0]]).main(given)
+        print(__version__ if program != "pi" else pi_version(flags.get("dialect")))
+        return ANSWERED
+    command = COMMANDS.get(given.words[0]) if program == "tau" and given.words else None
+    task = next((TASKS[name] for name in TASKS if name in flags), command)
+    if task is not None:
+        if given.unknown:
+            raise UsageError(import_module("tau.cli.unknown").refusal(given.unknown))
+        done: int = import_module(task).main(given)
         return done
-    if "export" in flags:
-        exported: int = import_module("tau.cli.export").main(given)
-        return exported
+    enter(mode_of(flags, at_a_terminal=os.isatty(0) and os.isatty(1)), given)
+
+
+def mode_of(flags: dict[str, str], *, at_a_terminal: bool) -> str:
+    """A mode that is named counts, whatever else is said. Without a terminal there is nobody to chat with."""
     mode = flags.get("mode")
-    if mode not in DOORS:
-        known = ", ".join(DOORS)
-        what = f'Unknown mode "{mode}".' if mode else "No mode given."
-        raise UsageError(f"{what} This version of tau has: --mode {known}. See {program} --help.")
-    if any(word.startswith("@") for word in given.words):
+    if mode is not None:
+        if mode not in MODES:
+            raise UsageError(f'Unknown mode "{mode}". There are --mode text, json and rpc.')
+        return mode
+    return "chat" if at_a_terminal and "print" not in flags else "text"
+
+
+def enter(mode: str, given: Given) -> NoReturn:
+    """Open a door and go through it. The process ends behind it."""
+    flags = given.flags
+    if "result" in flags and mode != "json":
+        raise UsageError("--result is for --mode json")
+    if mode == "rpc" and any(word.startswith("@") for word in given.words):
         raise UsageError("@file arguments are not supported in RPC mode")
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _stopped)
+    prompts = import_module("tau.cli.prompts")
+    # Before anything else is read: who pipes something in may be about to write the session that we go on with.
+    piped = prompts.read_pipe() if mode in ("text", "json") else ""
     opening = import_module("tau.cli.start").opening(given)
-    import_module(DOORS[mode]).serve(opening.session)
-    return 0
+    if given.unknown and not opening.extensions:  # else one of them may know it
+        raise UsageError(import_module("tau.cli.unknown").refusal(given.unknown))
+    door: Any = import_module(DOORS[mode])
+    if mode == "rpc":
+        door.serve(opening.session, opening.dialect)
+    open_session = partial(opening.session, mode="json" if mode == "json" else "print")
+    asked = prompts.gathered(given.words, piped=piped, resize=opening.settings.images.auto_resize)
+    if mode == "text" and not asked:
+        raise UsageError(NOTHING_ASKED)
+    if mode == "json":
+        door.serve(open_session, asked, opening.dialect, result="result" in flags)
+    door.serve(open_session, asked)
+    raise AssertionError("a door ends with its process")
+
+
+def _stopped(number: int, frame: object) -> NoReturn:
+    """Until the door has handlers of its own: we may wait long for what is piped in."""
+    sys.exit(signalled(number))
+
+
+def pi_version(dialect: str | None) -> str:
+    """The release of pi that clients may take us for. What is read for it is looked for first: this is asked often."""
+    chosen = dialect or os.environ.get("PI_DIALECT")
+    folder = os.environ.get("PI_CODING_AGENT_DIR") or os.path.join("~", ".pi", "agent")
+    if chosen is None and not os.path.exists(os.path.join(os.path.expanduser(folder), "settings.json")):
+        return PI_VERSION
+    told: str = import_module("tau.cli.start").dialect(chosen).pi
+    return told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tau.cli.flags import Given
@@ -12,6 +13,8 @@ from tau.cli.resume import chosen
 from tau.host.opening import Opening, Wanted, Wishes, read_settings, read_up
 from tau.store.places import agent_dir
 from tau.store.sought import Requested
+from tau.tools.table import DEFAULT, TOOLS
+from tau.wire.dialect import Dialect
 
 
 def opening(given: Given) -> Opening:
@@ -20,16 +23,9 @@ def opening(given: Given) -> Opening:
     read = read_up(agent_dir(), wishes(given))
     for warning in read.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
-    if not read.extensions:  # else one of them may know it
-        warn_of_unknown(given)
     if read.settings.http_proxy:
         use_proxy(read.settings.http_proxy)
     return read
-
-
-def warn_of_unknown(given: Given) -> None:
-    for word in given.unknown:
-        print(f"Warning: unknown option {word} ignored", file=sys.stderr)
 
 
 def use_proxy(address: str) -> None:
@@ -37,6 +33,11 @@ def use_proxy(address: str) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY"):
         if not os.environ.get(name) and not os.environ.get(name.lower()):
             os.environ[name] = address
+
+
+def dialect(named: str | None) -> Dialect:
+    """The one that was named by flag or environment, else that of the settings."""
+    return read_settings(agent_dir(), Path.cwd(), None, named).dialect
 
 
 def wishes(given: Given) -> Wishes:
@@ -49,8 +50,9 @@ def wishes(given: Given) -> Wishes:
         models=_list(flags["models"]) if "models" in flags else (),
         thinking=flags.get("thinking"),
         key=flags.get("api-key"),
-        tools=_list(flags["tools"]) if "tools" in flags else () if "no-tools" in flags else None,
+        tools=_tools(flags),
         script=flags.get("script"),
+        dialect=flags.get("dialect") or os.environ.get("PI_DIALECT"),
         session=Wanted(
             kept="no-session" not in flags,
             folder=folder,
@@ -82,8 +84,23 @@ def _unknown(word: str) -> tuple[str, bool | str]:
 
 
 def _resumed(folder: str | None, approve: bool | None) -> str:
-    _, layers, _ = read_settings(agent_dir(), Path.cwd(), approve)
-    return chosen(folder or layers.settings.session_dir)
+    settings = read_settings(agent_dir(), Path.cwd(), approve).layers.settings
+    return chosen(folder or settings.session_dir)
+
+
+def _tools(flags: dict[str, str]) -> Sequence[str] | None:
+    """The tools that were asked for; None for the usual ones. A list may add and leave out: +ls,-bash."""
+    none = "no-tools" in flags or "no-builtin-tools" in flags
+    asked = _list(flags.get("tools", ""))
+    excluded = {*_list(flags.get("exclude-tools", "")), *(name[1:] for name in asked if name.startswith("-"))}
+    plain = [name for name in asked if name[0] not in "+-"]
+    if "*" in plain:
+        plain = [*TOOLS, *(name for name in plain if name != "*")]
+    if "tools" not in flags and not excluded:
+        return () if none else None
+    usual = () if none or plain or flags.get("tools") == "" else DEFAULT
+    names = [*usual, *plain, *(name[1:] for name in asked if name.startswith("+"))]
+    return [name for name in dict.fromkeys(names) if name not in excluded]
 
 
 def _list(text: str) -> list[str]:

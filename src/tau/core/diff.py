@@ -158,6 +158,50 @@ def shown(old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -
     return "\n".join(told)
 
 
+def patch(name: str, old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -> str:
+    """The changes as `patch` and `git apply` read them."""
+    told = [f"--- {name}\n+++ {name}\n"]
+    for group in _neighbours(found):
+        first, last = group[0], group[-1]
+        before = min(CONTEXT, first.start)
+        after = min(CONTEXT, len(old) - last.end)
+        spans = (
+            _span(first.start - before, last.end + after),
+            _span(first.new_start - before, last.new_end + after),
+        )
+        told.append(f"@@ -{spans[0]} +{spans[1]} @@\n")
+        at = first.start - before
+        for change in group:
+            told += [_row(" ", line) for line in old[at : change.start]]
+            told += [_row("-", line) for line in old[change.start : change.end]]
+            told += [_row("+", line) for line in new[change.new_start : change.new_end]]
+            at = change.end
+        told += [_row(" ", line) for line in old[at : at + after]]
+    return "".join(told)
+
+
+def _neighbours(found: Sequence[Change]) -> list[list[Change]]:
+    """Changes whose surroundings meet are shown as one."""
+    groups: list[list[Change]] = []
+    for change in found:
+        if groups and change.start - groups[-1][-1].end <= 2 * CONTEXT:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    return groups
+
+
+def _span(start: int, end: int) -> str:
+    """Where lines begin and how many they are. Of none, the line before them is named."""
+    return f"{start + 1 if end > start else start},{end - start}"
+
+
+def _row(sign: str, line: bytes) -> str:
+    whole = line.endswith(b"\n")
+    text = line.decode("utf-8", "replace")
+    return f"{sign}{text}" if whole else f"{sign}{text}\n\\ No newline at end of file\n"
+
+
 def _count(text: Sequence[bytes]) -> int:
     """As `read` counts: what stands after the last newline is a line, even if it is nothing."""
     return len(text) + (not text or text[-1].endswith(b"\n"))

@@ -62,6 +62,11 @@ class Begun:
 
 
 @dataclass(frozen=True)
+class Heard:
+    """Fact: the provider took the request and begins to answer. It may be left out where an Update says so."""
+
+
+@dataclass(frozen=True)
 class Done:
     """Fact: the answer is whole.
 
@@ -360,9 +365,16 @@ class Update:
             self._more = None
         return self.delta
 
-    def wire(self, *, snapshots: bool = True) -> bytes:
-        """One message_update, with the message so far in both places where clients look for it."""
-        delta = encode(self._joined())
+    def wire(self, *, snapshots: bool = True, extras: bool = True) -> bytes:
+        """One message_update, with the message so far in both places where clients look for it.
+
+        `extras` are `usage`, and the id and name of a tool in its first delta.
+        """
+        joined = self._joined()
+        if extras or not isinstance(joined, ToolCallStart):
+            delta = encode(joined)
+        else:
+            delta = b'{"type":"toolcall_start","contentIndex":%d}' % joined.content_index
         if not snapshots:
             return b'{"type":"message_update","usage":%b,"assistantMessageEvent":%b}' % (self.mark.usage, delta)
         so_far = self._draft.snapshot(self.mark)
@@ -374,8 +386,8 @@ class Update:
                 so_far,
                 b'},"message":',
                 so_far,
-                b',"usage":',
-                self.mark.usage,
+                b',"usage":' if extras else b"",
+                self.mark.usage if extras else b"",
                 b"}",
             )
         )

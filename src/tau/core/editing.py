@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from tau.core.diff import Change, changes, common, lines, shown
+from tau.core.diff import Change, changes, common, lines, patch, shown
 from tau.core.plain import STRAY, WHITE, folded, plain, traced
 from tau.errors import ToolError
 
@@ -36,6 +36,7 @@ class Edited(NamedTuple):
     data: bytes
     diff: str
     first_changed_line: int
+    patch: str
 
 
 class Place(NamedTuple):
@@ -86,7 +87,8 @@ def edited(data: bytes, edits: Sequence[Edit], path: str) -> Edited:
     body = text.encode("utf-8", "surrogateescape")
     before, after = lines(data[len(mark) :]), lines(body)
     found = _line_changes(source.text, hunks, before, after)
-    return Edited(mark + body, shown(before, after, found), found[0].new_start + 1)
+    diff = shown(before, after, found)
+    return Edited(mark + body, diff, found[0].new_start + 1, patch(path, before, after, found))
 
 
 def well_formed(text: str) -> str:

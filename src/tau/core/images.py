@@ -13,10 +13,11 @@ MIME_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def accepted(images: Sequence[ImageGiven] | None) -> list[Image]:
-    return [_accept(image, f"images[{at}]") for at, image in enumerate(images or ())]
+    return [accepted_image(image, f"images[{at}]") for at, image in enumerate(images or ())]
 
 
-def _accept(image: ImageGiven, where: str) -> Image:
+def accepted_image(image: ImageGiven, where: str, field: str = "data") -> Image:
+    """`field` is what the client calls its base64."""
     data, mime_type = image.data, image.mime_type
     if source := image.source:
         where += ".source"
@@ -24,7 +25,7 @@ def _accept(image: ImageGiven, where: str) -> Image:
             raise CommandError(f"{where}.type: only base64 is supported, not {source.type!r}; send the image's data")
         data, mime_type = source.data, source.media_type
     if not isinstance(data, str):
-        raise CommandError(f"{where}.data: missing")
+        raise CommandError(f"{where}.{field}: missing")
     if not isinstance(mime_type, str):
         raise CommandError(f"{where}.{'mediaType' if image.source else 'mimeType'}: missing")
     if mime_type not in MIME_TYPES:
@@ -32,7 +33,7 @@ def _accept(image: ImageGiven, where: str) -> Image:
     try:
         empty = not binascii.a2b_base64(data, strict_mode=True)
     except (binascii.Error, ValueError):
-        raise CommandError(f"{where}.data: not valid base64") from None
+        raise CommandError(f"{where}.{field}: not valid base64") from None
     if empty:
-        raise CommandError(f"{where}.data: empty")
+        raise CommandError(f"{where}.{field}: empty")
     return Image(data, mime_type)

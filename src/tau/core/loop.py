@@ -16,9 +16,9 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tau.core.draft import Begun, Done, Failed, Update
+from tau.core.draft import Begun, Done, Failed, Heard, Update
 from tau.core.queues import Queue, Waiting
-from tau.records.base import UNSET
+from tau.records.base import UNSET, UnsetType
 from tau.records.deltas import Failure
 from tau.records.events import (
     AgentEnd,
@@ -46,11 +46,17 @@ class Publish:  # nothing
 
 @dataclass(frozen=True)
 class ShowQueues:  # nothing; the client is shown what still waits
+    taken: Sequence[Waiting] = ()  # those of `queue` that were taken out, and will be announced one after the other
+    queue: Queue = "steer"
+
+
+@dataclass(frozen=True)
+class Fit:  # the conversation to go on with if it had to be made smaller, else None
     pass
 
 
 @dataclass(frozen=True)
-class AskModel:  # nothing; Begun, Update and Done or Failed facts follow
+class AskModel:  # nothing; Begun, Heard, Update and Done or Failed facts follow
     history: Iterable[Stored]
     new: Sequence[AnyMessage]
 
@@ -100,10 +106,12 @@ class ToolDone:
     call: ToolCall
     outcome: Outcome
     is_error: bool = False
+    duration_ms: int | UnsetType = UNSET  # absent if it did not run
 
 
-Act = Publish | ShowQueues | AskModel | Check | StartTool | Take | WillRetry | Now | Wait
+Act = Publish | ShowQueues | Fit | AskModel | Check | StartTool | Take | WillRetry | Now | Wait
 Ending = Done | Failed
+Fitted = tuple[Iterable[Stored], list[AnyMessage]]
 
 
 @dataclass(frozen=True)
@@ -126,38 +134,57 @@ CUT = (
 
 
 def agent_run(
-    prompts: Sequence[AnyMessage], history: Iterable[Stored] = (), *, parallel: bool = False
+    prompts: Sequence[AnyMessage],
+    history: Iterable[Stored] = (),
+    *,
+    parallel: bool = False,
+    skip: bool = True,
+    early: bool = True,
 ) -> Generator[Act, Any, RunEnd]:
-    """Tell one run, from the prompts until the agent has nothing left to do."""
+    """Tell one run, from the prompts until the agent has nothing left to do.
+
+    `parallel`: the tools of one answer run side by side. `skip`: steering is
+    delivered after the tool that runs, and those after it are skipped. `early`:
+    an answer is announced when it is asked for, not when it begins.
+    """
     new: list[AnyMessage] = list(prompts)
+    since: list[AnyMessage] = list(prompts)  # what is said and not in the history
     yield Publish(AgentStart())
     yield Publish(TurnStart())
     for prompt in prompts:
         yield from announce(prompt)
-    pending: list[Waiting] = yield Take("steer")
+    queue: Queue = "steer"
+    pending: list[Waiting] = yield Take(queue)
 
     while True:
-        if pending:
-            yield ShowQueues()
-        for message in pending:
+        for at, message in enumerate(pending, 1):
+            yield ShowQueues(pending[at:], queue)
             yield from announce(message)
         new += pending
+        since += pending
 
-        ending = yield from answer(history, [*new])
+        ending = yield from answer(history, [*since], early)
         reply = ending.message
         new.append(reply)
         if isinstance(ending, Failed):
             yield Publish(TurnEnd(reply, []))
             break
 
-        results, pending = yield from run_tools(ending, parallel)
+        results, pending = yield from run_tools(ending, parallel, skip)
         new += results
+        since += [reply, *results]
         yield Publish(TurnEnd(reply, results))
-        pending = pending or (yield Take("steer"))
-        if not results and not pending:
-            pending = yield Take("follow_up")
-        if not results and not pending:
-            break
+        if results:
+            history, since = yield from fitted(history, since)
+        queue = "steer"
+        pending = pending or (yield Take(queue))
+        if not results:
+            if not pending:
+                queue = "follow_up"
+                pending = yield Take(queue)
+            if not pending:
+                break
+            history, since = yield from fitted(history, since)
         yield Publish(TurnStart())
 
     again = isinstance(ending, Failed) and (yield WillRetry(ending))
@@ -170,19 +197,31 @@ def announce(message: AnyMessage) -> Generator[Act, Any, None]:
     yield Publish(MessageEnd(message))
 
 
-def answer(history: Iterable[Stored], new: Sequence[AnyMessage]) -> Generator[Act, Any, Ending]:
+def fitted(history: Iterable[Stored], since: list[AnyMessage]) -> Generator[Act, Any, Fitted]:
+    """What the model will be told next time: the same, unless it has become too long."""
+    smaller = yield Fit()
+    return (history, since) if smaller is None else (smaller, [])
+
+
+def answer(history: Iterable[Stored], new: Sequence[AnyMessage], early: bool) -> Generator[Act, Any, Ending]:
     """One answer of the model, published as it comes."""
     yield AskModel(history, new)
-    begun = False
+    begun: Assistant | None = None
+    announced = False
     while True:
         match (yield Wait()):
-            case Update() as update:
-                yield Publish(update)
-            case Begun(message):
-                begun = True
-                yield Publish(MessageStart(message))
+            case (Update() | Heard()) as fact:
+                if not announced and begun is not None:
+                    announced = True
+                    yield Publish(MessageStart(begun))
+                if isinstance(fact, Update):
+                    yield Publish(fact)
+            case Begun(begun):
+                if early:
+                    announced = True
+                    yield Publish(MessageStart(begun))
             case (Done() | Failed()) as ending:
-                if not begun:
+                if not announced:
                     yield Publish(MessageStart(ending.message))
                 if isinstance(ending, Failed):
                     yield Publish(_failure(ending.message))
@@ -195,15 +234,17 @@ def _failure(message: Assistant) -> MessageUpdate:
     return MessageUpdate(failure, message=message, usage=message.usage)
 
 
-def run_tools(ending: Done, parallel: bool) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
+def run_tools(ending: Done, parallel: bool, skip: bool) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
     """Do what the answer asks for. Returns the results, and the steering that cut it short."""
     calls = ending.message.tool_calls
     if parallel and len(calls) > 1:
         return (yield from _side_by_side(calls, ending)), []
-    return (yield from _one_by_one(calls, ending))
+    return (yield from _one_by_one(calls, ending, skip))
 
 
-def _one_by_one(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
+def _one_by_one(
+    calls: list[ToolCall], ending: Done, skip: bool
+) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
     results: list[ToolResult] = []
     for at, call in enumerate(calls):
         yield Publish(ToolStart(call.id, call.name, call.arguments))
@@ -213,10 +254,10 @@ def _one_by_one(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, tupl
         else:
             yield StartTool(call, verdict)
             done = yield from _watch()
-        yield Publish(ToolEnd(call.id, call.name, done.outcome, done.is_error))
+        yield Publish(ToolEnd(call.id, call.name, done.outcome, done.is_error, done.duration_ms))
         results.append((yield from _record(done)))
 
-        steering = yield Take("steer")
+        steering = (yield Take("steer")) if skip else []
         if steering:
             for skipped in calls[at + 1 :]:
                 yield Publish(ToolStart(skipped.id, skipped.name, skipped.arguments))
@@ -245,7 +286,7 @@ def _side_by_side(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, li
     while running:
         fact = yield from _watch()
         done[running.pop(id(fact.call))] = fact
-        yield Publish(ToolEnd(fact.call.id, fact.call.name, fact.outcome, fact.is_error))
+        yield Publish(ToolEnd(fact.call.id, fact.call.name, fact.outcome, fact.is_error, fact.duration_ms))
     results = []
     for at in range(len(calls)):
         results.append((yield from _record(done[at])))

@@ -6,6 +6,7 @@ refused. Both queues are bounded; a full one is an error the client can read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from tau.errors import CommandError
@@ -42,10 +43,14 @@ class Queues:
         return was
 
     def texts(self, queue: Queue) -> list[str]:
-        return [_text(message) for message in self._waiting[queue]]
+        return texts(self._waiting[queue])
 
     def __len__(self) -> int:
         return sum(len(waiting) for waiting in self._waiting.values())
+
+
+def texts(messages: Sequence[Waiting]) -> list[str]:
+    return [_text(message) for message in messages]
 
 
 def _text(message: Waiting) -> str:

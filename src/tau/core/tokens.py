@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tau.core.tree import message_of, summary_of
-from tau.records.base import encode
+from tau.records.base import UNSET, encode
 from tau.records.entries import AnyEntry, CompactionEntry, MessageEntry
 from tau.records.lines import OtherEntry
 from tau.records.messages import (
@@ -26,6 +26,7 @@ from tau.records.messages import (
     ToolCall,
     ToolResult,
     Usage,
+    UsageCost,
     User,
 )
 
@@ -83,6 +84,27 @@ def unseen(message: Stored) -> bool:
 def weight(entry: Kept) -> int:
     message = message_of(entry)
     return 0 if message is None else estimate(message)
+
+
+def added_up(usages: Sequence[Usage]) -> Usage:
+    """What several answers took together."""
+    thought = [usage.reasoning for usage in usages if usage.reasoning is not UNSET]
+    costs = [usage.cost for usage in usages]
+    return Usage(
+        sum(usage.input for usage in usages),
+        sum(usage.output for usage in usages),
+        sum(usage.cache_read for usage in usages),
+        sum(usage.cache_write for usage in usages),
+        sum(usage.total_tokens for usage in usages),
+        UsageCost(
+            sum(cost.input for cost in costs),
+            sum(cost.output for cost in costs),
+            sum(cost.cache_read for cost in costs),
+            sum(cost.cache_write for cost in costs),
+            sum(cost.total for cost in costs),
+        ),
+        sum(thought) if thought else UNSET,
+    )
 
 
 def used(usage: Usage) -> int:

@@ -1,7 +1,8 @@
-"""python -m tau.docs writes the pages that are made; with --check it shows what is out of date, and writes nothing.
+"""python -m tau.docs writes what is made from the program itself; with --check it shows what is out of date.
 
-The prose of docs/NAME.md stands in docs/NAME.in.md; `<!-- table: NAME -->` there is
-replaced by a table. Only a checkout has these files.
+That is docs/schema, and every page NAME.md that has its prose beside it, in
+NAME.in.md: `<!-- table: NAME -->` there is replaced by a table. Only a checkout
+has these files.
 """
 
 from __future__ import annotations
@@ -9,19 +10,36 @@ from __future__ import annotations
 import difflib
 import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tau.docs.tables import TABLES
+from tau.docs import cli, dialects, schema, tables
 
 FOLDER = Path(__file__).parents[3] / "docs"
 SUFFIX = ".in.md"
 NOTE = "<!-- Made by `make docs` from {template} and the program: change those. -->"
 MARKER = re.compile(r"<!-- table: (.+?) -->")
+# Pages with tables of their own; the others take those of tables.py.
+TABLES: dict[str, Mapping[str, Callable[[], str]]] = {
+    "dialects.in.md": dialects.TABLES,
+    "cli.in.md": cli.TABLES,
+    "json-mode.in.md": cli.JSON_TABLES,
+}
 
 
 def page(template: str, name: str) -> str:
     """`name` is that of the template's file."""
-    return f"{NOTE.format(template=name)}\n\n{MARKER.sub(lambda found: TABLES[found[1]](), template)}"
+    made = TABLES.get(name, tables.TABLES)
+    return f"{NOTE.format(template=name)}\n\n{MARKER.sub(lambda found: made[found[1]](), template)}"
+
+
+def wanted(folder: Path) -> dict[str, str]:
+    """What each file should be."""
+    pages = {
+        f"{prose.name.removesuffix(SUFFIX)}.md": page(prose.read_text(encoding="utf-8"), prose.name)
+        for prose in sorted(folder.glob(f"*{SUFFIX}"))
+    }
+    return {**pages, **schema.files()}
 
 
 def main(arguments: list[str], folder: Path = FOLDER) -> int:
@@ -29,26 +47,20 @@ def main(arguments: list[str], folder: Path = FOLDER) -> int:
         print("usage: python -m tau.docs [--check]", file=sys.stderr)
         return 2
     stale = 0
-    for template in sorted(folder.glob(f"*{SUFFIX}")):
-        target = template.with_name(f"{template.name.removesuffix(SUFFIX)}.md")
-        wanted = page(template.read_text(encoding="utf-8"), template.name)
+    for name, text in wanted(folder).items():
+        target = folder / name
+        found = target.read_text(encoding="utf-8") if target.exists() else ""
+        if found == text:
+            continue
         if not arguments:
-            target.write_text(wanted, encoding="utf-8")
-        else:
-            stale += _shown(target, wanted)
-    return 1 if stale else 0
-
-
-def _shown(target: Path, wanted: str) -> bool:
-    """Whether a page is out of date; if so, how."""
-    found = target.read_text(encoding="utf-8") if target.exists() else ""
-    if found == wanted:
-        return False
-    name = f"docs/{target.name}"
-    lines = found.splitlines(), wanted.splitlines()
-    print(*difflib.unified_diff(*lines, name, "what it should be", n=1, lineterm=""), sep="\n")
-    print(f"{name} is out of date: make docs", file=sys.stderr)
-    return True
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+            continue
+        stale = 1
+        lines = found.splitlines(), text.splitlines()
+        print(*difflib.unified_diff(*lines, f"docs/{name}", "what it should be", n=1, lineterm=""), sep="\n")
+        print(f"docs/{name} is out of date: make docs", file=sys.stderr)
+    return stale
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from tau.cli.flags import FLAGS, NOT_YET
 from tau.core import after, queues, truncate
 from tau.docs.words import Field, Written, code, defaults, either, fields, in_words, meanings, sentences
 from tau.host import machine, shell
@@ -24,15 +23,17 @@ from tau.rpc import inbox, outbox, server, stdio
 from tau.rpc.commands import HANDLERS
 from tau.store.trust import NEEDING
 from tau.tools.table import DEFAULT, TOOLS
+from tau.wire.dialects import DEFAULT as DEFAULT_DIALECT
+from tau.wire.dialects.default import Compacted
 
 COMMANDS: tuple[type[commands.Command], ...] = get_args(commands.AnyCommand)
-EVENTS: tuple[type[Record], ...] = get_args(events.AnyEvent)
+EVENTS: tuple[type[Record], ...] = tuple(DEFAULT_DIALECT.spoken())
 DELTAS: tuple[type[Record], ...] = get_args(deltas.AnyDelta)
 MESSAGES: tuple[type[Record], ...] = get_args(messages.AnyMessage)
 BLOCKS: tuple[type[Record], ...] = (messages.Text, messages.Thinking, messages.Image, messages.ToolCall)
 REQUESTS: tuple[type[Record], ...] = get_args(dialogs.AnyUiRequest)
 ENTRIES: tuple[type[Record], ...] = get_args(entries.AnyEntry)
-IMAGES = (commands.ImageGiven, commands.ImageSource)
+IMAGES = (commands.ImageGiven, commands.ImageSource, messages.Attachment)
 MODELS = (models.Model, models.Price, models.PriceTier, messages.Usage, messages.UsageCost)
 PARTS = (
     replies.TokenSums,
@@ -41,8 +42,9 @@ PARTS = (
     replies.SessionRow,
     replies.SlashCommand,
     replies.SourceInfo,
+    replies.Capabilities,
 )
-OUTCOMES = (events.Outcome, tools.Truncation, events.CompactionResult)
+OUTCOMES = (events.Outcome, tools.Truncation, Compacted)
 SCRIPT = (scripted.Script, scripted.Answer, scripted.ScriptBlock, scripted.ScriptUsage, scripted.ScriptError)
 
 
@@ -130,7 +132,10 @@ def sections(records: Iterable[type[Record]], written: Written = "by tau") -> Ca
 
 
 def reply_of(command: type[commands.Command]) -> Any:
-    """What the handler of a command returns."""
+    """What the handler of a command returns, as far as the default dialect passes it on."""
+    if command in DEFAULT_DIALECT.replies:
+        makes = DEFAULT_DIALECT.replies[command].makes
+        return makes[0] if makes else UnsetType
     return get_type_hints(HANDLERS[command])["return"]
 
 
@@ -167,7 +172,7 @@ def _named(record: type[Record], written: Written) -> str:
     return ", ".join(f"`{field.name}`" + ("" if field.presence in certain else "?") for field in told)
 
 
-# Settings, flags, tools, limits
+# Settings, tools, limits
 
 
 def settings() -> str:
@@ -200,28 +205,6 @@ def needing_trust() -> str:
 
 def own_files() -> str:
     return _and(OWN)
-
-
-def flags() -> str:
-    rows = []
-    for flag in FLAGS:
-        if flag.help:
-            names = f"`--{flag.name}`" + (f", `-{flag.short}`" if flag.short else "")
-            rows.append((names, flag.value and f"`{flag.value}`", flag.help))
-    silent = ", ".join(_dashed(flag.name) for flag in FLAGS if not flag.help)
-    later = "; ".join(
-        f"{what} ({', '.join(_dashed(name) for name, lacks in NOT_YET.items() if lacks == what)})"
-        for what in dict.fromkeys(NOT_YET.values())
-    )
-    return paragraphs(
-        table(("flag", "value", "meaning"), rows),
-        f"Taken without effect, since clients of other versions give them: {silent}.",
-        f"Refused, because this version does not have what they ask for: {later}.",
-    )
-
-
-def _dashed(name: str) -> str:
-    return f"`{'-' if len(name) == 1 else '--'}{name}`"
 
 
 def tool_sections() -> str:
@@ -282,7 +265,6 @@ def limits() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "flags": flags,
     "limits": limits,
     "retry": retry_table,
     "images": sections(IMAGES, "by the client"),

@@ -80,8 +80,9 @@ class Caller:
     ) -> AsyncIterator[Sequence[Any]]:
         around = self._owner.around
         model, key, environment = await self._asked(draft.model)
-        budgets = self._owner.settings.thinking_budgets
-        options = Options(key, level, budgets, session, max_tokens, environment, now())
+        settings = self._owner.settings
+        interleaved = settings.interleaved_thinking
+        options = Options(key, level, settings.thinking_budgets, session, max_tokens, environment, now(), interleaved)
         hooks = self._owner.hooks if self._owner.hooks.extensions.handlers else None
         world = World(around.transport, asyncio.sleep, self._calls, around.script, hooks)
         self._calls += 1

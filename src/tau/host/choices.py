@@ -9,6 +9,7 @@ from tau.host.hooking import Hooks
 from tau.host.log import Log
 from tau.host.models import Models
 from tau.records.base import plain
+from tau.records.events import Event, SessionInfoChanged, ThinkingLevelChanged
 from tau.records.models import Model, ThinkingLevel
 
 
@@ -18,6 +19,8 @@ class Owner(Protocol):
     models: Models
     log: Log
     hooks: Hooks
+
+    async def tell(self, event: Event) -> None: ...
 
     def kept_soon(self) -> None: ...
 
@@ -81,6 +84,7 @@ async def _tell_level(session: Owner, before: ThinkingLevel) -> None:
     level = session.models.level
     if level != before:
         await session.hooks.tell("thinking_level_select", {"level": level, "previousLevel": before})
+        await session.tell(ThinkingLevelChanged(level))
 
 
 async def set_name(session: Owner, name: str) -> None:
@@ -89,4 +93,4 @@ async def set_name(session: Owner, name: str) -> None:
         raise CommandError("Session name cannot be empty")
     session.log.set_name(name)
     session.kept_soon()
-    await session.hooks.tell("session_info_changed", {"name": name})
+    await session.tell(SessionInfoChanged(name))

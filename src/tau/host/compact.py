@@ -22,16 +22,16 @@ from tau.core.branches import Branch, prepare_branch
 from tau.core.compaction import Due, Plan, Reason, due, fitted, prepare
 from tau.core.draft import Done, Draft, Failed
 from tau.core.summaries import NO_CONTENT, SummaryRequest, summary_text
-from tau.core.tokens import Kept
+from tau.core.tokens import Kept, added_up, context_tokens
 from tau.core.tree import Tree
 from tau.errors import Aborted, CommandError, ModelError, TauError
 from tau.host.drive import GRACE
 from tau.host.hooking import Hooks
-from tau.host.log import now
+from tau.host.log import iso, now
 from tau.host.switch import Switch
-from tau.records.base import UNSET, UnsetType, parse
-from tau.records.events import AutoCompactionEnd, AutoCompactionStart, CompactionResult, Event
-from tau.records.messages import Assistant
+from tau.records.base import UNSET, UnsetType, parse, replace
+from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
+from tau.records.messages import Assistant, Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, Settings
 from tau.wire.unfinished import Unfinished
@@ -141,7 +141,7 @@ class Compactor:
         waiting = len(self._owner.queues)
         try:
             async with self.alone() as switch:
-                result = await self._compact(instructions, switch)
+                result = await self._told(instructions, switch)
         except Aborted:
             await self._tell_failed(MANUAL, None)
             raise CommandError(CANCELLED) from None
@@ -150,6 +150,21 @@ class Compactor:
             self._go_on(waiting)
             raise CommandError(str(error)) from None
         self._go_on(waiting)
+        return result
+
+    async def _told(self, instructions: str | None, switch: Switch) -> CompactionResult:
+        """Whoever listens hears of its beginning and of its end, whatever that is."""
+        tell = self._owner.tell
+        await tell(CompactionStart("manual"))
+        try:
+            result = await self._compact(instructions, switch)
+        except Aborted:
+            await tell(CompactionEnd("manual", None, True, False))
+            raise
+        except TauError as error:
+            await tell(CompactionEnd("manual", None, False, False, f"Compaction failed: {error}"))
+            raise
+        await tell(CompactionEnd("manual", result, False, False))
         return result
 
     def _go_on(self, waiting: int) -> None:
@@ -179,7 +194,7 @@ class Compactor:
         request = plan.request(model, level, reserve, instructions, replace=replace)
         with self._at_work():
             try:
-                answer = await self._summary(request, model, switch)
+                answer, _ = await self._summary(request, model, switch)
             except ModelError as error:
                 raise CommandError(str(error)) from None
         return BranchText(plan.summary(answer), plan.files.details)
@@ -192,15 +207,22 @@ class Compactor:
         if found is not None and not found.tried and not switch.flipped:
             await self._automatic(found, switch, again=False)
 
+    async def between_turns(self, switch: Switch) -> bool:
+        """A run is about to ask its next question. True if the conversation is another now."""
+        if switch.flipped or not self._owner.settings.compaction.between_turns:
+            return False
+        found = self._due(before_prompt=False)
+        return found is not None and not found.tried and await self._automatic(found, switch, again=False)
+
     async def after_run(self, switch: Switch) -> bool:
         """A run has ended and will not be retried. True if its question fits now and is to be asked again."""
         found = None if switch.flipped else self._due(before_prompt=False)
         if found is None:
             return False
         if found.tried:
-            await self._owner.tell(AutoCompactionEnd(None, False, False, HOPELESS))
+            await self._owner.tell(CompactionEnd(found.reason, None, False, False, HOPELESS))
             return False
-        return await self._automatic(found, switch, again=found.again)
+        return await self._automatic(found, switch, again=found.again) and found.again
 
     def _due(self, *, before_prompt: bool) -> Due | None:
         model = self._owner.models.current
@@ -209,13 +231,14 @@ class Compactor:
         return due(Branch(self._owner.log.tree), model, self._settings(model), before_prompt=before_prompt)
 
     async def _automatic(self, found: Due, switch: Switch, *, again: bool) -> bool:
+        """True if it was done. With `again` the question that did not fit is forgotten, for it is asked again."""
         owner = self._owner
         assert owner.models.current is not None
         settings = self._settings(owner.models.current)
         plan = prepare(Branch(owner.log.tree), settings)
         if isinstance(plan, str) and found.reason == "threshold":
             return False  # full, but of what must be kept: nobody wants to hear that after each answer
-        await owner.tell(AutoCompactionStart(found.reason))
+        await owner.tell(CompactionStart(found.reason))
         result: CompactionResult | None = None
         aborted, error = False, ""
         about = {"reason": found.reason, "willRetry": again}
@@ -237,8 +260,8 @@ class Compactor:
         told: str | UnsetType = FAILED[found.reason] + error if error else UNSET
         if result is None:
             await self._tell_failed({**about, "willRetry": False}, error or None)
-        await owner.tell(AutoCompactionEnd(result, aborted, again, told))
-        return again
+        await owner.tell(CompactionEnd(found.reason, result, aborted, again, told))
+        return result is not None
 
     # How.
 
@@ -256,31 +279,46 @@ class Compactor:
         else:
             requests = plan.requests(settings, model, self._owner.models.level, about.get("customInstructions"))
             answers = [await self._summary(request, model, switch) for request in requests]
-            result = CompactionResult(plan.summary(answers), plan.first_kept_entry_id, plan.tokens_before, plan.details)
+            result = CompactionResult(
+                plan.summary([text for text, _ in answers]),
+                plan.first_kept_entry_id,
+                plan.tokens_before,
+                plan.details,
+                usage=added_up([usage for _, usage in answers]),
+            )
         if switch.flipped:
             raise Aborted
         made = result.summary, result.first_kept_entry_id, result.tokens_before, result.details
+        kept_at = written.tree.find(result.first_kept_entry_id)
         written.compact(*made, from_hook=given is not None)
         if hooks is not None and hooks.extensions.wants("session_compact"):
             entry = parse(written.tree.line(written.tree.leaf))
             told = {"compactionEntry": entry, "fromExtension": given is not None, **about}
             await hooks.tell("session_compact", told, switch)
-        return result
+        return replace(
+            result,
+            estimated_tokens_after=context_tokens(Branch(written.tree)),
+            timestamp=iso(),
+            first_kept_entry_index=UNSET if kept_at is None else kept_at + 1,  # the header is the first line
+        )
 
     async def _tell_failed(self, about: About, error: str | None) -> None:
         if self._hooks is not None:
             told = {**about, "aborted": error is None, "fromExtension": False}
             await self._hooks.tell("session_compact_failed", told if error is None else {**told, "errorMessage": error})
 
-    async def _summary(self, request: SummaryRequest, model: Model, switch: Switch) -> str:
-        """The answer to one request, asked again as the retry policy says. Raises ModelError or Aborted."""
+    async def _summary(self, request: SummaryRequest, model: Model, switch: Switch) -> tuple[str, Usage]:
+        """The answer to one request and what it took, asked again as the retry policy says.
+
+        Raises ModelError or Aborted.
+        """
         made = 0
         while True:
             draft = Draft(model, now(), Unfinished)
             ending = await _stoppable(self._ask(request, draft), switch)
             if isinstance(ending, Done):
                 try:
-                    return summary_text(ending.message)
+                    return summary_text(ending.message), ending.message.usage
                 except ModelError as error:
                     raise ModelError(f"{request.title} failed: {error}", transient=False) from None
             retry = after(ending, self._owner.settings.retry, made)

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -22,6 +22,7 @@ from tau.core.loop import (
     Act,
     AskModel,
     Check,
+    Fit,
     Now,
     Publish,
     RunEnd,
@@ -56,7 +57,7 @@ class Hands:
     """
 
     publish: Callable[[Event | Update], Awaitable[None] | None]
-    show_queues: Callable[[], Awaitable[None] | None]
+    show_queues: Callable[[Sequence[Waiting], Queue], Awaitable[None] | None]
     draft: Callable[[], Draft]
     ask: Callable[[Iterable[Stored], Draft], AsyncIterator[Sequence[Any]]]
     check: Callable[[ToolCall], Awaitable[dict[str, Any] | Outcome]]
@@ -66,6 +67,8 @@ class Hands:
     now: Callable[[], int]
     # What shall be told as a tool's result instead; None where nobody wants to change any.
     review: Callable[[ToolDone, dict[str, Any]], Awaitable[ToolDone]] | None = None
+    # The conversation to go on with if it had to become shorter, else None.
+    fit: Callable[[], Awaitable[Iterable[Stored] | None]] | None = None
 
 
 @dataclass(frozen=True)
@@ -172,9 +175,11 @@ class Drive:
                     case Take(queue):
                         # An aborted run takes nothing: what waits, goes on waiting.
                         answer = [] if self._switch.flipped else hands.take(queue)
-                    case ShowQueues():
-                        if (waiting := hands.show_queues()) is not None:
+                    case ShowQueues(taken, queue):
+                        if (waiting := hands.show_queues(taken, queue)) is not None:
                             await waiting
+                    case Fit():
+                        answer = await hands.fit() if hands.fit is not None and not self._switch.flipped else None
                     case WillRetry(failure):
                         answer = not self._switch.flipped and hands.will_retry(failure)
                     case Now():
@@ -293,6 +298,7 @@ class Drive:
             if not self._switch.flipped:
                 self._inbox.progress(ToolProgress(call, outcome))
 
+        begun = self._hands.now()
         try:
             outcome = await self._hands.execute(call, arguments, progress)
             done = ToolDone(call, outcome)
@@ -312,7 +318,7 @@ class Drive:
                 if not self._switch.flipped and _cancelled_from_outside():
                     raise
         if self._running.pop(id(call), None) is not None:
-            self._inbox.put(done)
+            self._inbox.put(replace(done, duration_ms=max(0, self._hands.now() - begun)))
 
     async def _leave(self) -> None:
         """Nothing this run started goes on working for it; a cancelled run leaves no task behind."""

@@ -40,7 +40,7 @@ class Errands:
         except ExtensionFailure as failure:
             extensions.report(f"command:{command.name}", "command", str(failure))
 
-    async def done(self, seconds: float) -> bool:
+    async def done(self, seconds: float | None) -> bool:
         """Wait until nothing is under way; False if that takes longer."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=seconds)

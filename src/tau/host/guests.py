@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
+from tau.errors import UsageError
 from tau.host.around import Surroundings
 from tau.host.errands import Errands
 from tau.host.extensions import Extensions
@@ -90,13 +91,12 @@ class Guests:
         return bool(self._found) or bool(self._owner.extensions.handlers)
 
     async def begin(self) -> None:
-        """Raises ExtensionFailure if one that was named on the command line cannot be loaded."""
+        """Raises ExtensionFailure if one that was named cannot be loaded, UsageError for options nobody knows."""
         if self._found and self._load is not None:
             self._loading = asyncio.ensure_future(self._load())
             self._running = await self._loading
-        if self._found:
-            for name in self._flags.keys() - self._owner.extensions.flags.keys():
-                log.warning("unknown option --%s ignored", name)
+        if self._found and (unknown := sorted(self._flags.keys() - self._owner.extensions.flags.keys())):
+            raise UsageError(f"Unknown option: --{unknown[0]}. No extension knows it either.")
         await self._tell_begun("startup")
 
     async def _tell_begun(self, reason: str) -> None:

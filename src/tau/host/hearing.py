@@ -23,9 +23,11 @@ from tau.host.resources import Resources
 from tau.host.runs import Runs
 from tau.host.switch import Switch
 from tau.records.events import Event, MessageEnd, MessageStart
-from tau.records.messages import AnyMessage, Custom, Image, User
+from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
+from tau.records.replies import Disposition
 
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
+Blocks = Sequence[Text | Image]
 BEHAVIORS: dict[Queue | None, str | None] = {None: None, "steer": "steer", "follow_up": "followUp"}
 
 
@@ -42,9 +44,11 @@ class Owner(Protocol):
     resources: Resources
     runs: Runs
 
-    def prompt(self, text: str, images: Sequence[Image], behavior: Queue | None) -> None: ...
+    def prompt(
+        self, text: str, blocks: Blocks, behavior: Queue | None, attachments: Sequence[Attachment] = ()
+    ) -> Disposition: ...
 
-    def queue(self, queue: Queue, text: str, images: Sequence[Image]) -> None: ...
+    def queue(self, queue: Queue, text: str, blocks: Blocks, attachments: Sequence[Attachment] = ()) -> None: ...
 
     def kept_soon(self) -> None: ...
 
@@ -60,37 +64,54 @@ class Hearing:
         self._besides: list[tuple[str, Custom]] = []  # and the session they are for
 
     async def hear(
-        self, text: str, images: Sequence[Image], behavior: Queue | None, *, source: str = "rpc", queue: bool = False
-    ) -> None:
+        self,
+        text: str,
+        blocks: Blocks,
+        behavior: Queue | None,
+        *,
+        source: str = "rpc",
+        queue: bool = False,
+        attachments: Sequence[Attachment] = (),
+    ) -> Disposition:
         """A command is begun, everything else accepted; with `queue` it is only queued. Raises CommandError."""
         owner = self._owner
         if source == "rpc" and (found := owner.errands.named(text)) is not None:
             if queue:
                 raise CommandError(NOT_QUEUED.format(name=found[0].name))
             owner.errands.start(*found)
-        elif not owner.hooks.extensions.wants("input"):
-            await self._accept(text, images, behavior, source, queue)
-        else:
-            async with self._turn:
-                try:
-                    heard = await owner.hooks.input(text, images, source, BEHAVIORS[behavior])
-                except Aborted:
-                    raise CommandError("Aborted before it was accepted.") from None
-                await owner.moves.over()
-                if heard is not None:
-                    await self._accept(*heard, behavior, source, queue)
+            return "handled"
+        if not owner.hooks.extensions.wants("input"):
+            return await self._accept(text, blocks, behavior, source, queue, attachments)
+        async with self._turn:
+            try:
+                images = [block for block in blocks if isinstance(block, Image)]
+                heard = await owner.hooks.input(text, images, source, BEHAVIORS[behavior])
+            except Aborted:
+                raise CommandError("Aborted before it was accepted.") from None
+            await owner.moves.over()
+            if heard is None:
+                return "handled"
+            text, images = heard[0], [*heard[1]]
+            texts = [block for block in blocks if isinstance(block, Text)]
+            return await self._accept(text, [*texts, *images], behavior, source, queue, attachments)
 
     async def _accept(
-        self, text: str, images: Sequence[Image], behavior: Queue | None, source: str, queue: bool
-    ) -> None:
+        self,
+        text: str,
+        blocks: Blocks,
+        behavior: Queue | None,
+        source: str,
+        queue: bool,
+        attachments: Sequence[Attachment],
+    ) -> Disposition:
         owner = self._owner
         if source == "rpc":
             text = await owner.resources.expanded(text)
             await owner.moves.over()  # that may have taken a moment, in which another session has come
         if queue and behavior is not None:
-            owner.queue(behavior, text, images)
-        else:
-            owner.prompt(text, images, behavior)
+            owner.queue(behavior, text, blocks, attachments)
+            return "queued"
+        return owner.prompt(text, blocks, behavior, attachments)
 
     async def introduced(self, prompts: list[AnyMessage], switch: Switch) -> list[AnyMessage]:
         """What a run begins with, after extensions had their say."""

@@ -41,6 +41,7 @@ class Models:
         self.scoped: list[Match] = []
         self.current: Model | None = None
         self.level: ThinkingLevel = "off"
+        self._returning: ThinkingLevel | None = None  # the level after a model that cannot think; None: it stays off
         self.fixed = False  # named on the command line: a session's own model does not replace it
 
     # Which there are.
@@ -96,8 +97,9 @@ class Models:
         else:
             chosen = self._usual(settings)
         self.current = chosen.model if chosen else None
-        wanted = level or (chosen.level if chosen else None) or settings.default_thinking_level or "medium"
-        self.level = clamp(wanted, self.current)
+        usual = settings.default_thinking_level or "medium"
+        self.level = clamp(level or (chosen.level if chosen else None) or usual, self.current)
+        self._returning = usual if settings.thinking_returns else None
         return warnings
 
     def _asked_for(self, patterns: Sequence[str]) -> list[Model]:
@@ -199,8 +201,13 @@ class Models:
         return match.model
 
     def _switch(self, model: Model) -> None:
+        level = self._returning if self.thoughtless and self._returning else self.level
         self.current = model
-        self.level = clamp(self.level, model)
+        self.level = clamp(level, model)
+
+    @property
+    def thoughtless(self) -> bool:
+        return self.current is not None and not self.current.reasoning
 
     def restore(self, model: tuple[str, str] | None, level: ThinkingLevel | None) -> None:
         """Take up the model and the level of a session that is opened, if the model can still be used."""
@@ -211,12 +218,18 @@ class Models:
 
     def set_level(self, level: ThinkingLevel) -> None:
         self.level = clamp(level, self.current)
+        self._return_to(self.level)
+
+    def _return_to(self, level: ThinkingLevel) -> None:
+        if self._returning and not self.thoughtless:
+            self._returning = level
 
     def cycle_level(self) -> ThinkingLevel | None:
         """The next level; None if the model does not think."""
         level = following(self.level, self.current)
         if level is not None:
             self.level = level
+            self._return_to(level)
         return level
 
     @property

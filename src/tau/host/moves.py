@@ -34,6 +34,7 @@ from tau.records.entries import CustomMessageEntry
 from tau.records.events import Event, SessionDamaged
 from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
+from tau.records.settings import Settings
 from tau.store.listing import all_rows, rows
 from tau.store.places import agent_dir
 from tau.store.sessions import Opened, folder_for, open_session
@@ -46,6 +47,7 @@ class Owner(Protocol):
     """What a move needs of its session."""
 
     around: Surroundings
+    settings: Settings
     models: Models
     queues: Queues
     log: Log
@@ -193,7 +195,8 @@ class Moves:
         """Take up what a session was when it was left: its model and level if wanted, and what waited to be said."""
         owner = self._owner
         if restore:
-            owner.models.restore(owner.log.last_model(), owner.log.last_level())
+            named = owner.models.fixed and owner.settings.keep_named_model
+            owner.models.restore(None if named else owner.log.last_model(), owner.log.last_level())
         for queue, message in owner.log.undelivered():
             owner.queues.add(queue, message)
         self.tell_damage()

@@ -25,6 +25,7 @@ from tau.host.session import Client, Session
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
 from tau.llm.http import Http
 from tau.llm.scripted import read_script
+from tau.records.base import replace
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
 from tau.store.extension_files import Found, extension_paths
@@ -36,6 +37,9 @@ from tau.store.settings import Layers, SettingsFile, layered
 from tau.store.sought import Requested, Sought
 from tau.store.trust import Decision, decide
 from tau.tools.table import DEFAULT, TOOLS
+from tau.wire import dialects
+from tau.wire.dialect import Dialect
+from tau.wire.dialects import DEFAULT as DEFAULT_DIALECT
 
 log = logging.getLogger(__name__)
 SECRETS = ("*_API_KEY", "*_TOKEN", "*SECRET*", "*PASSWORD*", "*CREDENTIALS*")
@@ -70,6 +74,7 @@ class Wishes(NamedTuple):
     only_these_extensions: bool = False
     flags: Mapping[str, bool | str] = MappingProxyType({})  # options that only an extension can know
     resources: Requested = Requested()
+    dialect: str | None = None
 
 
 class Opening(NamedTuple):
@@ -85,6 +90,7 @@ class Opening(NamedTuple):
     found: Opened | None
     trusted: bool = False  # whether the project's settings, extensions and system prompt count
     extensions: Sequence[Found] = ()
+    dialect: Dialect = DEFAULT_DIALECT
 
     def session(self, client: Client, mode: Mode = "rpc") -> tuple[Session, LocalMachine, Http]:
         settings = self.settings
@@ -160,7 +166,7 @@ class Opening(NamedTuple):
 def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os.environ) -> Opening:
     """Read the user's files and choose a model. Raises UsageError for what the caller must mend."""
     cwd = os.getcwd()
-    settings_file, layers, trust = read_settings(agent_dir, Path(cwd), wishes.approve)
+    settings_file, layers, trust, dialect = read_settings(agent_dir, Path(cwd), wishes.approve, wishes.dialect)
     settings = layers.settings
     keys = Keys(agent_dir / "auth.json", environment)
     models, warnings = known_models(agent_dir, keys, environment)
@@ -204,15 +210,27 @@ def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os
         found,
         trust.trusted,
         extensions,
+        dialect,
     )
 
 
-def read_settings(agent_dir: Path, cwd: Path, approve: bool | None) -> tuple[SettingsFile, Layers, Decision]:
-    """The user's settings, with the project's over them if it is trusted."""
+class ReadSettings(NamedTuple):
+    file: SettingsFile
+    layers: Layers
+    trust: Decision
+    dialect: Dialect
+
+
+def read_settings(agent_dir: Path, cwd: Path, approve: bool | None, dialect: str | None = None) -> ReadSettings:
+    """The user's settings, with the project's over them if it is trusted, and below both what the dialect wants."""
     user = SettingsFile(agent_dir / "settings.json")
     trust = decide(cwd, agent_dir, approve=approve, otherwise=user.read().default_project_trust)
     project = SettingsFile(cwd / ".pi" / "settings.json") if trust.trusted else None
-    return user, layered(user, project), trust
+    layers = layered(user, project)
+    spoken = dialects.find(dialect or layers.settings.dialect)
+    if spoken.defaults:
+        layers = layered(user, project, spoken.defaults)
+    return ReadSettings(user, layers._replace(settings=replace(layers.settings, dialect=spoken.name)), trust, spoken)
 
 
 def choose_session(agent_dir: Path, wanted: Wanted, cwd: str) -> tuple[Path | None, Opened | None]:

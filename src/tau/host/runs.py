@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -33,7 +33,7 @@ from tau.records.events import (
     Event,
     MessageEnd,
 )
-from tau.records.messages import AnyMessage, Assistant
+from tau.records.messages import AnyMessage, Assistant, Stored
 from tau.records.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -68,14 +68,16 @@ class Runs:
         self._task: asyncio.Task[None] | None = None
         self.switch = Switch()  # of the run under way, or of the last
         self._streaming = False
+        self._working = False  # with retries and compactions
         self._retries = Retries()
         self._settled = asyncio.Event()
         self._settled.set()
 
     @property
     def streaming(self) -> bool:
-        """Between the acceptance of a prompt and its agent_end."""
-        return self._streaming or bool(self._accepted)
+        """Between the acceptance of a prompt and its agent_end; or the end of what follows, if the settings say so."""
+        until_settled = self._working and self._owner.settings.streaming_until == "settled"
+        return self._streaming or bool(self._accepted) or until_settled
 
     @property
     def busy(self) -> bool:
@@ -128,6 +130,7 @@ class Runs:
             self._settled.set()
 
     async def _one(self, prompts: list[AnyMessage]) -> None:
+        self._working = True
         try:
             await self._until_done(prompts)
         except Exception as error:
@@ -136,6 +139,8 @@ class Runs:
             broken = self._owner.new_draft().failed("error", f"Internal error: {error}").message
             self._owner.log.say(broken)
             await self._owner.tell(AgentEnd([broken]))
+        finally:
+            self._working = False
         await self._owner.tell(AgentSettled(aborted=self.switch.flipped))
         self._settled.set()
 
@@ -144,10 +149,15 @@ class Runs:
         await owner.compactor.before_prompt(self.switch)
         prompts = await self._introduced(prompts, self.switch)
         while True:
-            parallel = owner.settings.tool_execution == "parallel"
             # A prompt is in the log from the moment it was accepted; here it is what the run begins with.
-            history = owner.log.messages.but(prompts)
-            end = await drive(agent_run(prompts, history, parallel=parallel), self._hands(), self.switch)
+            telling = agent_run(
+                prompts,
+                owner.log.messages.but(prompts),
+                parallel=owner.settings.tool_execution == "parallel",
+                skip=owner.settings.steer_after == "tool",
+                early=owner.settings.announce_answer == "asked",
+            )
+            end = await drive(telling, self._hands(), self.switch)
             prompts = []
             if retry := retries.due:
                 owner.log.forget(end.ending.message)
@@ -165,7 +175,7 @@ class Runs:
             prompts = self._left_over(end)
             if not prompts:
                 return
-            if (waiting := self._hands().show_queues()) is not None:
+            if (waiting := self._hands().show_queues((), "steer")) is not None:
                 await waiting
 
     def _left_over(self, end: RunEnd) -> list[AnyMessage]:
@@ -184,7 +194,7 @@ class Runs:
             elif isinstance(event, AgentEnd):
                 self._streaming = False
             waiting = hands.publish(event)
-            if isinstance(event, MessageEnd) and self._retries.ended_by(event.message):
+            if isinstance(event, (MessageEnd, AgentEnd)) and self._succeeded(event):
                 return self._tell_success(waiting)
             return waiting
 
@@ -192,7 +202,18 @@ class Runs:
             self._retries.due = after(failure, self._owner.settings.retry, self._retries.made)
             return self._retries.due is not None
 
-        return replace(hands, publish=publish, will_retry=will_retry)
+        return replace(hands, publish=publish, will_retry=will_retry, fit=self._fit)
+
+    async def _fit(self) -> Iterable[Stored] | None:
+        """Between two turns: the conversation, if it had to be compacted for the next."""
+        smaller = await self._owner.compactor.between_turns(self.switch)
+        return self._owner.log.messages.but(()) if smaller else None
+
+    def _succeeded(self, event: MessageEnd | AgentEnd) -> bool:
+        """Whether a retry brought an answer, and this is the time to say so."""
+        if self._owner.settings.retry_success == "run":
+            return isinstance(event, AgentEnd) and any(map(self._retries.ended_by, event.messages[-1:]))
+        return isinstance(event, MessageEnd) and self._retries.ended_by(event.message)
 
     async def _tell_success(self, waiting: Awaitable[None] | None) -> None:
         if waiting is not None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from tau.core.draft import Draft, Failed, Update
-from tau.core.queues import Queue, Queues
+from tau.core.queues import Queue, Queues, Waiting, texts
 from tau.core.summaries import SummaryRequest
 from tau.errors import CommandError
 from tau.host.around import Surroundings
@@ -27,6 +27,7 @@ from tau.host.guests import Guests
 from tau.host.hearing import Hearing
 from tau.host.hooking import Hooks
 from tau.host.keeper import Keeper
+from tau.host.live import Live
 from tau.host.local import Local
 from tau.host.log import Log, now
 from tau.host.models import Models
@@ -36,16 +37,19 @@ from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.switch import Switch
 from tau.host.toolbox import Toolbox
+from tau.records.base import UNSET
 from tau.records.dialogs import UiRequest
 from tau.records.events import (
     AgentSettled,
+    BashUpdate,
     Event,
     MessageEnd,
     QueueUpdate,
     SessionWriteFailed,
     SessionWriteRecovered,
 )
-from tau.records.messages import BashExecution, Image, Text, User
+from tau.records.messages import Attachment, BashExecution, Image, Text, User
+from tau.records.replies import Disposition
 from tau.records.settings import Settings
 from tau.store.sessions import Opened
 from tau.store.sought import Sought
@@ -84,7 +88,7 @@ class Session:
         self.hearing = Hearing(self)
         self.runs = Runs(self, self._begin_run, self.hearing.introduced)
         self.compactor = Compactor(self, stop_run=self.runs.stop, deliver=self._deliver, hooks=self.hooks)
-        self.shell = Shell(around.machine, around.cwd, self._remember, lambda: self.runs.busy, self.hooks)
+        self.shell = Shell(around.machine, around.cwd, self._remember, lambda: self.runs.busy, self.hooks, self._live)
         self.moves = Moves(self)
         self.local = Local()
         self._keeper = Keeper(lambda: self.log, around.machine.in_thread, self.write_failed, self._write_recovered)
@@ -96,15 +100,21 @@ class Session:
 
     # Prompts.
 
-    def prompt(self, text: str, images: Sequence[Image], behavior: Queue | None) -> None:
+    def prompt(
+        self,
+        text: str,
+        blocks: Sequence[Text | Image],
+        behavior: Queue | None,
+        attachments: Sequence[Attachment] = (),
+    ) -> Disposition:
         """Run it or queue it. When this returns, the message is in one place or the other, and on disk."""
         if self.runs.streaming:
             if behavior is None:
                 raise CommandError(BUSY)
-            self.queue(behavior, text, images)
-            return
+            self.queue(behavior, text, blocks, attachments)
+            return "queued"
         self.models.ready()
-        message = User([Text(text), *images], now())
+        message = self._user(text, blocks, attachments)
         if self.runs.busy:
             # The last run is not settled: this one goes next, and is kept as what waits until then.
             self.log.queued("follow_up", message)
@@ -117,9 +127,16 @@ class Session:
             self.moves.tell_damage()
         self.kept_soon()
         self.runs.start([message, *self.hearing.besides()])
+        return "started"
 
-    def queue(self, queue: Queue, text: str, images: Sequence[Image]) -> None:
-        message = User([Text(text), *images], now())
+    def _user(self, text: str, blocks: Sequence[Text | Image], attachments: Sequence[Attachment]) -> User:
+        kept = list(attachments) if attachments and self.settings.keep_attachments else UNSET
+        return User([Text(text), *blocks], now(), kept)
+
+    def queue(
+        self, queue: Queue, text: str, blocks: Sequence[Text | Image], attachments: Sequence[Attachment] = ()
+    ) -> None:
+        message = self._user(text, blocks, attachments)
         self.queues.add(queue, message)
         self.log.queued(queue, message)
         self.kept_soon()
@@ -142,6 +159,8 @@ class Session:
         """Everything that happens passes here: into the log, then to the client."""
         if isinstance(event, MessageEnd):
             self.log.say(event.message)
+        if isinstance(event, AgentSettled) and self.settings.keep_bash_after == "run":
+            self.shell.remember()
         if isinstance(event, MessageEnd | AgentSettled):
             self.kept_soon()
         if self.extensions.handlers:
@@ -165,14 +184,17 @@ class Session:
             self._mentions.add(task := asyncio.ensure_future(waiting))
             task.add_done_callback(self._mentions.discard)
 
-    def show_queues(self) -> Awaitable[None] | None:
-        return self.publish(self._queue_update())
+    def show_queues(self, taken: Sequence[Waiting] = (), queue: Queue = "steer") -> Awaitable[None] | None:
+        """`taken` left its queue, but goes on waiting until it is announced."""
+        return self.publish(self._queue_update(taken, queue))
 
     async def tell_queues(self) -> None:
         await self.tell(self._queue_update())
 
-    def _queue_update(self) -> QueueUpdate:
-        return QueueUpdate(self.queues.texts("steer"), self.queues.texts("follow_up"))
+    def _queue_update(self, taken: Sequence[Waiting] = (), queue: Queue = "steer") -> QueueUpdate:
+        ahead = texts(taken)
+        steering, follow_up = self.queues.texts("steer"), self.queues.texts("follow_up")
+        return QueueUpdate(*((ahead + steering, follow_up) if queue == "steer" else (steering, ahead + follow_up)))
 
     # What runs and compactions reach.
 
@@ -200,6 +222,10 @@ class Session:
     def ask_for_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
         return self.caller.summary(request, draft)
 
+    def _live(self, id: Any) -> Live | None:
+        """Who hears what a command of the client says while it runs."""
+        return Live(lambda text: self.client(BashUpdate(text, id))) if self.settings.bash_updates else None
+
     # What is kept.
 
     def _remember(self, message: BashExecution) -> None:
@@ -221,11 +247,12 @@ class Session:
     async def save(self, changes: dict[str, Any]) -> None:
         """Keep a choice of the client for next time, as real pi does."""
         file = self.around.settings_file
-        if file is None:
+        kept = {name: value for name, value in changes.items() if name not in self._unsaved()}
+        if file is None or not kept:
             return
         async with self._saving:
             try:
-                await self.around.machine.in_thread(lambda: file.change(changes))
+                await self.around.machine.in_thread(lambda: file.change(kept))
             except OSError as error:
                 logger.warning("settings not saved: %s", error)
 
@@ -247,6 +274,13 @@ class Session:
             logger.warning("extensions did not end within %s s", FAREWELL)
         finally:
             self.guests.kill()
+
+    def _unsaved(self) -> tuple[str, ...]:
+        """Choices that are for this session only."""
+        if not self.settings.save_models:
+            return "defaultProvider", "defaultModel", "defaultThinkingLevel"
+        # A level that a model leaves no choice about says nothing about the next.
+        return ("defaultThinkingLevel",) if self.models.thoughtless and self.settings.thinking_returns else ()
 
     async def close(self) -> None:
         """Stop everything. Nothing of this session works on afterwards."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from tau.core.clean import Cleaner
 from tau.core.truncate import Tail
 from tau.errors import Aborted, CommandError, ToolError
 from tau.host.hooking import Hooks
+from tau.host.live import Live
 from tau.host.log import now
 from tau.host.switch import Switch
 from tau.records.base import UNSET
@@ -30,9 +32,12 @@ class Shell:
         keep: Callable[[BashExecution], None],
         running: Callable[[], bool],
         hooks: Hooks,
+        live: Callable[[Any], Live | None] = lambda id: None,
     ) -> None:
+        """`live` is asked for each command, by its id, who is to hear it while it runs."""
         self._hooks = hooks
         self._asking = Switch()
+        self._live = live
         self._machine = machine
         self._cwd = cwd
         self._keep = keep
@@ -40,7 +45,7 @@ class Shell:
         self._waiting: list[BashExecution] = []
         self._running: set[asyncio.Task[Exit]] = set()
 
-    async def run(self, command: str, *, exclude: bool = False) -> BashResult:
+    async def run(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> BashResult:
         """Also a command that was stopped is remembered and answered, with what it had said."""
         if len(self._running) >= LIMIT:
             raise CommandError(f"{LIMIT} bash commands are running already. Try again when one has ended.")
@@ -49,7 +54,11 @@ class Shell:
         output = Output(Tail(cleaner=Cleaner()), self._machine.spill)
         streams = {"stdout": Tail(cleaner=Cleaner()), "stderr": Tail(cleaner=Cleaner())}
 
+        live = self._live(id)
+
         def heard(stream: Stream, data: bytes) -> None:
+            if live is not None:
+                live.take(stream, data)
             output.take(data)
             streams[stream].feed(data)
 
@@ -68,6 +77,8 @@ class Shell:
             exit = None
         finally:
             output.end()
+        if live is not None:
+            await live.end()
         for tail in streams.values():
             tail.end()
         return self._done(

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from tau.core.draft import Done, Draft
+from tau.core.draft import Done, Draft, Heard
 from tau.errors import ModelError, shortened
 from tau.llm import apis
 from tau.llm.calls import Context, Decoder, Fact, Options, Pause, Reader, Request, World
@@ -36,6 +36,7 @@ async def stream(
                 yield step
         return
 
+    heard = False
     secrets = [options.secret, *(options.environment.get(name) for name in SECRETS)]
     try:
         request: Request = api.request(model, context, options)
@@ -50,6 +51,9 @@ async def stream(
         async with aclosing(world.transport.post(request)) as portions:
             async for portion in portions:
                 facts, trouble = _read(portion, decoder, reader)
+                if not heard:
+                    heard = True
+                    yield [Heard()]
                 if facts:
                     yield facts
                     if isinstance(facts[-1], Done):

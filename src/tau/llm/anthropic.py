@@ -39,7 +39,8 @@ _ADAPTIVE = re.compile(r"(?:opus|sonnet)-4[.-][6-9](?!\d)|claude-[a-z]+-[5-9](?!
 
 
 def request(model: Model, context: Context, options: Options) -> Request:
-    betas = TOOL_STREAMING if adaptive(model) else f"{TOOL_STREAMING},{INTERLEAVED}"
+    asks = options.interleaved and not adaptive(model)
+    betas = f"{TOOL_STREAMING},{INTERLEAVED}" if asks else TOOL_STREAMING
     headers = {"anthropic-version": VERSION, "anthropic-beta": betas, **own_headers(model)}
     if options.secret:
         headers["x-api-key"] = options.secret

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tau.core.convert import Spoken
-from tau.core.draft import Begun, Done, Draft, Update
+from tau.core.draft import Begun, Done, Draft, Heard, Update
 from tau.records.models import Model, ThinkingLevel
 
-Fact = Begun | Update | Done
+Fact = Begun | Heard | Update | Done
 OUTPUT_LIMIT = 32000
 # Stands for a key where the environment has other credentials.
 AUTHENTICATED = "<authenticated>"
@@ -54,6 +54,7 @@ class Options:
     max_tokens: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     now: int = 0
+    interleaved: bool = True  # thinking between tool calls, where that has to be asked for
 
     @property
     def secret(self) -> str | None:

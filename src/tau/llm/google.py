@@ -289,5 +289,6 @@ class Reader:
             return
         read = count(usage.get("cachedContentTokenCount"))
         prompt = count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount"))
-        said = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
-        self._draft.note(usage=Usage(max(0, prompt - read), said, read))
+        thought = count(usage.get("thoughtsTokenCount"))
+        said = count(usage.get("candidatesTokenCount")) + thought
+        self._draft.note(usage=Usage(max(0, prompt - read), said, read, reasoning=thought))

@@ -219,7 +219,9 @@ class Reader:
         )
         written = count(details.get("cache_write_tokens"))
         fresh = max(0, count(usage.get("prompt_tokens")) - read - written)
-        self._draft.note(usage=Usage(fresh, count(usage.get("completion_tokens")), read, written))
+        thought = count((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
+        said = count(usage.get("completion_tokens"))
+        self._draft.note(usage=Usage(fresh, said, read, written, reasoning=thought))
 
 
 def _is_object(piece: str) -> bool:

@@ -263,7 +263,9 @@ class Reader:
         fresh = max(0, count(usage.get("input_tokens")) - cached)
         tier = response.get("service_tier")
         times = TIERS.get(tier, 1) if isinstance(tier, str) else 1
-        self._draft.note(usage=Usage(fresh, count(usage.get("output_tokens")), cached), times=times)
+        thought = count((usage.get("output_tokens_details") or {}).get("reasoning_tokens"))
+        said = count(usage.get("output_tokens"))
+        self._draft.note(usage=Usage(fresh, said, cached, reasoning=thought), times=times)
 
 
 def _signature(item: dict[str, Any]) -> str:

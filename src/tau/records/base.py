@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, TypeVar, dataclass_transform, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
+from msgspec.structs import fields as fields_of
 from msgspec.structs import replace
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "UnsetType",
     "decode",
     "decode_lines",
+    "derived",
     "encode",
     "encode_parts",
     "field",
@@ -41,6 +43,7 @@ __all__ = [
     "parse_text",
     "plain",
     "replace",
+    "schemas",
     "wire",
 ]
 
@@ -211,6 +214,71 @@ def parse_text(text: str) -> Any:
         return json.loads(whole, parse_constant=_no_constant, parse_float=_finite_float)
     except (ValueError, RecursionError) as error:
         raise BadRecord(str(error)) from None
+
+
+def derived(
+    kind: type[T],
+    *,
+    without: Iterable[str] = (),
+    renamed: Mapping[str, str] | None = None,
+    types: Mapping[str, Any] | None = None,
+    tag: str | None = None,
+    name: str | None = None,
+) -> type[T]:
+    """A record like `kind` with fewer fields, or other names or types for some, or another tag or name.
+
+    For older or newer versions of the protocol, which differ from ours in a field or two.
+    """
+    config = kind.__struct_config__  # type: ignore[attr-defined]
+    left_out, names, other = set(without), renamed or {}, types or {}
+    fields: list[Any] = []
+    for part in fields_of(kind):  # type: ignore[arg-type]
+        if part.name not in left_out:
+            declared: list[Any] = [names.get(part.name, part.name), other.get(part.name, part.type)]
+            if part.default is not msgspec.NODEFAULT:
+                declared.append(part.default)
+            elif part.default_factory is not msgspec.NODEFAULT:
+                declared.append(msgspec.field(default_factory=part.default_factory))
+            fields.append(tuple(declared))
+    carries = tuple(names.get(name, name) for name in getattr(kind, "carries", ()))
+    space = {"__doc__": kind.__doc__, "carries": carries}
+    base: Any = kind.__bases__[0]
+    made: Any = msgspec.defstruct(
+        name or kind.__name__,
+        fields,
+        bases=(base,),
+        namespace=space,
+        module=kind.__module__,
+        tag=tag or config.tag,
+        tag_field=config.tag_field,
+    )
+    return made  # type: ignore[no-any-return]
+
+
+def schemas(kinds: Iterable[Any], place: str = "#/$defs/{name}") -> tuple[list[Any], dict[str, Any]]:
+    """The JSON Schema of each kind, and the definitions that they share."""
+    wanted = tuple(kinds)
+    listed, shared = msgspec.json.schema_components(wanted, ref_template=place)
+    for record in _records(wanted):
+        absent = {part.encode_name for part in fields_of(record) if UnsetType in get_args(part.type)}
+        definition = shared[record.__name__]
+        definition["required"] = [name for name in definition["required"] if name not in absent]
+    return list(listed), shared
+
+
+def _records(kinds: Iterable[Any]) -> set[Any]:
+    """Every record among these kinds, and in their fields."""
+    found: set[Any] = set()
+    waiting = list(kinds)
+    while waiting:
+        kind = waiting.pop()
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            if kind not in found:
+                found.add(kind)
+                waiting += [part.type for part in fields_of(kind)]
+        else:
+            waiting += get_args(kind)
+    return found
 
 
 def plain(value: Any) -> Any:

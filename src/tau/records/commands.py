@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tau.records.base import Record
+from tau.records.messages import Attachment
 from tau.records.models import ThinkingLevel
 
 QueueMode = Literal["all", "one-at-a-time"]
@@ -42,6 +43,7 @@ class Prompt(Command, tag="prompt"):
     message: str
     images: list[ImageGiven] | None = None
     streaming_behavior: Literal["steer", "followUp"] | None = None
+    attachments: list[Attachment] | None = None
 
 
 class Steer(Command, tag="steer"):
@@ -223,6 +225,10 @@ class GetCommands(Command, tag="get_commands"):
     """What can be invoked by a prompt that begins with `/`."""
 
 
+class GetProtocol(Command, tag="get_protocol"):
+    """Which dialect is spoken, and what can be said in it."""
+
+
 AnyCommand = (
     Prompt
     | Steer
@@ -259,4 +265,5 @@ AnyCommand = (
     | GetLastAssistantText
     | SetSessionName
     | GetCommands
+    | GetProtocol
 )

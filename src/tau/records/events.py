@@ -7,6 +7,9 @@ from typing import Any, ClassVar, Literal
 from tau.records.base import UNSET, Record, UnsetType, encode, wire
 from tau.records.deltas import AnyDelta
 from tau.records.messages import AnyMessage, Assistant, Image, Text, ToolResult, Usage
+from tau.records.models import ThinkingLevel
+
+CompactionReason = Literal["manual", "threshold", "overflow"]
 
 
 class Outcome(Record):
@@ -17,10 +20,16 @@ class Outcome(Record):
 
 
 class CompactionResult(Record):
+    """`usage` is what the summary took; `estimatedTokensAfter` about how much the conversation takes now."""
+
     summary: str
     first_kept_entry_id: str
     tokens_before: int
     details: Any = UNSET
+    estimated_tokens_after: int | UnsetType = UNSET
+    usage: Usage | UnsetType = UNSET
+    timestamp: str | UnsetType = UNSET
+    first_kept_entry_index: int | UnsetType = UNSET
 
 
 class Event(Record, tag_field="type"):
@@ -91,10 +100,13 @@ class ToolUpdate(Event, tag="tool_execution_update"):
 
 
 class ToolEnd(Event, tag="tool_execution_end"):
+    """`durationMs` is absent if the tool did not run."""
+
     tool_call_id: str
     tool_name: str
     result: Outcome
     is_error: bool
+    duration_ms: int | UnsetType = UNSET
 
 
 class QueueUpdate(Event, tag="queue_update"):
@@ -104,11 +116,16 @@ class QueueUpdate(Event, tag="queue_update"):
     follow_up: list[str]
 
 
-class AutoCompactionStart(Event, tag="auto_compaction_start"):
-    reason: Literal["threshold", "overflow"]
+class CompactionStart(Event, tag="compaction_start"):
+    """The older part of the conversation is about to be replaced by a summary."""
+
+    reason: CompactionReason
 
 
-class AutoCompactionEnd(Event, tag="auto_compaction_end"):
+class CompactionEnd(Event, tag="compaction_end"):
+    """`result` is `null` if nothing was changed. With `willRetry` the prompt that did not fit is asked again."""
+
+    reason: CompactionReason
     result: CompactionResult | None
     aborted: bool
     will_retry: bool
@@ -126,6 +143,23 @@ class AutoRetryEnd(Event, tag="auto_retry_end"):
     success: bool
     attempt: int
     final_error: str | UnsetType = UNSET
+
+
+class SessionInfoChanged(Event, tag="session_info_changed"):
+    """The session has another name."""
+
+    name: str | UnsetType = UNSET
+
+
+class ThinkingLevelChanged(Event, tag="thinking_level_changed"):
+    level: ThinkingLevel
+
+
+class BashUpdate(Event, tag="bash_execution_update"):
+    """What a `bash` command says while it runs; `id` is the command's, if it had one."""
+
+    delta: str
+    id: Any = UNSET
 
 
 class SessionDamaged(Event, tag="session_damaged"):
@@ -168,10 +202,13 @@ AnyEvent = (
     | ToolUpdate
     | ToolEnd
     | QueueUpdate
-    | AutoCompactionStart
-    | AutoCompactionEnd
+    | CompactionStart
+    | CompactionEnd
     | AutoRetryStart
     | AutoRetryEnd
+    | SessionInfoChanged
+    | ThinkingLevelChanged
+    | BashUpdate
     | SessionDamaged
     | SessionWriteFailed
     | SessionWriteRecovered

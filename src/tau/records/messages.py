@@ -13,8 +13,11 @@ StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
 
 class Text(Record, tag_field="type", tag="text"):
+    """With `isDocument`, the text of an attachment."""
+
     text: str
     text_signature: str | UnsetType = UNSET
+    is_document: bool | UnsetType = UNSET
 
 
 class Thinking(Record, tag_field="type", tag="thinking"):
@@ -50,7 +53,10 @@ class UsageCost(Record):
 
 
 class Usage(Record):
-    """Tokens. `input` does not count what was read from or written to a cache."""
+    """Tokens. `input` does not count what was read from or written to a cache.
+
+    `reasoning` is a part of `output`, where a provider counts it.
+    """
 
     input: int = 0
     output: int = 0
@@ -58,15 +64,32 @@ class Usage(Record):
     cache_write: int = 0
     total_tokens: int = 0
     cost: UsageCost = UsageCost()
+    reasoning: int | UnsetType = UNSET
 
 
 class Message(Record, tag_field="role"):
     """Base of everything that can stand in a conversation."""
 
 
+class Attachment(Record):
+    """A file in a command. `content` is base64; for a document the model is given `extractedText`, if that is there."""
+
+    type: Literal["image", "document"]
+    file_name: str
+    mime_type: str
+    content: str
+    id: str | UnsetType = UNSET
+    size: int | UnsetType = UNSET
+    extracted_text: str | UnsetType | None = UNSET
+    preview: str | UnsetType | None = UNSET
+
+
 class User(Message, tag="user"):
+    """`attachments` are only kept if the setting `keepAttachments` is on; what is in them is in `content` anyway."""
+
     content: str | list[Text | Image]
     timestamp: int
+    attachments: list[Attachment] | UnsetType = UNSET
 
 
 class Assistant(Message, tag="assistant"):

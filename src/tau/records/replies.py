@@ -6,7 +6,10 @@ from typing import Any, Literal
 
 from tau.records.base import UNSET, Record, UnsetType
 from tau.records.commands import QueueMode
+from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
+
+Disposition = Literal["started", "queued", "handled"]
 
 
 class SessionState(Record):
@@ -22,6 +25,31 @@ class SessionState(Record):
     auto_compaction_enabled: bool
     message_count: int
     pending_message_count: int
+
+
+class Accepted(Record):
+    """`started`: it is being run. `queued`: it will be delivered later. `handled`: no run follows."""
+
+    disposition: Disposition
+
+
+class Capabilities(Record):
+    """`snapshots`: every `message_update` has the whole message. `responses`: commands are answered by one."""
+
+    commands: list[str]
+    events: list[str]
+    snapshots: bool
+    responses: bool
+
+
+class Protocol(Record):
+    """`version` is the release of pi that speaks like this; `dialects` are all that could be chosen."""
+
+    dialect: str
+    version: str
+    tau_version: str
+    dialects: list[str]
+    capabilities: Capabilities
 
 
 class Messages(Record):
@@ -187,3 +215,22 @@ class SlashCommand(Record):
 
 class SlashCommands(Record):
     commands: list[SlashCommand]
+
+
+class Result(Record, tag_field="type", tag="result"):
+    """The last record of JSON mode with `--result`: what came of all prompts together.
+
+    `text`, which is null if the answer failed, and `stopReason` are those of the last
+    answer; `errorMessage` is the last that went wrong. `usage` and `cost`, in dollars,
+    are summed over all turns.
+    """
+
+    text: str | None
+    stop_reason: str | None
+    error_message: str | UnsetType
+    usage: Usage
+    cost: float
+    turns: int
+    duration_ms: int
+    session_file: str | UnsetType
+    exit_code: int

@@ -30,8 +30,12 @@ class RetrySettings(Record):
 
 
 class CompactionSettings(Record):
+    """With `betweenTurns` a run that grows too long is compacted before it asks again, not only at its end."""
+
     enabled: bool = True
     """summarise a conversation by itself before it outgrows the model"""
+    between_turns: bool = True
+    """also in the middle of a run, before the model is asked again"""
     reserve_tokens: int = 16384
     """what must stay free in the model's window"""
     keep_recent_tokens: int = 20000
@@ -91,6 +95,8 @@ class Settings(Record):
     """how much a model thinks at first; medium, if nothing is said"""
     thinking_budgets: dict[str, int] = {}
     """tokens for levels of thinking, such as `{"low": 2048}`"""
+    interleaved_thinking: bool = True
+    """let Claude think between its tool calls, where that has to be asked for"""
     enabled_models: list[str] | None = None
     """patterns of the models that `cycle_model` goes through, as `--models`"""
     default_tools: list[str] | None = None
@@ -101,6 +107,28 @@ class Settings(Record):
     """the same for follow-ups"""
     tool_execution: Literal["sequential", "parallel"] = "sequential"
     """run the tool calls of one answer one after another, or side by side"""
+    steer_after: Literal["tool", "turn"] = "tool"
+    """hand steering over after the tool that runs, and skip those after it, or when all tools of the answer are done"""
+    announce_answer: Literal["asked", "begun"] = "asked"
+    """send `message_start` when the model is asked, or when its answer begins"""
+    retry_success: Literal["answer", "run"] = "answer"
+    """send `auto_retry_end` after the answer that succeeded, or at the end of the run"""
+    streaming_until: Literal["end", "settled"] = "end"
+    """`isStreaming` until `agent_end`, or until `agent_settled`"""
+    keep_bash_after: Literal["prompt", "run"] = "prompt"
+    """a client's command during a run joins the conversation with the next prompt, or at the end of the run"""
+    keep_named_model: bool = False
+    """a model named on the command line stays when another session is opened"""
+    thinking_returns: bool = False
+    """the level of thinking comes back after a model that has none"""
+    save_models: bool = True
+    """a model or level that a client sets is the default from then on"""
+    dialect: str | None = None
+    """the version of the protocol that is spoken, as `--dialect`"""
+    keep_attachments: bool = False
+    """keep the `attachments` of a prompt on its message"""
+    bash_updates: bool = False
+    """send `bash_execution_update` while a client's command runs"""
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
     branch_summary: BranchSummarySettings = BranchSummarySettings()

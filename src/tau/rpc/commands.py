@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tau import __version__
+from tau.core.attachments import attached
 from tau.core.branches import Branch
 from tau.core.images import accepted
 from tau.core.queues import Queue
@@ -25,38 +27,41 @@ from tau.host.hooking import Destination
 from tau.host.session import Session
 from tau.records import commands as c
 from tau.records import replies as r
-from tau.records.base import UNSET, Raw, UnsetType, replace
+from tau.records.base import UNSET, Raw, Record, UnsetType, decode, replace, wire
 from tau.records.events import CompactionResult
 from tau.records.messages import Assistant
 from tau.records.models import Model
+from tau.wire import dialects
 
 BEHAVIORS: dict[str | None, Queue | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
 
 
-async def prompt(session: Session, command: c.Prompt) -> UnsetType:
-    images = accepted(command.images)
+async def prompt(session: Session, command: c.Prompt) -> r.Accepted:
+    blocks = [*attached(command.attachments), *accepted(command.images)]
     await session.moves.over()
     before = len(session.queues)
-    await session.hearing.hear(command.message, images, BEHAVIORS[command.streaming_behavior])
+    disposition = await session.hearing.hear(
+        command.message, blocks, BEHAVIORS[command.streaming_behavior], attachments=command.attachments or ()
+    )
     await _show_change(session, before)
-    return UNSET
+    return r.Accepted(disposition)
 
 
-async def steer(session: Session, command: c.Steer) -> UnsetType:
+async def steer(session: Session, command: c.Steer) -> r.Accepted:
     return await _queue(session, "steer", command)
 
 
-async def follow_up(session: Session, command: c.FollowUp) -> UnsetType:
+async def follow_up(session: Session, command: c.FollowUp) -> r.Accepted:
     return await _queue(session, "follow_up", command)
 
 
-async def _queue(session: Session, queue: Queue, command: c.Steer | c.FollowUp) -> UnsetType:
+async def _queue(session: Session, queue: Queue, command: c.Steer | c.FollowUp) -> r.Accepted:
     images = accepted(command.images)
     await session.moves.over()
     before = len(session.queues)
     await session.hearing.hear(command.message, images, queue, queue=True)
     await _show_change(session, before)
-    return UNSET
+    return r.Accepted("queued")
 
 
 async def _show_change(session: Session, before: int) -> None:
@@ -166,8 +171,15 @@ async def abort_retry(session: Session, command: c.AbortRetry) -> UnsetType:
     return UNSET
 
 
+class Asked(Record):
+    """The id of a command that was read: a client finds it again in the updates of what it runs."""
+
+    id: Any = UNSET
+
+
 async def bash(session: Session, command: c.Bash) -> r.BashResult:
-    return await session.shell.run(command.command, exclude=command.exclude_from_context is True)
+    asked = decode(Asked, wire(command))
+    return await session.shell.run(command.command, exclude=command.exclude_from_context is True, id=asked.id)
 
 
 def abort_bash(session: Session, command: c.AbortBash) -> UnsetType:
@@ -262,6 +274,13 @@ async def get_commands(session: Session, command: c.GetCommands) -> r.SlashComma
     return r.SlashCommands([*session.guests.commands(), *await session.resources.commands()])
 
 
+def get_protocol(session: Session, command: c.GetProtocol) -> r.Protocol:
+    spoken = dialects.find(session.settings.dialect)
+    heard = [str(kind.__struct_config__.tag) for kind in spoken.spoken()]
+    can = r.Capabilities([*spoken.commands()], heard, spoken.snapshots, spoken.responses)
+    return r.Protocol(spoken.name, spoken.pi, __version__, [*dialects.NAMES], can)
+
+
 HANDLERS: dict[type[c.Command], Callable[[Session, Any], Any]] = {
     c.Prompt: prompt,
     c.Steer: steer,
@@ -298,4 +317,5 @@ HANDLERS: dict[type[c.Command], Callable[[Session, Any], Any]] = {
     c.GetLastAssistantText: get_last_assistant_text,
     c.SetSessionName: set_session_name,
     c.GetCommands: get_commands,
+    c.GetProtocol: get_protocol,
 }

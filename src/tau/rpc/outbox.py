@@ -31,6 +31,8 @@ from tau.core.draft import Update
 from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import Event, ToolUpdate, event_json
 from tau.records.messages import Text
+from tau.wire.dialect import Dialect
+from tau.wire.dialects import DEFAULT
 
 HIGH = 4 * 1024 * 1024
 LOW = HIGH // 2
@@ -67,10 +69,10 @@ Item = bytes | Update | Shown | Parts
 class Outbox:
     """Owned by the event loop; `gone` is called there when nobody reads any more."""
 
-    def __init__(self, handle: int, gone: Callable[[], None], *, snapshots: bool = True) -> None:
+    def __init__(self, handle: int, gone: Callable[[], None], dialect: Dialect = DEFAULT) -> None:
         self._handle = handle
         self._gone = gone
-        self._snapshots = snapshots
+        self._dialect = dialect
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._items: deque[Item] = deque()
@@ -93,12 +95,14 @@ class Outbox:
             with self._lock:
                 self._add_update(event)
         elif isinstance(event, ToolUpdate):
-            with self._lock:
-                self._add_shown(event)
+            for shown in self._dialect.made(event):
+                with self._lock:
+                    self._add_shown(shown)
         elif isinstance(event, UiRequest):
             self.put(ui_json(event))
         else:
-            self.put(event_json(event))
+            for line in self._dialect.event(event):
+                self.put(line)
         self._flush_soon()
         return self.room()
 
@@ -288,7 +292,7 @@ class Outbox:
             if self._shown.get(item.event.tool_call_id) is item:
                 del self._shown[item.event.tool_call_id]
             return event_json(item.event)
-        line = item.wire(snapshots=self._snapshots)
+        line = item.wire(snapshots=self._dialect.snapshots, extras=self._dialect.extras)
         self._next_update = self._loop.time() + len(line) / RATE
         return line
 

@@ -16,17 +16,18 @@ from typing import Any
 
 from tau.errors import CommandError
 from tau.host.session import Session
-from tau.records.base import UNSET, BadRecord, Raw, Record, Spliced, UnsetType, decode, encode, one_line, parse
+from tau.records.base import UNSET, BadRecord, Raw, Record, Spliced, UnsetType, decode, encode, keep, one_line, parse
 from tau.records.commands import Command
 from tau.records.replies import Messages
 from tau.rpc.commands import HANDLERS
 from tau.rpc.inbox import Inbox, Line
 from tau.rpc.outbox import Outbox
+from tau.wire.dialect import Dialect
+from tau.wire.dialects import DEFAULT
 from tau.wire.lines import TooLong
 
 log = logging.getLogger(__name__)
 
-KINDS: dict[str, type[Command]] = {str(kind.__struct_config__.tag): kind for kind in HANDLERS}
 AT_THE_SAME_TIME = 1024
 IN_ONE_GO = 64
 PATIENCE = 1.0  # seconds for a command of an extension to end, when nothing more is said and nothing runs
@@ -49,8 +50,9 @@ class Refused(Exception):
 
 
 class Server:
-    def __init__(self, session: Session, inbox: Inbox, outbox: Outbox) -> None:
+    def __init__(self, session: Session, inbox: Inbox, outbox: Outbox, dialect: Dialect = DEFAULT) -> None:
         self._session = session
+        self._dialect = dialect
         self._inbox = inbox
         self._outbox = outbox
         self._under_way: set[asyncio.Task[None]] = set()
@@ -108,7 +110,7 @@ class Server:
         if isinstance(line, bytes) and not line.strip():
             return False
         try:
-            asked = understood(line)
+            asked = understood(line, self._dialect)
         except Refused as refusal:
             self._respond(refusal.id, refusal.command, error=str(refusal))
             return False
@@ -119,10 +121,9 @@ class Server:
             assert isinstance(line, bytes)
             self._session.dialogs.answer(parse(line))
             return False
-        kind, id, body = asked
-        name = str(kind.__struct_config__.tag)
+        kind, name, id, body = asked
         try:
-            command = decode(kind, body)
+            command = self._dialect.filled(keep(decode(kind, body), body))
             if len(self._under_way) >= AT_THE_SAME_TIME:
                 raise CommandError("Too many commands are under way. Try again later.")
             answer = HANDLERS[kind](self._session, command)
@@ -133,16 +134,16 @@ class Server:
             self._broke(id, name, error)
             return False
         if not inspect.iscoroutine(answer):
-            self._respond(id, name, data=answer)
+            self._respond(id, name, data=self._dialect.reply(kind, answer))
             return False
-        task = asyncio.create_task(self._finish(id, name, answer))
+        task = asyncio.create_task(self._finish(kind, id, name, answer))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return True
 
-    async def _finish(self, id: bytes, name: str, answer: Any) -> None:
+    async def _finish(self, kind: type[Command], id: bytes, name: str, answer: Any) -> None:
         try:
-            data = await answer
+            data = self._dialect.reply(kind, await answer)
         except CommandError as error:
             self._respond(id, name, error=str(error))
         except Exception as error:
@@ -155,7 +156,10 @@ class Server:
         self._respond(id, name, error=f"Internal error: {type(error).__name__}: {error}")
 
     def _respond(self, id: bytes, name: str, *, data: Any = UNSET, error: str | UnsetType = UNSET) -> None:
-        if isinstance(data, Messages) and isinstance(data.messages, Spliced):
+        if not self._dialect.responses:
+            for line in self._dialect.instead(name, data, error):
+                self._outbox.put(line)
+        elif isinstance(data, Messages) and isinstance(data.messages, Spliced):
             head, _, tail = response(id, name, Messages([]), error).rpartition(b"[]")
             self._outbox.put_parts(chain([head], data.messages, [tail]), data.messages.size)
         else:
@@ -170,8 +174,8 @@ def _kind(line: Line | None) -> Any:
         return None
 
 
-def understood(line: Line) -> tuple[type[Command], bytes, bytes] | None:
-    """The kind, the id and the text of a command; None for an answer to a dialog."""
+def understood(line: Line, dialect: Dialect = DEFAULT) -> tuple[type[Command], str, bytes, bytes] | None:
+    """The kind of a command, its name as the client said it, its id and its text; None for an answer to a dialog."""
     if isinstance(line, TooLong):
         raise Refused("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
     try:
@@ -183,9 +187,16 @@ def understood(line: Line) -> tuple[type[Command], bytes, bytes] | None:
         raise Refused("parse", id, 'Failed to parse command: expected an object with a string "type"')
     if name == "extension_ui_response":
         return None
-    if name not in KINDS:
+    kind = dialect.kind(name)
+    if kind is None:
         raise Refused(name, id, f"Unknown command: {name}")
-    return KINDS[name], id, line
+    return kind, name, id, as_ours(line, kind, name)
+
+
+def as_ours(line: bytes, kind: type[Command], name: str) -> bytes:
+    """The same command by the name it has here: a record is read by its tag."""
+    ours = str(kind.__struct_config__.tag)
+    return line if name == ours else encode({**parse(line), "type": ours})
 
 
 def _opened(line: bytes) -> Envelope:

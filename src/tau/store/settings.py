@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from tau.records.base import BadRecord, decode, encode, parse
@@ -88,9 +90,11 @@ class Layers(NamedTuple):
     problems: list[str]
 
 
-def layered(user: SettingsFile, project: SettingsFile | None) -> Layers:
-    """Read both. `project` is None unless it is trusted."""
-    merged: dict[str, Any] = {}
+def layered(
+    user: SettingsFile, project: SettingsFile | None, defaults: Mapping[str, Any] = MappingProxyType({})
+) -> Layers:
+    """Read both. `project` is None unless it is trusted; `defaults` is what counts where neither says anything."""
+    merged: dict[str, Any] = dict(defaults)
     lists: dict[Scope, dict[str, list[Any]]] = {"project": {}, "user": {}}
     origins: dict[str, Path] = {}
     problems: list[str] = []

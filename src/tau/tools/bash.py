@@ -112,6 +112,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
         output.take(data)
         ticker.tick()
 
+    context.progress(Outcome([]))  # it has begun
     try:
         exit = await context.machine.run(args["command"], cwd=context.cwd, heard=heard, timeout=timeout)
         ticker.flush()

@@ -48,7 +48,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
         files.replace(path, result.data)
         seen.note(real, result.data)
         what = "text" if args.get("edits") is None else f"{len(edits)} block(s)"
-        details = {"diff": result.diff, "firstChangedLine": result.first_changed_line}
+        details = {"diff": result.diff, "patch": result.patch, "firstChangedLine": result.first_changed_line}
         return Outcome([Text(f"Successfully replaced {what} in {name}.")], details)
 
     return await in_turn(context.machine, lambda: existing(name, context.cwd, is_there(files)), work)

@@ -1,0 +1,225 @@
+"""Try public clients of pi with this tau, as they come from npm and PyPI.
+
+    python scripts/clients                      all of them, with the `pi` beside this Python
+    python scripts/clients picable pi-acp       some
+    python scripts/clients --pi /path/to/pi     with another pi; any release of the real one will do, too
+    python scripts/clients --dialect default    in this dialect, instead of the one that each was written for
+
+Needs npm, node and pip, set up as they are on this machine; the clients are kept in
+a cache folder. Each is made to send a prompt with a tool call, to abort a run and
+to have a command run by the shell, against a model on loopback and in folders
+of its own. A line for each step; the exit code is 1 if any of them failed. Nothing
+waits for ever: whoever is silent for too long is ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from model import serving, settle
+from steps import lay_out
+
+HERE = Path(__file__).parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tau" / "clients"
+KEYS = re.compile(r"(_API_KEY|_TOKEN|_BASE_URL)$|^(ANTHROPIC|AWS|AZURE|GCLOUD|GOOGLE|OLLAMA|OPENAI|PI|TAU)_")
+INSTALLING = 600.0  # seconds for npm and pip, each
+SILENCE = 60.0  # seconds that a step may take
+STEPS = ("prompt", "abort", "bash")
+
+
+class Client(NamedTuple):
+    """`run` is the command line: {npm} and {tests} stand for folders of its own, {here} for this one."""
+
+    dialect: str
+    run: tuple[str, ...]
+    pip: tuple[str, ...] = ()
+    npm: tuple[str, ...] = ()
+    source: str = ""  # a package on PyPI whose tests are wanted: they come with its source only
+
+
+OLD_PI = "@mariozechner/pi-coding-agent"
+PI = "@earendil-works/pi-coding-agent"
+RPC_CLIENT = ("node", "{here}/with_rpc_client.mjs")
+CLIENTS = {
+    "RpcClient-0.73.1": Client(
+        "0.73", (*RPC_CLIENT, f"{{npm}}/{OLD_PI}", "{here}/shim.mjs"), npm=(f"{OLD_PI}@0.73.1",)
+    ),
+    "RpcClient-0.87.1": Client("1.5", (*RPC_CLIENT, f"{{npm}}/{PI}", "{here}/shim.mjs"), npm=(f"{PI}@0.87.1",)),
+    "pi-acp": Client(
+        "1.5",
+        ("python", "{here}/with_acp.py", "{npm}/pi-acp/dist/index.js"),
+        pip=("agent-client-protocol==0.12.1",),
+        npm=("pi-acp@0.0.34",),
+    ),
+    "pi-py-sdk": Client("0.73", ("python", "{here}/with_pi_py_sdk.py"), pip=("pi-py-sdk==0.2.1",)),
+    "pi-py-sdk-tests": Client(
+        "0.73",
+        ("python", "-m", "pytest", "-q", "-m", "integration", "--rootdir={tests}", "{tests}/tests/test_integration.py"),
+        pip=("pi-py-sdk==0.2.1", "pytest", "pytest-asyncio"),
+        source="pi-py-sdk==0.2.1",
+    ),
+    "pi-agent-python-sdk": Client("1.5", ("python", "{here}/with_pi_agent.py"), pip=("pi-agent-python-sdk==0.2.6",)),
+    "picable": Client("0.73", ("python", "{here}/with_picable.py"), pip=("picable==0.1.0",)),
+}
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python scripts/clients", description="Try public clients of pi with this tau."
+    )
+    parser.add_argument("client", nargs="*", help=f"of {', '.join(CLIENTS)}; all of them by default")
+    parser.add_argument("--pi", type=Path, default=Path(sys.executable).parent / "pi", help="the program to try")
+    parser.add_argument("--dialect", help="for all, instead of the one that each was written for")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="where the clients are kept (%(default)s)")
+    chosen = parser.parse_args(argv)
+    if unknown := set(chosen.client) - set(CLIENTS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(CLIENTS)}")
+    if not os.access(chosen.pi, os.X_OK):
+        parser.error(f"{chosen.pi} is no program; name one with --pi")
+
+    failed = False
+    for name in chosen.client or CLIENTS:
+        client = CLIENTS[name]
+        dialect = chosen.dialect or client.dialect
+        for step, trouble in tried(client, chosen.cache.absolute() / name, chosen.pi.absolute(), dialect):
+            print(f"{name:20} {dialect:8} {step:8} {' '.join(trouble.split()) or 'ok'}", flush=True)
+            failed = failed or bool(trouble)
+    return 1 if failed else 0
+
+
+def tried(client: Client, home: Path, pi: Path, dialect: str) -> Iterator[tuple[str, str]]:
+    """Each step, and what went wrong with it."""
+    try:
+        install(client, home)
+    except (OSError, subprocess.SubprocessError) as error:
+        stderr = error.stderr or b"" if isinstance(error, subprocess.CalledProcessError) else b""
+        yield "install", f"{error}: {stderr.decode(errors='replace')[-500:]}"
+        return
+    with tempfile.TemporaryDirectory(prefix="tau-clients-") as scratch, serving() as address:
+        folder = Path(scratch)
+        settle(folder / "agent", address)
+        lay_out(folder / "work")
+        words = {"here": HERE, "npm": home / "node_modules", "tests": home / "source"}
+        command = [word.format(**words) for word in client.run]
+        env = surroundings(folder, pi, dialect)
+        if command[0] == "python":
+            command[0] = str(home / "venv" / "bin" / "python")
+        yield from (tests_of if client.source else steps_of)(command, folder, env)
+
+
+def install(client: Client, home: Path) -> None:
+    """Once for each version: what is in the cache is not asked for again."""
+    wanted = json.dumps(client[2:])
+    mark = home / "installed"
+    if mark.exists() and mark.read_text() == wanted:
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    if client.npm:
+        # Without scripts: nothing here needs what they would build.
+        quietly("npm", "install", "--prefix", str(home), "--no-audit", "--no-fund", "--ignore-scripts", *client.npm)
+    if client.pip:
+        quietly(sys.executable, "-m", "venv", str(home / "venv"))
+        pip = (str(home / "venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-input")
+        quietly(*pip, "install", *client.pip)
+        if client.source:
+            quietly(*pip, "download", "--no-deps", "--no-binary", ":all:", "-d", str(home), client.source)
+            (archive,) = home.glob("*.tar.gz")
+            (home / "source").mkdir()
+            quietly("tar", "xzf", str(archive), "-C", str(home / "source"), "--strip-components=1")
+    mark.write_text(wanted)
+
+
+def quietly(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=INSTALLING)
+
+
+def surroundings(folder: Path, pi: Path, dialect: str) -> dict[str, str]:
+    """The environment of a run: folders of its own, this `pi` before all others, and no key of the tester's."""
+    (folder / "bin").mkdir()
+    (folder / "home").mkdir()
+    (folder / "bin" / "pi").symlink_to(pi)
+    kept = {name: value for name, value in os.environ.items() if not KEYS.search(name)}
+    return {
+        **kept,
+        "HOME": str(folder / "home"),
+        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PI_CODING_AGENT_DIR": str(folder / "agent"),
+        "PI_DIALECT": dialect,
+        "PI_LIVE_LLM": "1",  # to the tests of pi-py-sdk: there is a model
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def steps_of(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """What the run says of its steps; one that it says nothing of has failed."""
+    left = list(STEPS)
+    for line in said(command, folder, env):
+        told = json.loads(line)
+        left.remove(told["step"])
+        yield told["step"], told["trouble"]
+    for name in left:
+        yield name, f"it did not come to this; {last_words(folder)}" if name == left[0] else "nor to this"
+
+
+def tests_of(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The last line of pytest's, whose figures are what counts."""
+    *_, last = [b"pytest said nothing", *said(command, folder, env)]
+    summary = last.decode(errors="replace").strip()
+    fine = re.fullmatch(r"\d+ passed in .*", summary)
+    yield "tests", "" if fine else summary
+
+
+def said(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[bytes]:
+    """The lines of a run's stdout. It is ended with all that it started, at the latest when it is silent too long."""
+    with (folder / "stderr").open("wb") as stderr:
+        run = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            cwd=folder / "work",
+            env=env,
+            start_new_session=True,
+        )
+    assert run.stdout is not None
+    waiting = b""
+    until = time.monotonic() + SILENCE
+    try:
+        while select.select([run.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
+            portion = os.read(run.stdout.fileno(), 1 << 16)
+            if not portion:
+                break
+            *lines, waiting = (waiting + portion).split(b"\n")
+            if lines:
+                until = time.monotonic() + SILENCE
+            yield from lines
+    finally:
+        with suppress(ProcessLookupError):  # all are gone, as they should be
+            os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+        run.stdout.close()
+
+
+def last_words(folder: Path) -> str:
+    """The last line on stderr: of a traceback, the one that says it."""
+    *_, last = ["nothing on stderr", *(folder / "stderr").read_text(errors="replace").strip().splitlines()]
+    return last
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

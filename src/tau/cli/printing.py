@@ -1,0 +1,54 @@
+"""Print mode: the last answer on stdout, what went wrong on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from tau.cli.progress import Progress
+from tau.core.clean import Cleaner
+from tau.core.exits import CUT, FAILED
+from tau.host.asking import Open, Prompt, Tally, ask_all, complain
+from tau.host.life import Stop, claim, to_the_end
+
+
+def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
+    """Run print mode to its end."""
+    _, stdout = claim()
+    to_the_end(lambda: _serve(open_session, prompts, stdout))
+
+
+async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int) -> int:
+    stop = Stop()
+    with Progress() as progress:
+        tally = Tally(progress.show)
+        session, machine, _ = open_session(tally.pass_on)
+        code = await ask_all(stop, session, machine, tally, prompts)
+    if not stop.asked:  # else everybody knows why it ended
+        complain(tally)
+    if session.log.waiting:
+        print(f"Warning: the session file {session.log.path} could not be written.", file=sys.stderr)
+    if code == CUT:
+        print("Warning: the answer was cut off at the limit of its length.", file=sys.stderr)
+    return code if written(stdout, tally.texts) else FAILED
+
+
+def written(handle: int, texts: Sequence[str]) -> bool:
+    """Whether somebody got it: each text followed by LF, as real pi does."""
+    text = "".join(f"{one}\n" for one in texts)
+    if os.isatty(handle):
+        text = Cleaner().feed(text)  # a model's words must not steer a terminal
+    data = memoryview(text.encode("utf-8", "replace"))
+    try:
+        while data:
+            data = data[os.write(handle, data) :]
+    except BrokenPipeError:  # who read us has seen enough
+        return False
+    except OSError as error:
+        with suppress(OSError):
+            print(f"Error: the answer could not be written: {error.strerror}", file=sys.stderr)
+        return False
+    return True

@@ -1,0 +1,51 @@
+"""The tables of docs/cli.md and docs/json-mode.md: flags, exit codes, and the result of JSON mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tau.cli.flags import GROUPS, NOT_YET, Flag
+from tau.core.exits import EXITS
+from tau.docs.tables import field_table, paragraphs, table
+from tau.docs.words import sentences
+from tau.records.replies import Result
+
+
+def flags() -> str:
+    parts = []
+    for title, group in GROUPS.items():
+        if title:
+            parts += [f"### {title.capitalize()}", table(("flag", "value", "meaning"), map(_row, group))]
+    silent = ", ".join(_dashed(flag.name) for flag in GROUPS[""])
+    later = "; ".join(
+        f"{what} ({', '.join(_dashed(name) for name, lacks in NOT_YET.items() if lacks == what)})"
+        for what in dict.fromkeys(NOT_YET.values())
+    )
+    return paragraphs(
+        *parts,
+        "### Without effect",
+        f"Taken, since clients of other versions give them: {silent}.",
+        f"Refused, because this version does not have what they ask for: {later}." if later else "",
+    )
+
+
+def _row(flag: Flag) -> tuple[str, str, str]:
+    names = f"`--{flag.name}`" + (f", `-{flag.short}`" if flag.short else "")
+    return names, flag.value and f"`{flag.value}`", flag.help.replace("*", "`*`")
+
+
+def _dashed(name: str) -> str:
+    return f"`{'-' if len(name) == 1 else '--'}{name}`"
+
+
+def exits() -> str:
+    return table(("code", "meaning"), [(str(code), meaning) for code, meaning in EXITS.items()])
+
+
+def result() -> str:
+    told = paragraphs(sentences(Result), field_table(Result, "by tau"))
+    return told.replace("](#", "](protocol.md#")
+
+
+TABLES: dict[str, Callable[[], str]] = {"flags": flags, "exits": exits}
+JSON_TABLES: dict[str, Callable[[], str]] = {"exits": exits, "result": result}

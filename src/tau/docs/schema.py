@@ -1,0 +1,114 @@
+"""docs/schema: a JSON Schema of everything that is said in a dialect, made from the records themselves.
+
+`#/$defs/ClientLine` is a line that a client may send, `#/$defs/AgentLine` one that it
+may read in RPC mode, and `#/$defs/JsonModeLine` one of JSON mode. Fields that no
+schema names may be there: clients ignore what they do not know.
+"""
+
+from __future__ import annotations
+
+import json
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from tau.records import commands, dialogs, entries
+from tau.records.base import UnsetType, schemas
+from tau.rpc.commands import HANDLERS
+from tau.wire.dialects import Dialect, everyone
+
+VERSION = "https://json-schema.org/draft/2020-12/schema"
+REQUESTS: tuple[Any, ...] = get_args(dialogs.AnyUiRequest)
+
+
+def reply_kinds(dialect: Dialect, command: type[commands.Command]) -> tuple[Any, ...]:
+    """What the data of a response may be; nothing if it has none."""
+    returned = get_type_hints(HANDLERS[command])["return"]
+    kinds = get_args(returned) or (returned,)
+    if (form := dialect.replies.get(command)) is not None:
+        kinds = (*form.makes, *(kind for kind in kinds if kind is NoneType))
+    return tuple(kind for kind in kinds if kind is not UnsetType)
+
+
+def schema(dialect: Dialect) -> dict[str, Any]:
+    heard = dialect.commands()
+    spoken, in_json = dialect.spoken(), dialect.for_json().spoken()
+    replies = {name: reply_kinds(dialect, kind) for name, kind in heard.items()} if dialect.responses else {}
+    kinds = list(
+        dict.fromkeys(
+            [
+                *heard.values(),
+                dialogs.UiResponse,
+                *spoken,
+                *in_json,
+                *REQUESTS,
+                entries.Header,
+                *(kind for kinds in replies.values() for kind in kinds),
+            ]
+        )
+    )
+    listed, shared = schemas(kinds)
+    found = dict(zip(kinds, listed, strict=True))
+    said = [found[kind] for kind in spoken]
+    answers = [_response(name, [found[kind] for kind in kinds]) for name, kinds in replies.items()]
+    header = [found[entries.Header]] if dialect.session_line else []
+    lines = {
+        "ClientLine": [*(_named(found[kind], shared, name) for name, kind in heard.items()), found[dialogs.UiResponse]],
+        "AgentLine": [*said, *answers, *([FAILED] if answers else []), *(_request(found[kind]) for kind in REQUESTS)],
+        "JsonModeLine": [*header, *(found[kind] for kind in in_json)],
+    }
+    return {
+        "$schema": VERSION,
+        "title": f"The RPC protocol in the dialect {dialect.name}",
+        "description": dialect.about,
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in lines],
+        "$defs": {**{name: {"anyOf": kinds} for name, kinds in lines.items()}, **shared},
+    }
+
+
+FAILED = {
+    "title": "response to a command that failed",
+    "type": "object",
+    "properties": {
+        "id": {},
+        "type": {"const": "response"},
+        "command": {"type": "string"},
+        "success": {"const": False},
+        "error": {"type": "string"},
+    },
+    "required": ["type", "command", "success", "error"],
+}
+
+
+def _response(name: str, data: list[Any]) -> dict[str, Any]:
+    properties: dict[str, Any] = {
+        "id": {},
+        "type": {"const": "response"},
+        "command": {"const": name},
+        "success": {"const": True},
+    }
+    required = ["type", "command", "success"]
+    if data:
+        properties["data"] = data[0] if len(data) == 1 else {"anyOf": data}
+        required.append("data")
+    return {"title": f"response to {name}", "type": "object", "properties": properties, "required": required}
+
+
+def _named(found: Any, shared: dict[str, Any], name: str) -> Any:
+    """A command by the name that it has in this dialect."""
+    definition = shared[found["$ref"].rpartition("/")[2]]
+    if definition["properties"]["type"].get("enum") == [name]:
+        return found
+    return {**definition, "properties": {**definition["properties"], "type": {"enum": [name]}}}
+
+
+def _request(found: Any) -> dict[str, Any]:
+    """What an extension asks is told by its method; the type is that of the envelope."""
+    return {"allOf": [found, {"properties": {"type": {"const": "extension_ui_request"}}, "required": ["type"]}]}
+
+
+def files() -> dict[str, str]:
+    """Each dialect's schema by the name of its file."""
+    return {
+        f"schema/{dialect.name}.json": json.dumps(schema(dialect), indent=1, ensure_ascii=False) + "\n"
+        for dialect in everyone()
+    }

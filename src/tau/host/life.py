@@ -1,0 +1,121 @@
+"""The life of a process that works on one session: its descriptors, its signals, its end.
+
+    SIGTERM, INT, HUP     stop everything, exit 143, 130, 129
+
+A door asks `Stop` whether it is time to go, and ends in `to_the_end`. Whatever
+happens, nothing keeps the process alive after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+from tau.core.exits import FAILED, USAGE, signalled
+from tau.errors import ExtensionFailure, TauError
+
+log = logging.getLogger(__name__)
+
+FAREWELL = 1.0  # seconds to write what is left, and to stop
+SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
+
+
+def claim() -> tuple[int, int]:
+    """Private descriptors for what is read and written on purpose.
+
+    Whatever else in this process, or a child of it, reads stdin finds it empty,
+    and what it prints lands on stderr: nothing can break a record or an answer.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    private = _copy(0, nothing), _copy(1, nothing)
+    os.dup2(nothing, 0)
+    os.dup2(_copy(2, nothing), 1)
+    return private
+
+
+def _copy(handle: int, instead: int) -> int:
+    try:
+        return os.dup(handle)
+    except OSError:  # we were started with it closed
+        return os.dup(instead)
+
+
+def to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+    """Do it, and end the process with the code it returns."""
+    # A long conversation is a million objects that live as long as the session. What is loaded by now lives for
+    # ever, and there are few circles to be found among the rest: looking for them seldom is looking often enough.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
+    asyncio.run(_to_the_end(work))
+    raise AssertionError("this ends with its process")
+
+
+async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+    code = FAILED
+    try:
+        code = await work()
+    except ExtensionFailure as error:  # one that was named on the command line
+        print(f"Error: {error}", file=sys.stderr)
+    except TauError as error:  # a session that another process has, for one
+        print(f"Error: {error}", file=sys.stderr)
+        code = USAGE
+    except Exception:
+        log.exception("tau broke off")
+    finally:
+        leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """Not by way of asyncio.run, which waits for every task and thread: one of them may never end."""
+    if sys.stderr is not None:  # we may have been started without it
+        sys.stderr.flush()
+    os._exit(code)
+
+
+class Stop:
+    """Somebody wants us to stop: a signal, or a door that lost its reader. The first who asks chooses the code."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._asked: asyncio.Future[int] = loop.create_future()
+        for name in SIGNALS:
+            number = getattr(signal, name, None)
+            if number is not None:
+                loop.add_signal_handler(number, self.ask, signalled(number))
+
+    def ask(self, code: int) -> None:
+        if not self._asked.done():
+            self._asked.set_result(code)
+
+    @property
+    def asked(self) -> bool:
+        return self._asked.done()
+
+    @property
+    def code(self) -> int:
+        """Only once it was asked."""
+        return self._asked.result()
+
+    async def unless(self, work: Coroutine[Any, Any, object]) -> bool:
+        """Do `work`; False if we were asked to stop before that was done."""
+        task = asyncio.ensure_future(work)
+        waiting: set[asyncio.Future[Any]] = {task, self._asked}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if self._asked.done():
+            return False
+        task.result()
+        return True
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, object]) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        log.info("left behind after %s s: %s", seconds, work)

@@ -1,0 +1,72 @@
+"""The default: the protocol of March 2026 with additions that clients of that time ignore.
+
+`agent_settled`, `willRetry`, `usage` on updates, `queue_update`, both shapes in
+`get_commands`, and `stdout` and `stderr` beside `output`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from tau.records import commands as c
+from tau.records import events as e
+from tau.records.base import derived
+from tau.wire.dialect import LEFT_OUT, NO_DATA, Dialect, Form, form, without
+
+AutoCompactionStart = derived(
+    e.CompactionStart, tag="auto_compaction_start", types={"reason": Literal["threshold", "overflow"]}
+)
+Compacted = derived(e.CompactionResult, without=("timestamp", "first_kept_entry_index"))
+AutoCompactionEnd = derived(
+    e.CompactionEnd, tag="auto_compaction_end", without=("reason",), types={"result": Compacted | None}
+)
+
+
+def result_as(kind: Any) -> Callable[[Any], Any]:
+    """The result of a compaction in another form; what is none stays as it is."""
+    made = form(e.CompactionResult, kind).make
+    return lambda result: made(result)[0] if isinstance(result, e.CompactionResult) else result
+
+
+def _start(event: e.CompactionStart) -> Sequence[e.Event]:
+    return () if event.reason == "manual" else (AutoCompactionStart(event.reason),)
+
+
+def automatic(kind: Any, result: Callable[[Any], Any]) -> Form:
+    """Whoever asked for a compaction hears of it in the response."""
+
+    def end(event: e.CompactionEnd) -> Sequence[e.Event]:
+        if event.reason == "manual":
+            return ()
+        return (kind(result(event.result), event.aborted, event.will_retry, event.error_message),)
+
+    return Form((kind,), end)
+
+
+def shown(event: e.ToolUpdate) -> Sequence[e.Event]:
+    """A tool that has nothing to show yet shows nothing."""
+    return (event,) if event.partial_result.content else ()
+
+
+DEFAULT = Dialect(
+    name="default",
+    about="March 2026, and additions that clients of that time ignore",
+    pi="0.87.1",
+    events={
+        e.CompactionStart: Form((AutoCompactionStart,), _start),
+        e.CompactionEnd: automatic(AutoCompactionEnd, result_as(Compacted)),
+        e.ToolUpdate: Form((e.ToolUpdate,), shown),
+        e.ToolEnd: without(e.ToolEnd, "duration_ms"),
+        e.SessionInfoChanged: LEFT_OUT,
+        e.ThinkingLevelChanged: LEFT_OUT,
+        e.BashUpdate: LEFT_OUT,
+    },
+    replies={
+        c.Prompt: NO_DATA,
+        c.Steer: NO_DATA,
+        c.FollowUp: NO_DATA,
+        c.Compact: Form((Compacted,), result_as(Compacted)),
+    },
+)
+DIALECT = DEFAULT

@@ -1,0 +1,49 @@
+"""pi 0.59 to 0.80: compactions have one name, queues are shown, tools run side by side."""
+
+from __future__ import annotations
+
+from tau.records import commands as c
+from tau.records import events as e
+from tau.records import replies
+from tau.records.base import derived
+from tau.wire.dialect import LEFT_OUT, NO_DATA, Form, form, reply_without, without
+from tau.wire.dialects.default import result_as
+from tau.wire.dialects.pi_1_5 import DIALECT as PI_1_5
+from tau.wire.dialects.pi_1_5 import compaction_end
+from tau.wire.dialects.pi_2026_03 import PlainCompacted, PlainUpdate
+
+CompactionEnd = derived(e.CompactionEnd, types={"result": PlainCompacted | None})
+
+DIALECT = PI_1_5.but(
+    name="0.73",
+    about="pi 0.59 to 0.80: snapshots, `compaction_*`, `queue_update`",
+    pi="0.73.1",
+    snapshots=True,
+    extras=False,
+    events={
+        e.MessageStart: form(e.MessageStart, e.MessageStart),
+        e.MessageUpdate: form(e.MessageUpdate, PlainUpdate),
+        e.AgentEnd: without(e.AgentEnd, "will_retry"),
+        e.AgentSettled: LEFT_OUT,
+        e.ToolEnd: without(e.ToolEnd, "duration_ms"),
+        e.BashUpdate: LEFT_OUT,
+        e.CompactionEnd: compaction_end(CompactionEnd, PlainCompacted),
+    },
+    replies={
+        c.Prompt: NO_DATA,
+        c.Steer: NO_DATA,
+        c.FollowUp: NO_DATA,
+        c.Compact: Form((PlainCompacted,), result_as(PlainCompacted)),
+        c.Bash: reply_without(replies.BashResult, "stdout", "stderr", "signal"),
+        c.GetSessionStats: reply_without(replies.SessionStats, "cost_unknown"),
+    },
+    lacks=frozenset({c.ClearQueue, c.GetAvailableThinkingLevels, c.GetEntries, c.GetTree}),
+    defaults={
+        "streamingUntil": "end",
+        "keepBashAfter": "prompt",
+        "thinkingReturns": True,
+        "saveModels": True,
+        "bashUpdates": False,
+        "compaction": {"betweenTurns": False},
+    },
+)

@@ -1,0 +1,86 @@
+"""pi 0.84 to 1.5: what the program speaks inside, in deltas only.
+
+`message_update` repeats nothing, so a long answer costs what is new in it. The
+messages with `role: "system"` that pi shows its clients since 0.86 are left out:
+they tell of prompts and tools that are pi's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, Literal, get_args
+
+from tau.records import commands as c
+from tau.records import events as e
+from tau.records import replies
+from tau.records.base import derived
+from tau.records.messages import AnyMessage, Assistant, StopReason
+from tau.wire.dialect import Dialect, Form, without
+from tau.wire.dialects.default import Compacted, result_as
+
+Begun = derived(Assistant, name="AssistantBegun", types={"stop_reason": StopReason | Literal["pending"]})
+AnyBegun: Any = reduce(or_, (Begun if kind is Assistant else kind for kind in get_args(AnyMessage)))
+MessageStart = derived(e.MessageStart, types={"message": AnyBegun})
+CompactionEnd = derived(e.CompactionEnd, types={"result": Compacted | None})
+NewCommand = derived(replies.SlashCommand, without=("location", "path"))
+NewCommands = derived(replies.SlashCommands, types={"commands": list[NewCommand]})  # type: ignore[valid-type]
+
+
+def compaction_end(kind: Any, result: Any) -> Form:
+    """All compactions are told, and their results have the form of `result`."""
+    made = result_as(result)
+    names = kind.__struct_fields__
+
+    def end(event: e.CompactionEnd) -> Sequence[Any]:
+        values = [getattr(event, name) for name in names]
+        return (kind(*[made(value) for value in values]),)
+
+    return Form((kind,), end)
+
+
+def _message_start(event: e.MessageStart) -> Sequence[Any]:
+    """An answer that is still to come has no reason to have ended."""
+    message = event.message
+    if isinstance(message, Assistant) and not message.content and not message.failed:
+        begun = Begun(*[getattr(message, name) for name in Begun.__struct_fields__])
+        return (MessageStart(_pending(begun)),)
+    return (event,)
+
+
+def _pending(message: Any) -> Any:
+    fields = {name: getattr(message, name) for name in message.__struct_fields__}
+    return type(message)(**{**fields, "stop_reason": "pending"})
+
+
+def _commands(data: replies.SlashCommands) -> Any:
+    known = NewCommand.__struct_fields__
+    return NewCommands([NewCommand(*[getattr(one, name) for name in known]) for one in data.commands])
+
+
+DIALECT = Dialect(
+    name="1.5",
+    about="pi 0.84 to 1.5: deltas only",
+    pi="1.5.0",
+    snapshots=False,
+    events={
+        e.MessageStart: Form((MessageStart,), _message_start),
+        e.MessageUpdate: without(e.MessageUpdate, "message"),
+        e.CompactionEnd: compaction_end(CompactionEnd, Compacted),
+    },
+    replies={
+        c.GetCommands: Form((NewCommands,), _commands),
+        c.Compact: Form((Compacted,), result_as(Compacted)),
+    },
+    defaults={
+        "toolExecution": "parallel",
+        "steerAfter": "turn",
+        "announceAnswer": "begun",
+        "streamingUntil": "settled",
+        "keepBashAfter": "run",
+        "keepNamedModel": True,
+        "saveModels": False,
+        "bashUpdates": True,
+    },
+)

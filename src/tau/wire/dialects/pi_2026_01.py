@@ -1,0 +1,24 @@
+"""January 2026: extensions are hooks, and forks were called branches a little earlier."""
+
+from __future__ import annotations
+
+from tau.records import commands as c
+from tau.records import events as e
+from tau.records import replies
+from tau.records.base import derived
+from tau.wire.dialect import form, reply_without
+from tau.wire.dialects.pi_2026_03 import DIALECT as PI_2026_03
+
+HOOK_PATH = {"extension_path": "hook_path"}
+HookError = derived(e.ExtensionError, tag="hook_error", renamed=HOOK_PATH)
+
+DIALECT = PI_2026_03.but(
+    name="2026-01",
+    about="January 2026, with the names that forks had before",
+    pi="0.45.7",
+    events={e.ExtensionError: form(e.ExtensionError, HookError, HOOK_PATH)},
+    replies={c.GetState: reply_without(replies.SessionState, "session_name")},
+    lacks=PI_2026_03.lacks | {c.SetSessionName, c.GetCommands},
+    names={"branch": c.Fork, "get_branch_messages": c.GetForkMessages},
+    defaults={"defaultThinkingLevel": "off", "retrySuccess": "run"},
+)

@@ -1,0 +1,69 @@
+"""The exit code of every way to end, in every mode: a table over real runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from client import Agent, Json, calls
+from program import QUICK_RETRIES, run
+from tau.cli.flags import help_text
+from tau.core.exits import EXITS
+
+CUT: Json = {"text": "half", "stop": "length"}
+BAD_KEY: Json = {"error": {"message": "401 bad key"}}
+OVERLOADED: Json = {"error": {"message": "529 overloaded"}}
+OK: Json = {"text": "ok"}
+
+ENDS: dict[str, tuple[int, list[str], list[Json]]] = {
+    "answered": (0, ["hi"], [OK]),
+    "answered after a tool": (0, ["hi"], [calls("true"), OK]),
+    "answered after a tool that failed": (0, ["hi"], [calls("false"), OK]),
+    "answered at the second try": (0, ["hi"], [OVERLOADED, OK]),
+    "nothing said": (0, ["hi"], [{"text": ""}]),
+    "failed": (1, ["hi"], [BAD_KEY]),
+    "failed in the middle": (1, ["hi"], [{"text": "so far", "error": {"message": "401 bad key", "after": 1}}]),
+    "failed after a tool": (1, ["hi"], [calls("true"), BAD_KEY]),
+    "failed at every try": (1, ["hi"], [OVERLOADED]),
+    "the first of two failed": (1, ["hi", "again"], [BAD_KEY, OK]),
+    "one was cut off, one failed": (1, ["hi", "again"], [CUT, BAD_KEY]),
+    "cut off": (3, ["hi"], [CUT]),
+    "the first of two was cut off": (3, ["hi", "again"], [CUT, OK]),
+    "unknown flag": (2, ["--zork", "hi"], [OK]),
+    "unknown model": (2, ["--provider", "zork", "hi"], [OK]),
+    "missing file": (2, ["@zork", "hi"], [OK]),
+    "unknown session": (2, ["--session", "abcdef", "hi"], [OK]),
+}
+
+
+@pytest.mark.parametrize("mode", ["text", "json"])
+@pytest.mark.parametrize("end", ENDS)
+def test_the_exit_code_tells_how_it_ended(end: str, mode: str, tmp_path: Path) -> None:
+    code, argv, answers = ENDS[end]
+    done = run(tmp_path, "--mode", mode, *argv, answers=answers, settings=QUICK_RETRIES)
+    assert done.code == code, done
+    assert bool(done.err) == (code != 0 and not (mode == "json" and code == 3))
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [([], 0), (["a message"], 0), (["--zork"], 2), (["@file"], 2), (["--session", "abcdef"], 2)],
+)
+def test_rpc_mode_starts_or_says_why_not(argv: list[str], code: int, tmp_path: Path) -> None:
+    done = run(tmp_path, "--mode", "rpc", *argv)
+    assert (done.code, done.out, bool(done.err)) == (code, "", code != 0)
+
+
+def test_the_help_has_the_table() -> None:
+    told = help_text("pi")
+    assert [meaning in told for meaning in EXITS.values()] == [True] * len(EXITS)
+
+
+def test_a_session_that_another_process_has_is_a_usage_error(tmp_path: Path) -> None:
+    with Agent(tmp_path, OK) as agent:
+        agent.prompt("hi")
+        file = agent.get("get_state")["sessionFile"]
+        done = run(tmp_path, "-p", "--session", file, "hi")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: ")
