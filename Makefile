@@ -4,6 +4,7 @@
 PYTHON ?= python3
 UV ?= uv
 ARGS ?=
+PEERS ?=
 
 # How much the long checks do.
 FUZZ_LINES ?= 20000
@@ -56,8 +57,8 @@ check: $(READY)  ## format, lint, types, house rules
 	@$(PY) -m mypy
 	@$(PY) -m pytest -q tests/test_house.py
 
-bench: $(READY)  ## measure; ARGS="--help" for what
-	@$(PY) benchmarks/run.py $(ARGS)
+bench: $(READY)  ## measure; PEERS="0.73.1 0.87.1" beside real pi; ARGS="--help" for what
+	@$(PY) -m benchmarks $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
 format: $(READY)  ## let ruff format and fix
 	@$(PY) -m ruff check --fix-only --quiet .

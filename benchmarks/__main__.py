@@ -3,17 +3,16 @@
     make bench ARGS="--only session --rounds 3"
     make bench ARGS="--json results.json --compare benchmarks/baseline.json"
 
-No target fails the run: a machine with something else to do is no fair judge.
-What each job does is told in docs/benchmarks.md.
+No target fails the run, and no comparison unless --gate asks for it: a machine
+with something else to do is no fair judge. What each job does is told in docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
 import os
-import platform
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -22,7 +21,10 @@ from benchmarks.job import Job, Place, Result, run
 from benchmarks.jobs import JOBS
 from benchmarks.mock import Mock
 from benchmarks.peers import peer, tau
-from benchmarks.table import job_table
+from benchmarks.results import about, compared, keep, write
+from benchmarks.table import job_table, summary
+
+ALLOWED = 20.0  # percent
 
 
 def arguments() -> argparse.Namespace:
@@ -33,37 +35,52 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="JOB", help="these jobs; * stands for anything")
     parser.add_argument("--peers", nargs="*", default=[], metavar="VERSION", help="versions of real pi, from npm")
     parser.add_argument("--rounds", type=int, default=3, help="how often everyone is measured (%(default)s)")
-    parser.add_argument("--quick", action="store_true", help="one round, fewer pieces and commands")
+    parser.add_argument("--quick", action="store_true", help="one round, and none of the jobs that take minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="tell what changed since that result of tau")
+    parser.add_argument("--gate", type=float, metavar="PERCENT", help="fail if --compare finds more than that")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write or update what later runs compare with")
     parser.add_argument("--list", action="store_true", help="what the jobs are")
     return parser.parse_args()
 
 
-def chosen(patterns: list[str] | None) -> list[Job]:
+def chosen(patterns: list[str] | None, quick: bool) -> list[Job]:
     if patterns is None:
-        return list(JOBS.values())
+        return [job for job in JOBS.values() if not (quick and job.slow)]
     if unknown := [one for one in patterns if not fnmatch.filter(JOBS, one)]:
         sys.exit(f"There is no job {unknown[0]}. There are: {', '.join(JOBS)}")
     return [job for name, job in JOBS.items() if any(fnmatch.fnmatch(name, one) for one in patterns)]
 
 
-def main() -> None:
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left behind
     given = arguments()
-    jobs = chosen(given.only)
+    jobs = chosen(given.only, given.quick)
     if given.list:
-        print("\n".join(f"{job.name:18}{job.about}" for job in jobs))
-        return
+        print("\n".join(f"{job.name:26}{job.about}" for job in jobs))
+        return 0
     contenders = [tau(), *map(peer, given.peers)]
-    print(f"Python {platform.python_version()}, {os.cpu_count()} processors, {platform.system()}\n", flush=True)
+    print(", ".join(f"{name} {value}" for name, value in about().items()), flush=True)
+    if (load := os.getloadavg()[0]) > 1:
+        print(f"{load:.1f} processors are at work already: trust processor time and memory, not the clock", flush=True)
+    print()
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="tau-bench-") as folder, Mock() as mock:
         place = Place(mock, Path(folder))
         for job in jobs:
             results.append(run(job, place, contenders, 1 if given.quick else given.rounds))
             print(job_table(results[-1]) + "\n", flush=True)
+    print(summary(results))
+    worse = False
+    if given.compare:
+        text, worse = compared(given.compare, results, 1 + (given.gate or ALLOWED) / 100)
+        print(f"\n{text}")
     if given.json:
-        given.json.write_text(json.dumps({}, indent=2) + "\n")
+        write(given.json, results)
+    if given.keep:
+        keep(given.keep, results)
+    return int(worse and given.gate is not None)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

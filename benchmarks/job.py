@@ -11,9 +11,10 @@ import itertools
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -109,9 +110,9 @@ def run(job: Job, place: Place, contenders: Sequence[Contender], rounds: int) ->
     turns: dict[str, Callable[[], Values]] = {}
     for one in contenders:
         if one.name == TAU or job.takes(one.name):
-            turns[one.name] = lambda one=one: job.run(place, one)
+            turns[one.name] = partial(job.run, place, one)
     for name, floor in job.floors.items():
-        turns[name] = lambda floor=floor: floor(place)
+        turns[name] = partial(floor, place)
     taken: dict[str, list[Values]] = {name: [] for name in turns}
     failed: dict[str, str] = {}
     sticks = []
@@ -123,17 +124,17 @@ def run(job: Job, place: Place, contenders: Sequence[Contender], rounds: int) ->
             try:
                 values = measure()
             except Failed as why:
-                failed[name] = str(why)
+                failed[name], values = str(why), why.so_far
                 print(f"  {job.name}: {name}: {why}", file=sys.stderr, flush=True)
-                continue
             if turn or not job.warm:
                 taken[name].append(values)
-    medians = {
-        name: {measure: median(one[measure] for one in many) for measure in many[0]}
-        for name, many in taken.items()
-        if many
-    }
+    medians = {name: _medians(many, job.units) for name, many in taken.items() if any(many)}
     return Result(job, medians, failed, median(sticks))
+
+
+def _medians(many: Sequence[Values], measures: Iterable[str]) -> Values:
+    found = {measure: [one[measure] for one in many if measure in one] for measure in measures}
+    return {measure: median(values) for measure, values in found.items() if values}
 
 
 def yardstick() -> float:

@@ -25,7 +25,11 @@ MB = 1e6
 
 
 class Failed(Exception):
-    """Why a contender has no number here; few words, for the table."""
+    """Why a contender has no number here, in few words for the table; and those it had before."""
+
+    def __init__(self, why: str, so_far: Mapping[str, float] | None = None) -> None:
+        super().__init__(why)
+        self.so_far = dict(so_far or {})
 
 
 class Program:

@@ -11,14 +11,16 @@ import itertools
 import multiprocessing
 import socket
 import threading
+import time
 import urllib.request
 from collections import Counter
 from multiprocessing.connection import Connection
 from typing import Self
 
-from benchmarks.streams import answers
+from benchmarks.streams import Answer, answers
 
 PORTION = 1 << 20
+PAUSE = 0.001  # seconds between the parts of an answer that is not sent in one go
 
 
 class Mock:
@@ -46,7 +48,7 @@ class Mock:
 
 class _Server:
     def __init__(self) -> None:
-        self._streams: dict[str, list[bytes]] = {}
+        self._streams: dict[str, list[Answer]] = {}
         self._served: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -56,18 +58,22 @@ class _Server:
         with connection:
             try:
                 while request := _request(connection, buffer):
-                    connection.sendall(self._answer(request))
+                    first, *rest = self._answer(request)
+                    connection.sendall(first)
+                    for part in rest:
+                        time.sleep(PAUSE)
+                        connection.sendall(part)
             except OSError:
                 return  # the other side has gone, which is its right
 
-    def _answer(self, path: str) -> bytes:
+    def _answer(self, path: str) -> Answer:
         stream, _, conversation = path.strip("/").partition("/")
         with self._lock:
             if stream not in self._streams:
                 self._streams[stream] = answers(stream)
             turns = self._streams[stream]
             if not conversation:
-                return b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
+                return [b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"]
             number = self._served[path]
             self._served[path] += 1
         return turns[min(number, len(turns) - 1)]

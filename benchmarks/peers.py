@@ -102,10 +102,12 @@ def _entry(version: str) -> Entry | None:
 
 
 def _install(version: str) -> Entry:
+    problems = ""
     for package in PACKAGES:
-        if _npm(f"{package}@{version}", cache() / version) and (entry := _entry(version)):
+        problems += _npm(f"{package}@{version}", cache() / version)
+        if entry := _entry(version):
             return entry
-    sys.exit(f"npm has no pi {version}: neither {' nor '.join(PACKAGES)} could be installed")
+    sys.exit(f"npm could install pi {version} neither as {' nor as '.join(PACKAGES)}:\n{problems}")
 
 
 def _node(entry: Entry) -> str:
@@ -117,19 +119,21 @@ def _node(entry: Entry) -> str:
             return node
     folder = cache() / f"node{NEWER_NODE}"
     newer = folder / "node_modules" / "node" / "bin" / "node"
-    if not newer.exists() and not _npm(f"node@{NEWER_NODE}", folder):
-        sys.exit(f"{entry[0]} needs node {entry[1]}, and npm could not install node@{NEWER_NODE}")
+    if not newer.exists() and (problems := _npm(f"node@{NEWER_NODE}", folder)):
+        sys.exit(f"{entry[0]} needs node {entry[1]}, and npm could not install node@{NEWER_NODE}:\n{problems}")
     return str(newer)
 
 
-def _npm(package: str, folder: Path) -> bool:
+def _npm(package: str, folder: Path) -> str:
+    """Install it; what npm says when it cannot."""
     if shutil.which("npm") is None:
         sys.exit(f"There is no npm here to install {package} with")
     print(f"installing {package} in {folder}", file=sys.stderr, flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text('{"private":true}\n')  # or npm would look for one in the folders above
-    flags = ["--no-audit", "--no-fund", "--loglevel", "error"]
-    return subprocess.run(["npm", "install", *flags, package], cwd=folder, stdout=subprocess.DEVNULL).returncode == 0
+    argv = ["npm", "install", "--no-audit", "--no-fund", "--loglevel", "error", package]
+    done = subprocess.run(argv, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return done.stderr if done.returncode else ""
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 PROSE = (
@@ -22,7 +22,7 @@ ZERO = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
 USAGE = {"input": 1200, "output": 250, "cacheRead": 30_000, "cacheWrite": 900, "totalTokens": 32_350, "cost": ZERO}
 TEXTS = 97  # different texts of a size; no divisor of anything here
 
-Message = dict[str, object]
+Message = Mapping[str, object]
 
 
 class Texts:
@@ -74,13 +74,15 @@ def messages() -> Iterator[Message]:
         yield _assistant([_text(says() + "\n\n" + says())], "stop")
 
 
-def _called(turn: int, number: int, before: list[Message], tool: str, args: Message, result: str) -> Iterator[Message]:
+def _called(
+    turn: int, number: int, before: Sequence[Message], tool: str, args: Message, result: str
+) -> Iterator[Message]:
     call = f"toolu_{turn:08}{number}"
     yield _assistant([*before, {"type": "toolCall", "id": call, "name": tool, "arguments": args}], "toolUse")
     yield {"role": "toolResult", "toolCallId": call, "toolName": tool, "content": [_text(result)], "isError": False}
 
 
-def _assistant(content: list[Message], why: str) -> Message:
+def _assistant(content: Sequence[Message], why: str) -> Message:
     about = {"api": "anthropic-messages", "provider": "bench", "model": "m", "usage": USAGE, "stopReason": why}
     return {"role": "assistant", "content": content, **about}
 

@@ -4,40 +4,45 @@ A stream has a name, which is the path that a program under measure calls:
 
     one               one short piece
     text-N            one short piece, and to the second request N pieces of text
+    paced-N           the same, each piece by itself and 1 ms after the one before
     arguments-N       one short piece; then a call of `write` whose arguments have N bytes, in pieces of 20;
                       then one short piece
     bash-N            one short piece; then N answers that call bash; then one short piece
 
 Every event is a chunk of its own, as it comes from the real thing; a reader that
-gets many at once still has to take them apart.
+gets many at once still has to take them apart. All are sent at full speed but
+the paced ones, which show what a piece costs that comes alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 PIECE = "word, "
 PORTION = 20  # bytes of arguments in one piece
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
-Event = dict[str, object]
+Event = Mapping[str, object]
+Answer = list[bytes]  # in one go, or with pauses between
 
 
-def answers(name: str) -> list[bytes]:
+def answers(name: str) -> list[Answer]:
     """What is sent to the first request, the second, ...; the last one is for all that follow."""
     kind, _, number = name.partition("-")
-    done = _answer(_text(["done"]), "end_turn")
+    done = _at_once(_text(["done"]), "end_turn")
     match kind:
         case "one":
             return [done]
         case "text":
+            return [done, _at_once(_text([PIECE] * int(number)), "end_turn")]
+        case "paced":
             return [done, _answer(_text([PIECE] * int(number)), "end_turn")]
         case "arguments":
-            return [done, _answer(_call("write", _long_arguments(int(number))), "tool_use"), done]
+            return [done, _at_once(_call("write", _long_arguments(int(number))), "tool_use"), done]
         case "bash":
             calls = (_call("bash", ['{"command":"true"}'], turn) for turn in range(int(number)))
-            return [done, *(_answer(call, "tool_use") for call in calls), done]
+            return [done, *(_at_once(call, "tool_use") for call in calls), done]
     raise ValueError(f"There is no stream named {name}: see streams.py")
 
 
@@ -67,8 +72,12 @@ def _block(block: Event, deltas: Sequence[Event]) -> list[Event]:
     ]
 
 
-def _answer(events: Sequence[Event], why: str) -> bytes:
-    message = {
+def _at_once(events: Sequence[Event], why: str) -> Answer:
+    return [b"".join(_answer(events, why))]
+
+
+def _answer(events: Sequence[Event], why: str) -> Answer:
+    message: Event = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
@@ -84,8 +93,8 @@ def _answer(events: Sequence[Event], why: str) -> bytes:
         "delta": {"stop_reason": why, "stop_sequence": None},
         "usage": {"output_tokens": len(events)},
     }
-    chunks = map(_chunk, [first, *events, stop, {"type": "message_stop"}])
-    return HEAD + b"".join(chunks) + b"0\r\n\r\n"
+    last: Event = {"type": "message_stop"}
+    return [HEAD, *map(_chunk, [first, *events, stop, last]), b"0\r\n\r\n"]
 
 
 def _chunk(event: Event) -> bytes:

@@ -6,21 +6,31 @@ from collections.abc import Sequence
 
 from benchmarks.job import ALONE, TAU, Result, Target
 
-SHOWN = 60  # characters of a reason
+SHOWN = 110  # characters of a reason
 
 
 def job_table(result: Result) -> str:
     """Everyone's numbers; behind those of others, how often tau needs them."""
     names = [TAU, *(name for name in {**result.values, **result.failed} if name != TAU)]
-    targets = {target.measure: [] for target in result.job.targets}
-    for target in result.job.targets:
-        targets[target.measure].append(verdict(result, target))
     lines = [[result.job.name, "", *names, "target"]]
     for measure, unit in result.job.units.items():
         cells = [_cell(result, name, measure) for name in names]
-        lines.append([f"  {measure}", unit, *cells, "; ".join(targets.get(measure, []))])
-    reasons = [f"  {name}: {' '.join(why.split())[:SHOWN]}" for name, why in result.failed.items()]
+        verdicts = [verdict(result, target) for target in result.job.targets if target.measure == measure]
+        lines.append([f"  {measure}", unit, *cells, *(verdicts[:1] or [""])])
+        lines += [["", "", *("" for _ in names), more] for more in verdicts[1:]]
+    reasons = [f"  {name}: {' '.join(why.split())[-SHOWN:]}" for name, why in result.failed.items()]
     return "\n".join([result.job.about, aligned(lines), *reasons])
+
+
+def summary(results: Sequence[Result]) -> str:
+    """How many targets hold, and which do not."""
+    found = [(result, target, result.ratio(target)) for result in results for target in result.job.targets]
+    measured = [(result, target, ratio) for result, target, ratio in found if ratio is not None]
+    over = [(result, target) for result, target, ratio in measured if ratio > target.limit]
+    head = f"{len(measured) - len(over)} of {len(measured)} targets hold"
+    if len(measured) < len(found):
+        head += f"; {len(found) - len(measured)} more could not be measured here"
+    return "\n".join([head, *(f"  {result.job.name}, {one.measure}: {verdict(result, one)}" for result, one in over)])
 
 
 def verdict(result: Result, target: Target) -> str:
@@ -28,7 +38,7 @@ def verdict(result: Result, target: Target) -> str:
     limit = f"<= {target.limit:g}" if target.against == ALONE else f"<= {target.limit:g}x {target.against}"
     if ratio is None:
         return f"{limit} [{target.issues}]: not measured"
-    found = "" if target.against == ALONE else f" ({ratio:.2f})"
+    found = "" if target.against == ALONE else f" ({_ratio(ratio)})"
     return f"{limit} [{target.issues}]: {'holds' if ratio <= target.limit else 'OVER'}{found}"
 
 
@@ -37,12 +47,16 @@ def _cell(result: Result, name: str, measure: str) -> str:
     if value is None:
         return "-"
     ours = result.values.get(TAU, {}).get(measure)
-    ratio = f" ({ours / value:.2f}x)" if name != TAU and ours is not None and value else ""
+    ratio = f" ({_ratio(ours / value)}x)" if name != TAU and ours is not None and value else ""
     return _number(value) + ratio
 
 
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:

@@ -26,6 +26,7 @@ def processes(count: int, place: Place, contender: Contender) -> Values:
         found = {"all answer": first.elapsed * 1e3}
         for one in started:
             one.rest(0.1)
+        found["CPU, start of each"] = sum(one.cpu() for one in started) / count * 1e3
         found["memory of each"] = sum(one.pss() for one in started) / count
         before, cpu = first.elapsed, sum(one.cpu() for one in started)
         for _ in range(2):  # the second answer of this stream is the long one
@@ -34,7 +35,7 @@ def processes(count: int, place: Place, contender: Contender) -> Values:
             for one in started:
                 one.until(is_event("agent_end"))
         found["prompts"] = (first.elapsed - before) * 1e3
-        found["CPU of each"] = (sum(one.cpu() for one in started) - cpu) / count * 1e3
+        found["CPU, prompts of each"] = (sum(one.cpu() for one in started) - cpu) / count * 1e3
         return found
 
 
@@ -47,7 +48,13 @@ def sessions(count: int, place: Place, contender: Contender) -> Values:
     raise Failed("not yet: comes with the library")
 
 
-UNITS = {"all answer": "ms", "memory of each": "MB", "prompts": "ms", "CPU of each": "ms"}
+UNITS = {
+    "all answer": "ms",
+    "CPU, start of each": "CPU ms",
+    "memory of each": "MB",
+    "prompts": "ms",
+    "CPU, prompts of each": "CPU ms",
+}
 IN_ONE = {"memory": "MB", "get_state": "ms"}
 PROMISED = [Target("memory", 1_000, ALONE, "9"), Target("get_state", 5, ALONE, "9")]
 

@@ -56,7 +56,7 @@ JOBS = [
         "start",
         "from the start of the process to the response of get_state",
         to_state,
-        {"start": "ms", "CPU": "ms"},
+        {"start": "ms", "CPU": "CPU ms"},
         [
             Target("start", 0.45, "0.87.1", "9"),
             Target("start", 0.12, "0.73.1", "9"),
@@ -70,7 +70,7 @@ JOBS = [
         "first-text",
         "from the start of the process, with a prompt already waiting, to the first piece of text",
         to_text,
-        {"first text": "ms", "CPU": "ms"},
+        {"first text": "ms", "CPU": "CPU ms"},
         [Target("first text", 0.5, "0.87.1", "9")],
         often=3,
         warm=True,

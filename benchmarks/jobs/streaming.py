@@ -16,7 +16,7 @@ from benchmarks.peers import TOOLS, Contender
 from benchmarks.streams import PORTION
 
 SNAPSHOTS, DELTAS = "0.73", "1.5"
-UNITS = {"CPU per piece": "us", "wall": "ms", "peak memory": "MB", "written": "MB", "records": ""}
+UNITS = {"CPU per piece": "CPU us", "wall": "ms", "peak memory": "MB", "written": "MB", "records": ""}
 
 
 def streamed(stream: str, pieces: int, dialect: str, deadline: float, place: Place, contender: Contender) -> Values:
@@ -43,6 +43,10 @@ def streamed(stream: str, pieces: int, dialect: str, deadline: float, place: Pla
 
 def text(pieces: int, dialect: str) -> Callable[[Place, Contender], Values]:
     return partial(streamed, f"text-{pieces}", pieces, dialect, 300.0)
+
+
+def paced(pieces: int, dialect: str) -> Callable[[Place, Contender], Values]:
+    return partial(streamed, f"paced-{pieces}", pieces, dialect, 300.0)
 
 
 def arguments(size: int, dialect: str) -> Callable[[Place, Contender], Values]:
@@ -82,6 +86,20 @@ JOBS = [
         text(5_000, DELTAS),
         UNITS,
         [Target("CPU per piece", 0.6, "0.87.1", "7, 9")],
+        takes=speaks_deltas,
+    ),
+    Job(
+        "text-paced-snapshots",
+        "2,000 pieces of text, 1 ms apart, so that few can be joined; with the whole message",
+        paced(2_000, SNAPSHOTS),
+        UNITS,
+        takes=speaks_snapshots,
+    ),
+    Job(
+        "text-paced-deltas",
+        "2,000 pieces of text, 1 ms apart, with what is new",
+        paced(2_000, DELTAS),
+        UNITS,
         takes=speaks_deltas,
     ),
     Job(
