@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tau.core.draft import Done, Draft, Failed, Update
@@ -25,7 +25,7 @@ from tau.core.loop import (
 from tau.errors import ModelError
 from tau.host.drive import Hands, drive
 from tau.host.switch import Switch
-from tau.records.base import UNSET, encode
+from tau.records.base import UNSET, encode, replace
 from tau.records.events import Event, Outcome
 from tau.records.messages import AnyMessage, Assistant, StopReason, Text, Thinking, ToolCall, Usage, User
 from tau.records.models import Model

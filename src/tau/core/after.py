@@ -8,9 +8,9 @@ that also says 429 is not retried.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from tau.core.draft import Failed
+from tau.records.base import Value
 from tau.records.messages import Assistant
 from tau.records.settings import RetrySettings
 
@@ -114,8 +114,7 @@ _PERMANENT, _OVERFLOW, _NOT_OVERFLOW = map(_any, (PERMANENT, OVERFLOW, NOT_OVERF
 _TRANSIENT, _TRANSIENT_OR_STATUS = _any(TRANSIENT), _any((*TRANSIENT, STATUS_IN_WORDS))
 
 
-@dataclass(frozen=True)
-class Retry:
+class Retry(Value):
     attempt: int
     delay_ms: int
     error: str

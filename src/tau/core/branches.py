@@ -7,7 +7,6 @@ the two ways parted is out of the model's sight. A summary of it may go along.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import overload
 
 from tau.core.summaries import (
@@ -23,7 +22,7 @@ from tau.core.summaries import (
 )
 from tau.core.tokens import Kept, estimate
 from tau.core.tree import ROOT, Tree, message_of, summary_of
-from tau.records.base import BadRecord
+from tau.records.base import BadRecord, Value
 from tau.records.entries import BranchSummaryEntry, CompactionEntry
 from tau.records.lines import OtherEntry
 from tau.records.messages import AnyMessage, BranchSummary, CompactionSummary, ToolResult
@@ -78,8 +77,7 @@ def _entry(tree: Tree, at: int) -> Kept:
         return OtherEntry("unreadable", tree.id(at))
 
 
-@dataclass(frozen=True)
-class BranchPlan:
+class BranchPlan(Value):
     """`messages` are the newest that fit; the files are those of the whole branch."""
 
     messages: list[AnyMessage]

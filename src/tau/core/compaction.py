@@ -12,7 +12,6 @@ nothing falls out of the conversation unsummarised.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from tau.core.after import overflow
@@ -33,7 +32,7 @@ from tau.core.summaries import (
 )
 from tau.core.tokens import Kept, context_tokens, counted, standing, unseen, weight
 from tau.core.tree import message_of
-from tau.records.base import replace
+from tau.records.base import Value, replace
 from tau.records.entries import BranchSummaryEntry, CompactionEntry, CustomMessageEntry, MessageEntry
 from tau.records.messages import AnyMessage, Assistant, ToolResult, User
 from tau.records.models import Model, ThinkingLevel
@@ -59,8 +58,7 @@ def fitted(settings: CompactionSettings, context_window: int) -> CompactionSetti
 # When.
 
 
-@dataclass(frozen=True)
-class Due:
+class Due(Value):
     """`answer` showed that it is due. `tried`: it is what came of the last compaction, so another will not help."""
 
     reason: Reason
@@ -124,8 +122,7 @@ def _answer(entry: Kept) -> Assistant | None:
 # What.
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Value):
     """`prefix` is the first part of a turn that is split; `previous` the earlier summary."""
 
     history: list[AnyMessage]

@@ -14,11 +14,22 @@ the end is decided by a strict parse of the whole text: see `close` and `Done`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from tau.core.pricing import priced
-from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, one_line, parse_text, replace, wire
+from tau.records.base import (
+    UNSET,
+    BadRecord,
+    UnsetType,
+    Value,
+    decode,
+    encode,
+    field,
+    one_line,
+    parse_text,
+    replace,
+    wire,
+)
 from tau.records.deltas import (
     AnyDelta,
     TextDelta,
@@ -54,20 +65,17 @@ class UnfinishedJson(Protocol):
     def text(self) -> str: ...
 
 
-@dataclass(frozen=True)
-class Begun:
+class Begun(Value):
     """Fact: the model is being asked; `message` is empty."""
 
     message: Assistant
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(Value):
     """Fact: the provider took the request and begins to answer. It may be left out where an Update says so."""
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(Value):
     """Fact: the answer is whole.
 
     `unreadable` has the raw text of tool calls whose arguments are no JSON
@@ -78,8 +86,7 @@ class Done:
     unreadable: dict[int, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(Value):
     """Fact: the answer ended badly. `transient` is None when only the text can tell."""
 
     message: Assistant
@@ -87,8 +94,7 @@ class Failed:
     retry_after_ms: int | None = None
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Value):
     """How far the message had come: how many blocks, and for the open ones how much of each."""
 
     blocks: int

@@ -13,12 +13,11 @@ asks. So the client gets turn_end and agent_end after an abort as after anything
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tau.core.draft import Begun, Done, Failed, Heard, Update
 from tau.core.queues import Queue, Waiting
-from tau.records.base import UNSET, UnsetType
+from tau.records.base import UNSET, UnsetType, Value
 from tau.records.deltas import Failure
 from tau.records.events import (
     AgentEnd,
@@ -39,70 +38,58 @@ from tau.records.messages import AnyMessage, Assistant, Stored, Text, ToolCall, 
 # Acts: what the loop asks of its driver. The comment is what `send` brings back.
 
 
-@dataclass(frozen=True)
-class Publish:  # nothing
+class Publish(Value):  # nothing
     event: Event | Update
 
 
-@dataclass(frozen=True)
-class ShowQueues:  # nothing; the client is shown what still waits
+class ShowQueues(Value):  # nothing; the client is shown what still waits
     taken: Sequence[Waiting] = ()  # those of `queue` that were taken out, and will be announced one after the other
     queue: Queue = "steer"
 
 
-@dataclass(frozen=True)
-class Fit:  # the conversation to go on with if it had to be made smaller, else None
+class Fit(Value):  # the conversation to go on with if it had to be made smaller, else None
     pass
 
 
-@dataclass(frozen=True)
-class AskModel:  # nothing; Begun, Heard, Update and Done or Failed facts follow
+class AskModel(Value):  # nothing; Begun, Heard, Update and Done or Failed facts follow
     history: Iterable[Stored]
     new: Sequence[AnyMessage]
 
 
-@dataclass(frozen=True)
-class Check:  # the arguments to run with, or an Outcome that refuses the call
+class Check(Value):  # the arguments to run with, or an Outcome that refuses the call
     call: ToolCall
 
 
-@dataclass(frozen=True)
-class StartTool:  # nothing; ToolProgress facts and one ToolDone follow
+class StartTool(Value):  # nothing; ToolProgress facts and one ToolDone follow
     call: ToolCall
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Take:  # a list of messages
+class Take(Value):  # a list of messages
     queue: Queue
 
 
-@dataclass(frozen=True)
-class WillRetry:  # bool: the session means to run again after this failure
+class WillRetry(Value):  # bool: the session means to run again after this failure
     failure: Failed
 
 
-@dataclass(frozen=True)
-class Now:  # int, Unix milliseconds
+class Now(Value):  # int, Unix milliseconds
     pass
 
 
-@dataclass(frozen=True)
-class Wait:  # the next fact
+class Wait(Value):  # the next fact
     pass
 
 
 # Facts: what happened outside. Those of the model stand in core/draft.py.
 
 
-@dataclass(frozen=True)
-class ToolProgress:
+class ToolProgress(Value):
     call: ToolCall
     outcome: Outcome
 
 
-@dataclass(frozen=True)
-class ToolDone:
+class ToolDone(Value):
     call: ToolCall
     outcome: Outcome
     is_error: bool = False
@@ -114,8 +101,7 @@ Ending = Done | Failed
 Fitted = tuple[Iterable[Stored], list[AnyMessage]]
 
 
-@dataclass(frozen=True)
-class RunEnd:
+class RunEnd(Value):
     """What a run comes to: everything it said, and how the last answer ended."""
 
     messages: list[AnyMessage]

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from tau.records.base import Value
 from tau.records.models import LEVELS, Model, ThinkingLevel
 
 _DATED = re.compile(r"-\d{8}$")
 _GLOB = re.compile(r"[*?\[]")
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Value):
     model: Model
     level: ThinkingLevel | None = None
 
 
-@dataclass(frozen=True)
-class Several:
+class Several(Value):
     """Different providers have a model of this very id, and nothing says which is meant."""
 
     models: list[Model]

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tau.core.convert import BRANCHED, COMPACTED, bash_text
 from tau.core.tokens import unseen
 from tau.errors import ModelError
-from tau.records.base import encode
+from tau.records.base import Value, encode
 from tau.records.messages import (
     Assistant,
     BashExecution,
@@ -105,8 +104,7 @@ NO_CONTENT = "No content to summarize"
 SPLIT = "\n\n---\n\n**Turn Context (split turn):**\n\n"
 
 
-@dataclass(frozen=True)
-class SummaryRequest:
+class SummaryRequest(Value):
     """One model call without tools. `title` is what its failure is called."""
 
     title: str
@@ -211,8 +209,7 @@ def summary_text(answer: Assistant) -> str:
 # Which files it was about.
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(Value):
     """Paths as the model named them. What was modified is not listed as read."""
 
     read: frozenset[str] = frozenset()

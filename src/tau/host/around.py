@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tau.llm.calls import Transport
+from tau.records.base import Value
 from tau.store.settings import SettingsFile
 from tau.tools import Machine, Tool
 
 Mode = Literal["rpc", "json", "print"]
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(Value):
     cwd: str
     machine: Machine
     transport: Transport

@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence, Sized
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from tau.core.after import after
@@ -29,7 +28,7 @@ from tau.host.drive import GRACE
 from tau.host.hooking import Hooks
 from tau.host.log import iso, now
 from tau.host.switch import Switch
-from tau.records.base import UNSET, UnsetType, parse, replace
+from tau.records.base import UNSET, UnsetType, Value, parse, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
 from tau.records.messages import Assistant, Usage
 from tau.records.models import Model, ThinkingLevel
@@ -95,8 +94,7 @@ class Owner(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class BranchText:
+class BranchText(Value):
     summary: str
     details: dict[str, list[str]]
 

@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -38,6 +37,7 @@ from tau.core.loop import (
 from tau.core.queues import Queue, Waiting
 from tau.errors import Aborted, ModelError, ToolError
 from tau.host.switch import Switch
+from tau.records.base import Value, replace
 from tau.records.events import Event, Outcome
 from tau.records.messages import Stored, ToolCall
 
@@ -48,8 +48,7 @@ INBOX_LIMIT = 512
 ABORTED_ANSWER = "Request was aborted."
 
 
-@dataclass(frozen=True)
-class Hands:
+class Hands(Value):
     """Everything a run may reach: given by the session, replaced by tests.
 
     `publish` and `show_queues` return None when there is nothing to wait for,
@@ -71,8 +70,7 @@ class Hands:
     fit: Callable[[], Awaitable[Iterable[Stored] | None]] | None = None
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(Value):
     """Stands in the inbox for the latest a tool has shown."""
 
     key: int

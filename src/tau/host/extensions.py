@@ -19,7 +19,7 @@ from typing import Any
 from tau.errors import Aborted, ExtensionFailure
 from tau.extensions.hooks import HOOKS, observe
 from tau.host.switch import Switch
-from tau.records.base import UNSET, UnsetType
+from tau.records.base import UNSET, UnsetType, Value
 from tau.records.events import ExtensionError
 from tau.records.settings import Settings
 from tau.tools import Tool
@@ -76,8 +76,7 @@ class Handler:
     order: int = 0
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Value):
     """`/name args`, as an extension offers it."""
 
     name: str

@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from tau.core.after import Retry, after
@@ -24,6 +23,7 @@ from tau.host.compact import Compactor
 from tau.host.drive import Hands, drive
 from tau.host.log import Log
 from tau.host.switch import Switch
+from tau.records.base import replace
 from tau.records.events import (
     AgentEnd,
     AgentSettled,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 
 from tau.core.draft import Done, Draft, Heard
 from tau.errors import ModelError, shortened
 from tau.llm import apis
 from tau.llm.calls import Context, Decoder, Fact, Options, Pause, Reader, Request, World
+from tau.records.base import replace
 from tau.records.models import Model
 from tau.wire.sse import SSEDecoder
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -23,7 +22,7 @@ from tau.llm.calls import Context, Fact, Options, Request, address, output_limit
 from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text
 from tau.llm.reading import event as read_event
 from tau.llm.sigv4 import Credentials, signed
-from tau.records.base import encode_parts
+from tau.records.base import encode_parts, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
 from tau.wire.eventstream import EventStreamDecoder as Decoder

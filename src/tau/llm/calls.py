@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tau.core.convert import Spoken
 from tau.core.draft import Begun, Done, Draft, Heard, Update
+from tau.records.base import Value, field
 from tau.records.models import Model, ThinkingLevel
 
 Fact = Begun | Heard | Update | Done
@@ -30,8 +30,7 @@ class ToolSpec(Protocol):
     def parameters(self) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(Value):
     """`messages` may be gone through as often as one likes; a long conversation is not held in memory for it."""
 
     system: str
@@ -39,8 +38,7 @@ class Context:
     tools: Sequence[ToolSpec]
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Value):
     """`key` is None for a model that needs none; `max_tokens` is for answers shorter than the model's longest.
 
     `environment` has the variables that some APIs are configured by, and the
@@ -52,9 +50,13 @@ class Options:
     budgets: Mapping[str, int] = field(default_factory=dict)
     session_id: str = ""
     max_tokens: int | None = None
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict)
     now: int = 0
     interleaved: bool = True  # thinking between tool calls, where that has to be asked for
+
+    def __repr__(self) -> str:
+        """Without what nobody should read in a log."""
+        return f"Options(thinking={self.thinking!r}, session_id={self.session_id!r})"
 
     @property
     def secret(self) -> str | None:
@@ -92,8 +94,7 @@ def own_headers(model: Model) -> dict[str, str]:
     return {name.lower(): value for name, value in (model.headers or {}).items()}
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Value):
     """`heard` is told the status and the headers of the response before its body is read."""
 
     url: str
@@ -102,8 +103,7 @@ class Request:
     heard: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(Value):
     """An offline model takes its time."""
 
     ms: int
@@ -159,8 +159,7 @@ class Watchers(Protocol):
     async def incoming(self, status: int, headers: Mapping[str, str]) -> None: ...
 
 
-@dataclass(frozen=True)
-class World:
+class World(Value):
     """What a model call needs from outside. `turn` counts the calls before this one; llm/scripted.py reads `script`."""
 
     transport: Transport

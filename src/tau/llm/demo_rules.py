@@ -17,9 +17,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from tau.records.base import Value, replace
 from tau.records.messages import Image, Text, ToolResult
 
 LONGEST_REQUEST = 2000  # the patterns are quick on a request, not on a book
@@ -28,15 +28,13 @@ LINES_QUOTED = 8
 WIDEST_QUOTE = 120
 
 
-@dataclass(frozen=True)
-class Say:
+class Say(Value):
     """A step that is only words."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Value):
     """A step that needs a tool: what is said before, and how its result is told afterwards."""
 
     words: str
@@ -45,8 +43,7 @@ class Call:
     told: Callable[[list[str]], str]
 
 
-@dataclass(frozen=True)
-class Help:
+class Help(Value):
     """A step that tells what this is and what it understands, after `words`."""
 
     words: str = ""
@@ -55,8 +52,7 @@ class Help:
 Step = Say | Call | Help
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Value):
     """`verbs` may begin a part of a request that has several; the help shows `example`."""
 
     asks: tuple[re.Pattern[str], ...]

@@ -30,6 +30,7 @@ __all__ = [
     "Record",
     "Spliced",
     "UnsetType",
+    "Value",
     "decode",
     "decode_lines",
     "derived",
@@ -58,6 +59,15 @@ class BadRecord(ValueError):
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Record(msgspec.Struct, frozen=True, rename="camel", dict=True):
     """Base of everything that is read or written."""
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Value(msgspec.Struct, frozen=True):
+    """Base of what passes between parts of the program and never leaves it.
+
+    Nothing is done with it that a frozen dataclass could not do, but declaring one
+    of those takes a hundred times as long, and each start declares all of them.
+    """
 
 
 _encoder = msgspec.json.Encoder()

@@ -8,9 +8,9 @@ another computer, in a sandbox, or in a test.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
+from tau.records.base import Value, field
 from tau.records.events import Outcome
 from tau.tools.seen import Seen
 
@@ -19,8 +19,7 @@ Stream = Literal["stdout", "stderr"]
 Heard = Callable[[Stream, bytes], None]
 
 
-@dataclass(frozen=True)
-class Exit:
+class Exit(Value):
     """How a process ended. `code` is None when a signal ended it."""
 
     code: int | None
@@ -28,8 +27,7 @@ class Exit:
     timed_out: bool = False
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Value):
     """A name in a folder."""
 
     name: str
@@ -107,8 +105,7 @@ class Spill(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class ToolContext:
+class ToolContext(Value):
     """What a tool gets besides its arguments. `seen` is what the session's model knows of files.
 
     Pictures that are too large for models are made smaller unless `resize` is off.
@@ -122,8 +119,7 @@ class ToolContext:
     call_id: str = ""
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(Value):
     """`snippet` is the tool's line in the system prompt, `guidelines` what to mind when it is there.
 
     `parameters` is the schema that models are shown. A tool that takes more than it

@@ -18,11 +18,10 @@ program works, it changes as the default of a setting (`defaults`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, get_args
 
 from tau.records import base, commands, events
-from tau.records.base import UNSET, Record, derived
+from tau.records.base import UNSET, Record, Value, derived, field, replace
 from tau.records.events import Event, event_json
 
 
@@ -66,8 +65,7 @@ def reply_without(kind: type[Record], *names: str) -> Form:
     return Form(fewer.makes, lambda data: fewer.make(data)[0] if isinstance(data, kind) else data)
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(Value):
     name: str
     about: str
     pi: str  # the release of pi that speaks like this: what `pi --version` prints

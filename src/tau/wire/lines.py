@@ -8,13 +8,12 @@ peer that never sends an LF cannot fill the memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tau.records.base import Value
 
 LIMIT = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class TooLong:
+class TooLong(Value):
     """Stands where a line of more than `size_limit` bytes was refused."""
 
     size_limit: int
