@@ -27,8 +27,8 @@ from typing import Any
 from tau.errors import ToolError
 from tau.host.machine import LocalMachine
 from tau.tools import Tool, ToolContext
-from tau.tools.edit import EDIT
-from tau.tools.write import WRITE
+from tau.tools.edit import TOOL as EDIT
+from tau.tools.write import TOOL as WRITE
 
 MIB = 1024 * 1024
 PAGE = "0123456789abcde\n" * 65536

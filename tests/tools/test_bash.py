@@ -18,7 +18,8 @@ from tau.records.base import UNSET, plain
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import ToolContext
-from tau.tools.bash import BASH, Output, Ticker
+from tau.tools.bash import TOOL as BASH
+from tau.tools.bash import Output, Ticker
 from tau.tools.stopped import StoppedWith
 
 QUIET = {"truncation": None, "fullOutputPath": None}

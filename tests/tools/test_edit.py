@@ -14,8 +14,8 @@ from tau.host.machine import LocalMachine
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import ToolContext
-from tau.tools.edit import EDIT
-from tau.tools.read import READ
+from tau.tools.edit import TOOL as EDIT
+from tau.tools.read import TOOL as READ
 from tau.tools.seen import Seen
 
 ABC = {"oldText": "beta", "newText": "BETA"}

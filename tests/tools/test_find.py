@@ -13,7 +13,8 @@ from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import ToolContext
-from tau.tools.find import FIND, First, Names, Wanted, search
+from tau.tools.find import TOOL as FIND
+from tau.tools.find import First, Names, Wanted, search
 from tau.tools.ripgrep import installed
 
 

@@ -15,7 +15,8 @@ from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import ToolContext
-from tau.tools.grep import GREP, Matches, search
+from tau.tools.grep import TOOL as GREP
+from tau.tools.grep import Matches, search
 from tau.tools.ripgrep import installed
 
 

@@ -13,7 +13,7 @@ from tau.records.base import UNSET, plain
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import ToolContext
-from tau.tools.ls import LS
+from tau.tools.ls import TOOL as LS
 
 
 def ls(cwd: Path, **args: Any) -> Outcome:

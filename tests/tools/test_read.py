@@ -23,7 +23,8 @@ from tau.records.events import Outcome
 from tau.records.messages import Image, Text
 from tau.tools import ToolContext
 from tau.tools.paths import existing, resolve
-from tau.tools.read import READ, image_type, scan
+from tau.tools.read import TOOL as READ
+from tau.tools.read import image_type, scan
 
 T = TypeVar("T")
 MIB = 1024 * 1024

@@ -16,10 +16,10 @@ from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import ToolContext
-from tau.tools.read import READ
+from tau.tools.read import TOOL as READ
 from tau.tools.seen import Seen
 from tau.tools.stopped import StoppedWith
-from tau.tools.write import WRITE
+from tau.tools.write import TOOL as WRITE
 
 
 def context(cwd: Path, *, fresh: bool = False, machine: LocalMachine | None = None) -> ToolContext:

@@ -8,6 +8,7 @@ that also says 429 is not retried.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from tau.core.draft import Failed
 from tau.records.base import Value
@@ -106,12 +107,17 @@ TRANSIENT = (
 )
 
 
+@cache
 def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Made when an answer has failed for the first time: it takes as long as loading a whole module."""
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
 
 
-_PERMANENT, _OVERFLOW, _NOT_OVERFLOW = map(_any, (PERMANENT, OVERFLOW, NOT_OVERFLOW))
-_TRANSIENT, _TRANSIENT_OR_STATUS = _any(TRANSIENT), _any((*TRANSIENT, STATUS_IN_WORDS))
+def _says(patterns: tuple[str, ...], text: str) -> bool:
+    return _any(patterns).search(text) is not None
+
+
+TRANSIENT_OR_STATUS = (*TRANSIENT, STATUS_IN_WORDS)
 
 
 class Retry(Value):
@@ -121,7 +127,7 @@ class Retry(Value):
 
 
 def overflows(text: str) -> bool:
-    return bool(_OVERFLOW.search(text)) and not _NOT_OVERFLOW.search(text)
+    return _says(OVERFLOW, text) and not _says(NOT_OVERFLOW, text)
 
 
 def overflow(message: Assistant, context_window: int) -> bool:
@@ -141,18 +147,18 @@ def overflow(message: Assistant, context_window: int) -> bool:
 
 def transient(text: str, status: int | None = None) -> bool:
     """Whether asking again later may help, by the status of the answer and the words of the error."""
-    if _PERMANENT.search(text) or overflows(text):
+    if _says(PERMANENT, text) or overflows(text):
         return False
     if status is None:
-        return bool(_TRANSIENT_OR_STATUS.search(text))
-    return status in TRANSIENT_STATUS or bool(_TRANSIENT.search(text))
+        return _says(TRANSIENT_OR_STATUS, text)
+    return status in TRANSIENT_STATUS or _says(TRANSIENT, text)
 
 
 def retryable(failure: Failed) -> bool:
     if failure.message.stop_reason != "error":
         return False
     text = failure.message.error_message or ""
-    if _PERMANENT.search(text) or overflows(text):
+    if _says(PERMANENT, text) or overflows(text):
         return False
     return transient(text) if failure.transient is None else failure.transient
 

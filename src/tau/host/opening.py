@@ -36,7 +36,7 @@ from tau.store.sessions import Opened, folder_for, open_session
 from tau.store.settings import Layers, SettingsFile, layered
 from tau.store.sought import Requested, Sought
 from tau.store.trust import Decision, decide
-from tau.tools.table import DEFAULT, TOOLS
+from tau.tools.table import DEFAULT, TOOLS, chosen
 from tau.wire import dialects
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT as DEFAULT_DIALECT
@@ -107,7 +107,7 @@ class Opening(NamedTuple):
             settings.http_first_byte_timeout_ms / 1000,
         )
         names = self.wishes.tools if self.wishes.tools is not None else settings.default_tools or DEFAULT
-        tools = {name: TOOLS[name] for name in names if name in TOOLS}
+        tools = chosen(names)
         around = Surroundings(os.getcwd(), machine, http, tools, self.settings_file, self.folder, self.script, mode)
         copied = self.wishes.session.copy_of is not None
         session = Session(around, settings, self.models, client, self._sought(), None if copied else self.found)

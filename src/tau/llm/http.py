@@ -12,7 +12,6 @@ to see.
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import logging
 import os
 import re
@@ -316,4 +315,6 @@ def _seconds(text: str) -> float:
 
 
 def _until(text: str) -> float:
+    import email.utils
+
     return (email.utils.parsedate_to_datetime(text).timestamp() - time.time()) * 1000

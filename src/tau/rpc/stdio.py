@@ -63,10 +63,15 @@ async def _ended(session: Session, outbox: Outbox) -> None:
 
 
 async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) -> None:
-    """Load the HTTP library while the client thinks about its first answer, not while it waits for the next."""
+    """Load tools and the HTTP library while the client thinks about its first answer, not while it waits for one."""
     await server.answered.wait()
     await asyncio.sleep(PAUSE)
     while outbox.busy:
         await asyncio.sleep(PAUSE)
+    threading.Thread(target=_load, args=(http, session), daemon=True).start()
+
+
+def _load(http: Http, session: Session) -> None:
+    list(session.around.tools.values())
     if session.models.current is not None and session.models.current.api not in OFFLINE_APIS:
-        threading.Thread(target=http.warm, daemon=True).start()
+        http.warm()

@@ -173,7 +173,7 @@ def _shown(cut: Truncation, last_line: int) -> str:
     return shown if cut.truncated_by == "lines" else f"{shown} ({size(cut.max_bytes)} limit)"
 
 
-BASH = Tool(
+TOOL = Tool(
     name="bash",
     description=(
         f"Run a command in bash, in the working directory. Returns stdout and stderr together, cut to the last"

@@ -82,7 +82,7 @@ def schema_for(arguments: dict[str, Any]) -> dict[str, Any]:
     return _ONE if arguments.get("edits") is None else _SEVERAL
 
 
-EDIT = Tool(
+TOOL = Tool(
     name="edit",
     description=(
         "Replace a text in a file by another. The old text must be in the file exactly once, with the same white space;"

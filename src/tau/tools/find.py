@@ -155,7 +155,7 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
     )
 
 
-FIND = Tool(
+TOOL = Tool(
     name="find",
     description=(
         f"Find files and folders whose names match a glob. Returns their paths from the searched folder, in order,"

@@ -221,7 +221,7 @@ def _add_last_lines(files: Files, folder: str, found: dict[bytes, Found], contex
             continue
 
 
-GREP = Tool(
+TOOL = Tool(
     name="grep",
     description=(
         f"Search the contents of files for a pattern. Returns the lines that match, with their files and line numbers:"

@@ -47,7 +47,7 @@ def _shown(entry: Entry) -> str:
     return f"{name}/" if entry.is_folder else name
 
 
-LS = Tool(
+TOOL = Tool(
     name="ls",
     description=(
         f"List a folder: one name per line, folders with a slash at the end, hidden ones included, in alphabetical"

@@ -267,7 +267,7 @@ def _image(path: str, length: int, content: Iterator[bytes], mime_type: str, *, 
     return Outcome([Text(f"{text}\n{note}" if note else text), picture])
 
 
-READ = Tool(
+TOOL = Tool(
     name="read",
     description=(
         f"Read a file. Text comes as it is, at most {MAX_LINES} lines or {MAX_BYTES // 1024}KB at a time: use offset"

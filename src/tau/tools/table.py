@@ -1,15 +1,47 @@
-"""The tools there are. A new one needs a line here."""
+"""The tools there are. A new one needs a line here. What it is made of is loaded when somebody looks at it."""
 
 from __future__ import annotations
 
-from tau.tools import Tool
-from tau.tools.bash import BASH
-from tau.tools.edit import EDIT
-from tau.tools.find import FIND
-from tau.tools.grep import GREP
-from tau.tools.ls import LS
-from tau.tools.read import READ
-from tau.tools.write import WRITE
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 
-TOOLS: dict[str, Tool] = {tool.name: tool for tool in (READ, BASH, EDIT, WRITE, GREP, FIND, LS)}
+from tau.tools import Tool
+
+MODULES = {
+    "read": "tau.tools.read",
+    "bash": "tau.tools.bash",
+    "edit": "tau.tools.edit",
+    "write": "tau.tools.write",
+    "grep": "tau.tools.grep",
+    "find": "tau.tools.find",
+    "ls": "tau.tools.ls",
+}
 DEFAULT = ("read", "bash", "edit", "write")
+
+
+class Table(Mapping[str, Tool]):
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+
+    def __getitem__(self, name: str) -> Tool:
+        if name not in self._names:
+            raise KeyError(name)
+        found: Tool = import_module(MODULES[name]).TOOL
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+
+TOOLS = Table(list(MODULES))
+
+
+def chosen(names: Sequence[str]) -> Table:
+    """Those of `names` that there are."""
+    return Table([name for name in dict.fromkeys(names) if name in MODULES])

@@ -38,7 +38,7 @@ def _length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-WRITE = Tool(
+TOOL = Tool(
     name="write",
     description=(
         "Write a file. What was in it is gone, and folders that are missing are made. To change a part of a file, use"
