@@ -84,6 +84,7 @@ soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
 	@$(PY) tests/long/session_kills.py
 	@$(PY) tests/long/torn.py
 	@$(PY) tests/long/big_output.py
+	@$(PY) tests/long/extension_faults.py
 
 lock:  ## pin the dependencies anew (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt

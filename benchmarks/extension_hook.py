@@ -69,7 +69,7 @@ async def hooks(count: int) -> tuple[float, list[float]]:
         facts = {"cwd": folder, "hasUI": True, "mode": "rpc", "isIdle": False}
         before = time.perf_counter()
         running = await load_extensions(
-            extensions, list(map(Found, files)), act, lambda: facts, Settings(), folder, folder, "rpc", True, {}
+            extensions, list(map(Found, files)), act, lambda: facts, folder, folder, "rpc", True, {}
         )
         loaded = time.perf_counter() - before
         try:

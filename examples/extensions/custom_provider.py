@@ -1,10 +1,32 @@
-"""Models of a server of your own: anything that speaks one of the APIs tau knows.
+"""Models of your own: those of a server that speaks one of the APIs tau knows, and whatever a program says.
 
-TEAM_LLM_URL says where it is, and the variable TEAM_LLM_KEY holds the key. With
---team-model=NAME another model than the default is offered.
+TEAM_LLM_URL says where the server is, and the variable TEAM_LLM_KEY holds the key.
+With --team-model NAME another model than the default is offered. If LLM_COMMAND is
+set, `--model program/default` asks that command: it reads the last prompt and
+writes the answer.
 """
 
+import asyncio
 import os
+
+FREE = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+
+
+async def stream(model, context, options):
+    """The answer of a program, as it is written. When nobody wants it any more, the program ends."""
+    said = [block["text"] for block in context.messages[-1]["content"] if block["type"] == "text"]
+    pipe = asyncio.subprocess.PIPE
+    program = await asyncio.create_subprocess_shell(os.environ["LLM_COMMAND"], stdin=pipe, stdout=pipe)
+    try:
+        program.stdin.write("\n".join(said).encode())
+        program.stdin.close()
+        while line := await program.stdout.readline():
+            yield {"type": "text", "delta": line.decode(errors="replace")}
+        if await program.wait() != 0:
+            raise RuntimeError(f"{os.environ['LLM_COMMAND']} ended with code {program.returncode}")
+    finally:
+        if program.returncode is None:
+            program.kill()
 
 
 def setup(pi):
@@ -23,8 +45,10 @@ def setup(pi):
                     "input": ["text"],
                     "contextWindow": 128_000,
                     "maxTokens": 8_192,
-                    "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+                    "cost": FREE,
                 }
             ],
         },
     )
+    if os.environ.get("LLM_COMMAND"):
+        pi.register_provider("program", {"stream": stream, "models": [{"id": "default", "cost": FREE}]})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json, of, text
+from client import Agent, Json, of, text, texts
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "extensions"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.py"))
@@ -129,12 +129,22 @@ def test_git_checkpoint(tmp_path: Path) -> None:
 
 def test_custom_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEAM_LLM_KEY", "secret")
-    with agent(tmp_path, "custom_provider", args=("--team-model=other",)) as program:
+    with agent(tmp_path, "custom_provider", args=("--team-model", "other")) as program:
         mine = [model for model in program.get("get_available_models")["models"] if model["provider"] == "team"]
         assert [(model["id"], model["name"], model["contextWindow"]) for model in mine] == [
             ("other", "The team's model", 128_000)
         ]
         assert "unknown option" not in program.stderr
+
+
+def test_custom_provider_that_is_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_COMMAND", "sed 's/^/You said: /'")
+    with agent(tmp_path, "custom_provider", args=("--model", "program/default"), offline=False) as program:
+        assert texts(program.prompt("one\ntwo"), "assistant") == ["You said: one\nYou said: two"]
+    monkeypatch.setenv("LLM_COMMAND", "exit 3")
+    with agent(tmp_path, "custom_provider", args=("--model", "program/default"), offline=False) as program:
+        [end] = [one for one in of("message_end", program.prompt("go")) if one["message"]["role"] == "assistant"]
+        assert end["message"]["errorMessage"] == "exit 3 ended with code 3"
 
 
 def test_custom_compaction(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from extension_lab import WITHIN, Found, limits, running, written
 from tau.errors import Aborted, ExtensionFailure, ToolError
 from tau.host.loading import load_function
+from tau.host.streams import Streams
 from tau.host.switch import Switch
 from tau.records.base import plain
 
@@ -369,6 +370,62 @@ def test_providers_come_and_go(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_provider_that_cannot_be_one_is_told_once_with_the_file_it_comes_from(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+        async def stream(model, context, options):
+            yield {}
+
+        def setup(pi):
+            pi.register_provider("none", {"models": 5})
+            pi.register_provider("silent", {"stream": stream})
+            pi.register_provider("mine", {"baseUrl": "http://localhost:1"})
+        """,
+    )
+
+    async def story() -> None:
+        async with running(file) as lab:
+            assert list(lab.extensions.providers) == ["mine"]
+            assert {(error.extension_path, error.event) for error in lab.errors} == {(str(file), "load")}
+            assert [error.error.partition(":")[0] for error in lab.errors] == ["provider none", "provider silent"]
+
+    asyncio.run(story())
+
+
+def test_who_streams_an_answer_waits_for_those_who_read_it(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+        said = 0
+
+        async def stream(model, context, options):
+            global said
+            while said < 5_000:
+                said += 1
+                yield {"type": "text", "delta": str(said)}
+
+        def setup(pi):
+            pi.register_provider("mine", {"models": [{"id": "m"}], "stream": stream})
+
+            @pi.tool
+            async def count():
+                return str(said)
+        """,
+    )
+
+    async def story() -> None:
+        async with running(file) as lab:
+            reading = Streams(lab.extensions).stream("mine", {"model": {}, "context": {}, "options": {}})
+            first = await anext(reading)
+            for _ in range(20):
+                assert int((await lab.tool("count")).content[0].text) < 1_000
+            pieces = [*first, *[piece async for portion in reading for piece in portion]]
+            assert [piece["delta"] for piece in pieces] == [str(number) for number in range(1, 5_001)]
+
+    asyncio.run(story())
+
+
 def test_extensions_talk_to_each_other(tmp_path: Path) -> None:
     speaks = written(
         tmp_path, "def setup(pi):\n    pi.command('say')(lambda args, ctx: pi.events.emit('news', args))\n"
@@ -508,7 +565,7 @@ def test_reloading_takes_the_files_as_they_are_now(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(file) as lab:
             written(tmp_path, "def setup(pi):\n    pi.command('after')(print)\n")
-            await lab.running.reload()
+            await lab.running.reload([Found(file)])
             assert list(lab.extensions.commands) == ["after"]
 
     asyncio.run(story())

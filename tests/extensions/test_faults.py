@@ -58,7 +58,7 @@ FAULTS = """
         def long_line():
             while True: os.write(line(), b"x" * 65536)
         def close():
-            os.closerange(0, 64)
+            os.closerange(0, int(sys.argv[1]) + 1)
             time.sleep(3600)
         def unsayable(): return {"block": object()}
         def task(): asyncio.get_running_loop().create_task(boom())
@@ -254,6 +254,73 @@ def test_an_end_that_nobody_waited_for_is_told_too(tmp_path: Path) -> None:
             await lab.until(lambda: len(lab.acts) == 2)
             assert lab.acts == [("set_session_name", {"name": "startup"}), ("set_session_name", {"name": "reload"})]
             assert lab.told == [("exit", "Its process ended with code 9.")]
+
+    asyncio.run(story())
+
+
+def test_one_that_ends_while_it_waits_for_the_others_is_started_again(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    source = f"""
+        import asyncio, os
+
+        def setup(pi):
+            pi.on("tool_call", lambda event, ctx: {{"block": True, "reason": str(os.getpid())}})
+            if not os.path.exists({str(mark)!r}):
+                asyncio.get_running_loop().call_later(0.05, lambda: (open({str(mark)!r}, "w").close(), os._exit(9)))
+        """
+    waits = f"""
+        import asyncio, os
+
+        async def setup(pi):
+            while not os.path.exists({str(mark)!r}):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.5)
+        """
+    dies, slow = written(tmp_path, source, "dies"), written(tmp_path, waits, "slow")
+
+    async def story() -> None:
+        async with running(dies, slow) as lab:
+            assert lab.told == [("exit", "Its process ended with code 9.")]
+            assert (await lab.bash("ls"))["reason"].isdigit()
+
+    asyncio.run(story())
+
+
+def test_what_it_said_before_it_ended_is_done_to_its_end(tmp_path: Path) -> None:
+    source = """
+        import asyncio, os
+
+        def setup(pi):
+            @pi.on("input")
+            async def leave(event, ctx):
+                pi.append_entry("last words")
+                asyncio.get_running_loop().call_later(0.01, os._exit, 9)
+                await ctx.ui.confirm("Sure?")
+        """
+    file = written(tmp_path, source)
+
+    async def story() -> None:
+        async with running(file) as lab:
+            ended, kept = asyncio.Event(), asyncio.Event()
+            asked = asyncio.get_running_loop().create_future()
+
+            async def keep() -> None:
+                await ended.wait()
+                kept.set()
+
+            async def ask() -> bool:
+                try:
+                    return await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    asked.set_result("taken away")
+                    raise
+
+            lab.answers = {"append_entry": lambda params: keep(), "confirm": lambda params: ask()}
+            await lab.shown("input", text="")
+            async with asyncio.timeout(WITHIN):
+                assert await asked == "taken away"
+                ended.set()
+                await kept.wait()
 
     asyncio.run(story())
 

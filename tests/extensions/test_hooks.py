@@ -24,7 +24,7 @@ def told(hook: str, payload: Json, *answers: Any) -> tuple[list[Json], Json]:
 
 
 def test_only_what_guards_something_fails_closed() -> None:
-    assert [name for name, hook in HOOKS.items() if hook.gate] == ["tool_call"]
+    assert [name for name, hook in HOOKS.items() if hook.gate] == ["tool_call", "user_bash"]
 
 
 def test_only_what_comes_in_streams_is_not_waited_for() -> None:
@@ -92,5 +92,7 @@ def test_paths_of_resources_are_gathered() -> None:
 
 
 def test_the_first_who_decides_has_decided() -> None:
-    assert told("project_trust", {}, {}, {"trusted": "no"}, {"trusted": "yes"})[1] == {"trusted": "no"}
+    undecided = {"trusted": "undecided"}
+    assert told("project_trust", {}, {}, undecided, {"trusted": "no"}, {"trusted": "yes"})[1] == {"trusted": "no"}
+    assert told("project_trust", {}, {}, undecided)[1] == {}
     assert told("user_bash", {}, None, {"result": {"output": "x"}}, {"result": {}})[1] == {"result": {"output": "x"}}

@@ -28,7 +28,7 @@ from tau.records.entries import (
     ThinkingLevelChange,
 )
 from tau.records.lines import OtherEntry
-from tau.records.messages import CompactionSummary, Text, User
+from tau.records.messages import CompactionSummary, Custom, Text, User
 from tau.store.sessions import open_session
 
 Json = dict[str, Any]
@@ -318,6 +318,17 @@ def test_what_was_queued_and_never_said_is_remembered(tmp_path: Path) -> None:
         log.queued("steer" if message.timestamp else "follow_up", message)
     log.say(messages[1])
     assert reopened(log).undelivered() == [("follow_up", messages[0]), ("steer", messages[2]), ("steer", messages[3])]
+
+
+def test_what_an_extension_wanted_to_say_is_remembered_too(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    notes = [
+        Custom("note", text, display=True, details={"n": 1}, timestamp=at) for at, text in enumerate(["a", "b", "b"])
+    ]
+    for message in notes:
+        log.queued("follow_up", message)
+    log.say(notes[1])
+    assert reopened(log).undelivered() == [("follow_up", notes[0]), ("follow_up", notes[2])]
 
 
 def test_of_two_equal_messages_one_is_left_when_one_was_said() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,19 @@ def test_one_that_is_found_and_cannot_be_loaded_is_told_and_the_rest_works(tmp_p
         assert [one["message"] for one in of("extension_ui_request", agent.events)] == ["hello"]
 
 
-def test_options_that_tau_does_not_know_are_for_extensions(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("given", "flags", "told"),
+    [
+        (("--plan", "--style=bold"), "True bold usual", []),
+        (("--style", "bold", "--plan", "--other", "x y"), "True bold x y", []),
+        (("--plan", "word"), "True plain usual", []),
+        (("--style", "--plan"), "True plain usual", ["option --style needs a value; ignored"]),
+        (("--plan=yes", "--style="), "None  usual", ["option --plan takes no value; ignored"]),
+    ],
+)
+def test_options_that_tau_does_not_know_are_for_extensions(
+    tmp_path: Path, given: tuple[str, ...], flags: str, told: list[str]
+) -> None:
     code = """
     pi.register_flag("plan")
     pi.register_flag("style", type=str, default="plain")
@@ -109,8 +122,10 @@ def test_options_that_tau_does_not_know_are_for_extensions(tmp_path: Path) -> No
     def begin(event, ctx):
         ctx.ui.notify(f"{pi.get_flag('plan')} {pi.get_flag('style')} {pi.get_flag('other')}")
 """
-    with guest(tmp_path, code, args=("--plan", "--style=bold")) as agent:
-        assert agent.until("extension_ui_request")[-1]["message"] == "True bold usual"
+    with guest(tmp_path, code, args=given) as agent:
+        assert agent.until("extension_ui_request")[-1]["message"] == flags
+        agent.get("get_state")
+        assert [line.partition("WARNING: ")[2] for line in agent.stderr.splitlines()] == told
 
 
 def test_an_option_that_no_extension_knows_either_is_refused(tmp_path: Path) -> None:
@@ -328,3 +343,167 @@ def test_extensions_can_be_loaded_anew(tmp_path: Path) -> None:
         assert agent.ask("prompt", message="/again")["success"]
         agent.until(lambda event: event.get("message") == "reload")
         assert of("extension_error", agent.events) == []
+
+
+@pytest.mark.parametrize("words", [["--model", "mine/m1"], ["--provider", "mine"], ["--model", "m1:high"], []])
+def test_a_model_that_an_extension_brings_can_be_asked_for_at_the_start(tmp_path: Path, words: list[str]) -> None:
+    with ModelServer("from afar") as server:
+        provider = server.models["providers"]["mock"]
+        path = written(tmp_path, f"    pi.register_provider('mine', {provider!r})\n")
+        settings = {"defaultProvider": "mine", "defaultModel": "m1"} if not words else None
+        with Agent(tmp_path, args=["-e", str(path), *words], settings=settings, offline=False) as agent:
+            assert texts(agent.prompt("go"), "assistant") == ["from afar"]
+            assert agent.stderr == ""
+
+
+def test_a_session_goes_on_with_the_model_that_an_extension_brings(tmp_path: Path) -> None:
+    with ModelServer("from afar") as server:
+        provider = server.models["providers"]["mock"]
+        path = written(tmp_path, f"    pi.register_provider('mine', {provider!r})\n")
+        models = {"providers": {"other": provider}}
+        with Agent(tmp_path, args=["-e", str(path), "--model", "mine/m1"], models=models, offline=False) as agent:
+            agent.prompt("go")
+        args = ["-e", str(path), "--continue"]
+        with Agent(tmp_path, args=args, settings={"defaultProvider": "other"}, models=models, offline=False) as agent:
+            assert agent.get("get_state")["model"]["provider"] == "mine"
+
+
+@pytest.mark.parametrize("words", [["--model", "nobody/has-it"], ["--provider", "nobody"]])
+def test_a_model_that_nobody_brings_ends_the_program_after_all(tmp_path: Path, words: list[str]) -> None:
+    path = written(tmp_path, "    pass\n")
+    argv = [*command_line(), "-e", str(path), *words]
+    done = subprocess.run(
+        argv, input=b'{"type":"get_state"}\n', capture_output=True, timeout=WITHIN, env=surroundings(tmp_path)
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"Error: ") and b"nobody" in done.stderr
+
+
+def test_what_an_extension_has_queued_outlives_the_process(tmp_path: Path) -> None:
+    code = """
+    @pi.on("agent_start")
+    def begin(event, ctx):
+        pi.send_message({"customType": "note", "content": "do not forget", "display": True}, deliver_as="followUp")
+"""
+    with guest(tmp_path, code, endless("busy")) as agent:
+        agent.ask("prompt", message="go")
+        agent.until(lambda event: event.get("followUp") == ["do not forget"])
+        file = agent.get("get_state")["sessionFile"]
+        os.kill(agent.pid, signal.SIGKILL)
+        agent.exit_code()
+    with Agent(tmp_path, args=["--session", file]) as agent:
+        assert agent.get("get_state")["pendingMessageCount"] == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("raise ValueError('no way there')", "no way there"),
+        ("return {'operations': {}}", "operations: not supported here"),
+        ("await asyncio.sleep(3600)", "No answer within 0.5 s."),
+    ],
+)
+def test_a_command_is_not_run_when_an_extension_that_might_run_it_elsewhere_fails(
+    tmp_path: Path, answer: str, why: str
+) -> None:
+    code = f"""
+    @pi.on("user_bash")
+    async def elsewhere(event, ctx):
+        {answer}
+"""
+    with guest(tmp_path, code, settings={"extensionHost": {"handlerTimeoutMs": 500}}) as agent:
+        response = agent.ask("bash", command="touch ran")
+        assert not response["success"] and why in response["error"]
+        assert not (agent.cwd / "ran").exists()
+
+
+# Loading anew.
+
+AGAIN = """
+    @pi.command("again")
+    async def again(args, ctx):
+        await ctx.reload()
+
+    @pi.on("session_start")
+    def begin(event, ctx):
+        ctx.ui.notify(event["reason"])
+"""
+
+
+def reloaded(agent: Agent) -> None:
+    agent.ask("prompt", message="/again")
+    agent.until(lambda event: event.get("message") == "reload")
+
+
+def test_settings_and_trust_are_read_again_when_extensions_are_loaded_anew(tmp_path: Path) -> None:
+    with guest(tmp_path, AGAIN) as agent:
+        agent.settings_file.write_text('{"followUpMode": "all"}')
+        project = agent.cwd / ".pi"
+        (project / "extensions").mkdir(parents=True)
+        (project / "settings.json").write_text('{"steeringMode": "all"}')
+        written(project / "extensions", "    pi.register_command('hello', print)\n")
+        reloaded(agent)
+        state = agent.get("get_state")
+        assert (state["steeringMode"], state["followUpMode"]) == ("one-at-a-time", "all")
+        assert "This project is not trusted" in agent.stderr
+        env = surroundings(tmp_path)
+        subprocess.run(
+            [sys.executable, "-m", "tau", "trust", agent.cwd], env=env, check=True, stdout=subprocess.DEVNULL
+        )
+        reloaded(agent)
+        assert agent.get("get_state")["steeringMode"] == "all"
+        names = [command["name"] for command in agent.get("get_commands")["commands"]]
+        assert names == ["again", "hello"]
+
+
+def test_a_gate_that_cannot_be_loaded_anew_stays_shut(tmp_path: Path) -> None:
+    gate = """
+    @pi.on("tool_call")
+    def gate(event, ctx):
+        return None
+"""
+    folder = tmp_path / "agent" / "extensions"
+    folder.mkdir(parents=True)
+    written(folder, gate, "gate.py")
+    with guest(tmp_path, AGAIN, calls("echo hi"), {"text": "ok"}, calls("echo hi"), {"text": "ok"}) as agent:
+        assert [end["isError"] for end in of("tool_execution_end", agent.prompt("go"))] == [False]
+        written(folder, "    raise ValueError('half done')\n", "gate.py")
+        reloaded(agent)
+        (end,) = of("tool_execution_end", agent.prompt("go"))
+        assert end["isError"] and "half done" in text(end["result"])
+        assert [error["event"] for error in of("extension_error", agent.events)] == ["load", "tool_call"]
+
+
+def test_nobody_passes_a_gate_while_it_is_loaded_anew(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    gate = f"""
+    import os
+    if os.path.exists({str(pipe)!r}):
+        open({str(pipe)!r}).read()
+
+    @pi.on("tool_call")
+    def gate(event, ctx):
+        return {{"block": True, "reason": "shut"}}
+"""
+    folder = tmp_path / "agent" / "extensions"
+    folder.mkdir(parents=True)
+    written(folder, gate, "gate.py")
+    with guest(tmp_path, AGAIN, calls("echo hi"), {"text": "ok"}) as agent:
+        agent.get("get_state")
+        os.mkfifo(pipe)
+        agent.ask("prompt", message="/again")
+        with pipe.open("w"):  # it is being loaded now
+            agent.send("prompt", message="go")
+            agent.until("tool_execution_start")
+        (end,) = of("tool_execution_end", agent.settled())
+        assert text(end["result"]) == "shut"
+
+
+def test_the_extensions_that_are_there_stay_when_one_that_was_named_is_gone(tmp_path: Path) -> None:
+    with guest(tmp_path, AGAIN) as agent:
+        agent.get("get_state")
+        (tmp_path / "ext.py").unlink()
+        agent.ask("prompt", message="/again")
+        error = agent.until("extension_error")[-1]
+        assert (error["extensionPath"], error["event"]) == ("<runtime>", "reload")
+        assert agent.get("get_commands")["commands"][0]["name"] == "again"

@@ -291,7 +291,7 @@ def test_a_project_hides_what_is_the_users_only_with_trust(tmp_path: Path) -> No
     )
     with Agent(tmp_path) as agent:
         assert rows(agent) == [("p", "mine", "user"), ("skill:x", "mine", "user")]
-        assert ".pi/skills/x/SKILL.md is not used" in agent.stderr
+        assert "/.pi/skills/x/SKILL.md is not used" in agent.stderr
     with Agent(tmp_path, args=["--approve"]) as agent:
         assert rows(agent) == [("p", "theirs", "project"), ("skill:x", "theirs", "project")]
 

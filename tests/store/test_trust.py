@@ -46,6 +46,7 @@ def test_a_project_is_not_trusted_until_somebody_says_so(agent: Path, project: P
             "This project is not trusted, so these were ignored: .pi/settings.json, .pi/extensions, .pi/SYSTEM.md. "
             "`tau trust` trusts them as they are now, --approve for one run."
         ],
+        undecided=True,
     )
     remember(agent, project)
     assert said(agent, project) == Decision(True, [])

@@ -95,10 +95,11 @@ class Given(NamedTuple):
     words: list[str]
     unknown: list[str]
     lists: dict[str, list[str]]  # flags that may be given more than once
+    after: dict[str, int]  # unknown flag -> the one of `words` that follows it: its value, if it turns out to have one
 
 
 def parse(argv: list[str]) -> Given:
-    given = Given({}, [], [], {})
+    given = Given({}, [], [], {}, {})
     rest = list(argv)
     while rest:
         word = rest.pop(0)
@@ -114,6 +115,8 @@ def parse(argv: list[str]) -> Given:
         flag = _BY_NAME.get(name)
         if flag is None:
             given.unknown.append(word)
+            if rest and not equals and not rest[0].startswith("-"):
+                given.after[name] = len(given.words)
             continue
         if flag.value and not equals:
             if not rest:

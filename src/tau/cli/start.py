@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tau.cli.flags import Given
 from tau.cli.resume import chosen
-from tau.host.opening import Opening, Wanted, Wishes, read_settings, read_up
+from tau.host.basis import Basis
+from tau.host.opening import Opening, Wanted, Wishes, read_up
 from tau.store.places import agent_dir
 from tau.store.sought import Requested
 from tau.tools.table import DEFAULT, TOOLS
@@ -37,7 +38,7 @@ def use_proxy(address: str) -> None:
 
 def dialect(named: str | None) -> Dialect:
     """The one that was named by flag or environment, else that of the settings."""
-    return read_settings(agent_dir(), Path.cwd(), None, named).dialect
+    return Basis(agent_dir(), Path.cwd(), None, dialect=named).dialect
 
 
 def wishes(given: Given) -> Wishes:
@@ -66,6 +67,7 @@ def wishes(given: Given) -> Wishes:
         extensions=lists.get("extension", ()),
         only_these_extensions="no-extensions" in flags,
         flags=dict(_unknown(word) for word in given.unknown),
+        following={name: given.words[at] for name, at in given.after.items()},
         resources=Requested(
             system=flags.get("system-prompt"),
             appended=lists.get("append-system-prompt", ()),
@@ -84,8 +86,7 @@ def _unknown(word: str) -> tuple[str, bool | str]:
 
 
 def _resumed(folder: str | None, approve: bool | None) -> str:
-    settings = read_settings(agent_dir(), Path.cwd(), approve).layers.settings
-    return chosen(folder or settings.session_dir)
+    return chosen(folder or Basis(agent_dir(), Path.cwd(), approve).settings.session_dir)
 
 
 def _tools(flags: dict[str, str]) -> Sequence[str] | None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from copy import deepcopy
 from typing import Any, TypeVar, overload
 
@@ -24,15 +26,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # What handlers may change where it stands, as well as by returning it.
 IN_PLACE = {"tool_call": "input", "before_provider_headers": "headers"}
+AHEAD = 256  # pieces of an answer
 TOO_EARLY = "This is possible once a session has begun, not while the extension is loaded: do it in a handler"
 
 
 class Pi:
     """The agent, as an extension sees it."""
 
-    def __init__(self, line: Line, flags: Mapping[str, Any]) -> None:
+    def __init__(self, line: Line, flags: Mapping[str, Any], following: Mapping[str, str] | None = None) -> None:
+        """`following` has the words behind options that had no value of their own."""
         self._line = line
         self._flags = dict(flags)
+        self._following = following or {}
         self._targets: dict[tuple[str, Any], list[int]] = {}
         self._ready = False
         self.events = Bus(self)
@@ -115,22 +120,33 @@ class Pi:
         default: bool | str | None = None,
         description: str | None = None,
     ) -> None:
-        """An option of the command line, --name."""
+        """An option of the command line: --name, and with a value if `type` is str."""
         kind = "string" if type is str else "boolean"
-        if not isinstance(self._flags.get(name), type):
-            self._flags[name] = default
+        said = self._flags.get(name)
+        if type is str and said is True:
+            said = self._following.get(name)
+        self._flags[name] = said if isinstance(said, type) else default
         self._register("flag", name, given(type=kind, default=default, description=description), None, name)
 
     def get_flag(self, name: str) -> Any:
         return self._flags.get(name)
 
     def register_provider(self, name: str, provider: Mapping[str, Any]) -> None:
-        """Models of one's own, or another address for known ones: a dict as in models.json."""
-        if any(callable(value) for value in provider.values()):
-            raise ExtensionFailure(
-                f"Provider {name}: functions are not supported; name the `api` that the server speaks"
-            )
-        self._register("provider", name, dict(provider), None, name)
+        """Models of one's own, or another address for known ones: a dict as in models.json.
+
+        With `stream`, an async generator function of (model, context, options), they are asked by
+        that: it yields the pieces of an answer.
+        """
+        spec = dict(provider)
+        stream = spec.pop("stream", None)
+        if any(callable(value) for value in spec.values()):
+            raise ExtensionFailure(f"Provider {name}: only `stream` can be a function")
+        if stream is None:
+            self._register("provider", name, spec, None, name)
+        elif not inspect.isasyncgenfunction(stream):
+            raise ExtensionFailure(f"Provider {name}: stream: expected an async function that yields")
+        else:
+            self._register("provider", name, {**spec, "stream": True}, _streaming(stream), name)
 
     def unregister_provider(self, name: str) -> None:
         self._unregister("provider", name)
@@ -274,6 +290,52 @@ def _commanding(line: Line, handler: Callable[..., Any]) -> Run:
         await _aside(handler, params.get("args", ""), CommandContext(line, calling))
 
     return run
+
+
+def _streaming(function: Callable[..., AsyncGenerator[Any, None]]) -> Run:
+    """What is yielded while other pieces are on their way goes with the next; when there are AHEAD, it waits."""
+
+    async def run(params: dict[str, Any], calling: Calling) -> None:
+        said: list[Any] = []
+        news, room = asyncio.Event(), asyncio.Event()
+
+        async def say() -> None:
+            asked = (Event(params[name]) for name in ("model", "context", "options"))
+            async with aclosing(function(*asked)) as pieces:
+                async for piece in pieces:
+                    said.append(_piece(piece))
+                    news.set()
+                    if len(said) >= AHEAD:
+                        room.clear()
+                        await room.wait()
+
+        saying = asyncio.create_task(say())
+        saying.add_done_callback(lambda _: news.set())
+        try:
+            while said or not saying.done():
+                portion = said.copy()
+                said.clear()
+                room.set()
+                if portion:
+                    await calling.put(portion)
+                else:
+                    news.clear()
+                    await news.wait()
+            await saying
+        finally:
+            if not saying.done():
+                saying.cancel()
+                await asyncio.wait([saying])
+                _ = saying.cancelled() or saying.exception()  # nobody waits for it any more
+
+    return run
+
+
+def _piece(said: Any) -> Any:
+    """The names of the wire: stop_reason is stopReason there."""
+    if not isinstance(said, Mapping):
+        raise TypeError(f"A piece of an answer is a dict with a type, not {said!r}")
+    return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in said.items()}
 
 
 def _places(function: Callable[..., Any]) -> int:

@@ -75,6 +75,9 @@ class Answering:
         if not waiting:
             self._line.soon(self.flush)
 
+    async def put(self, value: Any) -> None:
+        await self._line.asked(lambda id: Update(self.id, value, id))
+
     def flush(self) -> None:
         if self._newest:
             self._line.send(Update(self.id, self._newest.pop()))
@@ -141,11 +144,15 @@ class ChildLine(asyncio.Protocol):
         self.send(Tell(name, params, CALL.get()))
 
     async def act(self, name: str, params: dict[str, Any]) -> Any:
+        return await self.asked(lambda id: Action(id, name, params, CALL.get()))
+
+    async def asked(self, message: Callable[[int], Message]) -> Any:
+        """Send a message that has this id, and wait for the answer to it."""
         self._count += 1
         id = self._count
         answer = self._asked[id] = self._loop.create_future()
         try:
-            self.send(Action(id, name, params, CALL.get()))
+            self.send(message(id))
             return await answer
         finally:
             self._asked.pop(id, None)
@@ -170,7 +177,7 @@ class ChildLine(asyncio.Protocol):
         self._keep(self._loop.create_task(self._set_up(message)))
 
     async def _set_up(self, message: Load) -> None:
-        pi = Pi(self, message.flags)
+        pi = Pi(self, message.flags, message.following)
         try:
             setup = load(message.path)
         except ExtensionFailure as failure:  # which says where

@@ -21,6 +21,9 @@ class Calling(Protocol):
     def update(self, value: Any) -> None:
         """Say how far it has come."""
 
+    async def put(self, value: Any) -> None:
+        """Hand over a part of the answer; returns when there is room for more."""
+
 
 class Line(Protocol):
     """The way to tau: a socket from a child process, plain calls in tau's own."""

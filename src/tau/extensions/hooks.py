@@ -95,6 +95,13 @@ def first(*keys: str) -> Fold:
     return fold
 
 
+def decide(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
+    """`project_trust`: the first yes or no; whoever is undecided leaves it to the next."""
+    if isinstance(answer, Mapping) and answer.get("trusted") in ("yes", "no"):
+        return payload, dict(answer), True
+    return payload, result, False
+
+
 def rewrite(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
     """`input`: text and images may be changed on the way, or the whole be taken over."""
     if not isinstance(answer, Mapping):
@@ -133,7 +140,7 @@ HOOKS: dict[str, Hook] = {
     "session_tree": Hook(observe),
     "session_info_changed": Hook(observe),
     "resources_discover": Hook(gather("skillPaths", "promptPaths", "themePaths")),
-    "project_trust": Hook(first("trusted")),
+    "project_trust": Hook(decide),
     "input": Hook(rewrite),
     "before_agent_start": Hook(introduce),
     "agent_start": Hook(observe),
@@ -155,7 +162,7 @@ HOOKS: dict[str, Hook] = {
     "thinking_level_select": Hook(observe),
     "tool_call": Hook(gate, gate=True),
     "tool_result": Hook(patch("content", "details", "isError")),
-    "user_bash": Hook(first("result", "operations")),
+    "user_bash": Hook(first("result"), gate=True),
     "ui_prompt_start": Hook(observe),
     "ui_prompt_end": Hook(observe),
 }

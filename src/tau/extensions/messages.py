@@ -28,7 +28,10 @@ class Message(Record, tag_field="type"):
 
 
 class Load(Message, tag="load"):
-    """The first message: what to load, and what is so at the moment. `memoryLimitMb` 0 is no limit."""
+    """The first message: what to load, and what is so at the moment. `memoryLimitMb` 0 is no limit.
+
+    `following` has the words that stood behind options without a value of their own: the values of those that want one.
+    """
 
     path: str
     cwd: str
@@ -38,6 +41,7 @@ class Load(Message, tag="load"):
     flags: dict[str, Any]
     facts: dict[str, Any]
     memory_limit_mb: int = 0
+    following: dict[str, str] = {}
     protocol: int = PROTOCOL
 
 
@@ -96,10 +100,14 @@ class Failed(Message, tag="failed"):
 
 
 class Update(Message, tag="update"):
-    """Progress of a call: the whole so far, not only what is new."""
+    """Progress of a tool: the whole so far. Of a stream: the pieces that are new.
+
+    With `ask`, tau answers that id when there is room for more.
+    """
 
     id: int
     value: Any
+    ask: int | UnsetType = UNSET
 
 
 class Action(Message, tag="action"):

@@ -17,6 +17,7 @@ from tau.host.local import Local
 from tau.host.log import Log, now, session_id
 from tau.host.models import Asked, Models
 from tau.host.resources import Resources
+from tau.host.streams import Streams
 from tau.host.toolbox import Toolbox
 from tau.llm.calls import Context, Options, World
 from tau.llm.catalog import SMALL
@@ -83,8 +84,10 @@ class Caller:
         settings = self._owner.settings
         interleaved = settings.interleaved_thinking
         options = Options(key, level, settings.thinking_budgets, session, max_tokens, environment, now(), interleaved)
-        hooks = self._owner.hooks if self._owner.hooks.extensions.handlers else None
-        world = World(around.transport, asyncio.sleep, self._calls, around.script, hooks)
+        extensions = self._owner.hooks.extensions
+        hooks = self._owner.hooks if extensions.handlers else None
+        streams = Streams(extensions) if extensions.streams else None
+        world = World(around.transport, asyncio.sleep, self._calls, around.script, hooks, streams)
         self._calls += 1
         async for facts in llm.stream(model, context, options, draft, world):
             yield facts

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from tau.errors import ExtensionFailure
 from tau.extensions.hooks import HOOKS
 from tau.extensions.messages import Load, Register, Trouble, Unregister
 from tau.host.childprocess import ChildProcess
-from tau.host.extensions import PATIENCE, Extensions, Handler, Patience
+from tau.host.extensions import PATIENCE, Extensions, Handler, Hears, Patience
 from tau.host.registering import Bus, Registrations
 
 RESTARTS = 3
@@ -51,12 +51,13 @@ class ChildExtension:
         self._guards: list[tuple[str, Handler]] = []
         self._again: asyncio.Task[None] | None = None
         self._restarts: deque[float] = deque(maxlen=RESTARTS)
+        self._died: str | None = None  # after it was loaded, while it waited for the others
         self._down: str | None = None
         self._stopping = False
 
     async def start(self) -> None:
         """A process, and what it registers while loading; `install` makes it count. Raises ExtensionFailure."""
-        self._held = []
+        self._held, self._died = [], None
         process = ChildProcess(self._load(self.path), self, self._facts)
         self._process = process
         await process.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
@@ -65,6 +66,19 @@ class ChildExtension:
         held, self._held = self._held or [], None
         for message in held:
             self._registrations.add(message, self._invoke)
+        if self._died is not None:
+            self.ended(self._died, heard=False)
+
+    @property
+    def gates(self) -> list[str]:
+        """The hooks that nobody passes without it."""
+        return [hook for hook, rule in HOOKS.items() if rule.gate and self._registrations.handlers(hook)]
+
+    def give_up(self, why: str, gates: Sequence[str]) -> None:
+        """It cannot be loaded, and what it guarded before stays shut."""
+        self._process = None
+        self._down = f"It could not be loaded: {why}"
+        self._guards = [(hook, self._guard(hook)) for hook in gates]
 
     async def stop(self, seconds: float) -> None:
         self._stopping = True
@@ -86,7 +100,7 @@ class ChildExtension:
         self._guards.clear()
 
     def _invoke(
-        self, target: int, params: Mapping[str, Any], update: Callable[[Any], None] | None = None, *, loud: bool = True
+        self, target: int, params: Mapping[str, Any], update: Hears | None = None, *, loud: bool = True
     ) -> Awaitable[Any]:
         assert self._process is not None
         return self._process.call(target, params, update, loud=loud)
@@ -113,11 +127,14 @@ class ChildExtension:
         return await self._act(self.path, name, params, PATIENCE.get())
 
     def ended(self, why: str, *, heard: bool) -> None:
-        if self._stopping or self._held is not None:  # nobody has begun to rely on it
+        if self._stopping:
             return
-        guarded = [hook for hook, rule in HOOKS.items() if rule.gate and self._registrations.handlers(hook)]
+        if self._held is not None:  # nobody has begun to rely on it
+            self._died = why
+            return
+        gates = self.gates
         self._clear()
-        self._guards = [(hook, self._guard(hook)) for hook in guarded]
+        self._guards = [(hook, self._guard(hook)) for hook in gates]
         now = asyncio.get_running_loop().time()
         if len(self._restarts) == RESTARTS and now - self._restarts[0] < WITHIN:
             self._down = f"{why} It was started again {RESTARTS} times within 10 minutes and stays down now."
@@ -154,13 +171,15 @@ class ChildExtension:
         async def call(payload: Mapping[str, Any]) -> Any:
             if self._again is not None:
                 await asyncio.wait([self._again])
-            if self._down is not None:
-                raise ExtensionFailure(self._down)
+            now = self._registrations.handlers(hook)
+            if self._down is not None or self._stopping or guard in now:
+                raise ExtensionFailure(self._down or "It is not there any more.")
             result: dict[str, Any] = {}
-            for handler in self._registrations.handlers(hook):
+            for handler in now:
                 payload, result, done = HOOKS[hook].fold(payload, result, await handler.call(payload))
                 if done:
                     break
             return result
 
-        return self._extensions.on(hook, self.path, call, self._order)
+        guard = self._extensions.on(hook, self.path, call, self._order)
+        return guard

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
@@ -43,7 +43,7 @@ from tau.extensions.messages import (
     Unregister,
     Update,
 )
-from tau.host.extensions import PATIENCE, Patience, Raised
+from tau.host.extensions import PATIENCE, Hears, Patience, Raised
 from tau.records.base import BadRecord, decode, encode
 from tau.wire.lines import LineDecoder, TooLong
 
@@ -79,9 +79,9 @@ class Waiting:
 
     answer: asyncio.Future[Any]
     patience: Patience | None
-    update: Callable[[Any], None] | None
+    update: Hears | None
     loud: bool  # that it fails is heard by the client
-    actions: set[asyncio.Task[None]] = field(default_factory=set)
+    dialogs: set[asyncio.Task[None]] = field(default_factory=set)
 
 
 class ChildProcess(asyncio.BufferedProtocol):
@@ -99,8 +99,10 @@ class ChildProcess(asyncio.BufferedProtocol):
         self._calls: dict[int, Waiting] = {}
         self._pings: dict[int, asyncio.TimerHandle] = {}
         self._actions: set[asyncio.Task[None]] = set()
+        self._dialogs: set[asyncio.Task[None]] = set()
         self._since, self._heard, self._troubles = 0.0, 0, 0
         self._why: str | None = None  # it was killed, or is on its way out
+        self._has_exited = False  # and we know how; the thread that waits for it may know earlier
         self._quiet = False  # the reason was told to somebody already
         self.loaded: asyncio.Future[None] = self._loop.create_future()
         self.over: asyncio.Future[None] = self._loop.create_future()
@@ -109,7 +111,10 @@ class ChildProcess(asyncio.BufferedProtocol):
 
     async def start(self, seconds: float) -> None:
         """Until it is loaded. Raises ExtensionFailure, and then nothing is left of it."""
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise ExtensionFailure(f"Its process cannot be started: {error.strerror}") from None
         with theirs:
             command = [sys.executable, "-P", "-m", "tau.extensions.child", str(theirs.fileno()), str(os.getpid())]
             try:
@@ -124,10 +129,16 @@ class ChildProcess(asyncio.BufferedProtocol):
             except OSError as error:
                 ours.close()
                 raise ExtensionFailure(f"Its process cannot be started: {error.strerror}") from None
-        threading.Thread(target=self._watch, name="wait for an extension", daemon=True).start()
-        await self._loop.create_unix_connection(lambda: self, sock=ours)
-        self._send(self._load)
         try:
+            threading.Thread(target=self._watch, name="wait for an extension", daemon=True).start()
+        except RuntimeError as error:  # there are too many threads
+            self.kill()
+            self._process.wait()
+            ours.close()
+            raise ExtensionFailure(f"Its process cannot be started: {error}") from None
+        try:
+            await self._loop.create_unix_connection(lambda: self, sock=ours)
+            self._send(self._load)
             async with asyncio.timeout(seconds):
                 await asyncio.shield(self.loaded)
         except TimeoutError:
@@ -145,7 +156,7 @@ class ChildProcess(asyncio.BufferedProtocol):
         raise ExtensionFailure(why)
 
     async def call(
-        self, target: int, params: Mapping[str, Any], update: Callable[[Any], None] | None = None, *, loud: bool = True
+        self, target: int, params: Mapping[str, Any], update: Hears | None = None, *, loud: bool = True
     ) -> Any:
         """Raises ExtensionFailure. If the caller is cancelled the extension is told, and must obey or is killed."""
         if self._why is not None or self._transport is None:
@@ -161,7 +172,7 @@ class ChildProcess(asyncio.BufferedProtocol):
             raise
         finally:
             del self._calls[id]
-            for task in waiting.actions:
+            for task in waiting.dialogs:
                 task.cancel()
 
     async def stop(self, seconds: float) -> None:
@@ -203,6 +214,7 @@ class ChildProcess(asyncio.BufferedProtocol):
             self._loop.call_soon_threadsafe(self._exited, code)
 
     def _exited(self, code: int) -> None:
+        self._has_exited = True
         if self._why is None:
             self._why = (
                 f"Its process ended with code {code}." if code >= 0 else f"Its process was ended by {_name(-code)}."
@@ -218,8 +230,7 @@ class ChildProcess(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        process = self._process
-        if process is not None and process.returncode is not None:
+        if self._has_exited:
             self._finish()
         else:  # it goes, or has closed the line; either way it is of no use
             self._loop.call_later(GRACE, self._end, "It closed its line to tau.")
@@ -233,7 +244,7 @@ class ChildProcess(asyncio.BufferedProtocol):
         why = self._why or "It is not there any more."
         for timer in self._pings.values():
             timer.cancel()
-        for task in self._actions:
+        for task in self._dialogs:  # other things that it has said are done to their end
             task.cancel()
         heard = self._quiet
         for waiting in list(self._calls.values()):
@@ -302,9 +313,10 @@ class ChildProcess(asyncio.BufferedProtocol):
             case Answer(id=id) if (waiting := self._calls.get(id)) is not None:
                 if not waiting.answer.done():
                     self._answered(waiting, message)
-            case Update(id=id, value=value) if (waiting := self._calls.get(id)) is not None:
-                if waiting.update is not None:
-                    waiting.update(value)
+            case Update(id=id) if (waiting := self._calls.get(id)) is not None:
+                room = None if waiting.update is None else waiting.update(message.value)
+                if isinstance(message.ask, int):
+                    self._begin(self._answer_when(room, message.ask))
             case Tell() | Action():
                 self._act(message)
             case Register():
@@ -330,18 +342,28 @@ class ChildProcess(asyncio.BufferedProtocol):
         else:
             waiting.answer.set_result(message.value)
 
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._actions.add(task)
+        task.add_done_callback(self._actions.discard)
+        return task
+
+    async def _answer_when(self, room: asyncio.Future[None] | None, id: int) -> None:
+        if room is not None:
+            await asyncio.wait([room])
+        self._send(Answer(id))
+
     def _act(self, message: Tell | Action) -> None:
         waiting = self._calls.get(message.call) if isinstance(message.call, int) else None
         token = PATIENCE.set(waiting.patience if waiting is not None else None)
         try:
-            task = self._loop.create_task(self._carry_out(message))
+            task = self._begin(self._carry_out(message))
         finally:
             PATIENCE.reset(token)
-        self._actions.add(task)
-        task.add_done_callback(self._actions.discard)
-        if waiting is not None and message.name in DIALOGS:  # nobody shall answer for one who has left
-            waiting.actions.add(task)
-            task.add_done_callback(waiting.actions.discard)
+        if message.name in DIALOGS:  # nobody shall answer for one who has left
+            for asking in [self._dialogs] if waiting is None else [self._dialogs, waiting.dialogs]:
+                asking.add(task)
+                task.add_done_callback(asking.discard)
 
     async def _carry_out(self, message: Tell | Action) -> None:
         try:

@@ -27,6 +27,9 @@ from tau.tools import Tool
 log = logging.getLogger(__name__)
 
 Call = Callable[[Mapping[str, Any]], Awaitable[Any]]
+# What is told of the progress of a call. Returns what is done when there is room for more; None if there is.
+Hears = Callable[[Any], asyncio.Future[None] | None]
+Stream = Callable[[Mapping[str, Any], Hears], Awaitable[Any]]
 BEHIND = 64  # how many events an extension may lag behind before it misses some
 
 
@@ -103,6 +106,7 @@ class Extensions:
     commands: dict[str, Command] = field(default_factory=dict)
     flags: dict[str, dict[str, Any]] = field(default_factory=dict)  # type, default, description
     providers: dict[str, dict[str, Any]] = field(default_factory=dict)  # as in models.json
+    streams: dict[str, Stream] = field(default_factory=dict)  # by provider: those that answer by themselves
     changed: Callable[[str], None] = lambda kind: None  # what is there now: tool, command, flag or provider
     _told: dict[Handler, set[asyncio.Task[Any]]] = field(default_factory=dict)  # and not waited for
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from tau.errors import UsageError
+from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
 from tau.host.around import Surroundings
 from tau.host.errands import Errands
 from tau.host.extensions import Extensions
@@ -29,6 +30,7 @@ SCOPES: dict[str, Literal["user", "project", "temporary"]] = {
     "project": "project",
     "user": "user",
 }
+ANSWERS = ("yes", "no", "undecided")
 
 
 class Found(Protocol):
@@ -47,11 +49,43 @@ class Found(Protocol):
 class Running(Protocol):
     """Extensions that were loaded."""
 
+    async def add(self, found: Sequence[Found]) -> None: ...
+
     async def stop(self) -> None: ...
 
     def kill(self) -> None: ...
 
-    async def reload(self) -> None: ...
+    async def reload(self, found: Sequence[Found]) -> None: ...
+
+
+class Plan(Protocol):
+    """Which extensions a session shall have, and what depends on them.
+
+    `flags` are options of the command line that tau does not know, `following` the
+    words behind those that had no value of their own.
+    """
+
+    flags: Mapping[str, bool | str]
+    following: Mapping[str, str]
+
+    @property
+    def found(self) -> Sequence[Found]: ...
+
+    @property
+    def undecided(self) -> bool:
+        """Whether nobody has decided about the project, and somebody may be asked."""
+
+    async def load(self) -> Running:
+        """Raises ExtensionFailure if one that was named on the command line cannot be loaded."""
+
+    async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[Found]:
+        """Go on with the project as it was decided (None: it was not). Returns the extensions that come with it."""
+
+    def settle(self) -> None:
+        """Everything is loaded. Raises UsageError if what the command line wants is not there even now."""
+
+    async def again(self) -> Sequence[Found]:
+        """Settings, trust and extensions as they are now."""
 
 
 class Owner(Protocol):
@@ -66,19 +100,9 @@ class Owner(Protocol):
 
 
 class Guests:
-    """`load` loads what was found. `flags` are options of the command line that tau does not know."""
-
-    def __init__(
-        self,
-        owner: Owner,
-        found: Sequence[Found] = (),
-        load: Callable[[], Awaitable[Running]] | None = None,
-        flags: Mapping[str, bool | str] | None = None,
-    ) -> None:
+    def __init__(self, owner: Owner, plan: Plan | None = None) -> None:
         self._owner = owner
-        self._found = found
-        self._load = load
-        self._flags = dict(flags or {})
+        self._plan = plan
         self._loading: asyncio.Future[Running] | None = None
         self._running: Running | None = None
         self._providers: set[str] = set()
@@ -90,14 +114,42 @@ class Guests:
         """Whether somebody is to be loaded, or told that it begins."""
         return bool(self._found) or bool(self._owner.extensions.handlers)
 
+    @property
+    def _found(self) -> Sequence[Found]:
+        return self._plan.found if self._plan is not None else ()
+
     async def begin(self) -> None:
-        """Raises ExtensionFailure if one that was named cannot be loaded, UsageError for options nobody knows."""
-        if self._found and self._load is not None:
-            self._loading = asyncio.ensure_future(self._load())
-            self._running = await self._loading
-        if self._found and (unknown := sorted(self._flags.keys() - self._owner.extensions.flags.keys())):
-            raise UsageError(f"Unknown option: --{unknown[0]}. No extension knows it either.")
+        """Raises what Plan.load and Plan.settle raise, and UsageError for options that nobody knows."""
+        plan = self._plan
+        if plan is not None and self.expected:
+            if plan.found:
+                await self._load(plan)
+            await self._ask_for_trust(plan)
+            if plan.found and (unknown := sorted(plan.flags.keys() - self._owner.extensions.flags.keys())):
+                raise UsageError(f"Unknown option: --{unknown[0]}. No extension knows it either.")
+            plan.settle()
+            for warning in misused(plan.flags, plan.following, self._owner.extensions.flags):
+                log.warning("%s", warning)
         await self._tell_begun("startup")
+
+    async def _load(self, plan: Plan) -> None:
+        self._loading = asyncio.ensure_future(plan.load())
+        self._running = await self._loading
+
+    async def _ask_for_trust(self, plan: Plan) -> None:
+        """Those who are there now, none of which the project has brought, say whether it may bring anything."""
+        owner = self._owner
+        if not plan.undecided:
+            return
+        said: Mapping[str, Any] = {}
+        if owner.extensions.wants("project_trust"):
+            payload = {"cwd": owner.around.cwd}
+            with suppress(Aborted):
+                said = await owner.extensions.fire("project_trust", payload, owner.hooks.outside, check_trust)
+        trusted = {"yes": True, "no": False}.get(said.get("trusted", ""))
+        added = await plan.decided(trusted, remember=bool(said.get("remember")))
+        if added and self._running is not None:
+            await self._running.add(added)
 
     async def _tell_begun(self, reason: str) -> None:
         owner = self._owner
@@ -116,19 +168,23 @@ class Guests:
 
     def reload_soon(self) -> None:
         """When the commands under way have ended: who asks for it is most often one of them."""
-        if self._reloading is None:
-            self._reloading = asyncio.create_task(self._reload())
+        if self._reloading is None and self._plan is not None:
+            self._reloading = asyncio.create_task(self._reload(self._plan))
 
-    async def _reload(self) -> None:
+    async def _reload(self, plan: Plan) -> None:
         owner = self._owner
         try:
             await owner.errands.done(5)
+            found = await plan.again()
             await owner.hooks.tell("session_shutdown", {"reason": "reload"})
-            owner.resources.withdraw()
-            await owner.resources.reload()
             if self._running is not None:
-                await self._running.reload()
+                await self._running.reload(found)
+            elif found:
+                await self._load(plan)
+            await self._ask_for_trust(plan)
             await self._tell_begun("reload")
+        except TauError as error:
+            owner.extensions.report("<runtime>", "reload", str(error))
         except Exception as error:
             log.warning("extensions could not be loaded anew", exc_info=error)
             owner.extensions.report("<runtime>", "reload", str(error))
@@ -136,9 +192,10 @@ class Guests:
             self._reloading = None
 
     async def end(self) -> None:
-        if self._loading is not None and not self._loading.done():
-            self._loading.cancel()
-            await asyncio.wait([self._loading])
+        for task in (self._reloading, self._loading):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait([task])
         if self._running is not None:
             await self._running.stop()
 
@@ -166,11 +223,26 @@ class Guests:
 
 def put_providers(models: Models, extensions: Extensions, before: set[str]) -> set[str]:
     """Make the models of extensions available, and those that are gone unavailable."""
-    read, problems = providers({"providers": extensions.providers})
-    for problem in problems:
-        extensions.report("<runtime>", "register_provider", problem.what)
+    read, _ = providers({"providers": extensions.providers})
     for name in before - read.keys():
         models.withdraw(name)
     for name, given in read.items():
         models.offer(name, given)
     return set(read)
+
+
+def misused(
+    flags: Mapping[str, bool | str], following: Mapping[str, str], known: Mapping[str, Mapping[str, Any]]
+) -> Iterator[str]:
+    """What to tell about options of extensions that were not given as they want to be."""
+    for name, said in flags.items():
+        kind = known[name].get("type") if name in known else None
+        if kind == "string" and said is True and name not in following:
+            yield f"option --{name} needs a value; ignored"
+        elif kind == "boolean" and said is not True:
+            yield f"option --{name} takes no value; ignored"
+
+
+def check_trust(answer: Any) -> None:
+    if answer is not None and (not isinstance(answer, Mapping) or answer.get("trusted") not in ANSWERS):
+        raise ExtensionFailure(f"trusted: expected one of {', '.join(ANSWERS)}")

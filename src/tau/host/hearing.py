@@ -132,7 +132,10 @@ class Hearing:
         if behavior == "nextTurn":
             self._besides.append((owner.log.id, message))
         elif owner.runs.streaming:
-            owner.queues.add("follow_up" if behavior == "followUp" else "steer", message)
+            queue: Queue = "follow_up" if behavior == "followUp" else "steer"
+            owner.queues.add(queue, message)
+            owner.log.queued(queue, message)
+            owner.kept_soon()
             await owner.tell_queues()
         elif trigger:
             owner.models.ready()
@@ -144,5 +147,6 @@ class Hearing:
 
     def besides(self) -> list[Custom]:
         """What shall be said with the next prompt: this one."""
-        waiting, self._besides = self._besides, []
-        return [message for session, message in waiting if session == self._owner.log.id]
+        here = self._owner.log.id
+        waiting, self._besides = self._besides, [one for one in self._besides if one[0] != here]
+        return [message for session, message in waiting if session == here]

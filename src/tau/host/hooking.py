@@ -16,7 +16,7 @@ from tau.core.compaction import Plan
 from tau.core.draft import Update
 from tau.core.loop import ToolDone
 from tau.core.tree import Tree
-from tau.errors import Aborted, ExtensionFailure
+from tau.errors import Aborted, CommandError, ExtensionFailure
 from tau.extensions.hooks import HOOKS
 from tau.host.extensions import Extensions
 from tau.host.switch import Switch
@@ -216,9 +216,14 @@ class Hooks:
         return ToolDone(done.call, outcome, result.get("isError", done.is_error))
 
     async def user_bash(self, command: str, exclude: bool, cwd: str, switch: Switch) -> BashResult | None:
-        """The result that an extension gives instead of running the command. Raises Aborted."""
+        """The result that an extension gives instead of running the command. Raises Aborted.
+
+        One that fails might have wanted to run it elsewhere: then it is not run here. Raises CommandError.
+        """
         payload = {"command": command, "excludeFromContext": exclude, "cwd": cwd}
         result = await self.extensions.fire("user_bash", payload, switch, _check_bash)
+        if result.get("block"):
+            raise CommandError(str(result["reason"]))
         return None if result.get("result") is None else _bash(result["result"])
 
     # The session.
@@ -325,8 +330,12 @@ def _check_tree(answer: Any) -> None:
 
 
 def _check_bash(answer: Any) -> None:
-    if isinstance(answer, Mapping) and answer.get("result") is not None:
+    if not isinstance(answer, Mapping):
+        return
+    if answer.get("result") is not None:
         _bash(answer["result"])
+    elif answer.get("operations") is not None:
+        raise ExtensionFailure("operations: not supported here; run the command yourself and answer with its result")
 
 
 def _images(given: Any) -> list[Image]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from inspect import isawaitable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from tau.errors import ExtensionFailure
@@ -16,10 +17,9 @@ from tau.extensions.api import Pi
 from tau.extensions.context import Run
 from tau.extensions.messages import Load, Register
 from tau.host.child import Act, ChildExtension
-from tau.host.extensions import PATIENCE, Extensions
+from tau.host.extensions import PATIENCE, Extensions, Handler, Hears
 from tau.host.registering import Bus, Registrations
 from tau.records.base import plain
-from tau.records.settings import Settings
 
 SHUTDOWN = 1.0  # seconds
 
@@ -37,33 +37,36 @@ class Found(Protocol):
 class Running:
     """The extensions that were loaded."""
 
-    def __init__(
-        self, extensions: Extensions, found: Sequence[Found], child: Callable[[str, int, Bus], ChildExtension]
-    ) -> None:
+    def __init__(self, extensions: Extensions, child: Callable[[str, int, Bus], ChildExtension]) -> None:
         self._extensions = extensions
-        self._found = found
         self._child = child
         self._bus = Bus(extensions)
         self._children: list[ChildExtension] = []
 
-    async def start(self) -> None:
-        """Raises ExtensionFailure if one that was given cannot be loaded; then none is left."""
-        children = [self._child(str(item.path), order, self._bus) for order, item in enumerate(self._found)]
-        self._children = children
+    async def add(self, found: Sequence[Found], shut: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Load these, after those that are there. Raises ExtensionFailure if one that was given cannot be loaded;
+        then none is left.
+
+        With `shut` it goes on without such a one: it was there before, and the gates that it had, which are in
+        `shut` by its path, stay shut.
+        """
+        first = len(self._children)
+        children = [self._child(str(item.path), first + order, self._bus) for order, item in enumerate(found)]
+        self._children += children
         try:
             ends = await asyncio.gather(*(child.start() for child in children), return_exceptions=True)
         except BaseException:
             self.kill()
             raise
-        self._children = [child for child, end in zip(children, ends, strict=True) if end is None]
-        for item, child, end in zip(self._found, children, ends, strict=True):
+        for item, child, end in zip(found, children, ends, strict=True):
             if end is None:
                 child.install()
-            elif isinstance(end, ExtensionFailure) and not item.given:
-                self._extensions.report(child.path, "load", str(end))
-            else:
+                continue
+            if shut is None and (item.given or not isinstance(end, ExtensionFailure)):
                 await self.stop()
                 raise ExtensionFailure(f"Failed to load extension {child.path}: {end}") from end
+            self._extensions.report(child.path, "load", str(end))
+            child.give_up(str(end), (shut or {}).get(child.path, ()))
 
     async def stop(self) -> None:
         await asyncio.gather(*(child.stop(SHUTDOWN) for child in self._children))
@@ -74,12 +77,28 @@ class Running:
         for child in self._children:
             child.kill()
 
-    async def reload(self, found: Sequence[Found] | None = None) -> None:
-        """All of them anew, or others."""
-        await self.stop()
-        if found is not None:
-            self._found = found
-        await self.start()
+    async def reload(self, found: Sequence[Found]) -> None:
+        """These instead of those that are there. What was guarded is not open in between."""
+        gates = {child.path: child.gates for child in self._children}
+        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        held = [(hook, self._hold(hook, loaded)) for hook in {hook for hooks in gates.values() for hook in hooks}]
+        try:
+            await self.stop()
+            kept = {str(item.path) for item in found}
+            await self.add(found, {path: hooks for path, hooks in gates.items() if path in kept})
+        finally:
+            for hook, handler in held:
+                self._extensions.off(hook, handler)
+            loaded.set_result(None)
+
+    def _hold(self, hook: str, loaded: asyncio.Future[None]) -> Handler:
+        """Who wants to pass a gate meanwhile waits, and is then looked at by those who guard it."""
+
+        async def call(payload: Mapping[str, Any]) -> Any:
+            await asyncio.shield(loaded)
+            return await self._extensions.fire(hook, payload)
+
+        return self._extensions.on(hook, "<runtime>", call, -1)
 
 
 async def load_extensions(
@@ -87,21 +106,22 @@ async def load_extensions(
     found: Sequence[Found],
     act: Act,
     facts: Callable[[], dict[str, Any]],
-    settings: Settings,
     cwd: str,
     agent_dir: str,
     mode: str,
     has_ui: bool,
     flags: Mapping[str, Any],
+    following: Mapping[str, str] = MappingProxyType({}),
 ) -> Running:
     def load(path: str) -> Load:
-        return Load(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), settings.extension_host.memory_limit_mb)
+        limit = extensions.settings().extension_host.memory_limit_mb
+        return Load(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), limit, dict(following))
 
     def child(path: str, order: int, bus: Bus) -> ChildExtension:
         return ChildExtension(path, order, extensions, bus, act, load, facts)
 
-    running = Running(extensions, found, child)
-    await running.start()
+    running = Running(extensions, child)
+    await running.add(found)
     return running
 
 
@@ -165,7 +185,7 @@ class DirectLine:
             self._extensions.report(self._name, name, str(error) or type(error).__name__)
 
     async def _invoke(
-        self, target: int, params: Mapping[str, Any], update: Callable[[Any], None] | None = None, *, loud: bool = True
+        self, target: int, params: Mapping[str, Any], update: Hears | None = None, *, loud: bool = True
     ) -> Any:
         calling = DirectCall(update)
         try:
@@ -176,13 +196,18 @@ class DirectLine:
 
 
 class DirectCall:
-    def __init__(self, update: Callable[[Any], None] | None) -> None:
+    def __init__(self, update: Hears | None) -> None:
         self.cancelled = False
         self._update = update
 
     def update(self, value: Any) -> None:
         if self._update is not None:
             self._update(plain(value))
+
+    async def put(self, value: Any) -> None:
+        room = None if self._update is None else self._update(plain(value))
+        if room is not None:
+            await room
 
 
 async def load_function(

@@ -23,7 +23,7 @@ from tau.core.queues import Queue
 from tau.core.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
 from tau.host.conversation import Conversation
-from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse, wire
+from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse, replace, wire
 from tau.records.entries import (
     BranchSummaryEntry,
     CompactionEntry,
@@ -54,7 +54,7 @@ class Queued(Record):
     """The data of a QUEUED entry."""
 
     queue: Queue
-    message: User
+    message: User | Custom
 
 
 class Log:
@@ -216,19 +216,19 @@ class Log:
 
     # What waits to be said is kept too: an acknowledged message survives the process.
 
-    def queued(self, queue: Queue, message: User) -> None:
+    def queued(self, queue: Queue, message: User | Custom) -> None:
         self._begun = self.path is not None
         self._add(CustomEntry, QUEUED, {"queue": queue, "message": message})
 
     def queue_cleared(self) -> None:
         self._add(CustomEntry, CLEARED)
 
-    def undelivered(self) -> list[tuple[Queue, User]]:
+    def undelivered(self) -> list[tuple[Queue, User | Custom]]:
         """Queued messages of an earlier process that were never said."""
-        waiting: list[tuple[Queue, User]] = []
+        waiting: list[tuple[Queue, User | Custom]] = []
         if not self.tree.on_branch("custom"):
             return waiting
-        for at in self.tree.on_branch("custom", "message"):
+        for at in self.tree.on_branch("custom", "message", "custom_message"):
             if self.tree.kind(at) == "custom" and b"tau.queue" in self.tree.line(at):
                 entry = self.tree.entry(at)
                 if isinstance(entry, CustomEntry) and entry.custom_type == CLEARED:
@@ -239,11 +239,17 @@ class Log:
                         waiting.append((queued.queue, queued.message))
             elif waiting:
                 with suppress(BadRecord):
-                    said = self.tree.message_json(at)
-                    told = next((at for at, (_, message) in enumerate(waiting) if encode(message) == said), None)
+                    said = self._as_queued(at)
+                    told = next((at for at, (_, message) in enumerate(waiting) if _kept(message) == said), None)
                     if told is not None:
                         del waiting[told]
         return waiting
+
+    def _as_queued(self, at: int) -> bytes:
+        entry = self.tree.entry(at) if self.tree.kind(at) == "custom_message" else None
+        if not isinstance(entry, CustomMessageEntry):
+            return self.tree.message_json(at)
+        return _kept(Custom(entry.custom_type, entry.content, entry.display, entry.details))
 
     # What it was when it was left.
 
@@ -436,3 +442,8 @@ def session_id() -> str:
     digits = f"{now():012x}" + os.urandom(10).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-7{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
+
+
+def _kept(message: User | Custom) -> bytes:
+    """What a queued message is known by: the entry of an extension's message has a time of its own."""
+    return encode(replace(message, timestamp=0) if isinstance(message, Custom) else message)

@@ -44,13 +44,24 @@ class LocalMachine:
         processes: Processes | None = None,
         files: Files | None = None,
     ) -> None:
+        self.use(shell_path=shell_path, prefix=prefix, env=env, files=files)
+        self._spill_limit = spill_limit
+        self._processes = processes or Processes()
+        self._jobs: list[set[Job]] = [set()]  # commands that may have processes: ours, and of what we are a part of
+
+    def use(
+        self,
+        *,
+        shell_path: str | None = None,
+        prefix: str | None = None,
+        env: Mapping[str, str] | None = None,
+        files: Files | None = None,
+    ) -> None:
+        """For commands from now on; a part that was made before goes on as it is."""
         self.files: Files = files or LocalFiles()
         self._shell_path = shell_path
         self._prefix = prefix
         self._env = env
-        self._spill_limit = spill_limit
-        self._processes = processes or Processes()
-        self._jobs: list[set[Job]] = [set()]  # commands that may have processes: ours, and of what we are a part of
 
     async def run(
         self,

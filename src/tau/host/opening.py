@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from tau.core.matching import as_level
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host import local
 from tau.host.around import Mode, Surroundings
+from tau.host.basis import Basis
 from tau.host.files import LocalFiles
 from tau.host.guarded import Guarded
 from tau.host.guests import Guests, Running
@@ -25,21 +26,16 @@ from tau.host.session import Client, Session
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
 from tau.llm.http import Http
 from tau.llm.scripted import read_script
-from tau.records.base import replace
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
-from tau.store.extension_files import Found, extension_paths
+from tau.store.extension_files import Found
 from tau.store.keys import VARIABLES, Keys
 from tau.store.listing import by_id, newest
 from tau.store.models import read_models
 from tau.store.sessions import Opened, folder_for, open_session
-from tau.store.settings import Layers, SettingsFile, layered
 from tau.store.sought import Requested, Sought
-from tau.store.trust import Decision, decide
-from tau.tools.table import DEFAULT, TOOLS, chosen
-from tau.wire import dialects
+from tau.tools.table import DEFAULT, TOOLS, Table
 from tau.wire.dialect import Dialect
-from tau.wire.dialects import DEFAULT as DEFAULT_DIALECT
 
 log = logging.getLogger(__name__)
 SECRETS = ("*_API_KEY", "*_TOKEN", "*SECRET*", "*PASSWORD*", "*CREDENTIALS*")
@@ -73,6 +69,7 @@ class Wishes(NamedTuple):
     extensions: Sequence[str] = ()
     only_these_extensions: bool = False
     flags: Mapping[str, bool | str] = MappingProxyType({})  # options that only an extension can know
+    following: Mapping[str, str] = MappingProxyType({})  # and words behind them, which may be their values
     resources: Requested = Requested()
     dialect: str | None = None
 
@@ -80,70 +77,68 @@ class Wishes(NamedTuple):
 class Opening(NamedTuple):
     """Everything read and decided; a session can be made of it."""
 
-    settings: Settings
-    settings_file: SettingsFile
+    basis: Basis
     models: Models
     wishes: Wishes
     script: bytes
     warnings: list[str]
     folder: Path | None
     found: Opened | None
-    trusted: bool = False  # whether the project's settings, extensions and system prompt count
-    extensions: Sequence[Found] = ()
-    dialect: Dialect = DEFAULT_DIALECT
+    untold: Sequence[str] = ()  # warnings about models, which extensions may make untrue
+    unfound: UsageError | None = None  # there is no model such as was asked for, unless an extension brings it
+
+    @property
+    def settings(self) -> Settings:
+        return self.basis.settings
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.basis.dialect
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the project's settings, extensions and system prompt count."""
+        return self.basis.trust.trusted
+
+    @property
+    def extensions(self) -> Sequence[Found]:
+        return self.basis.extensions
 
     def session(self, client: Client, mode: Mode = "rpc") -> tuple[Session, LocalMachine, Http]:
+        machine, http, tools, file = LocalMachine(), Http(), Table(), self.basis.file
+        self.equip(machine, http, tools)
+        around = Surroundings(os.getcwd(), machine, http, tools, file, self.folder, self.script, mode)
+        copied = self.wishes.session.copy_of is not None
+        session = Session(around, self.settings, self.models, client, self.sought(), None if copied else self.found)
+        session.guests = Guests(session, Starting(self, session, machine, http, tools))
+        self._settle(session)
+        return session, machine, http
+
+    def equip(self, machine: LocalMachine, http: Http, tools: Table) -> None:
+        """What settings say about these, also while they are used."""
         settings = self.settings
         filters = settings.child_environment.filter_secrets
-        machine = LocalMachine(
+        machine.use(
             shell_path=settings.shell_path,
             prefix=settings.shell_command_prefix,
             env=without_secrets(os.environ, self.models.keys) if filters else None,
             files=LocalFiles(guarded=None if settings.allow_config_writes else self._guarded()),
         )
-        http = Http(
+        http.use(
             settings.http_idle_timeout_ms / 1000,
             settings.http_connect_timeout_ms / 1000,
             settings.http_first_byte_timeout_ms / 1000,
         )
         names = self.wishes.tools if self.wishes.tools is not None else settings.default_tools or DEFAULT
-        tools = chosen(names)
-        around = Surroundings(os.getcwd(), machine, http, tools, self.settings_file, self.folder, self.script, mode)
-        copied = self.wishes.session.copy_of is not None
-        session = Session(around, settings, self.models, client, self._sought(), None if copied else self.found)
-        session.guests = Guests(session, self.extensions, self._loading(session), self.wishes.flags)
-        self._settle(session)
-        return session, machine, http
+        tools.choose(names)
 
-    def _loading(self, session: Session) -> Callable[[], Awaitable[Running]]:
-        """Loads the extensions, and what is needed for that: nothing of it is there before."""
-
-        async def load() -> Running:
-            from tau.host.actions import acting, facts
-            from tau.host.loading import load_extensions
-
-            return await load_extensions(
-                session.extensions,
-                self.extensions,
-                acting(session),
-                lambda: facts(session),
-                session.settings,
-                session.around.cwd,
-                str(self.settings_file.path.parent),
-                session.around.mode,
-                session.dialogs.has_ui,
-                self.wishes.flags,
-            )
-
-        return load
-
-    def _sought(self) -> Sought:
-        settings, agent_dir = self.settings, self.settings_file.path.parent
+    def sought(self) -> Sought:
+        settings = self.settings
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
-        return Sought(os.getcwd(), agent_dir, self.trusted, self.wishes.resources, *named)
+        return Sought(os.getcwd(), self.basis.agent_dir, self.trusted, self.wishes.resources, *named)
 
     def _guarded(self) -> Guarded:
-        return Guarded(self.settings_file.path.parent, os.getcwd(), self.folder)
+        return Guarded(self.basis.agent_dir, os.getcwd(), self.folder)
 
     def _settle(self, session: Session) -> None:
         """A session that begins at a path or with an id of the caller's choice, in a copy, or with a name."""
@@ -163,74 +158,136 @@ class Opening(NamedTuple):
             session.log.set_name(wanted.name.strip())
 
 
+class Starting:
+    """As guests.Plan: the extensions of one session, and what that they are there changes in it."""
+
+    def __init__(self, opening: Opening, session: Session, machine: LocalMachine, http: Http, tools: Table) -> None:
+        self.flags = opening.wishes.flags
+        self.following = opening.wishes.following
+        self._opening = opening
+        self._basis = opening.basis
+        self._session = session
+        self._equipment = machine, http, tools
+        self._chooses = opening.unfound is not None
+
+    @property
+    def found(self) -> Sequence[Found]:
+        return self._basis.extensions
+
+    async def load(self) -> Running:
+        """With what is needed for that: nothing of it is there before."""
+        from tau.host.actions import acting, facts
+        from tau.host.loading import load_extensions
+
+        session = self._session
+        return await load_extensions(
+            session.extensions,
+            self.found,
+            acting(session),
+            lambda: facts(session),
+            session.around.cwd,
+            str(self._basis.agent_dir),
+            session.around.mode,
+            session.dialogs.has_ui,
+            self.flags,
+            self.following,
+        )
+
+    @property
+    def undecided(self) -> bool:
+        return self._basis.trust.undecided
+
+    async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[Found]:
+        basis, session = self._basis, self._session
+        if remember and trusted is not None:
+            try:
+                await session.around.machine.in_thread(lambda: basis.remember(trusted=trusted))
+            except (ValueError, OSError) as error:
+                log.warning("what was decided about this project is not remembered: %s", error)
+        if not trusted:
+            if basis.untrusted:
+                log.warning("%s", basis.untrusted)
+            return []
+        before = {os.path.realpath(one.path) for one in self.found}
+        await session.around.machine.in_thread(lambda: basis.read(trusted=True))
+        await self._renew()
+        session.toolbox.forget()
+        self._chooses = True
+        return [one for one in self.found if os.path.realpath(one.path) not in before]
+
+    def settle(self) -> None:
+        opening, models, said = self._opening, self._session.models, self._session.log
+        untold = opening.untold
+        if self._chooses or self._session.extensions.providers:
+            untold = choose_model(models, opening.settings, opening.wishes)
+            if opening.found is not None and not models.fixed:
+                models.restore(said.last_model(), said.last_level())
+            elif opening.found is None and models.current is not None:
+                if said.last_model() != (models.current.provider, models.current.id):
+                    said.set_model(models.current)
+                if said.last_level() != models.level:
+                    said.set_level(models.level)
+        for warning in untold:
+            log.warning("%s", warning)
+
+    async def again(self) -> Sequence[Found]:
+        await self._session.around.machine.in_thread(self._basis.read)
+        self._session.resources.withdraw()
+        await self._renew()
+        return self.found
+
+    async def _renew(self) -> None:
+        session, settings = self._session, self._basis.settings
+        session.settings = settings
+        session.queues.modes = {"steer": settings.steering_mode, "follow_up": settings.follow_up_mode}
+        self._opening.equip(*self._equipment)
+        for warning in self._basis.warnings:
+            log.warning("%s", warning)
+        await session.resources.reload(self._opening.sought())
+
+
 def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os.environ) -> Opening:
     """Read the user's files and choose a model. Raises UsageError for what the caller must mend."""
     cwd = os.getcwd()
-    settings_file, layers, trust, dialect = read_settings(agent_dir, Path(cwd), wishes.approve, wishes.dialect)
-    settings = layers.settings
+    only = wishes.only_these_extensions
+    basis = Basis(agent_dir, Path(cwd), wishes.approve, wishes.extensions, only_given=only, dialect=wishes.dialect)
+    settings = basis.settings
     keys = Keys(agent_dir / "auth.json", environment)
     models, warnings = known_models(agent_dir, keys, environment)
-    warnings += [*trust.warnings, *layers.problems, *keys.problems]
-    extensions, told_of_extensions = extension_paths(
-        layers.lists,
-        agent_dir,
-        Path(cwd),
-        trusted=trust.trusted,
-        given=wishes.extensions,
-        only_given=wishes.only_these_extensions,
-    )
-    warnings += told_of_extensions
+    warnings += [*basis.warnings, *keys.problems]
     for name in wishes.tools or settings.default_tools or ():
         if name not in TOOLS:
             warnings.append(f'Unknown tool "{name}". Valid tools: {", ".join(TOOLS)}')
-    warnings += models.choose(
-        settings,
-        pattern=wishes.model,
-        provider=wishes.provider,
-        scoped=wishes.models,
-        level=_level(wishes.thinking, warnings),
-    )
+    untold, unfound = list[str](), None
+    try:
+        untold = choose_model(models, settings, wishes)
+    except UsageError as error:
+        if not basis.extensions:
+            raise
+        unfound = error
+    if not basis.extensions:
+        warnings, untold = warnings + untold, []
     warnings += [told(problem, agent_dir / "models.json") for problem in models.catalog.problems]
+    wanted = wishes.session
+    folder, found = choose_session(agent_dir, wanted._replace(folder=wanted.folder or settings.session_dir), cwd)
+    script = _script(models, wishes.script)
+    return Opening(basis, models, wishes, script, warnings, folder, found, untold, unfound)
+
+
+def choose_model(models: Models, settings: Settings, wishes: Wishes) -> list[str]:
+    """Pick the model to start with, and return what a person should be warned of. Raises UsageError."""
+    warnings: list[str] = []
+    level = _level(wishes.thinking, warnings)
+    warnings += models.choose(
+        settings, pattern=wishes.model, provider=wishes.provider, scoped=wishes.models, level=level
+    )
     if models.current == SMALL and not local.installed():
         raise UsageError(local.HOW_TO_INSTALL)
     if wishes.key is not None:
         if models.current is None or not (wishes.model or wishes.provider or wishes.models):
             raise UsageError("--api-key requires a model to be specified via --model, --provider/--model, or --models")
-        keys.give(models.current.provider, wishes.key)
-    wanted = wishes.session
-    folder, found = choose_session(agent_dir, wanted._replace(folder=wanted.folder or settings.session_dir), cwd)
-    return Opening(
-        settings,
-        settings_file,
-        models,
-        wishes,
-        _script(models, wishes.script),
-        warnings,
-        folder,
-        found,
-        trust.trusted,
-        extensions,
-        dialect,
-    )
-
-
-class ReadSettings(NamedTuple):
-    file: SettingsFile
-    layers: Layers
-    trust: Decision
-    dialect: Dialect
-
-
-def read_settings(agent_dir: Path, cwd: Path, approve: bool | None, dialect: str | None = None) -> ReadSettings:
-    """The user's settings, with the project's over them if it is trusted, and below both what the dialect wants."""
-    user = SettingsFile(agent_dir / "settings.json")
-    trust = decide(cwd, agent_dir, approve=approve, otherwise=user.read().default_project_trust)
-    project = SettingsFile(cwd / ".pi" / "settings.json") if trust.trusted else None
-    layers = layered(user, project)
-    spoken = dialects.find(dialect or layers.settings.dialect)
-    if spoken.defaults:
-        layers = layered(user, project, spoken.defaults)
-    return ReadSettings(user, layers._replace(settings=replace(layers.settings, dialect=spoken.name)), trust, spoken)
+        models.keys.give(models.current.provider, wishes.key)
+    return warnings
 
 
 def choose_session(agent_dir: Path, wanted: Wanted, cwd: str) -> tuple[Path | None, Opened | None]:

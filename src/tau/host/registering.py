@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 from tau.errors import ExtensionFailure, ToolError
 from tau.extensions.messages import Register
-from tau.host.extensions import Command, Extensions, Handler
+from tau.host.extensions import Command, Extensions, Handler, Hears
+from tau.llm.catalog import providers
+from tau.llm.extension_stream import NO_KEY, STREAM
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode
 from tau.records.events import Outcome
 from tau.records.messages import Text
@@ -20,7 +23,7 @@ class Invoke(Protocol):
     """Calls what was registered. `loud`: that it fails is heard by the client."""
 
     def __call__(
-        self, target: int, params: Mapping[str, Any], update: Callable[[Any], None] | None = None, *, loud: bool = True
+        self, target: int, params: Mapping[str, Any], update: Hears | None = None, *, loud: bool = True
     ) -> Awaitable[Any]: ...
 
 
@@ -79,10 +82,17 @@ class Registrations:
     def _tool(self, message: Register, invoke: Invoke) -> Undo:
         spec = decode(ToolSpec, encode(message.spec))
 
+        def shown(context: ToolContext) -> Hears:
+            def show(value: Any) -> None:
+                with suppress(ToolError):  # what cannot be shown is passed over; the result is what counts
+                    context.progress(outcome(value))
+
+            return show
+
         async def run(arguments: dict[str, Any], context: ToolContext) -> Outcome:
             params = {"toolCallId": context.call_id, "arguments": arguments}
             try:
-                value = await invoke(message.target, params, lambda value: context.progress(outcome(value)), loud=False)
+                value = await invoke(message.target, params, shown(context), loud=False)
             except ExtensionFailure as failure:
                 raise ToolError(str(failure)) from failure
             return outcome(value)
@@ -104,7 +114,23 @@ class Registrations:
         return _put(self._extensions.flags, message.name, message.spec)
 
     def _provider(self, message: Register, invoke: Invoke) -> Undo:
-        return _put(self._extensions.providers, message.name, message.spec)
+        spec = streamed(message.name, message.spec) if message.spec.get("stream") else message.spec
+        for problem in providers({"providers": {message.name: spec}})[1]:
+            raise ExtensionFailure(problem.what)
+        undo = _put(self._extensions.providers, message.name, spec)
+        if "stream" not in spec:
+            return undo
+
+        def run(params: Mapping[str, Any], heard: Hears) -> Awaitable[Any]:
+            return invoke(message.target, params, heard, loud=False)
+
+        self._extensions.streams[message.name] = run
+
+        def take_back() -> None:
+            del self._extensions.streams[message.name]
+            undo()
+
+        return take_back
 
     def _listener(self, message: Register, invoke: Invoke) -> Undo:
         def call(payload: Mapping[str, Any]) -> Awaitable[Any]:
@@ -131,6 +157,15 @@ def _put(table: dict[str, Any], name: str, value: Any) -> Undo:
     return lambda: table.pop(name) and None
 
 
+def streamed(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A provider whose models the extension answers for itself: they need no address, and no key of ours."""
+    models = spec.get("models")
+    if not isinstance(models, list) or not models:
+        raise ExtensionFailure("models: expected those that it streams the answers of")
+    own = [{**model, "api": STREAM} if isinstance(model, Mapping) else model for model in models]
+    return {"baseUrl": f"extension:{name}", "apiKey": NO_KEY, **spec, "models": own}
+
+
 def outcome(value: Any) -> Outcome:
     """What a tool of an extension returns: text, or content and details. Raises ToolError."""
     if value is None or isinstance(value, str):
@@ -149,7 +184,6 @@ class Bus:
     def __init__(self, extensions: Extensions) -> None:
         self._extensions = extensions
         self._listeners: dict[str, list[Handler]] = {}
-        self._tasks: set[Any] = set()
 
     def on(self, channel: str, handler: Handler) -> Undo:
         listeners = self._listeners.setdefault(channel, [])

@@ -57,7 +57,8 @@ from tau.store.sought import Sought
 logger = logging.getLogger(__name__)
 Client = Callable[[Event | Update | UiRequest], Awaitable[None] | None]
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
-FAREWELL = 1.0  # seconds that extensions have when the session ends
+FAREWELL = 0.8  # seconds that extensions have when the session ends: with all the rest, the end takes less than 2
+AT_LEAST = 0.3  # that they have of it if a run did not stop at once
 
 
 class Session:
@@ -263,15 +264,16 @@ class Session:
         await self.compactor.abort()
         await self.runs.abort()
 
-    async def farewell(self) -> None:
-        """Tell extensions that this is the end, and let them go. They are not waited for long."""
+    async def farewell(self, late: float = 0) -> None:
+        """Tell extensions that this is the end, and let them go. They are not waited for long: less, if it is late."""
         self.dialogs.close()
+        seconds = max(AT_LEAST, FAREWELL - late)
         try:
-            async with asyncio.timeout(FAREWELL):
+            async with asyncio.timeout(seconds):
                 await self.hooks.tell("session_shutdown", {"reason": "quit"})
                 await self.guests.end()
         except TimeoutError:
-            logger.warning("extensions did not end within %s s", FAREWELL)
+            logger.warning("extensions did not end within %.1f s", seconds)
         finally:
             self.guests.kill()
 
@@ -284,12 +286,14 @@ class Session:
 
     async def close(self) -> None:
         """Stop everything. Nothing of this session works on afterwards."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
         self.shell.abort()
         self.hooks.abort()
         self.dialogs.close()
         await self.moves.stop()
         await self._keeper.now()
-        await self.farewell()
+        await self.farewell(late=clock() - began)
         self.around.machine.kill_background()
         self.local.stop()
         await self._keeper.now()

@@ -1,7 +1,7 @@
 """Models: from a conversation to the pieces of an answer.
 
 Each API is one pure module with `request` and `Reader`; models that need no
-network have `answer` instead. Only http.py touches the world: what else is
+network have `answer` instead, and those that somebody else asks `pieces`. Only http.py touches the world: what else is
 needed of it (a pause) is handed in.
 """
 
@@ -34,6 +34,11 @@ async def stream(
                 await world.pause(step.ms / 1000)
             else:
                 yield step
+        return
+    if hasattr(api, "pieces"):
+        async with aclosing(api.pieces(model, context, options, draft, world)) as portions:
+            async for facts in portions:
+                yield facts
         return
 
     heard = False

@@ -20,6 +20,7 @@ APIS = {
     "mistral-conversations": "tau.llm.openai_chat",
     "scripted": "tau.llm.scripted",
     "demo": "tau.llm.demo",
+    "extension-stream": "tau.llm.extension_stream",
 }
 # Who finds the credentials of an API that are more than a key.
 CREDENTIALS = {
@@ -30,7 +31,7 @@ CREDENTIALS = {
 
 
 def api(name: str) -> Any:
-    """The module for `name`; it has `request` and `Reader`, or `answer` (see llm/__init__.py)."""
+    """The module for `name`; it has `request` and `Reader`, or `answer`, or `pieces` (see llm/__init__.py)."""
     if name not in APIS:
         raise ModelError(f'The API "{name}" is not supported. Supported: {", ".join(APIS)}.', transient=False)
     return import_module(APIS[name])

@@ -159,6 +159,14 @@ class Watchers(Protocol):
     async def incoming(self, status: int, headers: Mapping[str, str]) -> None: ...
 
 
+class Streams(Protocol):
+    """Others who ask models in their own way."""
+
+    def stream(self, provider: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
+        """What comes, in portions. Raises ModelError."""
+        ...
+
+
 class World(Value):
     """What a model call needs from outside. `turn` counts the calls before this one; llm/scripted.py reads `script`."""
 
@@ -167,3 +175,4 @@ class World(Value):
     turn: int = 0
     script: bytes = b""
     watchers: Watchers | None = None
+    streams: Streams | None = None

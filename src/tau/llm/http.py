@@ -57,11 +57,15 @@ class Http:
     """
 
     def __init__(self, idle: float = 120, connect: float = 30, first_byte: float | None = None) -> None:
+        self.use(idle, connect, first_byte)
+        self._session: aiohttp.ClientSession | None = None
+        self._lingering: set[asyncio.Task[None]] = set()
+
+    def use(self, idle: float, connect: float, first_byte: float | None) -> None:
+        """Other deadlines, for what is asked from now on."""
         self._idle = idle or None
         self._connect = connect or None
         self._first_byte = self._idle if first_byte is None else first_byte or None
-        self._session: aiohttp.ClientSession | None = None
-        self._lingering: set[asyncio.Task[None]] = set()
 
     def warm(self) -> None:
         """Load the library, and the certificates of the system with it; safe to call from any thread."""

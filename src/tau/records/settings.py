@@ -156,8 +156,8 @@ class Settings(Record):
     """list skills as commands"""
     extension_host: ExtensionSettings = ExtensionSettings()
     default_project_trust: ProjectTrust = "ask"
-    """what a project counts as about which nothing was decided; nobody can be asked here, so `ask` is not trusted.
-    `always` trusts every folder the agent is started in"""
+    """what a project counts as about which nothing was decided: with `ask` your extensions are asked, and without a
+    yes it is not trusted. `always` trusts every folder the agent is started in"""
     allow_config_writes: bool = False
     """let the tools write and edit change the agent's own files and those of a project that need trust"""
     npm_command: list[str] | None = None

@@ -48,7 +48,7 @@ async def _serve(open_session: Callable[[Client], Opened], dialect: Dialect, std
     try:
         if await stop.unless(server.serve()) and await stop.unless(_ended(session, outbox)):
             return ANSWERED
-        await within(FAREWELL + (FAREWELL if session.extensions.handlers else 0), session.close())
+        await within(FAREWELL * (1.3 if session.guests.expected else 1), session.close())
         await within(FAREWELL / 2, outbox.drained())
         return stop.code
     finally:

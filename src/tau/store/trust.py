@@ -40,6 +40,7 @@ class Untrustable(ValueError):
 class Decision(NamedTuple):
     trusted: bool
     warnings: list[str]
+    undecided: bool = False  # somebody may still be asked; the last warning is what to say if nobody says yes
 
 
 def decide(cwd: Path, agent_dir: Path, *, approve: bool | None, otherwise: ProjectTrust = "ask") -> Decision:
@@ -75,7 +76,7 @@ def decide(cwd: Path, agent_dir: Path, *, approve: bool | None, otherwise: Proje
         f"This project is not trusted, so these were ignored: {what}.{reason} "
         "`tau trust` trusts them as they are now, --approve for one run."
     )
-    return Decision(False, [*file.problems, told])
+    return Decision(False, [*file.problems, told], undecided=not says.no and otherwise == "ask")
 
 
 def needing(cwd: Path) -> list[str]:
@@ -119,6 +120,10 @@ class TrustFile:
     def trust(self, project: Path, digest: str) -> None:
         """Remember a yes. Raises BadRecord if the file is broken, and OSError; then nothing has changed."""
         self._change(project, {f"{_KEY}{digest}:{project}": True})
+
+    def refuse(self, project: Path) -> None:
+        """Remember a no, whatever the project contains. pi heeds it as well. Raises as `trust` does."""
+        self._change(project, {str(project): False})
 
     def forget(self, project: Path) -> bool:
         """Whether there was something to forget. pi's own yes is left to pi."""
@@ -210,3 +215,15 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
         except OSError as error:
             raise Untrustable(f"{path} cannot be read ({error.strerror})") from None
         yield from _files([path / name for name in names], (*above, here))
+
+
+def remember(cwd: Path, agent_dir: Path, *, trusted: bool) -> None:
+    """Write a decision down: a yes for what is there now. Raises ValueError or OSError if that cannot be done."""
+    project = Path(os.path.realpath(cwd))
+    file = TrustFile(agent_dir / "trust.json")
+    if Path(os.path.realpath(file.path)).is_relative_to(project):
+        raise Untrustable(f"{file.path} lies in this project, and so cannot say whether to trust it")
+    if trusted:
+        file.trust(project, fingerprint(project).digest)
+    else:
+        file.refuse(project)

@@ -20,8 +20,12 @@ DEFAULT = ("read", "bash", "edit", "write")
 
 
 class Table(Mapping[str, Tool]):
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = tuple(names)
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.choose(names)
+
+    def choose(self, names: Sequence[str]) -> None:
+        """Have those of `names` that there are, and no others."""
+        self._names = tuple(name for name in dict.fromkeys(names) if name in MODULES)
 
     def __getitem__(self, name: str) -> Tool:
         if name not in self._names:
@@ -40,8 +44,3 @@ class Table(Mapping[str, Tool]):
 
 
 TOOLS = Table(list(MODULES))
-
-
-def chosen(names: Sequence[str]) -> Table:
-    """Those of `names` that there are."""
-    return Table([name for name in dict.fromkeys(names) if name in MODULES])
