@@ -12,6 +12,7 @@ from tau.core.loop import (
     AskModel,
     Check,
     Fit,
+    MayGoOn,
     Now,
     Publish,
     RunEnd,
@@ -109,16 +110,19 @@ def tell(
     refuse: Mapping[str, str] | None = None,
     retries: bool = False,
     fits: Sequence[list[Any] | None] = (),
+    turns: int | None = None,
     now: int = 0,
 ) -> Told:
     """Play a telling with scripted facts.
 
     `steer` and `follow_up` are what the queues give each time they are asked;
     `refuse` has the reasons why tools may not run; `fits` is what becomes of the
-    conversation each time it might have to be made smaller.
+    conversation each time it might have to be made smaller; `turns` is how many
+    turns there may be.
     """
     answer: Any = None
     coming, told = iter(facts), Told()
+    done = 0
     queues = {"steer": list(steer), "follow_up": list(follow_up)}
     smaller = list(fits)
     while True:
@@ -148,6 +152,9 @@ def tell(
                 answer = tool.arguments if why is None else refusal(why)
             case Take(queue):
                 answer = queues[queue].pop(0) if queues[queue] else []
+            case MayGoOn():
+                done += 1
+                answer = turns is None or done < turns
             case WillRetry():
                 answer = retries
             case Now():

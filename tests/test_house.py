@@ -30,10 +30,10 @@ FLOORS = [
     {"errors"},
     {"records"},
     {"wire", "core"},
-    {"llm", "tools", "store", "extensions", "export"},
+    {"llm", "tools", "store", "extensions", "export", "client"},
     {"host"},
-    {"rpc", "cli"},
-    {"__main__", "docs"},
+    {"rpc", "cli", "library"},
+    {"__main__", "docs", "sync", "events"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 

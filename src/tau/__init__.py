@@ -4,3 +4,78 @@ Importing this loads nothing else; see docs/house.md for what is where.
 """
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # type checkers know better; the real one would load typing
+if TYPE_CHECKING:
+    from tau import events as events
+    from tau import sync as sync
+    from tau.client.client import RpcClient as RpcClient
+    from tau.client.process import AgentGone as AgentGone
+    from tau.core.answering import Answer as Answer
+    from tau.core.answering import Dialog as Dialog
+    from tau.errors import CommandError as CommandError
+    from tau.errors import ExtensionFailure as ExtensionFailure
+    from tau.errors import TauError as TauError
+    from tau.errors import ToolError as ToolError
+    from tau.errors import UsageError as UsageError
+    from tau.library.agent import Agent as Agent
+    from tau.library.commands import Node as Node
+    from tau.library.functions import CallContext as CallContext
+    from tau.library.functions import tool as tool
+    from tau.library.opening import DEFAULT_TOOLS as DEFAULT_TOOLS
+    from tau.library.opening import open as open
+    from tau.library.readers import AgentEvent as AgentEvent
+    from tau.library.results import Result as Result
+    from tau.library.running import Run as Run
+    from tau.records.budgets import Budget as Budget
+    from tau.records.events import Outcome as Outcome
+    from tau.records.messages import Image as Image
+    from tau.records.messages import Text as Text
+    from tau.tools import Tool as Tool
+    from tau.tools import ToolContext as ToolContext
+
+# Public names, and where they are found when somebody asks: a module, or a name in one.
+NAMES = {
+    "Agent": "tau.library.agent:Agent",
+    "AgentEvent": "tau.library.readers:AgentEvent",
+    "AgentGone": "tau.client.process:AgentGone",
+    "Answer": "tau.core.answering:Answer",
+    "Budget": "tau.records.budgets:Budget",
+    "CallContext": "tau.library.functions:CallContext",
+    "CommandError": "tau.errors:CommandError",
+    "DEFAULT_TOOLS": "tau.library.opening:DEFAULT_TOOLS",
+    "Dialog": "tau.core.answering:Dialog",
+    "ExtensionFailure": "tau.errors:ExtensionFailure",
+    "Image": "tau.records.messages:Image",
+    "Node": "tau.library.commands:Node",
+    "Outcome": "tau.records.events:Outcome",
+    "Result": "tau.library.results:Result",
+    "RpcClient": "tau.client.client:RpcClient",
+    "Run": "tau.library.running:Run",
+    "TauError": "tau.errors:TauError",
+    "Text": "tau.records.messages:Text",
+    "Tool": "tau.tools:Tool",
+    "ToolContext": "tau.tools:ToolContext",
+    "ToolError": "tau.errors:ToolError",
+    "UsageError": "tau.errors:UsageError",
+    "events": "tau.events",
+    "open": "tau.library.opening:open",
+    "sync": "tau.sync",
+    "tool": "tau.library.functions:tool",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in NAMES:
+        raise AttributeError(f"module 'tau' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, _, attribute = NAMES[name].partition(":")
+    found = import_module(module)
+    value: object = getattr(found, attribute) if attribute else found
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *NAMES})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tau.core.schema import check, complaint
+from tau.core.schema import check, complaint, fit
 
 BASH = {
     "type": "object",
@@ -141,3 +141,73 @@ def test_the_model_is_shown_what_it_sent() -> None:
         "  - command: must have required property 'command'\n\n"
         'Received arguments:\n{\n  "cmd": "ls",\n  "é": "\ud800"\n}'
     )
+
+
+TREE = {
+    "$ref": "#/$defs/node",
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {"n": {"type": "integer"}, "children": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+            "required": ["n"],
+        }
+    },
+}
+
+
+def test_a_schema_may_refer_to_itself() -> None:
+    assert fit(TREE, {"n": "1", "children": [{"n": 2}]}) == ({"n": 1, "children": [{"n": 2}]}, [])
+    assert fit(TREE, {"n": 1, "children": [{"children": []}]})[1] == ["children/0/n: must have required property 'n'"]
+    assert fit({"$ref": "#"}, 1)[1] == ["root: nested too deeply"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "problems"),
+    [
+        ({"const": "a"}, "a", []),
+        ({"const": 1}, True, ["root: must be 1"]),
+        ({"enum": [1, 2]}, True, ["root: must be one of 1, 2"]),
+        ({"exclusiveMinimum": 1, "exclusiveMaximum": 3}, 2, []),
+        ({"exclusiveMinimum": 1}, 1, ["root: must be > 1"]),
+        ({"exclusiveMaximum": 3}, 3, ["root: must be < 3"]),
+        ({"multipleOf": 0.1}, 0.3, []),
+        ({"multipleOf": 2}, 3, ["root: must be a multiple of 2"]),
+        ({"maxLength": 2}, "abc", ["root: must NOT have more than 2 characters"]),
+        ({"pattern": "^a+$"}, "aa", []),
+        ({"pattern": "^a+$"}, "ab", ['root: must match pattern "^a+$"']),
+        ({"minItems": 1}, [], ["root: must NOT have fewer than 1 items"]),
+        ({"maxItems": 1}, [1, 2], ["root: must NOT have more than 1 items"]),
+        ({"uniqueItems": True}, [1, True, "1"], []),
+        ({"uniqueItems": True}, [{"a": 1}, {"a": 1.0}], ["root: must NOT have duplicate items"]),
+        ({"minProperties": 1}, {}, ["root: must NOT have fewer than 1 properties"]),
+        ({"prefixItems": [{"type": "integer"}], "items": {"type": "string"}}, [1, "a"], []),
+        ({"prefixItems": [{"type": "integer"}], "items": False}, [1, "a"], ["1: must not be there"]),
+        ({"additionalProperties": {"type": "integer"}}, {"a": 1}, []),
+        ({"additionalProperties": {"type": "integer"}}, {"a": "b"}, ["a: must be integer"]),
+        ({"allOf": [{"minimum": 1}, {"maximum": 2}]}, 3, ["root: must be <= 2"]),
+        ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, "5", []),
+        (
+            {"oneOf": [{"minimum": 1}, {"maximum": 5}]},
+            3,
+            ["root: must match exactly one of several schemas, and matches 2"],
+        ),
+        (
+            {"type": "string", "anyOf": [{"minLength": 2}, {"const": "a"}]},
+            "b",
+            ["root: must NOT have fewer than 2 characters"],
+        ),
+        ({"minimum": "nonsense", "pattern": "("}, 1, []),
+    ],
+)
+def test_the_rest_of_the_language(schema: dict[str, Any], value: Any, problems: list[str]) -> None:
+    assert fit(schema, value)[1] == problems
+
+
+def test_of_several_schemas_the_one_that_takes_the_value_as_it_is_comes_first() -> None:
+    assert fit({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "5") == ("5", [])
+    assert fit({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "5") == (5, [])
+
+
+def test_what_is_wrong_is_told_of_the_nearest_of_several_schemas() -> None:
+    point = {"type": "object", "properties": {"at": {"type": "object", "required": ["x"]}}}
+    assert fit({"anyOf": [{"type": "null"}, point]}, {"at": {}})[1] == ["at/x: must have required property 'x'"]

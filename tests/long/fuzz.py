@@ -83,6 +83,8 @@ COMMANDS: list[Json] = [
     {"type": "set_auto_compaction", "enabled": False},
     {"type": "set_auto_retry", "enabled": True},
     {"type": "set_auto_retry", "enabled": False},
+    {"type": "set_budget", "maxTurns": 1000, "timeLimit": 3600},
+    {"type": "set_budget"},
     *({"type": "bash", "command": command} for command in HARMLESS),
     {"type": "bash", "command": "true", "excludeFromContext": True},
     {"type": "export_html", "outputPath": "out/page.html"},

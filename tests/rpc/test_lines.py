@@ -233,7 +233,7 @@ def wrong_values(hint: Any) -> list[Any]:
         elif isinstance(one, type) and issubclass(one, Record):
             takes.add(dict)
         else:
-            takes.add(one)
+            takes |= {float, int} if one is float else {one}
     return [value for kind, value in JSON_KINDS.items() if kind not in takes] + words
 
 

@@ -31,8 +31,8 @@ from tau.core.clean import Cleaner
 from tau.core.draft import Update
 from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import CommandError, TauError, UsageError
-from tau.host.asking import Open, Prompt, settled
 from tau.host.life import FAREWELL, leave, within
+from tau.host.questions import Open, Prompt, settled
 from tau.host.session import Session
 from tau.records.deltas import TextDelta, TextEnd
 from tau.records.dialogs import UiRequest
@@ -144,9 +144,15 @@ class Chat:
     # Signals.
 
     def _interrupted(self, number: int, frame: object) -> None:
-        """In the main thread. Everything but a line that is being written is stopped in the agent's loop."""
-        if number == signal.SIGINT and self._writing:
+        """In the main thread, which knows what a Ctrl-C was meant for."""
+        if number != signal.SIGINT:
+            return
+        if self._writing:
             raise KeyboardInterrupt
+        self._loop.call_soon_threadsafe(self._stop_answer)
+
+    def _stop_answer(self) -> None:
+        self._stopping = asyncio.ensure_future(_abort(self._session))
 
     def _heed(self) -> None:
         """In the agent's loop: signals came."""
@@ -155,8 +161,6 @@ class Chat:
                 self._stopping = asyncio.ensure_future(self._leave(signalled(number)))
             elif number == signal.SIGINT and self._writing:
                 self._loop.call_later(AGAIN, self._remind, self._dropped)
-            elif number == signal.SIGINT:
-                self._stopping = asyncio.ensure_future(_abort(self._session))
 
     def _remind(self, dropped: int) -> None:
         """A signal that comes just before readline begins to wait is not heard there until a key is pressed."""

@@ -42,6 +42,16 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("no-tools", "nt", "", "give the model no tools"),
         Flag("no-builtin-tools", "nbt", "", "give the model none of tau's own tools"),
     ),
+    "limits and results": (
+        Flag("max-turns", "", "N", "end the work on a prompt after this many turns"),
+        Flag("max-tokens", "", "N", "... after this many tokens, sent and answered"),
+        Flag("max-cost", "", "DOLLARS", "... after this much money"),
+        Flag("time-limit", "", "SECONDS", "... after this time"),
+        Flag("allow-unknown-cost", "", "", "take --max-cost also where the price of the model is not known"),
+        Flag("output-schema", "", "FILE", "a JSON schema that the result of every prompt has to fit"),
+        Flag("record", "", "DIR", "keep what models are asked and what they answer, a file for each call"),
+        Flag("replay", "", "DIR", "answer from such a folder, without key and network"),
+    ),
     "session": (
         Flag("continue", "c", "", "go on with this project's last session"),
         Flag("resume", "r", "", "list this project's sessions and choose one (at a terminal)"),

@@ -11,8 +11,8 @@ from typing import NoReturn
 from tau.cli.progress import Progress
 from tau.core.clean import Cleaner
 from tau.core.exits import CUT, FAILED
-from tau.host.asking import Open, Prompt, Tally, ask_all, complain
 from tau.host.life import Stop, claim, to_the_end
+from tau.host.questions import Open, Prompt, Tally, ask_all, complain
 
 
 def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
@@ -31,7 +31,7 @@ async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int) -> 
         complain(tally)
     if session.log.waiting:
         print(f"Warning: the session file {session.log.path} could not be written.", file=sys.stderr)
-    if code == CUT:
+    if code == CUT and tally.exceeded is None:
         print("Warning: the answer was cut off at the limit of its length.", file=sys.stderr)
     return code if written(stdout, tally.texts) else FAILED
 

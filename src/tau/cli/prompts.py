@@ -12,7 +12,7 @@ import stat
 from collections.abc import Sequence
 
 from tau.errors import ToolError, UsageError
-from tau.host.asking import Prompt
+from tau.host.questions import Prompt
 from tau.records.messages import Image
 from tau.tools.paths import existing
 from tau.tools.pictures import fitted

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tau.cli.flags import Given
 from tau.cli.resume import chosen
+from tau.errors import UsageError
 from tau.host.basis import Basis
 from tau.host.opening import Opening, Wanted, Wishes, read_up
+from tau.records.budgets import Budget
 from tau.store.places import agent_dir
 from tau.store.sought import Requested
 from tau.tools.table import DEFAULT, TOOLS
@@ -68,6 +70,16 @@ def wishes(given: Given) -> Wishes:
         only_these_extensions="no-extensions" in flags,
         flags=dict(_unknown(word) for word in given.unknown),
         following={name: given.words[at] for name, at in given.after.items()},
+        record=flags.get("record"),
+        replay=flags.get("replay"),
+        budget=Budget(
+            max_turns=_whole(flags, "max-turns"),
+            max_tokens=_whole(flags, "max-tokens"),
+            max_cost=_number(flags, "max-cost"),
+            time_limit=_number(flags, "time-limit"),
+            allow_unknown_cost="allow-unknown-cost" in flags,
+        ),
+        output_schema=flags.get("output-schema"),
         resources=Requested(
             system=flags.get("system-prompt"),
             appended=lists.get("append-system-prompt", ()),
@@ -102,6 +114,20 @@ def _tools(flags: dict[str, str]) -> Sequence[str] | None:
     usual = () if none or plain or flags.get("tools") == "" else DEFAULT
     names = [*usual, *plain, *(name[1:] for name in asked if name.startswith("+"))]
     return [name for name in dict.fromkeys(names) if name not in excluded]
+
+
+def _number(flags: Mapping[str, str], name: str) -> float | None:
+    try:
+        return float(flags[name]) if name in flags else None
+    except ValueError:
+        raise UsageError(f"--{name} needs a number, not {flags[name]!r}") from None
+
+
+def _whole(flags: Mapping[str, str], name: str) -> int | None:
+    number = _number(flags, name)
+    if number is not None and not number.is_integer():
+        raise UsageError(f"--{name} needs a whole number, not {flags[name]!r}")
+    return None if number is None else int(number)
 
 
 def _list(text: str) -> list[str]:

@@ -402,6 +402,14 @@ class Update:
         """The same as a record, for those who read it in this process."""
         return decode(MessageUpdate, self.wire())
 
+    def brief(self) -> MessageUpdate:
+        """The same without the message so far, which `so_far` has for those who want it."""
+        return MessageUpdate(self._joined(), usage=decode(Usage, self.mark.usage))
+
+    def so_far(self) -> Assistant:
+        """The message as it stood."""
+        return decode(Assistant, self._draft.snapshot(self.mark))
+
 
 _JOINABLE = (TextDelta, ThinkingDelta, ToolCallDelta)
 _PIECES: dict[Kind, type[TextDelta | ThinkingDelta | ToolCallDelta]] = {

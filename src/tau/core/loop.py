@@ -69,6 +69,10 @@ class Take(Value):  # a list of messages
     queue: Queue
 
 
+class MayGoOn(Value):  # bool: another turn may begin
+    pass
+
+
 class WillRetry(Value):  # bool: the session means to run again after this failure
     failure: Failed
 
@@ -96,7 +100,7 @@ class ToolDone(Value):
     duration_ms: int | UnsetType = UNSET  # absent if it did not run
 
 
-Act = Publish | ShowQueues | Fit | AskModel | Check | StartTool | Take | WillRetry | Now | Wait
+Act = Publish | ShowQueues | Fit | AskModel | Check | StartTool | Take | MayGoOn | WillRetry | Now | Wait
 Ending = Done | Failed
 Fitted = tuple[Iterable[Stored], list[AnyMessage]]
 
@@ -160,6 +164,8 @@ def agent_run(
         new += results
         since += [reply, *results]
         yield Publish(TurnEnd(reply, results))
+        if results and not pending and not (yield MayGoOn()):
+            break
         if results:
             history, since = yield from fitted(history, since)
         queue = "steer"

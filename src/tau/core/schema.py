@@ -1,30 +1,65 @@
-"""Check a tool call's arguments against the tool's JSON schema.
+"""Check a value against a JSON schema: the arguments of a tool call, and a result that was asked for in a shape.
 
 Models send numbers as strings and null for what is optional: both are put right
 on a copy. Nothing is ever turned into a string, since a command that was not
 meant as one must not run. All problems are collected, so that a model can mend
-them in one go. Covers what tool schemas use: type, properties, required, items,
-enum, minimum, maximum, minLength, additionalProperties, anyOf.
+them in one go. Where several schemas could fit, one that takes the value as it
+is comes before one that takes it changed.
+
+What is checked stands in CHECKED. A tool may say more than that, and is believed;
+who wants to be sure that every word of a schema counts asks `unknown` first.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import operator
 import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tau.records.base import BadRecord, parse
 
 Schema = dict[str, Any]
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+DEEPEST = 64
+
+TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
+NUMBERS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minimum": (">=", operator.ge),
+    "maximum": ("<=", operator.le),
+    "exclusiveMinimum": (">", operator.gt),
+    "exclusiveMaximum": ("<", operator.lt),
+}
+LENGTHS = (
+    (str, "minLength", "maxLength", "characters"),
+    (list, "minItems", "maxItems", "items"),
+    (dict, "minProperties", "maxProperties", "properties"),
+)
+BOUNDS = {*NUMBERS, "multipleOf", *(word for _, fewest, most, _ in LENGTHS for word in (fewest, most))}
+SHAPES = ("type", "enum", "const", "properties", "required", "additionalProperties", "items", "prefixItems")
+CHOICES = ("anyOf", "oneOf", "allOf")
+REFERENCES = ("$ref", "$defs", "definitions")
+CHECKED = {*BOUNDS, "pattern", "uniqueItems", *SHAPES, *CHOICES, *REFERENCES}
+SAYING = {"type", "enum", "const", "$ref", *CHOICES}
+# These tell people and models something, and ask for nothing.
+TOLD = {
+    *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format", "discriminator"),
+    *("$schema", "$id", "$comment", "contentEncoding", "contentMediaType"),
+}
 
 
 def check(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """The arguments to run with, and what is wrong with them, one line each."""
-    problems: list[str] = []
-    value = _fit(schema, arguments, "", problems)
+    value, problems = fit(schema, arguments)
     return (value if isinstance(value, dict) else {}), problems
+
+
+def fit(schema: Schema, value: Any) -> tuple[Any, list[str]]:
+    """The same for any value."""
+    problems: list[str] = []
+    return _Fitting(schema).fit(schema, value, "", problems), problems
 
 
 def complaint(tool: str, problems: list[str], arguments: Any) -> str:
@@ -34,64 +69,231 @@ def complaint(tool: str, problems: list[str], arguments: Any) -> str:
     return f'Validation failed for tool "{tool}":\n{listed}\n\nReceived arguments:\n{shown}'
 
 
-def _fit(schema: Schema, value: Any, path: str, problems: list[str]) -> Any:
-    if "anyOf" in schema:
-        return _fit_any(schema["anyOf"], value, path, problems)
-    kind = schema.get("type")
-    value = _coerced(kind, value)
-    if kind is not None and not _is(kind, value):
-        problems.append(f"{path or 'root'}: must be {kind}")
+class _Fitting:
+    """One value and one schema; the whole schema is at hand for what it refers to."""
+
+    def __init__(self, whole: Schema) -> None:
+        self._whole = whole
+        self._depth = 0
+
+    def fit(self, schema: Any, value: Any, path: str, problems: list[str]) -> Any:
+        if not isinstance(schema, dict):  # true takes everything, false nothing
+            if schema is False:
+                problems.append(f"{path or 'root'}: must not be there")
+            return value
+        if self._depth >= DEEPEST:
+            problems.append(f"{path or 'root'}: nested too deeply")
+            return value
+        self._depth += 1
+        try:
+            return self._fit(schema, value, path, problems)
+        finally:
+            self._depth -= 1
+
+    def _fit(self, schema: Schema, value: Any, path: str, problems: list[str]) -> Any:
+        before = len(problems)
+        if "$ref" in schema:
+            value = self.fit(referred(self._whole, schema["$ref"]), value, path, problems)
+        for part in schema.get("allOf", ()):
+            value = self.fit(part, value, path, problems)
+        for choice in ("anyOf", "oneOf"):
+            if choice in schema:
+                value = self._one_of(schema[choice], value, path, problems, only_one=choice == "oneOf")
+        if len(problems) > before:
+            return value
+        kind = schema.get("type")
+        value = _coerced(kind, value)
+        if kind is not None and not _is(kind, value):
+            problems.append(f"{path or 'root'}: must be {kind if isinstance(kind, str) else ' or '.join(kind)}")
+            return value
+        problems += (f"{path or 'root'}: {problem}" for problem in _unequal(schema, value))
+        problems += (f"{path or 'root'}: {problem}" for problem in _out_of_bounds(schema, value))
+        if isinstance(value, dict):
+            return self._object(schema, value, path, problems)
+        if isinstance(value, list):
+            return self._list(schema, value, path, problems)
         return value
-    if "enum" in schema and value not in schema["enum"]:
-        allowed = ", ".join(str(item) for item in schema["enum"])
-        problems.append(f"{path or 'root'}: must be one of {allowed}")
-    if isinstance(value, dict):
-        return _fit_object(schema, value, path, problems)
-    if isinstance(value, list) and "items" in schema:
-        return [_fit(schema["items"], item, f"{path}/{at}".lstrip("/"), problems) for at, item in enumerate(value)]
-    _fit_bounds(schema, value, path, problems)
-    return value
+
+    def _object(self, schema: Schema, value: dict[str, Any], path: str, problems: list[str]) -> dict[str, Any]:
+        properties, required = schema.get("properties", {}), schema.get("required", [])
+        others = schema.get("additionalProperties", True)
+        fitted: dict[str, Any] = {}
+        for name in required:
+            if name not in value:
+                problems.append(f"{_join(path, name)}: must have required property '{name}'")
+        for name, item in value.items():
+            if name not in properties:
+                if others is not False:  # what was not asked for is left out where it may not be
+                    fitted[name] = self.fit(others, item, _join(path, name), problems)
+                continue
+            if item is None and name not in required and not self._takes_null(properties[name]):
+                continue
+            fitted[name] = self.fit(properties[name], item, _join(path, name), problems)
+        return fitted
+
+    def _list(self, schema: Schema, value: list[Any], path: str, problems: list[str]) -> list[Any]:
+        first = schema.get("prefixItems", [])
+        rest = schema.get("items", True)
+        return [
+            self.fit(first[at] if at < len(first) else rest, item, _join(path, str(at)), problems)
+            for at, item in enumerate(value)
+        ]
+
+    def _one_of(self, choices: Sequence[Any], value: Any, path: str, problems: list[str], *, only_one: bool) -> Any:
+        complaints: list[list[str]] = []
+        fitting: list[Any] = []
+        for choice in choices:
+            mine: list[str] = []
+            fitted = self.fit(choice, value, path, mine)
+            if mine:
+                complaints.append(mine)
+            else:
+                fitting.append(fitted)
+        as_it_is = [fitted for fitted in fitting if _same(fitted, value)]
+        if only_one and len(as_it_is) > 1:
+            problems.append(f"{path or 'root'}: must match exactly one of several schemas, and matches {len(as_it_is)}")
+        if fitting:
+            return (as_it_is or fitting)[0]
+        if complaints:  # the nearest is most often the one that is found fault with deep inside
+            nearest: list[str] = max(complaints, key=_depth)
+            problems += nearest
+        return value
+
+    def _takes_null(self, schema: Any) -> bool:
+        """Whether it says something of null, and nothing against it."""
+        if not isinstance(schema, dict) or SAYING.isdisjoint(schema):
+            return False
+        problems: list[str] = []
+        self.fit(schema, None, "", problems)
+        return not problems
 
 
-def _fit_object(schema: Schema, value: dict[str, Any], path: str, problems: list[str]) -> dict[str, Any]:
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    fitted: dict[str, Any] = {}
-    for name in required:
-        if name not in value:
-            problems.append(f"{_join(path, name)}: must have required property '{name}'")
-    for name, item in value.items():
-        if name not in properties:
-            if schema.get("additionalProperties") is not False:
-                fitted[name] = item
-            continue
-        if item is None and name not in required and not _takes_null(properties[name]):
-            continue
-        fitted[name] = _fit(properties[name], item, _join(path, name), problems)
-    return fitted
+def _depth(problems: list[str]) -> int:
+    return problems[0].partition(":")[0].count("/")
 
 
-def _fit_any(choices: list[Schema], value: Any, path: str, problems: list[str]) -> Any:
-    first: list[str] = []
-    for choice in choices:
-        mine: list[str] = []
-        fitted = _fit(choice, value, path, mine)
-        if not mine:
-            return fitted
-        first = first or mine
-    problems += first
-    return value
+# What a schema asks for.
 
 
-def _fit_bounds(schema: Schema, value: Any, path: str, problems: list[str]) -> None:
+def unknown(schema: Any) -> list[str]:
+    """Where a schema says what is not checked here, or what cannot be: one line each, with the place in it."""
+    return list(_unknown(schema, schema, ""))
+
+
+def _unknown(whole: Any, schema: Any, place: str) -> Iterator[str]:
+    here = place or "/"
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, dict):
+        yield f"{here}: a schema is an object, true or false"
+        return
+    for word, said in schema.items():
+        if word not in CHECKED and word not in TOLD:
+            yield f"{place}/{word}: this keyword is not supported"
+        elif (wrong := _wrong(whole, word, said)) is not None:
+            yield f"{place}/{word}: {wrong}"
+        else:
+            for step, part in _parts(word, said):
+                yield from _unknown(whole, part, f"{place}/{word}{step}")
+
+
+def _parts(word: str, said: Any) -> Iterator[tuple[str, Any]]:
+    """The schemas inside a keyword, and how to get there."""
+    if word in ("properties", "$defs", "definitions"):
+        yield from ((f"/{name}", part) for name, part in said.items())
+    elif word in (*CHOICES, "prefixItems"):
+        yield from ((f"/{at}", part) for at, part in enumerate(said))
+    elif word in ("items", "additionalProperties"):
+        yield "", said
+
+
+def _wrong(whole: Any, word: str, said: Any) -> str | None:
+    """What makes a keyword impossible to obey."""
+    if word in ("properties", "$defs", "definitions") and not isinstance(said, dict):
+        return "must be an object of schemas"
+    if word in (*CHOICES, "prefixItems", "enum", "required") and not isinstance(said, list):
+        return "must be a list"
+    if word in CHOICES and not said:
+        return "must not be empty"
+    if word == "type":
+        names = said if isinstance(said, list) else [said]
+        strange = [name for name in names if not isinstance(name, str) or name not in {*TYPES, "number", "integer"}]
+        return f"there is no type {strange[0]!r}" if strange else None
+    if word == "$ref":
+        if not isinstance(said, str) or not said.startswith("#"):
+            return "only references into the same schema (#/...) are supported"
+        return None if referred(whole, said, None) is not None else f"there is nothing at {said}"
+    if word == "pattern":
+        return None if _compiled(said) is not None else f"this regular expression cannot be read: {said!r}"
+    if word in BOUNDS and (isinstance(said, bool) or not isinstance(said, int | float)):
+        return "must be a number"
+    return None
+
+
+def referred(whole: Any, reference: Any, otherwise: Any = True) -> Any:
+    """What `#/$defs/Name` stands for."""
+    found = whole
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return otherwise
+    for step in reference[1:].split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict) and step in found:
+            found = found[step]
+        elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+            found = found[int(step)]
+        else:
+            return otherwise
+    return found
+
+
+# Single values.
+
+
+def _unequal(schema: Schema, value: Any) -> Iterator[str]:
+    if "enum" in schema and not any(_same(value, item) for item in schema["enum"]):
+        yield f"must be one of {', '.join(str(item) for item in schema['enum'])}"
+    if "const" in schema and not _same(value, schema["const"]):
+        yield f"must be {json.dumps(schema['const'], ensure_ascii=False)}"
+
+
+def _out_of_bounds(schema: Schema, value: Any) -> Iterator[str]:
     if isinstance(value, bool):
         return
     if isinstance(value, int | float):
-        if "minimum" in schema and value < schema["minimum"]:
-            problems.append(f"{path or 'root'}: must be >= {schema['minimum']}")
-        if "maximum" in schema and value > schema["maximum"]:
-            problems.append(f"{path or 'root'}: must be <= {schema['maximum']}")
-    if isinstance(value, str) and len(value) < schema.get("minLength", 0):
-        problems.append(f"{path or 'root'}: must NOT have fewer than {schema['minLength']} characters")
+        yield from (
+            f"must be {sign} {limit}"
+            for word, (sign, ok) in NUMBERS.items()
+            if (limit := _limit(schema, word)) is not None and not ok(value, limit)
+        )
+        if (step := _limit(schema, "multipleOf")) and abs(value / step - round(value / step)) > 1e-9:
+            yield f"must be a multiple of {step}"
+        return
+    for kind, fewest, most, what in LENGTHS:
+        if isinstance(value, kind):
+            if (least := _limit(schema, fewest)) is not None and len(value) < least:
+                yield f"must NOT have fewer than {least} {what}"
+            if (limit := _limit(schema, most)) is not None and len(value) > limit:
+                yield f"must NOT have more than {limit} {what}"
+    if isinstance(value, str) and (pattern := _compiled(schema.get("pattern"))) and not pattern.search(value):
+        yield f'must match pattern "{schema["pattern"]}"'
+    if isinstance(value, list) and schema.get("uniqueItems") is True and _repeats(value):
+        yield "must NOT have duplicate items"
+
+
+def _limit(schema: Schema, word: str) -> int | float | None:
+    said = schema.get(word)
+    return said if isinstance(said, int | float) and not isinstance(said, bool) else None
+
+
+def _repeats(items: list[Any]) -> bool:
+    return any(_same(one, other) for at, one in enumerate(items) for other in items[:at])
+
+
+def _compiled(pattern: Any) -> re.Pattern[str] | None:
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError, RecursionError):
+        return None
 
 
 def _coerced(kind: Any, value: Any) -> Any:
@@ -124,10 +326,15 @@ def _number(text: str) -> int | float | None:
     return int(number) if number.is_integer() else number
 
 
-def _takes_null(schema: Schema) -> bool:
-    if "anyOf" in schema:
-        return any(_takes_null(choice) for choice in schema["anyOf"])
-    return schema.get("type") is not None and _is(schema["type"], None)
+def _same(one: Any, other: Any) -> bool:
+    """Equal as JSON: true is not 1, though 1.0 is."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(item, other[name]) for name, item in one.items())
+    return bool(one == other)
 
 
 def _is(kind: Any, value: Any) -> bool:
@@ -135,9 +342,8 @@ def _is(kind: Any, value: Any) -> bool:
         return any(_is(one, value) for one in kind)
     if kind in ("number", "integer"):
         return isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(value, bool)
-    types: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
-    return isinstance(value, types[kind]) if kind in types else True
+    return isinstance(value, TYPES[kind]) if kind in TYPES else True
 
 
 def _join(path: str, name: str) -> str:
-    return f"{path}/{name}" if path else name
+    return f"{path}/{name}".lstrip("/")

@@ -20,7 +20,7 @@ from tau.errors import ExtensionFailure
 from tau.extensions.context import Calling, CommandContext, Context, Event, Line, Run, given
 from tau.extensions.hooks import HOOKS
 from tau.extensions.programs import run
-from tau.extensions.schemas import schema_of
+from tau.extensions.schemas import description_of, schema_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,7 +94,7 @@ class Pi:
         if function is None:
             return lambda function: self.tool(function, **options)
         name = options.pop("name", function.__name__)
-        description = options.pop("description", inspect.getdoc(function) or name)
+        description = options.pop("description", description_of(function) or name)
         parameters, execute = options.pop("parameters", None) or schema_of(function), _by_name(function)
         self.register_tool(name, description, parameters, execute, **options)
         return function

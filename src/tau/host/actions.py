@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from tau.core.branches import Branch
 from tau.core.queues import Queue
-from tau.core.tokens import context_usage
 from tau.errors import CommandError, ExtensionFailure
 from tau.host import choices
+from tau.host.asking import usage_of_window
 from tau.host.dialogs import dialog_id
 from tau.host.extensions import PATIENCE, Patience
 from tau.host.hooking import Destination, custom
@@ -175,11 +174,7 @@ async def wait_for_idle(session: Session, wanted: Nothing) -> None:
 
 
 async def get_context_usage(session: Session, wanted: Nothing) -> dict[str, Any] | None:
-    model = session.models.current
-    if model is None:
-        return None
-    tokens, percent = context_usage(Branch(session.log.tree), model.context_window)
-    return {"tokens": tokens, "contextWindow": model.context_window, "percent": percent}
+    return plain(usage_of_window(session))  # type: ignore[no-any-return]
 
 
 async def get_system_prompt(session: Session, wanted: Nothing) -> str:

@@ -11,7 +11,7 @@ from tau.records.base import Value
 from tau.store.settings import SettingsFile
 from tau.tools import Machine, Tool
 
-Mode = Literal["rpc", "json", "print"]
+Mode = Literal["rpc", "json", "print", "library"]
 
 
 class Surroundings(Value):
@@ -22,4 +22,5 @@ class Surroundings(Value):
     settings_file: SettingsFile | None
     sessions: Path | None  # the folder for session files; None keeps them in memory
     script: bytes = b""
-    mode: Mode = "rpc"  # only in RPC mode is there somebody to ask
+    mode: Mode = "rpc"  # only in RPC mode is there always somebody to ask
+    agent_dir: Path | None = None  # the user's files; None: where they usually are

@@ -1,156 +1,152 @@
-"""Prompts that are known from the start, asked in turn; and what came of them.
+"""What a client asks of a session, whichever door it comes through, and that no one part can answer alone.
 
-What print mode and JSON mode have in common. Everything that a prompt brings
-with it (retries, compaction, what is to be written) is over before the next is
-asked, and before the end. All of them are asked, whatever became of the others.
+Everything else is asked of the parts themselves (`session.moves`, `session.models`, `choices`).
 """
 
 from __future__ import annotations
 
-import logging
-import sys
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+import os
+from collections.abc import Sequence
+from pathlib import Path
 
-from tau.core.draft import Update
-from tau.core.exits import ANSWERED, CUT, FAILED, of_answer
+from tau.core.branches import Branch
+from tau.core.queues import Queue
+from tau.core.stats import stats
+from tau.core.structured import Aim
+from tau.core.tokens import context_usage
 from tau.errors import CommandError
-from tau.host.life import FAREWELL, Stop, within
-from tau.host.machine import LocalMachine
-from tau.host.session import Client, Session
-from tau.llm.http import Http
-from tau.records.base import UNSET
-from tau.records.dialogs import UiRequest
-from tau.records.events import AgentEnd, AgentSettled, Event, ExtensionError, TurnEnd
-from tau.records.messages import Assistant, Image, Text, Usage, UsageCost
-from tau.records.replies import Result
+from tau.host.export import export_session
+from tau.host.session import Session
+from tau.records.base import UNSET, UnsetType, replace
+from tau.records.commands import QueueMode
+from tau.records.messages import Assistant, Attachment, Image, Text
+from tau.records.replies import ContextUsage, Disposition, Queues, SessionState, SessionStats
 
-log = logging.getLogger(__name__)
-
-Open = Callable[[Client], tuple[Session, LocalMachine, Http]]
+MODES: dict[Queue, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
 
 
-class Prompt(NamedTuple):
-    text: str
-    images: Sequence[Image] = ()
+# Saying.
 
 
-class Tally:
-    """Notes what matters of the events on their way to `client`."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._since = time.monotonic()
-        self._codes: set[int] = set()
-        self.answer: Assistant | None = None
-        self.failures: list[str] = []
-        self.turns = 0
-        self.usage = Usage()
-
-    def pass_on(self, event: Event | Update | UiRequest) -> Awaitable[None] | None:
-        if isinstance(event, TurnEnd):
-            self.turns += 1
-            self.usage = _sum(self.usage, event.message.usage)
-        elif isinstance(event, AgentEnd):
-            self.answer = next((one for one in reversed(event.messages) if isinstance(one, Assistant)), None)
-        elif isinstance(event, AgentSettled):
-            self._settle()
-        elif isinstance(event, ExtensionError):
-            print(f"Extension error ({event.extension_path}): {event.error}", file=sys.stderr)
-        return self._client(event)
-
-    def _settle(self) -> None:
-        """Only now it is certain that the answer is the last of its prompt: nothing will be tried again."""
-        if self.answer is None:
-            self.fail("The model gave no answer.")
-            return
-        self._codes.add(of_answer(self.answer.stop_reason))
-        if self.answer.failed:
-            self.failures.append(self.answer.error_message or f"Request {self.answer.stop_reason}")
-
-    def fail(self, why: str) -> None:
-        self._codes.add(FAILED)
-        self.failures.append(why)
-
-    @property
-    def code(self) -> int:
-        """The worst that happened."""
-        return next((code for code in (FAILED, CUT) if code in self._codes), ANSWERED)
-
-    @property
-    def texts(self) -> list[str]:
-        """The blocks of text of the last answer, if it is one."""
-        if self.answer is None or self.answer.failed:
-            return []
-        return [block.text for block in self.answer.content if isinstance(block, Text)]
-
-    def result(self, session: Session, code: int) -> Result:
-        path = session.log.path
-        return Result(
-            text="\n".join(self.texts) if self.answer is not None and not self.answer.failed else None,
-            stop_reason=self.answer.stop_reason if self.answer is not None else None,
-            error_message=self.failures[-1] if self.failures else UNSET,
-            usage=self.usage,
-            cost=self.usage.cost.total,
-            turns=self.turns,
-            duration_ms=round((time.monotonic() - self._since) * 1000),
-            session_file=str(path) if path is not None and path.exists() else UNSET,
-            exit_code=code,
-        )
+async def say(
+    session: Session,
+    text: str,
+    blocks: Sequence[Text | Image],
+    behavior: Queue | None,
+    *,
+    queue: bool = False,
+    attachments: Sequence[Attachment] = (),
+    aim: Aim | None = None,
+) -> Disposition:
+    """Have it accepted, and show the queues if they are others then. With `queue` it is only queued."""
+    await session.moves.over()
+    before = len(session.queues)
+    done = await session.hearing.hear(text, blocks, behavior, queue=queue, attachments=attachments, aim=aim)
+    await _show_change(session, before)
+    return done
 
 
-async def ask_all(stop: Stop, session: Session, machine: LocalMachine, tally: Tally, prompts: Sequence[Prompt]) -> int:
-    """Ask, wait until nothing is left to do, and close the session. Returns the exit code."""
-    try:
-        if await stop.unless(_ask(session, tally, prompts)) and await stop.unless(session.close()):
-            return tally.code
-        await within(FAREWELL, session.close())
-        return stop.code
-    finally:
-        machine.kill_all()
-        session.guests.kill()
+async def clear_queues(session: Session) -> Queues:
+    before = len(session.queues)
+    was = Queues(*session.clear_queues())
+    await _show_change(session, before)
+    return was
 
 
-async def _ask(session: Session, tally: Tally, prompts: Sequence[Prompt]) -> None:
-    if session.guests.expected:
-        await session.guests.begin()
-    for prompt in prompts:
-        try:
-            await session.hearing.hear(prompt.text, prompt.images, None)
-        except CommandError as error:  # no model, no key, or a session that cannot be written
-            tally.fail(str(error))
-            continue
-        await settled(session)
+async def _show_change(session: Session, before: int) -> None:
+    if len(session.queues) != before and (waiting := session.show_queues()) is not None:
+        await waiting
 
 
-async def settled(session: Session) -> None:
-    """Until nothing is left to do, also of what a command of an extension has begun."""
-    while True:
-        await session.runs.idle()
-        if await session.errands.done(None) and not session.runs.busy:
-            return
+# Looking.
 
 
-def complain(tally: Tally) -> None:
-    """Say on stderr what failed, each thing once."""
-    for why in dict.fromkeys(tally.failures):
-        print(f"Error: {why}", file=sys.stderr)
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    a, b = one.cost, other.cost
-    return Usage(
-        one.input + other.input,
-        one.output + other.output,
-        one.cache_read + other.cache_read,
-        one.cache_write + other.cache_write,
-        one.total_tokens + other.total_tokens,
-        UsageCost(
-            a.input + b.input,
-            a.output + b.output,
-            a.cache_read + b.cache_read,
-            a.cache_write + b.cache_write,
-            a.total + b.total,
-        ),
+def state(session: Session) -> SessionState:
+    return SessionState(
+        model=session.models.current,
+        thinking_level=session.models.level,
+        is_streaming=session.runs.streaming,
+        is_compacting=session.compactor.busy,
+        steering_mode=session.queues.modes["steer"],
+        follow_up_mode=session.queues.modes["follow_up"],
+        session_file=file_of(session),
+        session_id=session.log.id,
+        session_name=session.log.tree.name or UNSET,
+        auto_compaction_enabled=session.settings.compaction.enabled,
+        message_count=session.log.message_count,
+        pending_message_count=len(session.queues),
     )
+
+
+def file_of(session: Session) -> str | UnsetType:
+    return str(session.log.path) if session.log.path is not None else UNSET
+
+
+def session_stats(session: Session) -> SessionStats:
+    log = session.log
+    return stats(log.messages, log.id, file_of(session), usage_of_window(session) or UNSET, session.models.unpriced)
+
+
+def usage_of_window(session: Session) -> ContextUsage | None:
+    """None without a model."""
+    model = session.models.current
+    if model is None:
+        return None
+    tokens, percent = context_usage(Branch(session.log.tree), model.context_window)
+    return ContextUsage(tokens, model.context_window, percent)
+
+
+def last_text(session: Session) -> str | None:
+    """Of the last answer that says anything, or ended as it should."""
+    for message in reversed(session.log.messages):
+        if isinstance(message, Assistant) and (message.content or message.stop_reason != "aborted"):
+            return message.text.strip() or None
+    return None
+
+
+# Choosing.
+
+
+async def set_mode(session: Session, queue: Queue, mode: QueueMode) -> None:
+    session.queues.modes[queue] = mode
+    await session.save({MODES[queue]: mode})
+
+
+async def set_auto_compaction(session: Session, enabled: bool) -> None:
+    settings = session.settings
+    session.settings = replace(settings, compaction=replace(settings.compaction, enabled=enabled))
+    await session.save({"compaction": {"enabled": enabled}})
+
+
+async def set_auto_retry(session: Session, enabled: bool) -> None:
+    settings = session.settings
+    session.settings = replace(settings, retry=replace(settings.retry, enabled=enabled))
+    await session.save({"retry": {"enabled": enabled}})
+
+
+# Files.
+
+
+async def export_html(session: Session, path: str | None) -> str:
+    """Returns the path as it was given, or made up."""
+    log, around = session.log, session.around
+    if path is not None:
+        as_path("outputPath", path)
+    told = await session.caller.system_prompt()
+    return await around.machine.in_thread(lambda: export_session(log, around, told, path))
+
+
+async def switch_session(session: Session, path: str) -> bool:
+    """False if an extension called it off."""
+    return await session.moves.to_file(Path(session.around.cwd, as_path("sessionPath", path)))
+
+
+def as_path(field: str, text: str) -> Path:
+    """A path that a system can have: some text cannot be one."""
+    try:
+        if "\0" in text or not text:
+            raise ValueError
+        os.fsencode(text)
+        return Path(text).expanduser()
+    except (ValueError, RuntimeError):
+        raise CommandError(f"{field}: not a path: {text!r}") from None

@@ -6,12 +6,16 @@ is to be trusted. What the command line says about it stays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
-from tau.records.base import replace
+from tau.errors import UsageError
+from tau.records.base import BadRecord, decode, encode, plain, replace
+from tau.records.settings import Settings
 from tau.store.extension_files import extension_paths
-from tau.store.settings import Layers, SettingsFile, layered
+from tau.store.settings import Layers, SettingsFile, layered, merge
 from tau.store.trust import Decision, decide, remember
 from tau.wire import dialects
 from tau.wire.dialect import Dialect
@@ -19,6 +23,8 @@ from tau.wire.dialect import Dialect
 
 class Basis:
     """`approve` is what the command line says about trust; `given` are extensions that it names, `dialect` the one.
+
+    `overruled` is what counts before all files, in the names that these have.
 
     Raises UsageError for an extension that is named and cannot be one.
     """
@@ -32,6 +38,7 @@ class Basis:
         *,
         only_given: bool = False,
         dialect: str | None = None,
+        overruled: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.agent_dir = agent_dir
         self.cwd = cwd
@@ -40,6 +47,7 @@ class Basis:
         self._given = given
         self._only_given = only_given
         self._dialect = dialect
+        self._overruled = overruled
         self.read()
 
     def read(self, *, trusted: bool = False) -> None:
@@ -54,7 +62,8 @@ class Basis:
             given=self._given,
             only_given=self._only_given,
         )
-        self.settings, self.trust, self.extensions = layers.settings, trust, found
+        self.settings = settings_with(layers.settings, self._overruled)
+        self.trust, self.extensions = trust, found
         self.warnings = [*trust.warnings, *layers.problems, *told]
         self.untrusted = ""  # what to tell if nobody who can be asked trusts the project
         if trust.undecided and found:
@@ -77,3 +86,16 @@ def read_settings(
     if spoken.defaults:
         layers = layered(user, project, spoken.defaults)
     return layers._replace(settings=replace(layers.settings, dialect=spoken.name)), trust, spoken
+
+
+def settings_with(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """`settings` with what is `given` instead. Raises UsageError."""
+    if not given:
+        return settings
+    known: dict[str, Any] = plain(settings)
+    if unknown := given.keys() - known.keys():
+        raise UsageError(f"settings: there is no {', '.join(sorted(unknown))}. There are: {', '.join(known)}")
+    try:
+        return decode(Settings, encode(merge(known, dict(given))))
+    except BadRecord as error:
+        raise UsageError(f"settings: {error}") from None

@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 from tau import llm
 from tau.core.convert import Retold
-from tau.core.draft import Draft
+from tau.core.draft import Done, Draft, Update
 from tau.core.summaries import SummaryRequest
 from tau.errors import ModelError
 from tau.host.around import Surroundings
+from tau.host.budget import Allowance
 from tau.host.hooking import Hooks
 from tau.host.local import Local
 from tau.host.log import Log, now, session_id
@@ -39,6 +40,7 @@ class Owner(Protocol):
     toolbox: Toolbox
     hooks: Hooks
     resources: Resources
+    budget: Allowance
 
 
 class Caller:
@@ -60,8 +62,7 @@ class Caller:
     async def answer(self, messages: Iterable[Stored], draft: Draft) -> AsyncIterator[Sequence[Any]]:
         owner = self._owner
         level, log = owner.models.level, owner.log.id
-        takes_tools = (draft.model.compat or {}).get("supportsTools", True)
-        tools = list(owner.toolbox.tools.values()) if takes_tools else []
+        tools = list(owner.toolbox.tools.values()) if takes_tools(draft.model) else []
         if owner.hooks.extensions.wants("context"):
             messages = await owner.hooks.context([*messages])
         spoken = Retold(messages, draft.model, block_images=owner.settings.images.block_images)
@@ -89,8 +90,20 @@ class Caller:
         streams = Streams(extensions) if extensions.streams else None
         world = World(around.transport, asyncio.sleep, self._calls, around.script, hooks, streams)
         self._calls += 1
-        async for facts in llm.stream(model, context, options, draft, world):
-            yield facts
+        budget, characters, counted = self._owner.budget, 0, False
+        try:
+            async for facts in llm.stream(model, context, options, draft, world):
+                if facts and isinstance(facts[-1], Done):
+                    # Before anybody can act on the answer.
+                    budget.answered(draft)
+                    counted = True
+                yield facts
+                if not counted:
+                    characters += sum(fact.weight for fact in facts if isinstance(fact, Update))
+                    budget.streamed(draft, characters)
+        finally:
+            if not counted:
+                budget.answered(draft)
 
     async def _asked(self, model: Model) -> Asked:
         """The model as it is to be asked: with its key, its headers, and where it is."""
@@ -100,3 +113,7 @@ class Caller:
         if owner.models.takes_time(model):
             return await owner.around.machine.in_thread(lambda: owner.models.asked(model))
         return owner.models.asked(model)
+
+
+def takes_tools(model: Model) -> bool:
+    return bool((model.compat or {}).get("supportsTools", True))

@@ -22,6 +22,7 @@ from tau.core.loop import (
     AskModel,
     Check,
     Fit,
+    MayGoOn,
     Now,
     Publish,
     RunEnd,
@@ -68,6 +69,8 @@ class Hands(Value):
     review: Callable[[ToolDone, dict[str, Any]], Awaitable[ToolDone]] | None = None
     # The conversation to go on with if it had to become shorter, else None.
     fit: Callable[[], Awaitable[Iterable[Stored] | None]] | None = None
+    # Asked between turns; an abort needs no answer here, it is told as the next answer.
+    may_go_on: Callable[[], bool] = lambda: True
 
 
 class Shown(Value):
@@ -178,6 +181,8 @@ class Drive:
                             await waiting
                     case Fit():
                         answer = await hands.fit() if hands.fit is not None and not self._switch.flipped else None
+                    case MayGoOn():
+                        answer = hands.may_go_on()
                     case WillRetry(failure):
                         answer = not self._switch.flipped and hands.will_retry(failure)
                     case Now():
@@ -204,7 +209,7 @@ class Drive:
         if self._draft is not None:
             draft, self._draft = self._draft, None
             log.warning("a model call did not stop when it was aborted; left behind")
-            return draft.failed("aborted", ABORTED_ANSWER)
+            return draft.failed("aborted", self._switch.why or ABORTED_ANSWER)
         key, call = next(iter(self._running.items()))
         del self._running[key]
         log.warning("tool %s did not stop when it was aborted; left behind", call.name)
@@ -214,7 +219,7 @@ class Drive:
         draft = self._draft = self._hands.draft()
         if self._switch.flipped:
             self._draft = None
-            self._inbox.put(draft.begin(), draft.failed("aborted", ABORTED_ANSWER))
+            self._inbox.put(draft.begin(), draft.failed("aborted", self._switch.why or ABORTED_ANSWER))
             return
         self._spawn(lambda: self._pump(messages, draft), lambda: self._untold_answer(draft))
 
@@ -250,7 +255,7 @@ class Drive:
         if self._draft is draft:
             self._draft = None
             if self._switch.flipped:
-                self._inbox.put(draft.begin(), draft.failed("aborted", ABORTED_ANSWER))
+                self._inbox.put(draft.begin(), draft.failed("aborted", self._switch.why or ABORTED_ANSWER))
             else:
                 blank = self._hands.draft()  # what is in the other one may be what broke it
                 self._inbox.put(blank.failed("error", "Internal error: the model call broke off.", transient=False))
@@ -269,7 +274,7 @@ class Drive:
                 await self._inbox.put_when_there_is_room(facts)
         except asyncio.CancelledError:
             if self._switch.flipped:
-                last = draft.failed("aborted", ABORTED_ANSWER)
+                last = draft.failed("aborted", self._switch.why or ABORTED_ANSWER)
             elif _cancelled_from_outside():
                 raise
             else:

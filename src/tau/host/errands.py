@@ -41,7 +41,7 @@ class Errands:
             extensions.report(f"command:{command.name}", "command", str(failure))
 
     async def done(self, seconds: float | None) -> bool:
-        """Wait until nothing is under way; False if that takes longer."""
+        """Wait until nothing is under way; False if that takes longer. None: as long as it takes."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=seconds)
         return not self._under_way

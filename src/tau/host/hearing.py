@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tau.core.queues import Queue, Queues
+from tau.core.structured import Aim
 from tau.errors import Aborted, CommandError
 from tau.host.caller import Caller
 from tau.host.errands import Errands
@@ -45,7 +46,12 @@ class Owner(Protocol):
     runs: Runs
 
     def prompt(
-        self, text: str, blocks: Blocks, behavior: Queue | None, attachments: Sequence[Attachment] = ()
+        self,
+        text: str,
+        blocks: Blocks,
+        behavior: Queue | None,
+        attachments: Sequence[Attachment] = (),
+        aim: Aim | None = None,
     ) -> Disposition: ...
 
     def queue(self, queue: Queue, text: str, blocks: Blocks, attachments: Sequence[Attachment] = ()) -> None: ...
@@ -72,6 +78,7 @@ class Hearing:
         source: str = "rpc",
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
+        aim: Aim | None = None,
     ) -> Disposition:
         """A command is begun, everything else accepted; with `queue` it is only queued. Raises CommandError."""
         owner = self._owner
@@ -81,7 +88,7 @@ class Hearing:
             owner.errands.start(*found)
             return "handled"
         if not owner.hooks.extensions.wants("input"):
-            return await self._accept(text, blocks, behavior, source, queue, attachments)
+            return await self._accept(text, blocks, behavior, source, queue, attachments, aim)
         async with self._turn:
             try:
                 images = [block for block in blocks if isinstance(block, Image)]
@@ -93,7 +100,7 @@ class Hearing:
                 return "handled"
             text, images = heard[0], [*heard[1]]
             texts = [block for block in blocks if isinstance(block, Text)]
-            return await self._accept(text, [*texts, *images], behavior, source, queue, attachments)
+            return await self._accept(text, [*texts, *images], behavior, source, queue, attachments, aim)
 
     async def _accept(
         self,
@@ -103,6 +110,7 @@ class Hearing:
         source: str,
         queue: bool,
         attachments: Sequence[Attachment],
+        aim: Aim | None,
     ) -> Disposition:
         owner = self._owner
         if source == "rpc":
@@ -111,7 +119,7 @@ class Hearing:
         if queue and behavior is not None:
             owner.queue(behavior, text, blocks, attachments)
             return "queued"
-        return owner.prompt(text, blocks, behavior, attachments)
+        return owner.prompt(text, blocks, behavior, attachments, aim)
 
     async def introduced(self, prompts: list[AnyMessage], switch: Switch) -> list[AnyMessage]:
         """What a run begins with, after extensions had their say."""

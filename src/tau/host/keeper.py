@@ -35,6 +35,11 @@ class Keeper:
         if self._task is None:
             self._task = asyncio.create_task(self._keep())
 
+    def stop(self) -> None:
+        """Nothing is kept any more by itself: somebody has seen to it."""
+        if self._task is not None:
+            self._task.cancel()
+
     async def _keep(self) -> None:
         pause = SOON
         try:

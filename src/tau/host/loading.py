@@ -178,6 +178,14 @@ class DirectLine:
     def clear(self) -> None:
         self._registrations.clear()
 
+    async def end(self) -> None:
+        """Take everything back, and stop what it was told without waiting for an answer."""
+        self.clear()
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=SHUTDOWN)
+
     async def _told(self, name: str, params: dict[str, Any]) -> None:
         try:
             await self.act(name, params)

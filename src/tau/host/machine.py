@@ -120,6 +120,12 @@ class LocalMachine:
         for job in self._jobs[0]:
             job.kill()
 
+    async def release(self) -> None:
+        """Everything has ended: so shall the process that would start more, if it was ours alone."""
+        self._jobs = [set()]
+        if (runner := self._processes.release()) is not None:
+            await asyncio.to_thread(runner.join, LINGER)
+
     def _words(self, command: str | Sequence[str]) -> list[str]:
         if isinstance(command, str):
             command = [self._shell(), "-c", f"{self._prefix}\n{command}" if self._prefix else command]

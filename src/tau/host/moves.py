@@ -217,7 +217,8 @@ class Moves:
             if not everywhere:
                 return rows(folder, around.cwd)
             # A folder of the user's choice holds the sessions of every project itself.
-            return all_rows(folder.parent) if folder == folder_for(around.cwd, agent_dir()) else rows(folder, None)
+            usual = folder_for(around.cwd, around.agent_dir or agent_dir())
+            return all_rows(folder.parent) if folder == usual else rows(folder, None)
 
         return await around.machine.in_thread(listed)
 

@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tau.core.budgets import NO_BUDGET, refused, wrong
 from tau.core.matching import as_level
+from tau.core.pricing import OFFLINE_APIS
+from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host import local
 from tau.host.around import Mode, Surroundings
@@ -22,10 +25,15 @@ from tau.host.guests import Guests, Running
 from tau.host.log import Log
 from tau.host.machine import LocalMachine
 from tau.host.models import Models
+from tau.host.processes import Processes
+from tau.host.recording import NO_KEY, Recorder, Replayer, places
 from tau.host.session import Client, Session
+from tau.llm.calls import Transport
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
 from tau.llm.http import Http
 from tau.llm.scripted import read_script
+from tau.records.base import BadRecord, parse
+from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
 from tau.store.extension_files import Found
@@ -34,6 +42,7 @@ from tau.store.listing import by_id, newest
 from tau.store.models import read_models
 from tau.store.sessions import Opened, folder_for, open_session
 from tau.store.sought import Requested, Sought
+from tau.tools import Tool
 from tau.tools.table import DEFAULT, TOOLS, Table
 from tau.wire.dialect import Dialect
 
@@ -62,8 +71,8 @@ class Wishes(NamedTuple):
     models: Sequence[str] = ()
     thinking: str | None = None
     key: str | None = None
-    tools: Sequence[str] | None = None
-    script: str | None = None
+    tools: Sequence[str | Tool] | None = None  # names of ours, and others' own
+    script: str | bytes | None = None  # a file, or what would be in it
     session: Wanted = Wanted()
     approve: bool | None = None  # trust in the project, for this run; None: as it was decided
     extensions: Sequence[str] = ()
@@ -72,6 +81,12 @@ class Wishes(NamedTuple):
     following: Mapping[str, str] = MappingProxyType({})  # and words behind them, which may be their values
     resources: Requested = Requested()
     dialect: str | None = None
+    record: str | None = None  # a folder for what is asked of models, and what they answer
+    replay: str | None = None  # such a folder, to answer from it
+    budget: Budget = NO_BUDGET
+    output_schema: str | None = None  # a file: what every prompt shall come to
+    keys: Mapping[str, str] = MappingProxyType({})  # by provider, before all others
+    settings: Mapping[str, Any] = MappingProxyType({})  # over those of all files, in the names that these have
 
 
 class Opening(NamedTuple):
@@ -86,6 +101,9 @@ class Opening(NamedTuple):
     found: Opened | None
     untold: Sequence[str] = ()  # warnings about models, which extensions may make untrue
     unfound: UsageError | None = None  # there is no model such as was asked for, unless an extension brings it
+    cwd: str = ""
+    environment: Mapping[str, str] = os.environ  # what commands inherit
+    aim: Aim | None = None
 
     @property
     def settings(self) -> Settings:
@@ -104,25 +122,39 @@ class Opening(NamedTuple):
     def extensions(self) -> Sequence[Found]:
         return self.basis.extensions
 
-    def session(self, client: Client, mode: Mode = "rpc") -> tuple[Session, LocalMachine, Http]:
-        machine, http, tools, file = LocalMachine(), Http(), Table(), self.basis.file
+    def session(
+        self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False
+    ) -> tuple[Session, LocalMachine, Http]:
+        """`saves`: what the client chooses is kept in the user's settings. `shared`: with others in this process."""
+        machine, http, tools = LocalMachine(processes=Processes(shared=shared)), Http(), Table()
         self.equip(machine, http, tools)
-        around = Surroundings(os.getcwd(), machine, http, tools, file, self.folder, self.script, mode)
+        file, transport, agent_dir = self.basis.file if saves else None, self._transport(http), self.basis.agent_dir
+        around = Surroundings(self.cwd, machine, transport, tools, file, self.folder, self.script, mode, agent_dir)
         copied = self.wishes.session.copy_of is not None
         session = Session(around, self.settings, self.models, client, self.sought(), None if copied else self.found)
         session.guests = Guests(session, Starting(self, session, machine, http, tools))
         self._settle(session)
+        session.budget.limits, session.aim = self.wishes.budget, self.aim
         return session, machine, http
+
+    def _transport(self, http: Http) -> Transport:
+        if self.wishes.record is None and self.wishes.replay is None:
+            return http
+        signs = places(self.cwd, self.environment.get("HOME"))
+        if self.wishes.record is not None:
+            return Recorder(http, _in(self.cwd, self.wishes.record), signs)
+        return Replayer(_in(self.cwd, self.wishes.replay or ""), signs)
 
     def equip(self, machine: LocalMachine, http: Http, tools: Table) -> None:
         """What settings say about these, also while they are used."""
-        settings = self.settings
+        settings, agent_dir = self.settings, self.basis.agent_dir
         filters = settings.child_environment.filter_secrets
+        inherited = None if self.environment is os.environ else self.environment
         machine.use(
             shell_path=settings.shell_path,
             prefix=settings.shell_command_prefix,
-            env=without_secrets(os.environ, self.models.keys) if filters else None,
-            files=LocalFiles(guarded=None if settings.allow_config_writes else self._guarded()),
+            env=without_secrets(self.environment, self.models.keys) if filters else inherited,
+            files=LocalFiles(str(agent_dir / "auth.json"), None if settings.allow_config_writes else self._guarded()),
         )
         http.use(
             settings.http_idle_timeout_ms / 1000,
@@ -135,10 +167,10 @@ class Opening(NamedTuple):
     def sought(self) -> Sought:
         settings = self.settings
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
-        return Sought(os.getcwd(), self.basis.agent_dir, self.trusted, self.wishes.resources, *named)
+        return Sought(self.cwd, self.basis.agent_dir, self.trusted, self.wishes.resources, *named)
 
     def _guarded(self) -> Guarded:
-        return Guarded(self.basis.agent_dir, os.getcwd(), self.folder)
+        return Guarded(self.basis.agent_dir, self.cwd, self.folder)
 
     def _settle(self, session: Session) -> None:
         """A session that begins at a path or with an id of the caller's choice, in a copy, or with a name."""
@@ -147,10 +179,10 @@ class Opening(NamedTuple):
             # Only read, never locked: another process may be writing it.
             original = Log(self.found.header, self.found.path.parent, session.write_failed, self.found.tree)
             original.path = self.found.path
-            session.log = original.whole_copy(os.getcwd(), self.folder)
+            session.log = original.whole_copy(self.cwd, self.folder)
             session.moves.settle_in(restore=not self.models.fixed)
         elif self.found is None and wanted.named is not None and self.folder is not None:
-            path = Path(wanted.named).expanduser().absolute()
+            path = _in(self.cwd, wanted.named)
             session.log.folder, session.log.path = path.parent, path
         elif self.found is None and wanted.id is not None:
             session.log = session.moves.fresh_log(id=wanted.id)
@@ -246,17 +278,30 @@ class Starting:
         await session.resources.reload(self._opening.sought())
 
 
-def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os.environ) -> Opening:
+def read_up(
+    agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os.environ, cwd: str | None = None
+) -> Opening:
     """Read the user's files and choose a model. Raises UsageError for what the caller must mend."""
-    cwd = os.getcwd()
-    only = wishes.only_these_extensions
-    basis = Basis(agent_dir, Path(cwd), wishes.approve, wishes.extensions, only_given=only, dialect=wishes.dialect)
+    cwd = os.getcwd() if cwd is None else cwd
+    basis = Basis(
+        agent_dir,
+        Path(cwd),
+        wishes.approve,
+        wishes.extensions,
+        only_given=wishes.only_these_extensions,
+        dialect=wishes.dialect,
+        overruled=wishes.settings,
+    )
     settings = basis.settings
     keys = Keys(agent_dir / "auth.json", environment)
+    for provider, key in wishes.keys.items():
+        keys.give(provider, key)
+    if wishes.replay is not None:
+        keys.give_all(NO_KEY)
     models, warnings = known_models(agent_dir, keys, environment)
     warnings += [*basis.warnings, *keys.problems]
     for name in wishes.tools or settings.default_tools or ():
-        if name not in TOOLS:
+        if isinstance(name, str) and name not in TOOLS:
             warnings.append(f'Unknown tool "{name}". Valid tools: {", ".join(TOOLS)}')
     untold, unfound = list[str](), None
     try:
@@ -270,8 +315,8 @@ def read_up(agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os
     warnings += [told(problem, agent_dir / "models.json") for problem in models.catalog.problems]
     wanted = wishes.session
     folder, found = choose_session(agent_dir, wanted._replace(folder=wanted.folder or settings.session_dir), cwd)
-    script = _script(models, wishes.script)
-    return Opening(basis, models, wishes, script, warnings, folder, found, untold, unfound)
+    script, aim = _script(models, wishes.script), _aim(wishes.output_schema, cwd)
+    return Opening(basis, models, wishes, script, warnings, folder, found, untold, unfound, cwd, environment, aim)
 
 
 def choose_model(models: Models, settings: Settings, wishes: Wishes) -> list[str]:
@@ -287,14 +332,16 @@ def choose_model(models: Models, settings: Settings, wishes: Wishes) -> list[str
         if models.current is None or not (wishes.model or wishes.provider or wishes.models):
             raise UsageError("--api-key requires a model to be specified via --model, --provider/--model, or --models")
         models.keys.give(models.current.provider, wishes.key)
-    return warnings
+    if (trouble := wrong(wishes.budget) or refused(wishes.budget, models.current)) is not None:
+        raise UsageError(trouble)
+    return [*warnings, *_of_recording(wishes, models)]
 
 
 def choose_session(agent_dir: Path, wanted: Wanted, cwd: str) -> tuple[Path | None, Opened | None]:
     """The folder for session files, and the session to go on with. Raises UsageError if it is not to be had."""
     if not wanted.kept:
         return None, None
-    folder = Path(wanted.folder).expanduser().absolute() if wanted.folder else folder_for(cwd, agent_dir)
+    folder = _in(cwd, wanted.folder) if wanted.folder else folder_for(cwd, agent_dir)
     try:
         path = _path_of(folder, wanted, cwd)
         return folder, open_session(path) if path is not None and os.path.lexists(path) else None
@@ -314,7 +361,7 @@ def _path_of(folder: Path, wanted: Wanted, cwd: str) -> Path | None:
     if named is None:
         return None
     if "/" in named or "\\" in named or named.endswith(".jsonl"):
-        path = Path(named).expanduser().absolute()
+        path = _in(cwd, named)
         if not path.parent.is_dir():
             raise UsageError(f"Cannot begin a session at {path}: there is no folder {path.parent}.")
         if wanted.copy_of is not None and not path.exists():
@@ -324,6 +371,30 @@ def _path_of(folder: Path, wanted: Wanted, cwd: str) -> Path | None:
     if not matching:
         raise UsageError(f"No session found matching '{named}'")
     return matching[0]
+
+
+def _of_recording(wishes: Wishes, models: Models) -> list[str]:
+    if wishes.record is not None and wishes.replay is not None:
+        raise UsageError("--record and --replay cannot go together: what is replayed was recorded already.")
+    flag = "--record" if wishes.record is not None else "--replay" if wishes.replay is not None else None
+    if flag is None or models.current is None or models.current.api not in OFFLINE_APIS:
+        return []
+    return [f"{flag}: {models.current.id} answers without a network, so there is nothing to {flag.removeprefix('--')}."]
+
+
+def _aim(path: str | None, cwd: str) -> Aim | None:
+    if path is None:
+        return None
+    try:
+        return aim_at(parse(_in(cwd, path).read_bytes()))
+    except OSError as error:
+        raise UsageError(f"--output-schema {path}: {error.strerror}") from None
+    except (BadRecord, BadSchema) as error:
+        raise UsageError(f"--output-schema {path}: {error}") from None
+
+
+def _in(cwd: str, path: str) -> Path:
+    return Path(cwd, Path(path).expanduser()).absolute()
 
 
 def without_secrets(environment: Mapping[str, str], keys: Keys) -> dict[str, str]:
@@ -361,18 +432,18 @@ def _level(wanted: str | None, warnings: list[str]) -> ThinkingLevel | None:
     return level
 
 
-def _script(models: Models, path: str | None) -> bytes:
+def _script(models: Models, path: str | bytes | None) -> bytes:
     scripted = models.current is not None and models.current.api == "scripted"
     if path is None:
         if scripted:
             raise UsageError("--model scripted needs --script FILE")
         return b""
     try:
-        script = Path(path).read_bytes()
+        script = path if isinstance(path, bytes) else Path(path).read_bytes()
         if scripted:
             read_script(script)
     except OSError as error:
-        raise UsageError(f"--script {path}: {error.strerror}") from None
+        raise UsageError(f"--script {path!s}: {error.strerror}") from None
     except ModelError as error:
-        raise UsageError(f"--script {path}: {error}") from None
+        raise UsageError(f"--script {path}: {error}" if isinstance(path, str) else str(error)) from None
     return script

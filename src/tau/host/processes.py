@@ -60,18 +60,22 @@ class Way(Protocol):
 class Processes:
     """Starts commands in the best way this system has."""
 
-    def __init__(self, program: Path = RUNNER) -> None:
+    def __init__(self, program: Path = RUNNER, *, shared: bool = False) -> None:
+        """`shared`: one runner is enough for all in this process; it ends with the last of them."""
         self._program = program
+        self._shared = shared
         self._runner: Runner | None = None
         self._failures = 0  # runners in a row that did nothing
         can = sys.platform == "linux" and sys.executable and not hasattr(sys, "frozen") and program.is_file()
         self._groups = not can  # there is no other way, or none has worked
+        self._leave: Callable[[], object] = _nothing
 
     def start(self, order: Order, tell: Callable[[bytes], None]) -> Way:
         """What cannot be started at all is a ToolError."""
         if not self._groups and self._runner is None:
             try:
-                self._runner = Runner(self._program)
+                self._runner = shared_runner(self._program) if self._shared else Runner(self._program)
+                self._leave = weakref.finalize(self, self._runner.leave)
             except (OSError, RuntimeError) as error:  # no such program, too many files, too many threads
                 self._give_up(str(error))
         return self._runner.start(order, tell) if self._runner else Group(order, tell)
@@ -81,9 +85,16 @@ class Processes:
         if isinstance(way, Kept) and way.runner is self._runner:
             self._failures = 0 if begun else self._failures + 1
             if not begun:
-                self._runner = None
+                way.runner.dead = True
+                self.release()
             if self._failures == 2:
                 self._give_up("it ends at once")
+
+    def release(self) -> threading.Thread | None:
+        """Nothing more will be started here. If that ends a runner, the thread that waits for its end."""
+        runner, self._runner = self._runner, None
+        self._leave()
+        return runner.ended if runner is not None and not runner.users else None
 
     def _give_up(self, why: str) -> None:
         log.warning("no tool runner: %s; a process that leaves its group may outlive its command", why)
@@ -163,8 +174,12 @@ def _settle(future: asyncio.Future[T], value: T) -> None:
         future.set_result(value)
 
 
+def _nothing() -> None:
+    pass
+
+
 class Runner:
-    """The running runner.py, as long as somebody holds this."""
+    """The running runner.py, as long as it has users."""
 
     def __init__(self, program: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -183,8 +198,18 @@ class Runner:
                 raise
         ours.setblocking(False)
         self._line = ours
-        weakref.finalize(self, ours.close)
-        threading.Thread(target=process.wait, name="wait for the tool runner", daemon=True).start()
+        self.dead = False
+        self.users = 1
+        self._close = weakref.finalize(self, ours.close)
+        self.ended = threading.Thread(target=process.wait, name="wait for the tool runner", daemon=True)
+        self.ended.start()
+
+    def leave(self) -> None:
+        """One user less; the last one ends it."""
+        with _starting:
+            self.users -= 1
+            if not self.users:
+                self._close()
 
     def start(self, order: Order, tell: Callable[[bytes], None]) -> Kept:
         try:
@@ -197,6 +222,21 @@ class Runner:
         except OSError as error:
             raise _refusal("fork", error.errno or 0, order) from None
         return Kept(self, ours, tell)
+
+
+_running: weakref.WeakValueDictionary[Path, Runner] = weakref.WeakValueDictionary()
+_starting = threading.Lock()
+
+
+def shared_runner(program: Path) -> Runner:
+    """The runner that others in this process have, or a new one for all."""
+    with _starting:
+        runner = _running.get(program)
+        if runner is None or runner.dead or not runner.users:
+            runner = _running[program] = Runner(program)
+        else:
+            runner.users += 1
+        return runner
 
 
 def _request(order: Order) -> io.FileIO:
@@ -214,7 +254,7 @@ class Kept:
     """A command below a keeper: our end of its line."""
 
     def __init__(self, runner: Runner, line: socket.socket, tell: Callable[[bytes], None]) -> None:
-        self.runner = runner  # which ends when nobody holds it
+        self.runner = runner
         self._line = line
         self._tell = tell
         self._loop = asyncio.get_running_loop()

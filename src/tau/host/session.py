@@ -14,10 +14,12 @@ from typing import Any
 
 from tau.core.draft import Draft, Failed, Update
 from tau.core.queues import Queue, Queues, Waiting, texts
+from tau.core.structured import Aim
 from tau.core.summaries import SummaryRequest
 from tau.errors import CommandError
 from tau.host.around import Surroundings
-from tau.host.caller import Caller
+from tau.host.budget import Allowance
+from tau.host.caller import Caller, takes_tools
 from tau.host.compact import Compactor
 from tau.host.dialogs import Dialogs
 from tau.host.drive import Hands
@@ -56,6 +58,7 @@ from tau.store.sought import Sought
 
 logger = logging.getLogger(__name__)
 Client = Callable[[Event | Update | UiRequest], Awaitable[None] | None]
+NOT_QUEUED = "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
 FAREWELL = 0.8  # seconds that extensions have when the session ends: with all the rest, the end takes less than 2
 AT_LEAST = 0.3  # that they have of it if a run did not stop at once
@@ -83,6 +86,8 @@ class Session:
         self.errands = Errands(self.hooks)
         self.guests = Guests(self)
         self.leave: Callable[[], None] = lambda: None  # ends the program; whoever runs it says how
+        self.budget = Allowance(models)
+        self.aim: Aim | None = None  # what prompts that say nothing else shall come to
         self.resources = Resources(sought, around.machine.in_thread, self.mention)
         self.caller = Caller(self)
         self.toolbox = Toolbox(around, lambda: self.settings, self.hooks)
@@ -107,14 +112,20 @@ class Session:
         blocks: Sequence[Text | Image],
         behavior: Queue | None,
         attachments: Sequence[Attachment] = (),
+        aim: Aim | None = None,
     ) -> Disposition:
         """Run it or queue it. When this returns, the message is in one place or the other, and on disk."""
         if self.runs.streaming:
             if behavior is None:
                 raise CommandError(BUSY)
+            if aim is not None:
+                raise CommandError(NOT_QUEUED)
             self.queue(behavior, text, blocks, attachments)
             return "queued"
-        self.models.ready()
+        model, aim = self.models.ready(), aim or self.aim
+        self.budget.ready()
+        if aim is not None and not takes_tools(model):
+            raise CommandError(f"{model.id} takes no tools, and results in a shape are handed in by one.")
         message = self._user(text, blocks, attachments)
         if self.runs.busy:
             # The last run is not settled: this one goes next, and is kept as what waits until then.
@@ -127,7 +138,7 @@ class Session:
             self.log.accept(message)
             self.moves.tell_damage()
         self.kept_soon()
-        self.runs.start([message, *self.hearing.besides()])
+        self.runs.start([message, *self.hearing.besides()], aim)
         return "started"
 
     def _user(self, text: str, blocks: Sequence[Text | Image], attachments: Sequence[Attachment]) -> User:
@@ -297,6 +308,7 @@ class Session:
         self.around.machine.kill_background()
         self.local.stop()
         await self._keeper.now()
+        self._keeper.stop()
         self.log.close()
 
 

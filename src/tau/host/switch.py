@@ -16,11 +16,14 @@ from typing import Any
 class Switch:
     def __init__(self) -> None:
         self.flipped = False
+        self.why = ""  # for whoever reads the answer that was cut; empty where somebody just wanted to stop
         self._tasks: set[asyncio.Future[Any]] = set()
         self._event = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
 
-    def flip(self) -> None:
+    def flip(self, why: str = "") -> None:
+        if not self.flipped:
+            self.why = why
         self.flipped = True
         self._event.set()
         for task in list(self._tasks):

@@ -32,6 +32,7 @@ class Toolbox:
         self._switch = Switch()
         self._chosen: list[str] | None = None  # by an extension, out of `_choice`
         self._choice: frozenset[str] = frozenset()
+        self.lent: Mapping[str, Tool] = {}  # for the prompt under way; others of the same names step back
         self.forget()
 
     # Which there are.
@@ -44,6 +45,10 @@ class Toolbox:
     @property
     def tools(self) -> Mapping[str, Tool]:
         """What the model has. A tool that an extension registers is among them at once."""
+        return {**self._kept, **self.lent} if self.lent else self._kept
+
+    @property
+    def _kept(self) -> Mapping[str, Tool]:
         added = self._hooks.extensions.tools
         if not added and self._chosen is None:
             return self._around.tools

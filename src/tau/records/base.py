@@ -18,8 +18,8 @@ from typing import Annotated, Any, TypeVar, dataclass_transform, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
+from msgspec.structs import astuple, replace
 from msgspec.structs import fields as fields_of
-from msgspec.structs import replace
 
 __all__ = [
     "UNSET",
@@ -31,6 +31,8 @@ __all__ = [
     "Spliced",
     "UnsetType",
     "Value",
+    "astuple",
+    "convert",
     "decode",
     "decode_lines",
     "derived",
@@ -44,6 +46,7 @@ __all__ = [
     "parse_text",
     "plain",
     "replace",
+    "schema_of",
     "schemas",
     "wire",
 ]
@@ -289,6 +292,19 @@ def _records(kinds: Iterable[Any]) -> set[Any]:
         else:
             waiting += get_args(kind)
     return found
+
+
+def convert(value: Any, kind: Any) -> Any:
+    """A value of JSON as `kind`: a struct, a dataclass, a TypedDict. Raises BadRecord."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise BadRecord(_sentence(str(error))) from None
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON schema of such a kind; TypeError if it has none."""
+    return msgspec.json.schema(kind)
 
 
 def plain(value: Any) -> Any:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from tau.records.base import Record
 from tau.records.messages import Attachment
@@ -38,12 +38,16 @@ class Command(Record, tag_field="type"):
 
 
 class Prompt(Command, tag="prompt"):
-    """Send a message. While the agent streams, `streamingBehavior` says how to queue it."""
+    """Send a message. While the agent streams, `streamingBehavior` says how to queue it.
+
+    `outputSchema` is a JSON schema that the result has to fit; a `structured_output` event has it.
+    """
 
     message: str
     images: list[ImageGiven] | None = None
     streaming_behavior: Literal["steer", "followUp"] | None = None
     attachments: list[Attachment] | None = None
+    output_schema: dict[str, Any] | None = None
 
 
 class Steer(Command, tag="steer"):
@@ -143,6 +147,16 @@ class SetAutoRetry(Command, tag="set_auto_retry"):
 
 class AbortRetry(Command, tag="abort_retry"):
     """Stop waiting for the next try."""
+
+
+class SetBudget(Command, tag="set_budget"):
+    """Limit what each prompt may take, the one under way included; a limit that is left out is none."""
+
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    time_limit: float | None = None
+    allow_unknown_cost: bool | None = None
 
 
 class Bash(Command, tag="bash"):
@@ -250,6 +264,7 @@ AnyCommand = (
     | SetAutoCompaction
     | SetAutoRetry
     | AbortRetry
+    | SetBudget
     | Bash
     | AbortBash
     | GetSessionStats

@@ -11,6 +11,8 @@ from tau.records.models import ThinkingLevel
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
 
+Limit = Literal["turns", "tokens", "cost", "time"]
+
 
 class Outcome(Record):
     """What a tool hands back: content for the model, details for the client."""
@@ -162,6 +164,25 @@ class BashUpdate(Event, tag="bash_execution_update"):
     id: Any = UNSET
 
 
+class BudgetExceeded(Event, tag="budget_exceeded"):
+    """A limit ended the work on this prompt. Told before the last `agent_end`, or else before `agent_settled`.
+
+    With `costUnknown`, some answers were by a model whose price nobody knows.
+    """
+
+    limit: Limit
+    used: float
+    allowed: float
+    cost_unknown: bool | UnsetType = UNSET
+
+
+class StructuredOutput(Event, tag="structured_output"):
+    """What a prompt with `outputSchema` came to, once for each: the `value`, or the `error` for which there is none."""
+
+    value: Any = UNSET
+    error: str | UnsetType = UNSET
+
+
 class SessionDamaged(Event, tag="session_damaged"):
     """The session file holds what cannot be read. The rest was opened; the file is left as it is."""
 
@@ -209,6 +230,8 @@ AnyEvent = (
     | SessionInfoChanged
     | ThinkingLevelChanged
     | BashUpdate
+    | BudgetExceeded
+    | StructuredOutput
     | SessionDamaged
     | SessionWriteFailed
     | SessionWriteRecovered

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from tau.records.base import UNSET, Record, UnsetType
 from tau.records.commands import QueueMode
+from tau.records.events import Limit
 from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
 
@@ -222,7 +223,8 @@ class Result(Record, tag_field="type", tag="result"):
 
     `text`, which is null if the answer failed, and `stopReason` are those of the last
     answer; `errorMessage` is the last that went wrong. `usage` and `cost`, in dollars,
-    are summed over all turns.
+    are summed over all turns. `output` is the result of `--output-schema`, and `limit`
+    the one that ended the last prompt.
     """
 
     text: str | None
@@ -234,3 +236,5 @@ class Result(Record, tag_field="type", tag="result"):
     duration_ms: int
     session_file: str | UnsetType
     exit_code: int
+    output: Any = UNSET
+    limit: Limit | UnsetType = UNSET

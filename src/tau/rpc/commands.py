@@ -8,28 +8,23 @@ are done before the next line is looked at.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tau import __version__
 from tau.core.attachments import attached
-from tau.core.branches import Branch
 from tau.core.images import accepted
 from tau.core.queues import Queue
-from tau.core.stats import stats
-from tau.core.tokens import context_usage
+from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError
-from tau.host import choices
-from tau.host.export import export_session
+from tau.host import asking, choices
 from tau.host.hooking import Destination
 from tau.host.session import Session
 from tau.records import commands as c
 from tau.records import replies as r
-from tau.records.base import UNSET, Raw, Record, UnsetType, decode, replace, wire
+from tau.records.base import UNSET, Raw, Record, UnsetType, decode, wire
+from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
-from tau.records.messages import Assistant
 from tau.records.models import Model
 from tau.wire import dialects
 
@@ -38,35 +33,24 @@ BEHAVIORS: dict[str | None, Queue | None] = {None: None, "steer": "steer", "foll
 
 async def prompt(session: Session, command: c.Prompt) -> r.Accepted:
     blocks = [*attached(command.attachments), *accepted(command.images)]
-    await session.moves.over()
-    before = len(session.queues)
-    disposition = await session.hearing.hear(
-        command.message, blocks, BEHAVIORS[command.streaming_behavior], attachments=command.attachments or ()
-    )
-    await _show_change(session, before)
-    return r.Accepted(disposition)
+    behavior, attachments = BEHAVIORS[command.streaming_behavior], command.attachments or ()
+    aim = _aim(command.output_schema)
+    return r.Accepted(await asking.say(session, command.message, blocks, behavior, attachments=attachments, aim=aim))
+
+
+def _aim(schema: dict[str, Any] | None) -> Aim | None:
+    try:
+        return None if schema is None else aim_at(schema)
+    except BadSchema as error:
+        raise CommandError(f"outputSchema: {error}") from None
 
 
 async def steer(session: Session, command: c.Steer) -> r.Accepted:
-    return await _queue(session, "steer", command)
+    return r.Accepted(await asking.say(session, command.message, accepted(command.images), "steer", queue=True))
 
 
 async def follow_up(session: Session, command: c.FollowUp) -> r.Accepted:
-    return await _queue(session, "follow_up", command)
-
-
-async def _queue(session: Session, queue: Queue, command: c.Steer | c.FollowUp) -> r.Accepted:
-    images = accepted(command.images)
-    await session.moves.over()
-    before = len(session.queues)
-    await session.hearing.hear(command.message, images, queue, queue=True)
-    await _show_change(session, before)
-    return r.Accepted("queued")
-
-
-async def _show_change(session: Session, before: int) -> None:
-    if len(session.queues) != before and (waiting := session.show_queues()) is not None:
-        await waiting
+    return r.Accepted(await asking.say(session, command.message, accepted(command.images), "follow_up", queue=True))
 
 
 async def abort(session: Session, command: c.Abort) -> UnsetType:
@@ -75,10 +59,7 @@ async def abort(session: Session, command: c.Abort) -> UnsetType:
 
 
 async def clear_queue(session: Session, command: c.ClearQueue) -> r.Queues:
-    before = len(session.queues)
-    was = r.Queues(*session.clear_queues())
-    await _show_change(session, before)
-    return was
+    return await asking.clear_queues(session)
 
 
 async def new_session(session: Session, command: c.NewSession) -> r.Cancelled:
@@ -86,20 +67,7 @@ async def new_session(session: Session, command: c.NewSession) -> r.Cancelled:
 
 
 def get_state(session: Session, command: c.GetState) -> r.SessionState:
-    return r.SessionState(
-        model=session.models.current,
-        thinking_level=session.models.level,
-        is_streaming=session.runs.streaming,
-        is_compacting=session.compactor.busy,
-        steering_mode=session.queues.modes["steer"],
-        follow_up_mode=session.queues.modes["follow_up"],
-        session_file=str(session.log.path) if session.log.path is not None else UNSET,
-        session_id=session.log.id,
-        session_name=session.log.tree.name or UNSET,
-        auto_compaction_enabled=session.settings.compaction.enabled,
-        message_count=session.log.message_count,
-        pending_message_count=len(session.queues),
-    )
+    return asking.state(session)
 
 
 def get_messages(session: Session, command: c.GetMessages) -> r.Messages:
@@ -134,14 +102,12 @@ def get_available_thinking_levels(session: Session, command: c.GetAvailableThink
 
 
 async def set_steering_mode(session: Session, command: c.SetSteeringMode) -> UnsetType:
-    session.queues.modes["steer"] = command.mode
-    await session.save({"steeringMode": command.mode})
+    await asking.set_mode(session, "steer", command.mode)
     return UNSET
 
 
 async def set_follow_up_mode(session: Session, command: c.SetFollowUpMode) -> UnsetType:
-    session.queues.modes["follow_up"] = command.mode
-    await session.save({"followUpMode": command.mode})
+    await asking.set_mode(session, "follow_up", command.mode)
     return UNSET
 
 
@@ -153,22 +119,31 @@ async def compact(session: Session, command: c.Compact) -> CompactionResult:
 
 
 async def set_auto_compaction(session: Session, command: c.SetAutoCompaction) -> UnsetType:
-    settings = session.settings
-    session.settings = replace(settings, compaction=replace(settings.compaction, enabled=command.enabled))
-    await session.save({"compaction": {"enabled": command.enabled}})
+    await asking.set_auto_compaction(session, command.enabled)
     return UNSET
 
 
 async def set_auto_retry(session: Session, command: c.SetAutoRetry) -> UnsetType:
-    settings = session.settings
-    session.settings = replace(settings, retry=replace(settings.retry, enabled=command.enabled))
-    await session.save({"retry": {"enabled": command.enabled}})
+    await asking.set_auto_retry(session, command.enabled)
     return UNSET
 
 
 async def abort_retry(session: Session, command: c.AbortRetry) -> UnsetType:
     await session.runs.abort_retry()
     return UNSET
+
+
+def set_budget(session: Session, command: c.SetBudget) -> Budget:
+    session.budget.set(
+        Budget(
+            command.max_turns,
+            command.max_tokens,
+            command.max_cost,
+            command.time_limit,
+            command.allow_unknown_cost is True,
+        )
+    )
+    return session.budget.limits
 
 
 class Asked(Record):
@@ -188,41 +163,15 @@ def abort_bash(session: Session, command: c.AbortBash) -> UnsetType:
 
 
 def get_session_stats(session: Session, command: c.GetSessionStats) -> r.SessionStats:
-    file = str(session.log.path) if session.log.path is not None else UNSET
-    return stats(session.log.messages, session.log.id, file, _context_usage(session), session.models.unpriced)
-
-
-def _context_usage(session: Session) -> r.ContextUsage | UnsetType:
-    model = session.models.current
-    if model is None:
-        return UNSET
-    tokens, percent = context_usage(Branch(session.log.tree), model.context_window)
-    return r.ContextUsage(tokens, model.context_window, percent)
+    return asking.session_stats(session)
 
 
 async def export_html(session: Session, command: c.ExportHtml) -> r.Exported:
-    log, around = session.log, session.around
-    if command.output_path is not None:
-        _path("outputPath", command.output_path)
-    told = await session.caller.system_prompt()
-    path = await around.machine.in_thread(lambda: export_session(log, around, told, command.output_path))
-    return r.Exported(path)
+    return r.Exported(await asking.export_html(session, command.output_path))
 
 
 async def switch_session(session: Session, command: c.SwitchSession) -> r.Cancelled:
-    path = Path(session.around.cwd, _path("sessionPath", command.session_path))
-    return r.Cancelled(not await session.moves.to_file(path))
-
-
-def _path(field: str, text: str) -> Path:
-    """A path that a system can have: some text cannot be one."""
-    try:
-        if "\0" in text or not text:
-            raise ValueError
-        os.fsencode(text)
-        return Path(text).expanduser()
-    except (ValueError, RuntimeError):
-        raise CommandError(f"{field}: not a path: {text!r}") from None
+    return r.Cancelled(not await asking.switch_session(session, command.session_path))
 
 
 async def list_sessions(session: Session, command: c.ListSessions) -> r.SessionRows:
@@ -259,10 +208,7 @@ def get_tree(session: Session, command: c.GetTree) -> r.Tree:
 
 
 def get_last_assistant_text(session: Session, command: c.GetLastAssistantText) -> r.LastText:
-    for message in reversed(session.log.messages):
-        if isinstance(message, Assistant) and (message.content or message.stop_reason != "aborted"):
-            return r.LastText(message.text.strip() or None)
-    return r.LastText(None)
+    return r.LastText(asking.last_text(session))
 
 
 async def set_session_name(session: Session, command: c.SetSessionName) -> UnsetType:
@@ -302,6 +248,7 @@ HANDLERS: dict[type[c.Command], Callable[[Session, Any], Any]] = {
     c.SetAutoCompaction: set_auto_compaction,
     c.SetAutoRetry: set_auto_retry,
     c.AbortRetry: abort_retry,
+    c.SetBudget: set_budget,
     c.Bash: bash,
     c.AbortBash: abort_bash,
     c.GetSessionStats: get_session_stats,

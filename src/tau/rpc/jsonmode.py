@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tau.core.exits import FAILED
-from tau.host.asking import Open, Prompt, Tally, ask_all, complain
 from tau.host.life import FAREWELL, Stop, claim, to_the_end, within
+from tau.host.questions import Open, Prompt, Tally, ask_all, complain
 from tau.records.base import encode, wire
 from tau.rpc.outbox import Outbox
 from tau.wire.dialect import Dialect

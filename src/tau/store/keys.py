@@ -85,6 +85,7 @@ class Keys:
     def __init__(self, auth_file: Path, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
         self._given: dict[str, str] = {}
+        self._for_all: str | None = None
         self.configured: dict[str, str] = {}
         file = AuthFile(auth_file)
         self._saved = {name: entry for name, entry in file.read().items() if _is_key(entry)}
@@ -94,6 +95,10 @@ class Keys:
     def give(self, provider: str, key: str) -> None:
         """A key from the command line: for this process only, before all others."""
         self._given[provider] = key
+
+    def give_all(self, key: str) -> None:
+        """The same for every provider: where nobody will look at it."""
+        self._for_all = key
 
     def has(self, provider: str) -> bool:
         """Whether there is a key, without running anything to get it."""
@@ -141,6 +146,8 @@ class Keys:
 
     def _found(self, provider: str) -> tuple[str | None, str | None]:
         """Where it was found, and what is written there."""
+        if self._for_all is not None:
+            return "--api-key", self._for_all
         if provider in self._given:
             return "--api-key", self._given[provider]
         if provider in self._saved:

@@ -20,27 +20,33 @@ DEFAULT = ("read", "bash", "edit", "write")
 
 
 class Table(Mapping[str, Tool]):
-    def __init__(self, names: Sequence[str] = ()) -> None:
+    def __init__(self, names: Sequence[str | Tool] = ()) -> None:
         self.choose(names)
 
-    def choose(self, names: Sequence[str]) -> None:
-        """Have those of `names` that there are, and no others."""
-        self._names = tuple(name for name in dict.fromkeys(names) if name in MODULES)
+    def choose(self, names: Sequence[str | Tool]) -> None:
+        """Have those of `names` that there are, and tools that are given as such; no others."""
+        self._given: dict[str, Tool | None] = {}
+        for name in names:
+            if not isinstance(name, str):
+                self._given[name.name] = name
+            elif name in MODULES:
+                self._given.setdefault(name, None)
 
     def __getitem__(self, name: str) -> Tool:
-        if name not in self._names:
-            raise KeyError(name)
-        found: Tool = import_module(MODULES[name]).TOOL
+        found = self._given[name]
+        if found is None:
+            loaded: Tool = import_module(MODULES[name]).TOOL
+            return loaded
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._given)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._given)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self._given
 
 
 TOOLS = Table(list(MODULES))

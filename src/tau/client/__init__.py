@@ -1,0 +1,1 @@
+"""A door of the other kind: drives an agent, tau or pi, in a process of its own."""

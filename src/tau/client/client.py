@@ -1,0 +1,209 @@
+"""RpcClient: an agent in a process of its own, driven over its stdin and stdout.
+
+async with RpcClient(cwd="project", model="demo") as agent:
+    async for event in agent.prompt_events("What files are here?"):
+        match event:
+            case MessageUpdate(assistant_message_event=TextDelta(delta=text)):
+                print(text, end="")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Literal, Self
+
+from tau.client.calls import Calls, Images
+from tau.client.connection import Connection
+from tau.client.events import RpcEvent
+from tau.client.handlers import EventHandler, Handlers
+from tau.client.process import AgentGone
+from tau.client.stream import BUFFER, Events
+from tau.core.answering import DialogHandler, Method
+from tau.errors import TauError
+from tau.records.commands import Command
+
+Executable = str | os.PathLike[str] | Sequence[str]
+Queued = Literal["steer", "followUp"] | None
+
+
+class RpcClient(Calls):
+    """An agent in another process. By default that is tau; `executable` names another: a path, or words.
+
+    `env` is added to the environment; `args` are more words of the command line. `timeout` is for commands that are
+    answered at once; what takes time (prompt, bash, compact, …) is waited for as long as the agent lives.
+    """
+
+    def __init__(
+        self,
+        cwd: str | os.PathLike[str] | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        executable: Executable | None = None,
+        *,
+        dialect: str | None = None,
+        timeout: float | None = 60.0,
+    ) -> None:
+        self._cwd, self._env, self._timeout = cwd, env, timeout
+        self._argv = command_line(executable, provider, model, dialect, args)
+        self._settles = executable is None and dialect is None
+        self._handlers = Handlers()
+        self._connection: Connection | None = None
+
+    # The process.
+
+    async def start(self) -> None:
+        """Returns when the agent answers; raises AgentGone if it does not come up."""
+        if self._connection is not None and not self._connection.over:
+            raise TauError("The agent was started already.")
+        connection = Connection(self._handlers.publish, settles=self._settles, timeout=self._timeout)
+        await connection.child.start(self._argv, self._cwd, {**os.environ, **(self._env or {})})
+        self._connection = connection
+        self._handlers.begin(connection)
+        connection.open()
+        try:
+            await self.get_state()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End the agent, at the latest by force, and everything that waits for it. Takes seconds at most."""
+        if self._connection is not None:
+            try:
+                await self._connection.stop()
+            finally:
+                await self._handlers.end()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def stderr(self) -> str:
+        """The last 64 KB that the agent wrote to its stderr, and whatever it said on stdout that is no record."""
+        return self._connection.child.stderr if self._connection else ""
+
+    @property
+    def pid(self) -> int | None:
+        return self._connection.child.pid if self._connection else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus a number if that signal killed it."""
+        return self._connection.child.exit_code if self._connection else None
+
+    def _started(self) -> Connection:
+        if self._connection is None:
+            raise AgentGone("The agent was not started: use the client in a `with`, or call start().")
+        return self._connection
+
+    async def call(self, command: Command) -> bytes:
+        """Any command; returns the JSON of the response's data, b"" if it has none."""
+        return await self._started().call(command)
+
+    # Events.
+
+    def on_event(self, handler: EventHandler) -> Callable[[], None]:
+        """Call `handler` with every event; returns a function that ends this.
+
+        A coroutine function is awaited for one event after the other, and the agent waits when it is slow.
+        """
+        return self._handlers.add(handler)
+
+    def events(self, limit: int | None = BUFFER) -> Events:
+        """The events from here on, for `async for`. Behind by `limit`, the agent waits; None is without limit."""
+        return self._started().events(limit)
+
+    async def prompt_events(
+        self,
+        message: str,
+        images: Images = None,
+        *,
+        streaming_behavior: Queued = None,
+        limit: int | None = BUFFER,
+    ) -> AsyncGenerator[RpcEvent, None]:
+        """Send a message and give the events until the agent is idle. Leaving early does not abort the run."""
+        async with self.events(limit) as events:
+            await self.prompt(message, images, streaming_behavior=streaming_behavior)
+            watch = asyncio.ensure_future(self._started().watch_idle())
+            watch.add_done_callback(lambda done: events.finish(None if done.cancelled() else done.exception()))
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                watch.cancel()
+
+    async def prompt_and_wait(
+        self,
+        message: str,
+        images: Images = None,
+        *,
+        streaming_behavior: Queued = None,
+        timeout: float | None = 60.0,
+    ) -> list[RpcEvent]:
+        """Send a message and wait until the agent is idle; returns all events from here to there."""
+        heard: list[RpcEvent] = []
+        unsubscribe = self.on_event(heard.append)
+        try:
+            async with _within(timeout):
+                await self.prompt(message, images, streaming_behavior=streaming_behavior)
+                await self._started().until_idle()
+        finally:
+            unsubscribe()
+        return heard
+
+    async def wait_for_idle(self, timeout: float | None = 60.0) -> None:
+        """Until nothing that was prompted is left to do. TimeoutError after `timeout` seconds; the run goes on."""
+        async with _within(timeout):
+            await self._started().until_idle()
+
+    # Dialogs.
+
+    def on_dialog(self, handler: DialogHandler, *methods: Method) -> Callable[[], None]:
+        """Let `handler` answer questions of extensions: all, or those of the methods named.
+
+        It returns a text, or yes or no for `confirm`; None cancels, and so does having no handler. Returns a function
+        that ends this.
+        """
+        return self._handlers.dialogs.add(handler, methods)
+
+
+def command_line(
+    executable: Executable | None, provider: str | None, model: str | None, dialect: str | None, args: Sequence[str]
+) -> list[str]:
+    """What to run. -P: no module of the folder that the agent works in may stand in for one of Python's."""
+    match executable:
+        case None:
+            words = [sys.executable, "-P", "-m", "tau"]
+        case str():
+            words = [executable]
+        case os.PathLike():
+            words = [os.fspath(executable)]
+        case _:
+            words = list(executable)
+    options = {"--mode": "rpc", "--provider": provider, "--model": model, "--dialect": dialect}
+    chosen = [word for name, value in options.items() if value is not None for word in (name, value)]
+    return [*words, *chosen, *args]
+
+
+@asynccontextmanager
+async def _within(seconds: float | None) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"The agent was still at work after {seconds:g} s.") from None

@@ -1,0 +1,1 @@
+"""An agent in the caller's own process: `async with tau.open(...) as agent`."""

@@ -1,0 +1,96 @@
+"""What a prompt came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tau.errors import Aborted
+from tau.host.runs import Outcome
+from tau.records.base import UNSET
+from tau.records.events import BudgetExceeded
+from tau.records.messages import AnyMessage, Assistant, StopReason, Usage, UsageCost
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that is over.
+
+    A run that failed or was aborted is a result too: `stop_reason` and `error`
+    say so, and `text` is as far as it came. `cost` is in dollars; with
+    `cost_unknown` it is too small, because a model was used whose price nobody
+    knows.
+    """
+
+    text: str
+    """the last answer"""
+    messages: list[AnyMessage]
+    """everything said in this run, prompts and results of tools included"""
+    usage: Usage
+    """tokens of all its answers, those included that were tried again"""
+    cost: float
+    cost_unknown: bool
+    stop_reason: StopReason | None
+    """why the last answer ended; None if there was none, because an extension took the prompt for itself"""
+    error: str | None = None
+    output: Any = None
+    """with `output_schema`: the object that was asked for"""
+    exceeded: BudgetExceeded | None = None
+    """the limit of a budget that ended the run"""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run came to its end as it should."""
+        return self.error is None and self.stop_reason not in ("error", "aborted")
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def result_of(
+    messages: list[AnyMessage],
+    answers: list[Assistant],
+    outcome: Outcome | None,
+    unpriced: Callable[[Assistant], bool],
+) -> Result:
+    """`answers` are all there were; `messages` are without those that were tried again. No outcome: nothing was run."""
+    outcome = outcome or Outcome()
+    last = next((message for message in reversed(messages) if isinstance(message, Assistant)), None)
+    usage = total(answer.usage for answer in answers)
+    reason = "aborted" if outcome.aborted else last.stop_reason if last is not None else None
+    error = last.error_message if last is not None and isinstance(last.error_message, str) else outcome.output_error
+    if error is None and outcome.aborted:
+        error = str(Aborted())
+    return Result(
+        text=last.text if last is not None else "",
+        messages=messages,
+        usage=usage,
+        cost=usage.cost.total,
+        cost_unknown=any(_spent(answer) and unpriced(answer) for answer in answers),
+        stop_reason=reason,
+        error=error,
+        output=None if outcome.output is UNSET else outcome.output,
+        exceeded=outcome.exceeded,
+    )
+
+
+def total(usages: Iterable[Usage]) -> Usage:
+    every = list(usages)
+
+    def tokens(name: str) -> int:
+        return sum(int(getattr(usage, name)) for usage in every)
+
+    def dollars(name: str) -> float:
+        return sum(float(getattr(usage.cost, name)) for usage in every)
+
+    cost = UsageCost(
+        dollars("input"), dollars("output"), dollars("cache_read"), dollars("cache_write"), dollars("total")
+    )
+    return Usage(
+        tokens("input"), tokens("output"), tokens("cache_read"), tokens("cache_write"), tokens("total_tokens"), cost
+    )
+
+
+def _spent(answer: Assistant) -> bool:
+    return bool(answer.usage.input or answer.usage.output) and not answer.usage.cost.total

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from kit import call, ok, says, tell, user
+from tau.core.budgets import Spent, between_turns, exceeded, in_an_answer, refused, told, wrong
+from tau.core.loop import ToolDone, agent_run
+from tau.records.base import UNSET, replace
+from tau.records.budgets import Budget
+from tau.records.events import BudgetExceeded, Limit
+from tau.records.messages import Usage, UsageCost
+from tau.records.models import Model, Price
+
+SPENT = Spent(turns=3, tokens=900, cost=0.25)
+PRICED = Model("m", "M", "openai-completions", "acme", "https://acme.example", cost=Price(1, 2))
+UNPRICED = replace(PRICED, cost=Price(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("budget", "over"),
+    [
+        (Budget(), None),
+        (Budget(max_turns=4, max_tokens=901, max_cost=0.26, time_limit=11), None),
+        (Budget(max_turns=3), BudgetExceeded("turns", 3, 3)),
+        (Budget(max_tokens=900), BudgetExceeded("tokens", 900, 900)),
+        (Budget(max_tokens=800), BudgetExceeded("tokens", 900, 800)),
+        (Budget(max_cost=0.2), BudgetExceeded("cost", 0.25, 0.2)),
+        (Budget(time_limit=10), BudgetExceeded("time", 10, 10)),
+        (Budget(max_turns=1, max_tokens=1), BudgetExceeded("turns", 3, 1)),
+    ],
+)
+def test_a_turn_does_not_begin_when_a_limit_is_reached(budget: Budget, over: BudgetExceeded | None) -> None:
+    assert between_turns(budget, SPENT, 10) == over
+
+
+def test_an_answer_is_cut_when_it_goes_beyond_the_tokens() -> None:
+    budget = Budget(max_tokens=1000)
+    assert in_an_answer(budget, SPENT, Usage(input=60, output=40), 0) is None
+    assert in_an_answer(budget, SPENT, Usage(input=60, output=41), 0) == BudgetExceeded("tokens", 1001, 1000)
+    assert in_an_answer(Budget(max_turns=1), SPENT, Usage(output=10**6), 0) is None
+
+
+def test_tokens_are_estimated_where_the_provider_counts_only_at_the_end() -> None:
+    assert in_an_answer(Budget(max_tokens=1000), SPENT, Usage(input=60), 160) is None
+    assert in_an_answer(Budget(max_tokens=1000), SPENT, Usage(input=60), 164) == BudgetExceeded("tokens", 1001, 1000)
+
+
+def test_what_answers_took_is_summed() -> None:
+    spent = SPENT.plus(Usage(10, 5, 3, 2, 20, UsageCost(total=0.5)), unpriced=False)
+    assert spent == Spent(3, 920, 0.75)
+    assert spent.plus(Usage(1, 1), unpriced=True) == Spent(3, 922, 0.75, cost_unknown=True)
+
+
+def test_a_limit_on_the_cost_needs_a_price() -> None:
+    told = refused(Budget(max_cost=1), UNPRICED)
+    assert told is not None and told.startswith("Nobody knows what acme/m costs")
+    assert refused(Budget(max_cost=1), PRICED) is None
+    assert refused(Budget(max_cost=1, allow_unknown_cost=True), UNPRICED) is None
+    assert refused(Budget(max_turns=1), UNPRICED) is None
+
+
+def test_a_cost_that_becomes_unknown_on_the_way_stops_the_work_unless_that_is_allowed() -> None:
+    spent = Spent(1, 10, 0.1, cost_unknown=True)
+    assert between_turns(Budget(max_cost=1), spent, 0) == BudgetExceeded("cost", 0.1, 1, True)
+    assert between_turns(Budget(max_cost=1, allow_unknown_cost=True), spent, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("budget", "problem"),
+    [
+        (Budget(max_turns=0), "maxTurns: must be more than 0"),
+        (Budget(max_tokens=-1), "maxTokens: must be more than 0"),
+        (Budget(max_cost=float("nan")), "maxCost: must be more than 0"),
+        (Budget(time_limit=float("inf")), "timeLimit: must be more than 0"),
+        (Budget(1, 1, 0.01, 0.1), None),
+    ],
+)
+def test_a_limit_is_a_number_that_leaves_something(budget: Budget, problem: str | None) -> None:
+    assert wrong(budget) == problem
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed", "sentence"),
+    [
+        ("turns", 3, "Stopped: the limit of 3 turns was reached."),
+        ("tokens", 5000, "Stopped: the limit of 5000 tokens was reached."),
+        ("cost", 0.5, "Stopped: the limit of $0.5 was reached."),
+        ("time", 2, "Stopped: the time limit of 2 s was reached."),
+    ],
+)
+def test_a_limit_that_was_reached_is_a_sentence(limit: Limit, allowed: float, sentence: str) -> None:
+    assert told(exceeded(limit, SPENT, 1, allowed)) == sentence
+    assert exceeded(limit, SPENT, 1, allowed).cost_unknown is UNSET
+
+
+def test_a_run_that_may_not_go_on_ends_with_what_it_has() -> None:
+    ls = call("ls")
+    did = tell(agent_run([user("go")]), [says(ls), ToolDone(ls, ok("a"))], turns=1)
+    assert did.did[-3:] == ["message_end", "turn_end", "agent_end"]
+    assert did.end is not None and [type(message).__name__ for message in did.end.messages] == [
+        "User",
+        "Assistant",
+        "ToolResult",
+    ]
+
+
+def test_an_agent_that_is_done_is_not_asked_whether_it_may_go_on() -> None:
+    assert tell(agent_run([user("go")]), [says("done")], turns=0).did[-2:] == ["turn_end", "agent_end"]

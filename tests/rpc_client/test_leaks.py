@@ -1,0 +1,82 @@
+"""Clients come and go, and nothing of them stays: no descriptor, no task, no thread, no process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from pathlib import Path
+
+from tau import RpcClient, sync
+
+FAKE = [sys.executable, str(Path(__file__).parent / "fake.py")]
+
+
+def descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+def children() -> list[str]:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+def settled_threads() -> int:
+    """Those that wait for a process end right after it."""
+    for thread in threading.enumerate():
+        if thread.name.startswith(("waitpid", "tau-")):
+            thread.join(10)
+    return threading.active_count()
+
+
+def test_fifty_lives_of_a_client_leave_nothing() -> None:
+    async def life(client: RpcClient) -> None:
+        async def handler(event: object) -> None:
+            pass
+
+        async with client:
+            client.on_event(handler)
+            stream = client.events()
+            await client.prompt('[["say", {"type": "one"}]]')
+            await anext(stream)
+
+    async def main() -> None:
+        await life(RpcClient(executable=FAKE))
+        before, tasks = descriptors(), len(asyncio.all_tasks())
+        for _ in range(10):
+            await asyncio.gather(*(life(RpcClient(executable=FAKE)) for _ in range(5)))
+        assert len(asyncio.all_tasks()) == tasks
+        assert len(descriptors()) == len(before)
+        assert children() == []
+
+    threads = settled_threads()
+    asyncio.run(main())
+    assert settled_threads() == threads
+
+
+def test_a_client_whose_start_was_cancelled_leaves_nothing() -> None:
+    async def main() -> None:
+        before = descriptors()
+        client = RpcClient(executable=[sys.executable, "-c", "import time; time.sleep(60)"])
+        starting = asyncio.ensure_future(client.start())
+        while client.pid is None:
+            await asyncio.sleep(0.01)
+        starting.cancel()
+        await asyncio.wait([starting])
+        assert starting.cancelled() and children() == []
+        assert len(descriptors()) == len(before)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_clients_that_wait_leave_nothing_either() -> None:
+    def life() -> None:
+        with sync.RpcClient(executable=FAKE) as client:
+            client.on_event(lambda event: None)
+            client.prompt('[["say", {"type": "one"}]]')
+
+    life()
+    threads, before = settled_threads(), len(descriptors())
+    for _ in range(5):
+        life()
+    assert (settled_threads(), len(descriptors()), children()) == (threads, before, [])

@@ -1,0 +1,38 @@
+"""Programs that use tau are checked strictly, as their authors may do: by mypy, and by pyright where it is."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NEEDS = {"fastapi_endpoint.py": "fastapi"}  # what is not installed has no types
+PROGRAMS = [
+    *sorted(file for file in Path(__file__).parent.glob("*.py") if not file.name.startswith("test_")),
+    *sorted(file for file in (ROOT / "examples").glob("*.py") if find_spec(NEEDS.get(file.name, "tau"))),
+]
+
+
+def check(*words: str) -> None:
+    done = subprocess.run([*words, *map(str, PROGRAMS)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy_has_nothing_to_say() -> None:
+    check(sys.executable, "-m", "mypy", "--strict", "--no-error-summary")
+
+
+def test_pyright_has_nothing_to_say() -> None:
+    pyright = shutil.which("pyright", path=str(Path(sys.executable).parent)) or shutil.which("pyright")
+    if pyright is None:
+        pytest.skip("pyright is not installed")
+    check(pyright, "--pythonpath", sys.executable)
+
+
+def test_the_package_says_that_it_has_types() -> None:
+    assert (ROOT / "src" / "tau" / "py.typed").exists()
