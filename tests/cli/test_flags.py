@@ -10,7 +10,7 @@ import pytest
 
 from model_server import serving
 from tau import __version__
-from tau.cli.flags import FLAGS, NOT_YET, Given, help_text, parse
+from tau.cli.flags import FLAGS, Given, help_text, parse
 from tau.cli.main import PI_VERSION, main, mode_of
 from tau.cli.start import wishes
 from tau.errors import UsageError
@@ -48,13 +48,6 @@ def test_flags_words_and_what_we_do_not_know_are_told_apart(argv: list[str], giv
 def test_a_flag_that_needs_a_value_says_so() -> None:
     with pytest.raises(UsageError, match="--model needs a value: PATTERN"):
         parse(["--mode", "rpc", "--model"])
-
-
-@pytest.mark.parametrize("name", NOT_YET)
-def test_what_tau_does_not_have_yet_is_said(name: str) -> None:
-    dashes = "-" if len(name) == 1 else "--"
-    with pytest.raises(UsageError, match=r"this version of tau does not have .* yet"):
-        parse([dashes + name])
 
 
 def test_every_name_means_one_thing() -> None:

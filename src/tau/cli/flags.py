@@ -95,8 +95,6 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     ),
 }
 FLAGS = tuple(flag for group in GROUPS.values() for flag in group)
-# Parts of pi that tau does not have yet: better a sentence than something else than was asked for.
-NOT_YET: dict[str, str] = {}
 _BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.short) if name}
 
 
@@ -120,8 +118,6 @@ def parse(argv: list[str]) -> Given:
             given.words.append(word)
             continue
         name, equals, value = word.lstrip("-").partition("=")
-        if name in NOT_YET:
-            raise UsageError(f"{word}: this version of tau does not have {NOT_YET[name]} yet.")
         flag = _BY_NAME.get(name)
         if flag is None:
             given.unknown.append(word)

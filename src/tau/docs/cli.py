@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tau.cli.flags import GROUPS, NOT_YET, Flag
+from tau.cli.flags import GROUPS, Flag
 from tau.core.exits import EXITS
 from tau.docs.tables import field_table, paragraphs, table
 from tau.docs.words import sentences
@@ -17,15 +17,10 @@ def flags() -> str:
         if title:
             parts += [f"### {title.capitalize()}", table(("flag", "value", "meaning"), map(_row, group))]
     silent = ", ".join(_dashed(flag.name) for flag in GROUPS[""])
-    later = "; ".join(
-        f"{what} ({', '.join(_dashed(name) for name, lacks in NOT_YET.items() if lacks == what)})"
-        for what in dict.fromkeys(NOT_YET.values())
-    )
     return paragraphs(
         *parts,
         "### Without effect",
         f"Taken, since clients of other versions give them: {silent}.",
-        f"Refused, because this version does not have what they ask for: {later}." if later else "",
     )
 
 
