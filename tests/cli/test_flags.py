@@ -52,7 +52,7 @@ def test_a_flag_that_needs_a_value_says_so() -> None:
 
 def test_every_name_means_one_thing() -> None:
     names = [name for flag in FLAGS for name in (flag.name, flag.short) if name]
-    assert len({*names, *NOT_YET}) == len(names) + len(NOT_YET)
+    assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("program", ["pi", "tau"])
