@@ -8,11 +8,9 @@ keeps work from going on, and has nothing to say where none is left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from tau.core.pricing import unpriced
 from tau.core.tokens import CHARACTERS_OF_A_TOKEN, used
-from tau.records.base import UNSET
+from tau.records.base import UNSET, Value, replace
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded, Limit
 from tau.records.messages import Usage
@@ -31,8 +29,7 @@ REASONS: dict[Limit, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Spent:
+class Spent(Value):
     """What a prompt took so far. `cost_unknown`: some of it was by a model whose price nobody knows."""
 
     turns: int = 0

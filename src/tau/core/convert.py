@@ -7,7 +7,6 @@ A model that gets less than that refuses the whole conversation, for ever.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
@@ -279,6 +278,8 @@ def _nine_characters(id: str, model: Model, same: bool, attempt: int) -> str:
     """Mistral takes exactly nine letters and digits."""
     if attempt == 1 and re.fullmatch(r"[A-Za-z0-9]{9}", id):
         return id
+    import hashlib
+
     return hashlib.sha256(f"{id}#{attempt}".encode("utf-8", "replace")).hexdigest()[:9]
 
 

@@ -9,11 +9,10 @@ anything is reminded. Both together happen at most `attempts` times.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tau.core.schema import CHOICES, DEEPEST, REFERENCES, Schema, complaint, fit, referred, unknown
-from tau.records.base import BadRecord, convert, schema_of
+from tau.records.base import BadRecord, Value, convert, schema_of
 
 ATTEMPTS = 3
 NAME = "return_result"
@@ -38,8 +37,7 @@ class Misfit(ValueError):
     """What was handed in does not fit; str() is what the model is told."""
 
 
-@dataclass(frozen=True)
-class Aim:
+class Aim(Value):
     """`read` makes what the program wants of a value that fits the schema; a ValueError from it is a misfit, too."""
 
     schema: Schema

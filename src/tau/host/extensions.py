@@ -13,7 +13,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any
 
 from tau.errors import Aborted, ExtensionFailure
@@ -70,8 +69,7 @@ class Patience:
 PATIENCE: ContextVar[Patience | None] = ContextVar("patience", default=None)
 
 
-@dataclass(frozen=True, eq=False)
-class Handler:
+class Handler(Value, eq=False):
     """One function of an extension; `path` says whose, `order` when that was loaded."""
 
     path: str
@@ -95,20 +93,20 @@ class Raised(ExtensionFailure):
 Check = Callable[[Any], None]
 
 
-@dataclass
 class Extensions:
     """`tell` sends an event to the client."""
 
-    settings: Callable[[], Settings]
-    tell: Callable[[ExtensionError], None]
-    handlers: dict[str, list[Handler]] = field(default_factory=dict)
-    tools: dict[str, Tool] = field(default_factory=dict)
-    commands: dict[str, Command] = field(default_factory=dict)
-    flags: dict[str, dict[str, Any]] = field(default_factory=dict)  # type, default, description
-    providers: dict[str, dict[str, Any]] = field(default_factory=dict)  # as in models.json
-    streams: dict[str, Stream] = field(default_factory=dict)  # by provider: those that answer by themselves
-    changed: Callable[[str], None] = lambda kind: None  # what is there now: tool, command, flag or provider
-    _told: dict[Handler, set[asyncio.Task[Any]]] = field(default_factory=dict)  # and not waited for
+    def __init__(self, settings: Callable[[], Settings], tell: Callable[[ExtensionError], None]) -> None:
+        self.settings = settings
+        self.tell = tell
+        self.handlers: dict[str, list[Handler]] = {}
+        self.tools: dict[str, Tool] = {}
+        self.commands: dict[str, Command] = {}
+        self.flags: dict[str, dict[str, Any]] = {}  # type, default, description
+        self.providers: dict[str, dict[str, Any]] = {}  # as in models.json
+        self.streams: dict[str, Stream] = {}  # by provider: those that answer by themselves
+        self.changed: Callable[[str], None] = lambda kind: None  # what is there now: tool, command, flag or provider
+        self._told: dict[Handler, set[asyncio.Task[Any]]] = {}  # and not waited for
 
     def wants(self, hook: str) -> bool:
         return hook in self.handlers

@@ -17,9 +17,7 @@ import errno
 import io
 import os
 import re
-import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, Literal
@@ -236,6 +234,8 @@ def _copied(file: int, folder: str) -> str:
     except OSError as error:
         if error.errno not in _NAME_IS_TAKEN:
             raise
+        import tempfile
+
         path, copy = _new_file(tempfile.gettempdir(), 0o600)
     try:
         try:
@@ -261,7 +261,7 @@ def _copy(origin: int, target: int) -> None:
 
 
 def _new_file(folder: str, mode: int) -> tuple[str, int]:
-    path = os.path.join(folder, f".tau-{secrets.token_hex(8)}")
+    path = os.path.join(folder, f".tau-{os.urandom(8).hex()}")
     return path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _ALWAYS, mode)
 
 

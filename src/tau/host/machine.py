@@ -9,10 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-import secrets
-import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -133,7 +130,11 @@ class LocalMachine:
 
     def _shell(self) -> str:
         if self._shell_path is None:
-            return "/bin/bash" if os.path.exists("/bin/bash") else shutil.which("bash") or "sh"
+            if os.path.exists("/bin/bash"):
+                return "/bin/bash"
+            import shutil
+
+            return shutil.which("bash") or "sh"
         if not os.path.exists(self._shell_path):
             raise ToolError(f"Custom shell path not found: {self._shell_path}")
         return self._shell_path
@@ -163,7 +164,9 @@ class LocalSpill:
     """A file for the output of one command that only its owner can read. Never raises for a full disk."""
 
     def __init__(self, limit: int) -> None:
-        self.path = os.path.join(tempfile.gettempdir(), f"pi-bash-{secrets.token_hex(8)}.log")
+        import tempfile
+
+        self.path = os.path.join(tempfile.gettempdir(), f"pi-bash-{os.urandom(8).hex()}.log")
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         self._limit = limit
         self._room = limit

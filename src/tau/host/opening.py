@@ -26,7 +26,6 @@ from tau.host.log import Log
 from tau.host.machine import LocalMachine
 from tau.host.models import Models
 from tau.host.processes import Processes
-from tau.host.recording import NO_KEY, Recorder, Replayer, places
 from tau.host.session import Client, Session
 from tau.llm.calls import Transport
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
@@ -47,6 +46,7 @@ from tau.tools.table import DEFAULT, TOOLS, Table
 from tau.wire.dialect import Dialect
 
 log = logging.getLogger(__name__)
+NO_KEY = "replayed"  # what stands for a key where nothing is asked of anybody
 SECRETS = ("*_API_KEY", "*_TOKEN", "*SECRET*", "*PASSWORD*", "*CREDENTIALS*")
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
@@ -140,6 +140,8 @@ class Opening(NamedTuple):
     def _transport(self, http: Http) -> Transport:
         if self.wishes.record is None and self.wishes.replay is None:
             return http
+        from tau.host.recording import Recorder, Replayer, places
+
         signs = places(self.cwd, self.environment.get("HOME"))
         if self.wishes.record is not None:
             return Recorder(http, _in(self.cwd, self.wishes.record), signs)

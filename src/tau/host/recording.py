@@ -20,7 +20,6 @@ from tau.records.base import BadRecord, decode, plain, replace
 
 log = logging.getLogger(__name__)
 # Stands for every key while answers are replayed: nobody reads it.
-NO_KEY = "replayed"
 
 
 def places(cwd: str, home: str | None) -> dict[str, str]:

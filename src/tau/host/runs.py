@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from tau.core.after import Retry, after
@@ -71,7 +70,6 @@ class Accepted(NamedTuple):
     aim: Aim | None = None
 
 
-@dataclass
 class Outcome:
     """What a prompt came to, whatever happened on the way.
 
@@ -80,11 +78,12 @@ class Outcome:
     `output_error` why there is none.
     """
 
-    messages: list[AnyMessage] = field(default_factory=list)
-    aborted: bool = False
-    exceeded: BudgetExceeded | None = None
-    output: Any = UNSET
-    output_error: str | None = None
+    def __init__(self) -> None:
+        self.messages: list[AnyMessage] = []
+        self.aborted = False
+        self.exceeded: BudgetExceeded | None = None
+        self.output: Any = UNSET
+        self.output_error: str | None = None
 
     @property
     def answer(self) -> Assistant | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -230,5 +229,7 @@ def _back_up(path: Path) -> None:
                 return
             number += 1
         except OSError:  # a file system without links
+            import shutil
+
             shutil.copy2(path, backup)
             return

@@ -15,7 +15,6 @@ import stat
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tau.core.tree import CODES, ROOT, Held, Lines, Source, Tree
@@ -31,16 +30,16 @@ BLOCK = 512 * 1024
 WINDOW = 256 * 1024
 
 
-@dataclass
 class Opened:
     """A session as it was found."""
 
-    path: Path
-    header: Header
-    tree: Tree
-    size: int
-    problems: list[str] = field(default_factory=list)
-    lifted: list[bytes] | None = None  # all lines of an older file in today's form
+    def __init__(self, path: Path, header: Header, tree: Tree, size: int) -> None:
+        self.path = path
+        self.header = header
+        self.tree = tree
+        self.size = size
+        self.problems: list[str] = []
+        self.lifted: list[bytes] | None = None  # all lines of an older file in today's form
 
 
 def open_session(path: Path) -> Opened:

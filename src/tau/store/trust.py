@@ -13,7 +13,6 @@ the path alone is not enough for us when it is a yes; a no is heeded.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -169,6 +168,8 @@ def fingerprint(cwd: Path) -> Fingerprint:
     """Everything that trust in a project lets in, by name and content. Raises Untrustable."""
     cwd = Path(os.path.realpath(cwd))
     roots = [cwd / ".pi" / name for name in needing(cwd)]
+    import hashlib
+
     digest, room = hashlib.sha256(), BYTES
     names: list[str] = []
     for path in _files([*roots, *_named_in_settings(cwd, roots)]):
