@@ -20,7 +20,7 @@ LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-local check bench format docs coverage fuzz soak lock clean
+.PHONY: help setup demo test test-local check bench format docs site coverage fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +67,9 @@ format: $(READY)  ## let ruff format and fix
 docs: $(READY)  ## write the pages of docs/ that have tables of the program anew
 	@$(PY) -m tau.docs $(ARGS)
 
+site: $(READY)  ## docs/ and README as pages for a browser, in build/site
+	@$(PY) scripts/build_site.py $(ARGS)
+
 coverage: $(READY)  ## run the tests and show the lines they never reach
 	@rm -f .coverage .coverage.*
 	-@$(PY) -m coverage run -m pytest -q $(ARGS)
@@ -85,6 +88,7 @@ soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
 	@$(PY) tests/long/torn.py
 	@$(PY) tests/long/big_output.py
 	@$(PY) tests/long/extension_faults.py
+	@$(PY) tests/long/many_agents.py
 
 lock:  ## pin the dependencies anew (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt

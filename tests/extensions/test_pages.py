@@ -84,5 +84,5 @@ def test_the_example_is_made_of_messages() -> None:
 
 
 def test_the_example_of_the_guide_is_python() -> None:
-    [example] = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    example, *_ = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     assert [node.name for node in ast.parse(example).body if isinstance(node, ast.FunctionDef)] == ["setup"]
