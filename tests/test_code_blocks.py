@@ -79,7 +79,7 @@ def _is_shell(block: Block) -> bool:
 
 
 def _is_extension(block: Block) -> bool:
-    return block.language == "python" and "def setup(pi)" in block.text
+    return block.language == "python" and "def setup(pi" in block.text
 
 
 def chosen(wanted: Callable[[Block], bool]) -> Any:

@@ -33,7 +33,7 @@ FLOORS = [
     {"llm", "tools", "store", "extensions", "export", "client"},
     {"host"},
     {"rpc", "cli", "library"},
-    {"__main__", "docs", "sync", "events"},
+    {"__main__", "docs", "sync", "events", "extension"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -313,6 +313,16 @@ def test_rpc_mode_starts_without_what_only_some_need() -> None:
     env = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
     loaded = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True).stdout
     assert loaded.split() == []
+
+
+def test_annotations_cost_an_extension_nothing() -> None:
+    ask = (
+        "import sys, tau.extensions.child; before = set(sys.modules); import tau.extension;"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
+    loaded = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True).stdout
+    assert loaded.split() == ["tau.extension"]
 
 
 def test_there_is_one_version() -> None:

@@ -3,12 +3,16 @@
 It costs nothing, takes no time, and never loses an instruction. What the model thought is gone.
 """
 
+from typing import Any
+
+from tau.extension import Context, Event, Pi
+
 LIMIT = 2_000  # characters of one message
 
 
-def setup(pi):
+def setup(pi: Pi) -> None:
     @pi.on("session_before_compact")
-    def compact(event, ctx):
+    def compact(event: Event, ctx: Context) -> dict[str, object]:
         plan = event.preparation
         messages = plan["messagesToSummarize"] + plan["turnPrefixMessages"]
         said = [text_of(message)[:LIMIT] for message in messages if message["role"] == "user"]
@@ -28,14 +32,14 @@ def setup(pi):
         }
 
 
-def text_of(message):
+def text_of(message: dict[str, Any]) -> str:
     content = message["content"]
     if isinstance(content, str):
         return content
     return "\n".join(block["text"] for block in content if block["type"] == "text")
 
 
-def paths_in(message):
+def paths_in(message: dict[str, Any]) -> list[str]:
     if message["role"] != "assistant":
         return []
     calls = [block for block in message["content"] if block["type"] == "toolCall"]

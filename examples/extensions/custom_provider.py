@@ -8,15 +8,19 @@ writes the answer.
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+
+from tau.extension import Event, Pi
 
 FREE = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
 
 
-async def stream(model, context, options):
+async def stream(model: Event, context: Event, options: Event) -> AsyncIterator[dict[str, object]]:
     """The answer of a program, as it is written. When nobody wants it any more, the program ends."""
     said = [block["text"] for block in context.messages[-1]["content"] if block["type"] == "text"]
     pipe = asyncio.subprocess.PIPE
     program = await asyncio.create_subprocess_shell(os.environ["LLM_COMMAND"], stdin=pipe, stdout=pipe)
+    assert program.stdin and program.stdout
     try:
         program.stdin.write("\n".join(said).encode())
         program.stdin.close()
@@ -29,7 +33,7 @@ async def stream(model, context, options):
             program.kill()
 
 
-def setup(pi):
+def setup(pi: Pi) -> None:
     pi.register_flag("team-model", str, "team-large", "a model of the team's server")
     pi.register_provider(
         "team",

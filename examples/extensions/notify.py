@@ -8,19 +8,21 @@ import os
 import shlex
 import time
 
+from tau.extension import Context, Event, Pi
 
-def setup(pi):
+
+def setup(pi: Pi) -> None:
     after = float(os.environ.get("NOTIFY_AFTER", "30"))
     command = shlex.split(os.environ.get("NOTIFY_COMMAND", ""))
     began = time.monotonic()
 
     @pi.on("agent_start")
-    def start(event, ctx):
+    def start(event: Event, ctx: Context) -> None:
         nonlocal began
         began = time.monotonic()
 
     @pi.on("agent_end")
-    async def end(event, ctx):
+    async def end(event: Event, ctx: Context) -> None:
         took = time.monotonic() - began
         if event.will_retry or took < after:
             return

@@ -2,15 +2,17 @@
 
 import re
 
+from tau.extension import Context, Event, Pi
+
 DANGEROUS = re.compile(
     r"\brm\s+(-\w*[rf]|--recursive|--force)|\bsudo\b|\bgit\s+(push\b.*(-f\b|--force)|reset\s+--hard|clean\s+-\w*f)"
     r"|\bmkfs|\bdd\b.*\bof=|\bchmod\s+-R|\b(curl|wget)\b.*\|\s*(ba|z)?sh\b"
 )
 
 
-def setup(pi):
+def setup(pi: Pi) -> None:
     @pi.on("tool_call")
-    async def ask_first(event, ctx):
+    async def ask_first(event: Event, ctx: Context) -> dict[str, object] | None:
         if event.tool_name != "bash":
             return None
         command = event.input.get("command", "")

@@ -6,12 +6,14 @@ It guards `write` and `edit`. A shell command can write anywhere: see permission
 from fnmatch import fnmatch
 from pathlib import Path
 
+from tau.extension import Context, Event, Pi
+
 PROTECTED = (".env", ".env.*", ".git", "node_modules", "*.pem", "*.key", "id_*")
 
 
-def setup(pi):
+def setup(pi: Pi) -> None:
     @pi.on("tool_call")
-    def protect(event, ctx):
+    def protect(event: Event, ctx: Context) -> dict[str, object] | None:
         if event.tool_name not in ("write", "edit"):
             return None
         path = (Path(ctx.cwd) / Path(str(event.input.get("path", ""))).expanduser()).resolve()

@@ -3,25 +3,29 @@
 The user sees it above the editor, and with /todos.
 """
 
+from typing import Any
+
+from tau.extension import CommandContext, Context, Event, Pi
+
 KEPT = "todo"
 
 
-def setup(pi):
-    todos = []  # of {"text", "done"}
+def setup(pi: Pi) -> None:
+    todos: list[dict[str, Any]] = []  # of {"text", "done"}
 
-    def shown():
+    def shown() -> list[str]:
         return [f"[{'x' if todo['done'] else ' '}] {number}. {todo['text']}" for number, todo in enumerate(todos, 1)]
 
     @pi.on("session_start")
     @pi.on("session_tree")
-    async def restore(event, ctx):
+    async def restore(event: Event, ctx: Context) -> None:
         todos.clear()
         for entry in await ctx.session.branch():
             if entry["type"] == "custom" and entry["customType"] == KEPT:
                 todos[:] = entry["data"]
         ctx.ui.set_widget(KEPT, shown() or None)
 
-    async def todo(call_id, params, ctx):
+    async def todo(call_id: str, params: dict[str, Any], ctx: Context) -> dict[str, object]:
         action, text, number = params["action"], params.get("text"), params.get("number", 0)
         if action == "add":
             if not text:
@@ -58,5 +62,5 @@ def setup(pi):
     )
 
     @pi.command("todos", description="Show the list of things to do")
-    def show(args, ctx):
+    def show(args: str, ctx: CommandContext) -> None:
         ctx.ui.notify("\n".join(shown()) or "Nothing to do.", "info")

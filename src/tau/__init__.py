@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # type checkers know better; the real one would load typing
 if TYPE_CHECKING:
     from tau import events as events
+    from tau import extension as extension
     from tau import sync as sync
     from tau.client.client import RpcClient as RpcClient
     from tau.client.process import AgentGone as AgentGone
@@ -59,6 +60,7 @@ NAMES = {
     "ToolError": "tau.errors:ToolError",
     "UsageError": "tau.errors:UsageError",
     "events": "tau.events",
+    "extension": "tau.extension",
     "open": "tau.library.opening:open",
     "sync": "tau.sync",
     "tool": "tau.library.functions:tool",

@@ -15,17 +15,20 @@ Try it with  tau --mode rpc -e {file}  and move it to ~/.pi/agent/extensions (fo
 to .pi/extensions (for everybody in a project they trust). docs/extensions.md has all there is.
 """
 
+from tau.extension import CommandContext, Context, Event, Pi
 
-def setup(pi):
+
+def setup(pi: Pi) -> None:
     @pi.on("session_start")
-    def start(event, ctx):
+    def start(event: Event, ctx: Context) -> None:
         ctx.ui.notify("{title} is here", "info")
 
     # Returning {{"block": True, "reason": ...}} keeps a tool from running; so does raising.
     @pi.on("tool_call")
-    async def gate(event, ctx):
+    async def gate(event: Event, ctx: Context) -> dict[str, object] | None:
         if event.tool_name == "bash" and "rm -rf /" in event.input["command"]:
             return {{"block": True, "reason": "Never."}}
+        return None
 
     # The model can call this. Annotations become its schema, the docstring its description.
     @pi.tool
@@ -35,7 +38,7 @@ def setup(pi):
 
     # The user can say /{title} something.
     @pi.command("{title}", description="Say something")
-    async def command(args, ctx):
+    async def command(args: str, ctx: CommandContext) -> None:
         ctx.ui.notify(args or "Say what?", "info")
 '''
 

@@ -89,7 +89,11 @@ class Pi:
         )
         self._register("tool", name, spec, _tooling(self._line, execute), name)
 
-    def tool(self, function: F | None = None, **options: Any) -> Any:
+    @overload
+    def tool(self, function: None = None, **options: Any) -> Callable[[F], F]: ...
+    @overload
+    def tool(self, function: F, **options: Any) -> F: ...
+    def tool(self, function: F | None = None, **options: Any) -> F | Callable[[F], F]:
         """Decorator: the tool has the function's name, its docstring as description, its parameters as schema."""
         if function is None:
             return lambda function: self.tool(function, **options)
