@@ -235,6 +235,13 @@ class Tree:
         branch = self.branch
         return [branch[place] for place in _places(self._kinds_of(branch), kinds)]
 
+    def last_on_branch(self, *kinds: str) -> Iterator[int]:
+        """The same from the leaf to the root, for those who want the last few."""
+        branch = self.branch
+        codes, end = self._kinds_of(branch), len(branch)
+        while (end := max(codes.rfind(CODES[kind], 0, end) for kind in kinds)) >= 0:
+            yield branch[end]
+
     def _kinds_of(self, branch: Sequence[int]) -> bytes:
         if isinstance(branch, range):
             return bytes(self._kinds[branch.start : branch.stop])

@@ -178,7 +178,7 @@ class Log:
 
     def forget(self, message: Stored) -> None:
         """Leave a failed answer, the last that was said, out of the conversation; its entry stays."""
-        self._forgotten.add(self.tree.on_branch("message")[-1])
+        self._forgotten.add(next(self.tree.last_on_branch("message")))
         self.messages.remove(message)
 
     def untold_problems(self) -> list[str]:
@@ -255,7 +255,7 @@ class Log:
 
     def last_model(self) -> tuple[str, str] | None:
         """Provider and id of the model that was on: set last, or the last that answered."""
-        for at in reversed(self.tree.on_branch("model_change", "message")):
+        for at in self.tree.last_on_branch("model_change", "message"):
             if self.tree.kind(at) == "model_change" or b'"assistant"' in self.tree.line(at):
                 entry = self.tree.entry(at)
                 if isinstance(entry, ModelChange):
@@ -265,7 +265,7 @@ class Log:
         return None
 
     def last_level(self) -> ThinkingLevel | None:
-        for at in reversed(self.tree.on_branch("thinking_level_change")):
+        for at in self.tree.last_on_branch("thinking_level_change"):
             entry = self.tree.entry(at)
             if isinstance(entry, ThinkingLevelChange):
                 return entry.thinking_level

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
+import sys
 import time
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -56,7 +56,12 @@ class Http:
     answer (if not given: as `idle`), `idle` for every further piece of it.
     """
 
-    def __init__(self, idle: float = 120, connect: float = 30, first_byte: float | None = None) -> None:
+    def __init__(
+        self, idle: float = 120, connect: float = 30, first_byte: float | None = None, *, alone: bool = False
+    ) -> None:
+        """`alone`: nobody else in this process will use the library, so it need not load certificates for them."""
+        self._alone = alone
+        self._context: ssl.SSLContext | None = None
         self.use(idle, connect, first_byte)
         self._session: aiohttp.ClientSession | None = None
         self._lingering: set[asyncio.Task[None]] = set()
@@ -68,7 +73,10 @@ class Http:
         self._first_byte = self._idle if first_byte is None else first_byte or None
 
     def warm(self) -> None:
-        """Load the library, and the certificates of the system with it; safe to call from any thread."""
+        """Load the library; safe to call from any thread."""
+        if self._alone and "aiohttp" not in sys.modules:
+            with _no_certificates():
+                import aiohttp
         import aiohttp  # noqa: F401
 
     async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
@@ -103,6 +111,7 @@ class Http:
             raise
 
     async def _begun(self, request: Request) -> aiohttp.ClientResponse:
+        self.warm()
         import aiohttp
 
         try:
@@ -120,12 +129,13 @@ class Http:
 
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=_certificates(), limit=0),
+                connector=aiohttp.TCPConnector(limit=0),
                 timeout=aiohttp.ClientTimeout(total=None, connect=self._connect),
                 auto_decompress=False,
                 # Not `trust_env`, which would also send what a .netrc says.
                 trust_env=False,
             )
+        proxy = proxy_for(request.url)
         body = list(encode_parts(request.body))
         size = str(sum(map(len, body)))
         return await self._session.post(
@@ -133,8 +143,17 @@ class Http:
             data=_sent(body) if len(body) > MANY else b"".join(body),
             headers={**HEADERS, "content-length": size, **{n.lower(): value for n, value in request.headers.items()}},
             allow_redirects=False,
-            proxy=proxy_for(request.url),
+            proxy=proxy,
+            ssl=self._certificates() if f"{request.url} {proxy}".count("https://") else True,
         )
+
+    def _certificates(self) -> ssl.SSLContext:
+        """Those of the system, or those that the environment names. Loaded when a server has to show its own."""
+        import ssl
+
+        if self._context is None:
+            self._context = ssl.create_default_context()
+        return self._context
 
     async def _portion(self, response: aiohttp.ClientResponse, request: Request, seconds: float | None) -> bytes:
         """The next of the body as it comes, empty at its end."""
@@ -177,12 +196,22 @@ class Http:
                 await session.close()
 
 
-def _certificates() -> ssl.SSLContext | bool:
-    """Those of the system are loaded with the library; others may be named later."""
+@contextmanager
+def _no_certificates() -> Iterator[None]:
+    """The library loads the certificates of the system when it is imported, and twice.
+
+    That takes as long as half of the import, and we have our own way to them.
+    """
     import ssl
 
-    named = any(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
-    return ssl.create_default_context() if named else True
+    context: Any = ssl.SSLContext
+    kept = context.load_default_certs
+    context.set_default_verify_paths = context.load_default_certs = lambda self, *given: None
+    try:
+        yield
+    finally:
+        del context.set_default_verify_paths
+        context.load_default_certs = kept
 
 
 async def _sent(body: list[bytes]) -> AsyncIterator[bytes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, decode, decode_lines, encode, keep, parse
+from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, Value, decode, decode_lines, encode, keep, parse
 from tau.records.entries import AnyEntry
 from tau.records.messages import AnyMessage
 
@@ -26,25 +26,40 @@ class MessageLine(Record):
     message: Raw
 
 
-def outlines(block: bytes) -> tuple[list[Outline], list[int]] | None:
+class Head(Value, rename="camel", gc=False):
+    """The same where all is well."""
+
+    type: str
+    id: str
+    parent_id: str | None
+
+
+def outlines(block: bytes) -> tuple[list[Head], list[int]] | None:
     """The outlines of whole lines, all at once, and where the lines end; None if one of them wants a closer look."""
-    if not block.isascii():
-        try:
-            block.decode()  # decoding an outline does not look into the rest
-        except UnicodeDecodeError:
-            return None
-    found = decode_lines(Outline, block)
+    found = decode_lines(Head, block)
     if found is None:
         return None
+    plain = block.isascii()
     find, ends, start = block.find, [], 0
-    for entry in found:
+    for _ in found:
         end = find(b"\n", start)
         # A value that goes on in the next line would have its comma at one of the two ends.
-        if end < 0 or block[start] != 123 or block[end - 1] != 125 or not isinstance(entry.id, str):
+        if end < 0 or block[start] != 123 or block[end - 1] != 125:
+            return None
+        # Decoding an outline does not look into the rest. Most lines are known to be text at a glance.
+        if not plain and not (line := block[start:end]).isascii() and not _is_text(line):
             return None
         ends.append(end)
         start = end + 1
     return (found, ends) if start == len(block) else None
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def messages(count: int, block: bytes) -> list[bytes] | None:

@@ -21,7 +21,7 @@ from tau.core.tree import CODES, ROOT, Held, Lines, Source, Tree
 from tau.errors import CommandError
 from tau.records.base import BadRecord, UnsetType, decode, encode, keep, parse
 from tau.records.entries import VERSION, Header
-from tau.records.lines import Outline, outlines
+from tau.records.lines import Head, Outline, outlines
 from tau.store.migrate import lifted
 
 SHOWN = 5  # problems told one by one
@@ -195,10 +195,10 @@ class _Reading:
         self._ends.extend(ends)
         self._parents.extend(range(len(self._parents) - 1, len(self._parents) - 1 + len(entries)))
         self._kinds.extend([CODES.get(entry.type, 0) for entry in entries])
-        self._previous = str(entries[-1].id)
+        self._previous = entries[-1].id
         self._number += len(entries)
 
-    def _follow(self, found: Sequence[Outline]) -> bool:
+    def _follow(self, found: Sequence[Head]) -> bool:
         """Whether each entry follows the one before it."""
         ids = [entry.id for entry in found]
         return bool(ids) and [entry.parent_id for entry in found] == [self._previous, *ids[:-1]]
