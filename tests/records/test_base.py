@@ -6,7 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, decode, encode, keep, parse, plain, wire
+from tau.records.base import (
+    UNSET,
+    BadRecord,
+    Raw,
+    Record,
+    UnsetType,
+    decode,
+    encode,
+    keep,
+    one_line,
+    parse,
+    plain,
+    wire,
+)
 
 
 class Point(Record):
@@ -138,3 +151,9 @@ def test_a_record_as_plain_values_has_wire_names() -> None:
 def test_what_is_kept_as_bytes_is_written_as_it_is_even_beside_a_lone_surrogate() -> None:
     assert encode({"raw": Raw(b'{"c":[1]}')}) == b'{"raw":{"c":[1]}}'
     assert encode({"raw": Raw(b'{"c":[1]}'), "text": "\ud800"}) == b'{"raw":{"c":[1]},"text":"\\ud800"}'
+
+
+def test_line_separators_are_escaped_however_many_signs_look_like_them_at_first() -> None:
+    for before in ("", "—", "─" * 3000):
+        assert one_line(f'"{before}\u2028 \u2029"'.encode()) == f'"{before}\\u2028 \\u2029"'.encode()
+        assert one_line(f'"{before}"'.encode()) == f'"{before}"'.encode()

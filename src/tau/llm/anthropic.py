@@ -144,29 +144,22 @@ def _answered(message: Assistant, unsigned: bool) -> list[dict[str, Any]]:
 
 
 def _said(block: Text | Thinking | ToolCall, unsigned: bool) -> dict[str, Any] | None:
-    match block:
-        case Text():
-            return None if blank(block.text) else {"type": "text", "text": clean(block.text)}
-        case Thinking(redacted=True):
-            return {"type": "redacted_thinking", "data": block.thinking_signature}
-        case Thinking():
-            if block.thinking_signature or (unsigned and not blank(block.thinking)):
-                signature = block.thinking_signature or ""
-                return {"type": "thinking", "thinking": clean(block.thinking), "signature": signature}
-            return None if blank(block.thinking) else {"type": "text", "text": clean(block.thinking)}
-        case ToolCall():
-            return {
-                "type": "tool_use",
-                "id": block.id,
-                "name": block.name,
-                "input": clean_all(block.arguments),
-            }
+    if type(block) is Text:
+        return None if blank(block.text) else {"type": "text", "text": clean(block.text)}
+    if type(block) is ToolCall:
+        return {"type": "tool_use", "id": block.id, "name": block.name, "input": clean_all(block.arguments)}
+    assert isinstance(block, Thinking)
+    if block.redacted is True:
+        return {"type": "redacted_thinking", "data": block.thinking_signature}
+    if block.thinking_signature or (unsigned and not blank(block.thinking)):
+        signature = block.thinking_signature or ""
+        return {"type": "thinking", "thinking": clean(block.thinking), "signature": signature}
+    return None if blank(block.thinking) else {"type": "text", "text": clean(block.thinking)}
 
 
 def _result(message: ToolResult) -> dict[str, Any]:
-    images = any(type(block) is Image for block in message.content)
-    content: Any = "\n".join(clean(block.text) for block in message.content if isinstance(block, Text))
-    if images:
+    content: Any = "\n".join([clean(block.text) for block in message.content if type(block) is Text])
+    if any([type(block) is Image for block in message.content]):
         content = [_block(block) for block in message.content if not isinstance(block, Text) or not blank(block.text)]
     return {
         "type": "tool_result",
