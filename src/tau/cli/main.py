@@ -96,9 +96,8 @@ def enter(mode: str, given: Given) -> NoReturn:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _stopped)
-    prompts = import_module("tau.cli.prompts")
     # Before anything else is read: who pipes something in may be about to write the session that we go on with.
-    piped = prompts.read_pipe() if mode in ("text", "json") else ""
+    piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
     opening = import_module("tau.cli.start").opening(given)
     if given.unknown and not opening.extensions:  # else one of them may know it
         raise UsageError(import_module("tau.cli.unknown").refusal(given.unknown))
@@ -106,7 +105,7 @@ def enter(mode: str, given: Given) -> NoReturn:
     if mode == "rpc":
         door.serve(opening.session, opening.dialect)
     open_session = partial(opening.session, mode="json" if mode == "json" else "print")
-    asked = prompts.gathered(given.words, piped=piped, resize=opening.settings.images.auto_resize)
+    asked = import_module("tau.cli.prompts").gathered(given.words, piped=piped, resize=opening.settings.images.auto_resize)
     if mode == "text" and not asked:
         raise UsageError(NOTHING_ASKED)
     if mode == "json":

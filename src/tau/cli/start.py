@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tau.cli.flags import Given
-from tau.cli.resume import chosen
 from tau.errors import UsageError
 from tau.host.basis import Basis
 from tau.host.opening import Opening, Wanted, Wishes, read_up
@@ -98,6 +97,8 @@ def _unknown(word: str) -> tuple[str, bool | str]:
 
 
 def _resumed(folder: str | None, approve: bool | None) -> str:
+    from tau.cli.resume import chosen
+
     return chosen(folder or Basis(agent_dir(), Path.cwd(), approve).settings.session_dir)
 
 
