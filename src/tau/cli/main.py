@@ -105,7 +105,8 @@ def enter(mode: str, given: Given) -> NoReturn:
     if mode == "rpc":
         door.serve(opening.session, opening.dialect)
     open_session = partial(opening.session, mode="json" if mode == "json" else "print")
-    asked = import_module("tau.cli.prompts").gathered(given.words, piped=piped, resize=opening.settings.images.auto_resize)
+    resize = opening.settings.images.auto_resize
+    asked = import_module("tau.cli.prompts").gathered(given.words, piped=piped, resize=resize)
     if mode == "text" and not asked:
         raise UsageError(NOTHING_ASKED)
     if mode == "json":
