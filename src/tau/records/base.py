@@ -192,7 +192,7 @@ def decode(kind: type[T], data: bytes) -> T:
         raise BadRecord("nested too deeply") from None
 
 
-def decode_lines(kind: type[T], data: bytes) -> list[T] | None:
+def decode_lines(kind: type[T], data: bytes | memoryview) -> list[T] | None:
     """Values one after the other, at many times the speed of one by one; None if anything is wrong with them.
 
     Where one ends and the next begins is not looked at: a line may hold two, or half of one.

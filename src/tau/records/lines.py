@@ -34,9 +34,9 @@ class Head(Value, rename="camel", gc=False):
     parent_id: str | None
 
 
-def outlines(block: bytes) -> tuple[list[Head], list[int]] | None:
-    """The outlines of whole lines, all at once, and where the lines end; None if one of them wants a closer look."""
-    found = decode_lines(Head, block)
+def outlines(block: bytes, size: int) -> tuple[list[Head], list[int]] | None:
+    """The outlines of the lines in the first `size` bytes, and where they end; None if one wants a closer look."""
+    found = decode_lines(Head, memoryview(block)[:size])
     if found is None:
         return None
     plain = block.isascii()
@@ -51,7 +51,7 @@ def outlines(block: bytes) -> tuple[list[Head], list[int]] | None:
             return None
         ends.append(end)
         start = end + 1
-    return (found, ends) if start == len(block) else None
+    return (found, ends) if start == size else None
 
 
 def _is_text(line: bytes) -> bool:

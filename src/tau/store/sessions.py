@@ -177,16 +177,17 @@ class _Reading:
                 continue
             if not block:
                 break  # others have cut the file meanwhile
-            self._take(at, block[:whole])
+            self._take(at, block, whole)
             at, length = at + whole, BLOCK
         tree = Tree(Lines(self._source, self._starts, self._ends), self._parents, self._kinds)
         tree.mended = self._mended
         return tree
 
-    def _take(self, offset: int, block: bytes) -> None:
-        found = outlines(block) if self._number and self._places is None else None
+    def _take(self, offset: int, block: bytes, whole: int) -> None:
+        """Only the lines that are whole; not a copy of them, unless each has to be looked at."""
+        found = outlines(block, whole) if self._number and self._places is None else None
         if found is None or not self._follow(found[0]):
-            self._look(offset, block)
+            self._look(offset, block[:whole])
             return
         entries, ends = found
         ends = [offset + end for end in ends] if offset else ends
