@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tau.core.convert import Retold, Spoken
 from tau.core.draft import Done, Draft, Failed, Update
 from tau.core.loop import (
     AskModel,
@@ -28,7 +29,7 @@ from tau.host.drive import Hands, drive
 from tau.host.switch import Switch
 from tau.records.base import UNSET, encode, replace
 from tau.records.events import Event, Outcome
-from tau.records.messages import AnyMessage, Assistant, StopReason, Text, Thinking, ToolCall, Usage, User
+from tau.records.messages import AnyMessage, Assistant, StopReason, Stored, Text, Thinking, ToolCall, Usage, User
 from tau.records.models import Model
 from tau.wire.unfinished import Unfinished
 
@@ -266,3 +267,8 @@ def play(
 
 def byte_by_byte(data: bytes) -> list[bytes]:
     return [data[at : at + 1] for at in range(len(data))]
+
+
+def for_model(messages: Iterable[Stored], model: Model, *, block_images: bool = False) -> list[Spoken]:
+    """A conversation as the model is told it."""
+    return [*Retold(messages, model, block_images=block_images)]

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from kit import user
+from kit import for_model, user
 from streams import Reading, recorded, recorded_frames
-from tau.core.convert import for_model
 from tau.llm import apis
 from tau.llm.calls import Context, Options
 from tau.records.base import encode, replace

@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kit import new_draft, user
+from kit import for_model, new_draft, user
 from streams import Reading, sse
 from tau import llm
 from tau.core.after import after, overflows, retryable
-from tau.core.convert import for_model
 from tau.core.draft import Done, Draft, Failed, Update
 from tau.errors import ModelError
 from tau.llm.calls import Context, Options, World

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from kit import new_draft, user
+from kit import for_model, new_draft, user
 from streams import BASH, recorded, recorded_frames, sse
 from tau import llm
-from tau.core.convert import for_model
 from tau.core.draft import Begun, Done, Heard, Update
 from tau.core.thinking import levels
 from tau.errors import ModelError

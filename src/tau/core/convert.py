@@ -63,10 +63,6 @@ class Retold:
                 yield _readable(_blocked(said) if self._block_images else said, self._model, sees)
 
 
-def for_model(messages: Iterable[Stored], model: Model, *, block_images: bool = False) -> list[Spoken]:
-    return [*Retold(messages, model, block_images=block_images)]
-
-
 def blank(text: str) -> bool:
     """Whether nothing can be seen of it; `strip` would copy all the rest to find out."""
     return not text or text.isspace()
