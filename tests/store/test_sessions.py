@@ -457,3 +457,13 @@ def test_folders_that_have_to_be_made_are_private_and_others_are_left_alone(tmp_
     make_folder(tmp_path / "a" / "b" / "c")
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/c")]
     assert modes == [0o755, 0o700, 0o700]
+
+
+def test_what_others_cut_off_while_it_is_open_is_left_out(path: Path) -> None:
+    long = "x" * 200_000  # more than is read at once
+    found = opened(
+        session(path, *(message(id, parent, long) for id, parent in zip("abcd", (None, *"abc"), strict=True)))
+    )
+    log = Log(found.header, None, lambda error: None, found.tree)
+    os.truncate(path, path.stat().st_size // 2)
+    assert len(sent(log)) == 1
