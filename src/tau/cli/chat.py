@@ -2,8 +2,9 @@
 
 The terminal belongs to the main thread, where readline works; the agent lives in
 a loop of its own beside it, so that what it has to do in the background is done
-while a person thinks. Signals are heeded there too, by way of a pipe: the main
-thread may be in the middle of a line, and would not hear them before its end.
+while a person thinks. What a Ctrl-C is meant for, the main thread knows. Other
+signals are heeded in the loop, by way of a pipe: the main thread may be in the
+middle of a line, and would not hear them before its end.
 
     Ctrl-C    stops the answer; while a line is written, drops the line
     Ctrl-D    leaves
