@@ -296,7 +296,18 @@ def trust_in_the_folder_above(place: Place) -> None:
 # Programs and modules in the way
 
 
-MODULES = ("tau", "msgspec", "aiohttp", "json", "asyncio", "ssl", "logging", "sitecustomize", "usercustomize", "runner")
+MODULES = (
+    "tau",
+    "msgspec",
+    "httptools",
+    "json",
+    "asyncio",
+    "ssl",
+    "logging",
+    "sitecustomize",
+    "usercustomize",
+    "runner",
+)
 
 
 def _on_the_path(place: Place) -> None:

@@ -6,7 +6,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -577,14 +576,3 @@ def test_certificates_are_checked_against_those_the_environment_names(
     assert caught.value.transient is False
     environment(monkeypatch, SSL_CERT_FILE=str(trusted))
     assert asyncio.run(main()) == [b"data: 1\n\n"]
-
-
-def test_loading_the_library_without_certificates_leaves_those_of_others_alone() -> None:
-    """In a process of its own: here the library is loaded already."""
-    script = (
-        "import ssl; from tau.llm.http import Http; before = ssl.create_default_context().cert_store_stats();"
-        "http = Http(alone=True); http.warm(); import aiohttp;"
-        "print(ssl.create_default_context().cert_store_stats() == before == http._certificates().cert_store_stats())"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"

@@ -64,7 +64,7 @@ def main(given: Given) -> int:
 def _machine() -> Iterator[Finding]:
     yield Finding(FINE, f"Python {platform.python_version()} on {platform.platform()}")
     try:
-        yield Finding(FINE, f"aiohttp {version('aiohttp')}, msgspec {version('msgspec')}")
+        yield Finding(FINE, f"httptools {version('httptools')}, msgspec {version('msgspec')}")
     except PackageNotFoundError as error:
         yield Finding(WRONG, f"{error.name} is not installed")
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):

@@ -126,7 +126,7 @@ class Opening(NamedTuple):
         self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False
     ) -> tuple[Session, LocalMachine, Http]:
         """`saves`: what the client chooses is kept in the user's settings. `shared`: with others in this process."""
-        machine, http, tools = LocalMachine(processes=Processes(shared=shared)), Http(alone=not shared), Table()
+        machine, http, tools = LocalMachine(processes=Processes(shared=shared)), Http(), Table()
         self.equip(machine, http, tools)
         file, transport, agent_dir = self.basis.file if saves else None, self._transport(http), self.basis.agent_dir
         around = Surroundings(self.cwd, machine, transport, tools, file, self.folder, self.script, mode, agent_dir)

@@ -73,5 +73,6 @@ async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) ->
 
 def _load(http: Http, session: Session) -> None:
     list(session.around.tools.values())
-    if session.models.current is not None and session.models.current.api not in OFFLINE_APIS:
-        http.warm()
+    model = session.models.current
+    if model is not None and model.api not in OFFLINE_APIS:
+        http.warm(model.baseUrl)
