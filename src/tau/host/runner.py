@@ -28,6 +28,7 @@ command was never started.
 from __future__ import annotations
 
 import ctypes
+import errno
 import gc
 import os
 import resource
@@ -37,6 +38,7 @@ import socket
 from collections.abc import Iterable
 
 PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
 END = signal.SIGUSR1  # from the kernel: the parent is dead
@@ -50,7 +52,12 @@ ROUNDS = 2000  # what lives longer cannot be killed: it belongs to another user,
 prctl = ctypes.CDLL(None, use_errno=True).prctl
 prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
+# What a list of processes shows, as addresses of the texts.
+_NAMES = [ctypes.create_string_buffer(name) for name in (b"tau-runner", b"tau-keeper")]
+RUNNER, KEEPER = map(ctypes.addressof, _NAMES)
+
 Fds = list[int]
+Order = tuple[bytes, list[bytes], dict[bytes, bytes]]
 
 
 def main() -> None:
@@ -66,7 +73,9 @@ def main() -> None:
 
 def serve(line: socket.socket, agent: int) -> None:
     """Start a keeper for each message, until the line ends."""
-    signals = adopt_orphans("tau-runner")
+    for number in HEARD:
+        signal.signal(number, lambda number, frame: None)
+    signals = adopt_orphans(RUNNER)
     keepers: set[int] = set()
     poll = select.poll()
     poll.register(line, select.POLLIN)
@@ -94,6 +103,7 @@ def serve(line: socket.socket, agent: int) -> None:
 
 def start(fds: Fds, keepers: set[int]) -> None:
     runner = os.getpid()
+    order = read(fds[1])  # here and not in the keeper, to which all it touches is copied
     try:
         keeper = os.fork()
     except OSError as error:
@@ -103,7 +113,7 @@ def start(fds: Fds, keepers: set[int]) -> None:
         keepers.add(keeper)
         return
     try:
-        keep(fds, runner)
+        keep(fds, order, runner)
     finally:
         os._exit(1)
 
@@ -123,11 +133,18 @@ def reap(keepers: set[int]) -> bool:
         keepers.discard(child)
 
 
-def keep(fds: Fds, runner: int) -> None:
+def read(request: int) -> Order:
+    """The folder, the words and the environment of a command."""
+    cwd, count, *rest = os.pread(request, os.fstat(request).st_size, 0).split(b"\0")
+    end = int(count)
+    return cwd, rest[:end], dict(item.split(b"=", 1) for item in rest[end:])
+
+
+def keep(fds: Fds, order: Order, runner: int) -> None:
     """The life of a keeper. Does not return."""
     os.dup2(1, 0)  # /dev/null
     os.dup2(1, 2)
-    signals = adopt_orphans("tau-keeper")
+    signals = adopt_orphans(KEEPER)
     if os.getppid() != runner:
         os._exit(0)
     line, request, stdout, stderr = fds
@@ -137,13 +154,14 @@ def keep(fds: Fds, runner: int) -> None:
         os._exit(0)  # nobody waits for this command any more
     poll.register(signals, select.POLLIN)
     say(line, b"taken")
+    stage = b"cwd"
     try:
-        command = os.fork()
+        os.chdir(order[0])
+        stage = b"exec"
+        command = spawn(order, stdout, stderr)
     except OSError as error:
-        say(line, b"fork %d" % (error.errno or 0))
+        say(line, b"%b %d" % (stage, error.errno or 0))
         os._exit(0)
-    if not command:
-        become(*fds)
     for fd in (request, stdout, stderr):
         os.close(fd)
 
@@ -180,37 +198,41 @@ def reap_for(command: int, line: int) -> None:
         say(line, news[0])
 
 
-def become(line: int, request: int, stdout: int, stderr: int) -> None:
-    """Turn into the command. Everything else that is open is closed by that."""
-    stage = b"cwd"
-    try:
-        os.setsid()
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # somebody may kill the keeper and the runner
-        os.dup2(stdout, 1)
-        os.dup2(stderr, 2)
-        size = os.fstat(request).st_size
-        cwd, count, *rest = os.pread(request, size, 0).split(b"\0")
-        words = rest[: int(count)]
-        environment = dict(item.split(b"=", 1) for item in rest[int(count) :])
-        os.chdir(cwd)
-        stage = b"exec"
-        os.execvpe(words[0], words, environment)
-    except OSError as error:
-        say(line, b"%b %d" % (stage, error.errno or 0))
-    finally:
-        os._exit(127)
+def spawn(order: Order, stdout: int, stderr: int) -> int:
+    """Start the command in the folder we are in. It inherits its output and nothing else that is open.
+
+    A fork would have the kernel copy what we touch from then on; this way there is nothing to copy.
+    """
+    _, words, environment = order
+    places = [b""] if b"/" in words[0] else os.get_exec_path(environment)
+    failure = OSError(errno.ENOENT, "not on the path")
+    for place in places:
+        try:
+            return os.posix_spawn(
+                os.path.join(os.fsencode(place), words[0]),
+                words,
+                environment,
+                file_actions=[(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)],
+                setsid=True,
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:  # another place may have one that can be run
+            failure = error
+    raise failure
 
 
-def adopt_orphans(name: str) -> int:
-    """Take in whatever loses its parent below us, and hear of our own parent's death. The result tells of signals."""
+def adopt_orphans(name: int) -> int:
+    """Take in whatever loses its parent below us, and hear of our own parent's death. The result tells of signals.
+
+    Keepers have the handlers of the runner already: each page that a keeper touches is a copy, and there is a
+    keeper for every command.
+    """
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    for number in HEARD:
-        signal.signal(number, lambda number, frame: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     if prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) or prctl(PR_SET_PDEATHSIG, END, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
-    with open("/proc/self/comm", "w") as comm:
-        comm.write(name)
+    prctl(PR_SET_NAME, name, 0, 0, 0)
     return woken
 
 
