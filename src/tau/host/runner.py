@@ -204,12 +204,12 @@ def spawn(order: Order, stdout: int, stderr: int) -> int:
     A fork would have the kernel copy what we touch from then on; this way there is nothing to copy.
     """
     _, words, environment = order
-    places = [b""] if b"/" in words[0] else os.get_exec_path(environment)
+    path = environment.get(b"PATH", os.fsencode(os.defpath))
     failure = OSError(errno.ENOENT, "not on the path")
-    for place in places:
+    for place in [b""] if b"/" in words[0] else path.split(b":"):
         try:
             return os.posix_spawn(
-                os.path.join(os.fsencode(place), words[0]),
+                os.path.join(place, words[0]),
                 words,
                 environment,
                 file_actions=[(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)],

@@ -75,4 +75,4 @@ def _load(http: Http, session: Session) -> None:
     list(session.around.tools.values())
     model = session.models.current
     if model is not None and model.api not in OFFLINE_APIS:
-        http.warm(model.baseUrl)
+        http.warm(model.base_url)
