@@ -15,12 +15,17 @@ from typing import NamedTuple
 
 # What runs the words that follow it, or one of them.
 RUNNERS = frozenset(
-    "builtin busybox chroot command coproc doas env exec find flock ionice nice nohup nsenter parallel pkexec runuser"
-    " script setsid ssh stdbuf strace sudo taskset time timeout trap unshare watch xargs".split()
+    (
+        *("builtin", "busybox", "chroot", "command", "coproc", "doas", "env", "exec", "find", "flock", "ionice"),
+        *("nice", "nohup", "nsenter", "parallel", "pkexec", "runuser", "script", "setsid", "ssh", "stdbuf"),
+        *("strace", "sudo", "taskset", "time", "timeout", "trap", "unshare", "watch", "xargs"),
+    )
 )
 # What takes a text, or what is piped in, for commands.
-SHELLS = frozenset("ash bash csh dash eval fish ksh mksh sh source su tcsh zsh .".split())
-RESERVED = frozenset("! { } case do done elif else esac fi for function if in select then until while [[ ]]".split())
+SHELLS = frozenset(
+    (".", "ash", "bash", "csh", "dash", "eval", "fish", "ksh", "mksh", "sh", "source", "su", "tcsh", "zsh")
+)
+RESERVED = frozenset(("!", "[[", "case", "do", "elif", "else", "for", "function", "if", "then", "until", "while"))
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 _BRACES = re.compile(r"\{[^}]*(,|\.\.)")

@@ -22,8 +22,7 @@ from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, plain
 from tau.records.dialogs import Select
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
-from tau.records.permissions import Permissions
-from tau.records.replies import Denial
+from tau.records.permissions import Denial, Permissions
 from tau.store.files import read_small
 from tau.tools.paths import existing, resolve
 from tau.wire.comments import strict
@@ -78,7 +77,7 @@ def _made(name: str, text: str, cwd: str, path: str | None) -> Read:
     try:
         shape = decode(Permissions, text.encode())
     except BadRecord as error:
-        place, colon, what = str(error).partition(": ")
+        place, colon, _ = str(error).partition(": ")
         at = f":{line_of(text, place)}" if colon and path is not None and _is_json(text) else ""
         raise UsageError(f"{name}{at}: {error}") from None
     try:
@@ -111,7 +110,7 @@ class Permits:
         self._in_thread = in_thread
         self._asks = asks
         self._granted: set[tuple[str, ...]] = set()  # for this session
-        self.denials: list[Denial] = []
+        self.denials: list[str] = []
 
     def forget(self) -> None:
         """Another conversation: what was allowed was allowed for the one before."""
@@ -197,8 +196,8 @@ class Permits:
 
     def _denied(self, tool: str, by: Literal["rule", "user", "deadline", "nobody"], why: str, place: str) -> Outcome:
         rule: str | UnsetType = place if place and place != "otherwise" else UNSET
-        denial = Denial(tool, by, f"The call of {tool} was denied: {why}", rule)
-        self.denials.append(denial)
+        denial = Denial(by, f"The call of {tool} was denied: {why}", rule)
+        self.denials.append(denial.reason)
         return Outcome([Text(f"{denial.reason} {ADVICE}")], {"denied": plain(denial)})
 
 
@@ -214,7 +213,7 @@ def real_paths(path: str, cwd: str) -> list[str]:
 
 
 def _key(call: Call, about: Named) -> tuple[str, ...]:
-    """What is remembered: the tool, with exactly the same commands and the same files; the tool alone if it has none."""
+    """What is remembered: the tool, with exactly the same commands and files; the tool alone if it has neither."""
     return call.tool, *about.commands, "\0", *sorted(call.paths), "\0", *(about.paths if call.unknown else ())
 
 

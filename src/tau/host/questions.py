@@ -33,7 +33,7 @@ from tau.records.events import (
     TurnEnd,
 )
 from tau.records.messages import Assistant, Image, Text, Usage, UsageCost
-from tau.records.replies import Denial, Result
+from tau.records.replies import Result
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Tally:
         self.output: StructuredOutput | None = None  # of the last prompt, if it was after one
         self.exceeded: BudgetExceeded | None = None  # the limit that ended the last prompt
         self.failures: list[str] = []
-        self.denials: Sequence[Denial] = ()  # calls that were not allowed
+        self.denials: Sequence[str] = ()  # why calls were not allowed
         self.turns = 0
         self.usage = Usage()
 
@@ -173,7 +173,7 @@ def complain(tally: Tally) -> None:
     """Say on stderr what failed, each thing once."""
     for why in dict.fromkeys(tally.failures):
         print(f"Error: {why}", file=sys.stderr)
-    for reason in dict.fromkeys(denial.reason for denial in tally.denials):
+    for reason in dict.fromkeys(tally.denials):
         print(f"Denied: {reason}", file=sys.stderr)
 
 

@@ -19,7 +19,6 @@ from tau.host.hooking import Hooks, refused
 from tau.host.switch import Switch
 from tau.records.events import Outcome
 from tau.records.messages import ToolCall
-from tau.records.replies import Denial
 from tau.records.settings import Settings
 from tau.tools import Tool, ToolContext
 from tau.tools.seen import Seen
@@ -29,7 +28,7 @@ from tau.tools.table import TOOLS
 class Gate(Protocol):
     """Who decides whether a call may run. The real one is host/permissions.py."""
 
-    denials: list[Denial]
+    denials: list[str]  # why each of them may not
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         """None, or why it may not."""

@@ -25,3 +25,14 @@ class Permissions(Record, forbid_unknown_fields=True):
     allow: list[Rule] = []
     otherwise: Literal["allow", "ask", "deny"] = "ask"
     deadline: float = 60
+
+
+class Denial(Record):
+    """In `details.denied` of the result of a call that was denied.
+
+    `rule` is the place in the file of rules, such as `deny[0]`, where one of them decided, or wanted it asked.
+    """
+
+    by: Literal["rule", "user", "deadline", "nobody"]
+    reason: str
+    rule: str | UnsetType = UNSET

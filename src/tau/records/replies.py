@@ -218,26 +218,14 @@ class SlashCommands(Record):
     commands: list[SlashCommand]
 
 
-class Denial(Record):
-    """In `details.denied` of a result, and in the `denials` of `--result`.
-
-    `rule` is the place in the file of rules, such as `deny[0]`, where one decided or asked.
-    """
-
-    tool_name: str
-    by: Literal["rule", "user", "deadline", "nobody"]
-    reason: str
-    rule: str | UnsetType = UNSET
-
-
 class Result(Record, tag_field="type", tag="result"):
     """The last record of JSON mode with `--result`: what came of all prompts together.
 
     `text`, which is null if the answer failed, and `stopReason` are those of the last
     answer; `errorMessage` is the last that went wrong. `usage` and `cost`, in dollars,
     are summed over all turns. `output` is the result of `--output-schema`, and `limit`
-    the one that ended the last prompt. `denials` are the calls that `--permissions` did
-    not let pass; it is absent where there were none.
+    the one that ended the last prompt. `denials` says of every call that
+    `--permissions` did not let pass why not; it is absent where there were none.
     """
 
     text: str | None
@@ -251,4 +239,4 @@ class Result(Record, tag_field="type", tag="result"):
     exit_code: int
     output: Any = UNSET
     limit: Limit | UnsetType = UNSET
-    denials: list[Denial] | UnsetType = UNSET
+    denials: list[str] | UnsetType = UNSET
