@@ -29,7 +29,7 @@ RESERVED = frozenset(("!", "[[", "case", "do", "elif", "else", "for", "function"
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 _BRACES = re.compile(r"\{[^}]*(,|\.\.)")
-_CODE = re.compile(r"[\s;&|()<>`]")  # a word that may itself be a command line
+_CODE = re.compile(r"[\s;&|()<>`$\"'\\]")  # a word that may itself be a command line
 # Everything between two words, for a line that cannot be read as the shell would.
 _GAPS = re.compile(r"[\s;&|()<>{}`$=,]+")
 _QUOTES = re.compile(r"[\"'\\]")
