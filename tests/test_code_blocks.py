@@ -35,6 +35,7 @@ from tau.llm.catalog import providers
 from tau.llm.scripted import read_script
 from tau.records.base import decode
 from tau.records.commands import AnyCommand
+from tau.records.dialogs import AnyUiRequest, UiResponse
 from tau.records.events import AnyEvent
 from tau.records.permissions import Permissions
 from tau.wire.dialect import COMMANDS
@@ -167,6 +168,9 @@ def _known(value: Any) -> bool:
     match value:
         case {"type": "response", "command": command, "success": bool()}:
             return command in COMMANDS
+        case {"type": "extension_ui_request" | "extension_ui_response" as kind}:
+            dialog: Any = UiResponse if kind.endswith("response") else AnyUiRequest
+            return decode(dialog, json.dumps(value).encode()) is not None
         case {"type": "image", **rest}:
             return rest.keys() <= {"data", "mimeType", "source"}
         case {"type": str(kind)}:

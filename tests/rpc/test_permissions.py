@@ -231,6 +231,40 @@ def test_a_denied_file_stays_closed_under_every_name(tmp_path: Path) -> None:
         assert text(searched) == "fine.txt:1: secret of none"
 
 
+def test_a_call_that_was_denied_took_no_time(tmp_path: Path) -> None:
+    """`durationMs` is for what ran, and the time in which a person thinks is no part of it."""
+    with asking(tmp_path, calls("true"), calls("true"), OK, env={"PI_DIALECT": "1.5"}) as agent:
+        agent.send("prompt", message="go")
+        answer(agent, question(agent), value=DENY)
+        request = question(agent)
+        agent.get("bash", command="sleep 0.7")
+        answered = time.monotonic()
+        answer(agent, request, value=ONCE)
+        agent.until("agent_end")
+        took = (time.monotonic() - answered) * 1000
+        denied, ran = of("tool_execution_end", agent.events)
+        assert "durationMs" not in denied
+        assert ran["durationMs"] < took + 500
+
+
+def test_a_denied_file_is_not_read_under_a_name_that_only_looks_the_same(tmp_path: Path) -> None:
+    """What the tool would open is what is decided about."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "it\u2019s.txt").write_text("secret\n")
+    rules = {"deny": [{"path": "it\u2019s.txt"}], "otherwise": "allow"}
+    with ruled(tmp_path, rules, tool("read", path="it's.txt"), OK) as agent:
+        assert denial(result(agent.prompt("go")))["rule"] == "deny[0]"
+
+
+def test_another_session_ends_the_question_and_denies_nothing(tmp_path: Path) -> None:
+    with asking(tmp_path, calls("touch a"), OK) as agent:
+        agent.send("prompt", message="go")
+        question(agent)
+        assert agent.ask("new_session", within=2)["success"]
+        assert [text(message) for message in said(agent.events, "toolResult")] == ["Operation aborted"]
+        assert not (agent.cwd / "a").exists()
+
+
 def test_deny_wins_over_allow_and_over_what_was_said_for_the_session(tmp_path: Path) -> None:
     rules = {
         "deny": [{"tool": "bash", "command": "rm"}],
