@@ -70,7 +70,7 @@ LATE = {
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
     "host/export.py": {"tau.export", "tau.export.page"},
     "host/resources.py": {"tau.store.resources"},
-    "host/opening.py": {"tau.host.actions", "tau.host.loading", "tau.host.recording"},
+    "host/opening.py": {"tau.host.actions", "tau.host.loading", "tau.host.permissions", "tau.host.recording"},
     "export/markdown.py": {"markdown_it"},
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},

@@ -79,6 +79,7 @@ def wishes(given: Given) -> Wishes:
             allow_unknown_cost="allow-unknown-cost" in flags,
         ),
         output_schema=flags.get("output-schema"),
+        permissions=flags.get("permissions"),
         resources=Requested(
             system=flags.get("system-prompt"),
             appended=lists.get("append-system-prompt", ()),

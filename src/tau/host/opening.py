@@ -87,6 +87,7 @@ class Wishes(NamedTuple):
     output_schema: str | None = None  # a file: what every prompt shall come to
     keys: Mapping[str, str] = MappingProxyType({})  # by provider, before all others
     settings: Mapping[str, Any] = MappingProxyType({})  # over those of all files, in the names that these have
+    permissions: str | Mapping[str, Any] | None = None  # "ask", "rules FILE", or what would be in such a file
 
 
 class Opening(NamedTuple):
@@ -104,6 +105,7 @@ class Opening(NamedTuple):
     cwd: str = ""
     environment: Mapping[str, str] = os.environ  # what commands inherit
     aim: Aim | None = None
+    permissions: Any = None  # as host.permissions has read them
 
     @property
     def settings(self) -> Settings:
@@ -135,6 +137,11 @@ class Opening(NamedTuple):
         session.guests = Guests(session, Starting(self, session, machine, http, tools))
         self._settle(session)
         session.budget.limits, session.aim = self.wishes.budget, self.aim
+        if self.permissions is not None:
+            from tau.host.permissions import Permits
+
+            asks = self.dialect.dialogs
+            session.toolbox.gate = Permits(self.permissions, session.dialogs, self.cwd, machine.in_thread, asks=asks)
         return session, machine, http
 
     def _transport(self, http: Http) -> Transport:
@@ -318,7 +325,11 @@ def read_up(
     wanted = wishes.session
     folder, found = choose_session(agent_dir, wanted._replace(folder=wanted.folder or settings.session_dir), cwd)
     script, aim = _script(models, wishes.script), _aim(wishes.output_schema, cwd)
-    return Opening(basis, models, wishes, script, warnings, folder, found, untold, unfound, cwd, environment, aim)
+    permissions = _permissions(wishes.permissions, cwd)
+    return Opening(
+        *(basis, models, wishes, script, warnings, folder, found, untold, unfound),
+        *(cwd, environment, aim, permissions),
+    )
 
 
 def choose_model(models: Models, settings: Settings, wishes: Wishes) -> list[str]:
@@ -393,6 +404,14 @@ def _aim(path: str | None, cwd: str) -> Aim | None:
         raise UsageError(f"--output-schema {path}: {error.strerror}") from None
     except (BadRecord, BadSchema) as error:
         raise UsageError(f"--output-schema {path}: {error}") from None
+
+
+def _permissions(given: str | Mapping[str, Any] | None, cwd: str) -> Any:
+    if given is None:
+        return None
+    from tau.host.permissions import read_permissions
+
+    return read_permissions(given, cwd)
 
 
 def _in(cwd: str, path: str) -> Path:

@@ -90,6 +90,8 @@ class Opening(Awaitable[Agent]):
     """functions for the moments that extensions take part in, as `agent.on`"""
     permission: Permission | None = None
     """asked before every call of a tool, with its name and input: True, False, or why not"""
+    permissions: str | os.PathLike[str] | Mapping[str, Any] | None = None
+    """rules for tools: "ask", a file of them, or what would be in it; `dialogs` answers what they ask"""
     dialogs: DialogHandler | Mapping[Method, DialogHandler] | None = None
     """who answers questions of extensions, as `agent.on_dialog`"""
     on_event: EventHandler | None = None
@@ -176,6 +178,7 @@ class Opening(Awaitable[Agent]):
             budget=self.budget,
             record=_path(self.record),
             replay=_path(self.replay),
+            permissions=_permissions(self.permissions),
         )
 
     def _wanted(self, environment: Mapping[str, str]) -> Wanted:
@@ -214,6 +217,10 @@ def _folder(cwd: Where | None) -> str:
     if not os.path.isdir(place):
         raise UsageError(f"cwd: there is no folder {place}")
     return place
+
+
+def _permissions(given: Where | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
+    return given if given is None or given == "ask" or isinstance(given, Mapping) else f"rules {os.fspath(given)}"
 
 
 def _tool(given: ToolGiven, threads: Threads) -> str | Tool:

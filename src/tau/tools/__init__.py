@@ -109,6 +109,7 @@ class ToolContext(Value):
     """What a tool gets besides its arguments. `seen` is what the session's model knows of files.
 
     Pictures that are too large for models are made smaller unless `resize` is off.
+    `withheld` says of a path whether what is in that file must not be shown.
     """
 
     machine: Machine
@@ -117,6 +118,7 @@ class ToolContext(Value):
     seen: Seen = field(default_factory=Seen)
     resize: bool = True
     call_id: str = ""
+    withheld: Callable[[str], bool] | None = None
 
 
 class Tool(Value):

@@ -150,7 +150,7 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
         names=names,
     )
 
-    found = Matches(limit, around, wanted)
+    found = Matches(limit, around, _open(wanted, where.folder, context.withheld))
     complaint = await listen(machine, words(query, rg), where.folder, found.take)
     if not found.files:
         if NEWLINE in complaint:
@@ -187,6 +187,13 @@ def _glob(glob: str | None) -> tuple[Callable[[str], bool], str | None]:
     except BadGlob as error:
         raise ToolError(f"The glob {glob!r} cannot be read: {error}") from None
     return lambda path: bool(rule.matches(path)) != rule.keeps, _names(glob)
+
+
+def _open(wanted: Callable[[str], bool], folder: str, withheld: Callable[[str], bool] | None) -> Callable[[str], bool]:
+    """Those of the wanted that are not withheld."""
+    if withheld is None:
+        return wanted
+    return lambda path: wanted(path) and not withheld(os.path.join(folder, path))
 
 
 def _names(glob: str) -> str | None:
