@@ -69,7 +69,11 @@ LATE = {
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
     "host/export.py": {"tau.export", "tau.export.page"},
     "host/resources.py": {"tau.store.resources"},
-    "host/opening.py": {"tau.host.actions", "tau.host.loading", "tau.host.recording"},
+    "host/confine.py": {"shutil"},
+    "host/opening.py": {
+        *("tau.host.actions", "tau.host.loading", "tau.host.recording"),
+        *("tau.host.confined_files", "tau.host.sandbox"),
+    },
     "export/markdown.py": {"markdown_it"},
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},

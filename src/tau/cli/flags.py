@@ -41,6 +41,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("exclude-tools", "xt", "A,B", "tools the model does not get"),
         Flag("no-tools", "nt", "", "give the model no tools"),
         Flag("no-builtin-tools", "nbt", "", "give the model none of tau's own tools"),
+        Flag("sandbox", "", "workspace|strict", "keep commands and file tools to the working folder (Linux)"),
     ),
     "limits and results": (
         Flag("max-turns", "", "N", "end the work on a prompt after this many turns"),

@@ -27,7 +27,7 @@ def opening(given: Given) -> Opening:
         print(f"Warning: {warning}", file=sys.stderr)
     if read.settings.http_proxy:
         use_proxy(read.settings.http_proxy)
-    return read
+    return read.confined()
 
 
 def use_proxy(address: str) -> None:
@@ -79,6 +79,7 @@ def wishes(given: Given) -> Wishes:
             allow_unknown_cost="allow-unknown-cost" in flags,
         ),
         output_schema=flags.get("output-schema"),
+        sandbox=flags.get("sandbox"),
         resources=Requested(
             system=flags.get("system-prompt"),
             appended=lists.get("append-system-prompt", ()),

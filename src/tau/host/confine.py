@@ -79,6 +79,7 @@ class Plan(NamedTuple):
     writable: list[str]
     placeholders: list[str]  # folders that have to be there, to be mounted over
     private: str  # a folder that ends with the sandbox
+    output: str  # another, if there is nothing in it
     words: list[str]  # the runner
 
 
@@ -108,6 +109,8 @@ def main() -> None:
         say(LINE, f"refused {_sentence(error)}".encode()[:2000])
     finally:
         _clear(plan.private)
+        with suppress(OSError):
+            os.rmdir(plan.output)
         for path, fd in held.items():
             _let_go(path, fd)
 
@@ -231,7 +234,8 @@ def _arguments(plan: Plan) -> Iterable[str]:
     yield from ("--proc", "/proc", "--dev", "/dev")
     for mount in plan.mounts:
         yield from ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
-    yield from ("--remount-ro", "/", "--chdir", "/")
+    # The sysctls in /proc belong to root, and root may be who we are; bubblewrap leaves them writable then.
+    yield from ("--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/")
 
 
 # Workspace: our own

@@ -31,8 +31,7 @@ PATIENCE = 120  # seconds for one answer; a command can stop the process that is
 LONGEST = 64 * 1024 * 1024  # of what comes in a memory file: the names in a folder
 GONE = "The process that reaches files in the sandbox has ended. Try again."
 _START = (
-    "import sys; sys.path += [sys.argv[1], *sys.argv[2].split(':')]; "
-    "from tau.host.confined_files import main; main()"
+    "import sys; sys.path += [sys.argv[1], *sys.argv[2].split(':')]; from tau.host.confined_files import main; main()"
 )
 
 Start = Callable[[Sequence[str], int], socket.socket]
@@ -163,7 +162,8 @@ def _answer(files: LocalFiles, call: str, path: str, given: Sequence[int]) -> tu
         case "replace":
             with os.fdopen(os.dup(given[0]), "rb") as content:
                 content.seek(0)
-                return files.replace(path, content.read()), None
+                files.replace(path, content.read())
+            return None, None
         case "real":
             return files.real(path), None
     return files.kind(path), None

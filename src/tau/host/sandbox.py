@@ -25,16 +25,15 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
 
 import tau
 from tau.errors import UsageError
 from tau.host.confine import SYSTEM, Mount, Plan, is_placeholder
 from tau.host.runner import CONFINED
 from tau.host.runner import __file__ as RUNNER
+from tau.records.settings import SandboxLevel
 
-Level = Literal["workspace", "strict"]
-LEVELS: tuple[Level, ...] = ("workspace", "strict")
+LEVELS: tuple[SandboxLevel, ...] = ("workspace", "strict")
 
 TEMPORARY = "/tmp"
 ENVIRONMENT = {
@@ -67,7 +66,7 @@ class Sandbox:
             raise UsageError(f'There is no sandbox "{level}". There are: {", ".join(LEVELS)}.')
         if sys.platform != "linux":
             raise UsageError(f"--sandbox {level} cannot be enforced: it needs Linux.")
-        self.level: Level = level
+        self.level = next(known for known in LEVELS if known == level)
         self.tree = os.path.realpath(tree)
         self._agent_dir = os.path.realpath(agent_dir)
         self._home = os.path.realpath(environment.get("HOME") or os.path.expanduser("~"))
@@ -77,7 +76,8 @@ class Sandbox:
         self._check()
         if _is_in(self._agent_dir, self.tree):  # or a command would make it
             os.makedirs(self._agent_dir, 0o700, exist_ok=True)
-        self.output: str | None = None  # a folder for what commands say, which they can read but not write
+        self.environment = ENVIRONMENT  # what commands are told of it
+        self._outputs: list[str] = []
 
     def _check(self) -> None:
         homes = {self._home, os.path.realpath(os.path.expanduser(f"~{pwd.getpwuid(os.getuid()).pw_name}"))}
@@ -109,9 +109,9 @@ class Sandbox:
         base = self._outside()
         private = tempfile.mkdtemp(prefix="tau-sandbox-", dir=base)
         try:
-            if self.output is None:
-                self.output = tempfile.mkdtemp(prefix="tau-output-", dir=base)
-            return self._plan(private, self.output)
+            self._outputs = [folder for folder in self._outputs if os.path.isdir(folder) and os.listdir(folder)]
+            self._outputs.append(tempfile.mkdtemp(prefix="tau-output-", dir=base))
+            return self._plan(private)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
             raise
@@ -122,11 +122,10 @@ class Sandbox:
         root = os.path.dirname(os.path.dirname(os.path.abspath(tau.__file__)))
         return [sys.executable, "-I", "-S", "-c", start, root, json.dumps(self.plan()._asdict())]
 
-    def close(self) -> None:
-        """What commands said stays; a folder for it that was not needed does not."""
-        if self.output is not None:
-            with suppress(OSError):
-                os.rmdir(self.output)
+    @property
+    def output(self) -> str:
+        """A folder for what commands say, which they can read but not write. It stays if there is anything in it."""
+        return self._outputs[-1]
 
     def _outside(self) -> str:
         """Where temporary files can be that no command reaches under their real names."""
@@ -136,7 +135,7 @@ class Sandbox:
                 return folder
         raise UsageError(f"--sandbox {self.level}: there is no folder for temporary files outside of {self.tree}.")
 
-    def _plan(self, private: str, output: str) -> Plan:
+    def _plan(self, private: str) -> Plan:
         empty, no_file = os.path.join(private, "empty"), os.path.join(private, "no-file")
         covers = {TEMPORARY: os.path.join(private, "tmp")}
         if self._home != "/" and os.path.isdir(self._home):
@@ -147,7 +146,7 @@ class Sandbox:
             os.mkdir(folder, 0o700)
         Path(no_file).touch(0o400)
 
-        readable, placeholders = [*self._roots(), output], list[str]()
+        readable, placeholders = [*self._roots(), *self._outputs], list[str]()
         found = {path: Mount(path, path, False) for path in readable if os.path.exists(path)}
         for path in SECRET:
             if os.path.exists(path):
@@ -170,7 +169,7 @@ class Sandbox:
         mounts = sorted(found.values(), key=lambda mount: mount.target.count("/"))
         words = [os.path.realpath(sys.executable), "-I", "-S", RUNNER, CONFINED]
         writable = [self.tree, *self._writable, TEMPORARY]
-        return Plan(self.level, mounts, [*readable, *covers], writable, placeholders, private, words)
+        return Plan(self.level, mounts, [*readable, *covers], writable, placeholders, private, self.output, words)
 
     def _roots(self) -> list[str]:
         """What has to be read besides the system: we ourselves, and what belongs to the work."""
@@ -227,7 +226,9 @@ def _program() -> list[str]:
 def _granted(path: str, setting: str) -> str:
     found = os.path.realpath(os.path.expanduser(path))
     if found == "/" or not os.path.exists(found):
-        raise UsageError(f"sandbox.{setting}: {path} cannot be granted, it is " + ("/" if found == "/" else "not there"))
+        raise UsageError(
+            f"sandbox.{setting}: {path} cannot be granted, it is " + ("/" if found == "/" else "not there")
+        )
     return found
 
 
@@ -271,4 +272,3 @@ def _make_place(target: str, covers: Mapping[str, str], *, is_folder: bool) -> N
     os.makedirs(place if is_folder else os.path.dirname(place), 0o700, exist_ok=True)
     if not is_folder:
         Path(place).touch(0o400)
-
