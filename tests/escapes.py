@@ -209,7 +209,7 @@ def connect(place: Place) -> list[str]:
         said += place.run(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo GOT bash")
         server.settimeout(0.2)
         with suppress(TimeoutError):
-            server.accept()
+            server.accept()[0].close()
             said += "GOT accepted\n"
     return _got(said)
 
