@@ -7,7 +7,10 @@ so a check that sees nothing is known to be able to see.
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import platform
 import secrets
 import shlex
 import shutil
@@ -19,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from client import Agent
+from client import Agent, surroundings
 
 LEVELS = ("workspace", "strict")
 LIMIT = 2.0  # seconds after which nothing is alive
@@ -382,3 +385,62 @@ ESCAPES: dict[str, Callable[[Place], list[str]]] = {
     "X10": obeyed_files,
     "X11": local_sockets,
 }
+
+
+# X12: what a machine lacks is taken away by a filter of system calls around the whole program.
+
+LANDLOCK = 444
+UNSHARE = {"x86_64": 272, "aarch64": 97}.get(platform.machine(), 0)
+CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine(), 0)
+CLONE3 = 435
+
+WITHOUT = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+refused, words = eval(sys.argv[1]), sys.argv[2:]
+steps = [(0x20, 0, 0, 0)]
+for number, result in refused:
+    steps += [(0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | result)]
+steps.append((0x06, 0, 0, 0x7FFF0000))
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+filter = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(program))
+assert not libc.prctl(38, 1, 0, 0, 0) and not libc.prctl(22, 2, filter, 0, 0)
+os.execvp(words[0], words)
+"""
+# bubblewrap makes its namespaces with clone, which cannot be refused altogether: the processes of Python need it.
+WITHOUT_NAMESPACES = WITHOUT.replace(
+    "steps.append(",
+    f"steps += [(0x15, 0, 3, {CLONE}), (0x20, 0, 0, 16), (0x45, 0, 1, 0x10000000), (0x06, 0, 0, 0x50001)]\n"
+    "steps.append(",
+)
+
+
+def started(folder: Path, level: str, *around: str) -> subprocess.CompletedProcess[str]:
+    """tau, asked to have its model run a command that leaves a trace."""
+    answers = [{"blocks": [{"tool": "bash", "arguments": {"command": "touch ran"}}]}, {"text": "done"}]
+    (folder / "script.json").write_text(json.dumps({"answers": answers}))
+    env = surroundings(folder)
+    words = [sys.executable, "-m", "tau", "--mode", "rpc", "--model", "scripted", "--script", "../script.json"]
+    prompt = json.dumps({"type": "prompt", "message": "go"})
+    return subprocess.run(
+        [*around, *words, "--sandbox", level],
+        cwd=folder / "work",
+        env=env,
+        input=f"{prompt}\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def without(*calls: tuple[int, int], code: str = WITHOUT) -> list[str]:
+    return [sys.executable, "-c", code, repr(list(calls))]
+
+
+def refused_without(folder: Path, level: str) -> bool:
+    """Whether tau refuses to start, and says why, on a machine without Landlock and user namespaces."""
+    folder.mkdir(parents=True, exist_ok=True)
+    gone = (LANDLOCK, errno.ENOSYS), (CLONE3, errno.ENOSYS), (UNSHARE, errno.EPERM)
+    done = started(folder, level, *without(*gone, code=WITHOUT_NAMESPACES))
+    ran = (folder / "work" / "ran").exists()
+    return (done.returncode, done.stdout, ran) == (2, "", False) and "cannot be enforced" in done.stderr

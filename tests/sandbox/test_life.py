@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from client import Agent
-from escapes import HIDING, LEVELS, LIMIT, Place, missing
+from escapes import HIDING, LEVELS, LIMIT, SECRET, Place, missing
+from tau.host.processes import LOST
 
 ENDS: dict[str, Callable[[Agent], object]] = {
     "its client closes stdin": lambda agent: agent.close(),
@@ -87,10 +88,14 @@ def test_a_command_that_is_aborted_leaves_nobody(confined: Place, hiding: str) -
 
 def test_a_sandbox_that_was_killed_is_made_anew_and_nothing_runs_without(confined: Place) -> None:
     agent = confined.agent
+    confined.run("true")
     (child,) = (int(pid) for pid in Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split())
     os.kill(child, signal.SIGKILL)
-    said = [confined.run(f"cat {confined.private[0]}; echo again") for _ in range(3)]
-    assert all(text.endswith("again\n") and "secret" not in text for text in said), said
+    responses = [agent.ask("bash", command=f"cat {confined.private[0]}; echo again") for _ in range(4)]
+    # The first may have been taken by the runner just before it died, too.
+    assert [response for response in responses[:1] if not response["success"] and LOST not in response["error"]] == []
+    said = [response["data"]["output"] for response in responses[1:]]
+    assert all(text.endswith("again\n") and SECRET not in text for text in said), said
 
 
 def test_two_agents_share_a_folder_and_what_is_protected_in_it(tmp_path: Path, level: str) -> None:

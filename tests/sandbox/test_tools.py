@@ -50,7 +50,7 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]
     yield Project(tmp_path, request.param)
 
 
-@pytest.mark.promise("X02", "X03", "P15")
+@pytest.mark.promise("X02", "X03")
 def test_no_file_tool_reads_what_a_command_cannot(project: Project) -> None:
     secret, tree = project.secret, project.tree
     (tree / "link").symlink_to(secret)
@@ -73,7 +73,7 @@ def test_no_file_tool_reads_what_a_command_cannot(project: Project) -> None:
     assert [text for text in said if SECRET in text or "id_rsa\n" in text or text == "id_rsa"] == []
 
 
-@pytest.mark.promise("X01", "X10", "S07", "P20")
+@pytest.mark.promise("X01", "X10", "S07")
 def test_no_file_tool_writes_what_a_command_cannot(project: Project) -> None:
     (project.folder / "outside").mkdir()
     (project.tree / "out").symlink_to(project.folder / "outside")
@@ -144,7 +144,7 @@ def test_output_that_is_too_long_is_kept_where_the_tools_can_read_it(project: Pr
     Path(path).parent.rmdir()
 
 
-@pytest.mark.promise("F07", "F25", "P14")
+@pytest.mark.promise("F07", "F25")
 def test_commands_have_neither_keys_nor_descriptors(project: Project) -> None:
     env = {"ANTHROPIC_API_KEY": SECRET, "GITHUB_TOKEN": SECRET, "MY_SECRET_THING": SECRET, "KEPT": "kept"}
     with project.agent(env=env) as agent:

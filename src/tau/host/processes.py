@@ -221,10 +221,10 @@ class Runner:
     """The running runner.py, as long as it has users. Raises CannotConfine if it is to be in a sandbox and is not."""
 
     def __init__(self, program: Path, sandbox: Sandbox | None = None) -> None:
-        words = [sys.executable, "-I", "-S", str(program)] if sandbox is None else sandbox.words()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
+                words = [sys.executable, "-I", "-S", str(program)] if sandbox is None else sandbox.words()
                 process = subprocess.Popen(
                     words,
                     stdin=theirs.fileno(),
@@ -233,8 +233,10 @@ class Runner:
                     cwd="/",
                     start_new_session=True,
                 )
-            except OSError:
+            except BaseException:
                 ours.close()
+                if sandbox is not None:
+                    sandbox.clear()
                 raise
         if sandbox is not None:
             _wait_for(ours, process)

@@ -76,7 +76,7 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
         # Our parent may be outside, where we do not see whether it lives. And no command shall write into our memory.
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        line.send(b"ready")
+        say(line.fileno(), b"ready")
     keepers: set[int] = set()
     poll = select.poll()
     poll.register(line, select.POLLIN)

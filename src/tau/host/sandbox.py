@@ -77,6 +77,7 @@ class Sandbox:
         if _is_in(self._agent_dir, self.tree):  # or a command would make it
             os.makedirs(self._agent_dir, 0o700, exist_ok=True)
         self.environment = ENVIRONMENT  # what commands are told of it
+        self._private: str | None = None
         self._outputs: list[str] = []
 
     def _check(self) -> None:
@@ -107,14 +108,23 @@ class Sandbox:
     def plan(self) -> Plan:
         """With a private folder of its own, which is removed when what is made of it ends."""
         base = self._outside()
-        private = tempfile.mkdtemp(prefix="tau-sandbox-", dir=base)
+        self.clear()  # if somebody has killed the process that should have done it
+        private = self._private = tempfile.mkdtemp(prefix="tau-sandbox-", dir=base)
         try:
             self._outputs = [folder for folder in self._outputs if os.path.isdir(folder) and os.listdir(folder)]
             self._outputs.append(tempfile.mkdtemp(prefix="tau-output-", dir=base))
             return self._plan(private)
         except BaseException:
-            shutil.rmtree(private, ignore_errors=True)
+            self.clear()
             raise
+
+    def clear(self) -> None:
+        """Remove what only a sandbox that has ended, or never begun, would have needed."""
+        if self._private is not None:
+            shutil.rmtree(self._private, ignore_errors=True)
+        for folder in self._outputs:
+            with suppress(OSError):
+                os.rmdir(folder)
 
     def words(self) -> list[str]:
         """The command line of the process that makes the sandbox, and whose stdin is the line to the runner in it."""
