@@ -54,6 +54,7 @@ LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
     "cli/start.py": {"tau.cli.resume"},
+    "cli/doctor.py": {"tau.host.landlock"},
     "llm/apis.py": {"*"},
     "wire/dialects/__init__.py": {"*"},
     "llm/aws.py": {"botocore.session"},

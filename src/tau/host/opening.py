@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -148,6 +149,8 @@ class Opening(NamedTuple):
         level = self.wishes.sandbox or self.settings.sandbox.level
         if level is None or self.processes is not None:
             return self
+        if sys.platform != "linux":
+            raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: it needs Linux.")
         from tau.host.sandbox import Sandbox
 
         given = self.settings.sandbox
