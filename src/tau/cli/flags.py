@@ -42,6 +42,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("no-tools", "nt", "", "give the model no tools"),
         Flag("no-builtin-tools", "nbt", "", "give the model none of tau's own tools"),
         Flag("permissions", "", "ask|rules FILE", "ask the client before a tool does more than read; or go by rules"),
+        Flag("sandbox", "", "workspace|strict", "keep commands and file tools to the working folder (Linux)"),
     ),
     "limits and results": (
         Flag("max-turns", "", "N", "end the work on a prompt after this many turns"),

@@ -27,7 +27,7 @@ def opening(given: Given) -> Opening:
         print(f"Warning: {warning}", file=sys.stderr)
     if read.settings.http_proxy:
         use_proxy(read.settings.http_proxy)
-    return read
+    return read.confined()
 
 
 def use_proxy(address: str) -> None:
@@ -80,6 +80,7 @@ def wishes(given: Given) -> Wishes:
         ),
         output_schema=flags.get("output-schema"),
         permissions=flags.get("permissions"),
+        sandbox=flags.get("sandbox"),
         resources=Requested(
             system=flags.get("system-prompt"),
             appended=lists.get("append-system-prompt", ()),

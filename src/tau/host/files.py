@@ -142,6 +142,11 @@ class _Opened(io.FileIO):
             return super().read(size) or b""  # None: a special file that would have made us wait
 
 
+def opened(file: int) -> BinaryIO:
+    """A descriptor that somebody has opened to read from."""
+    return _Opened(file, "rb")
+
+
 @contextmanager
 def _worded(doing: str) -> Iterator[None]:
     """Trouble in the words of Node, which are those that models and clients of pi know."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,7 +26,7 @@ from tau.host.guests import Guests, Running
 from tau.host.log import Log
 from tau.host.machine import LocalMachine
 from tau.host.models import Models
-from tau.host.processes import Processes
+from tau.host.processes import CannotConfine, Processes
 from tau.host.session import Client, Session
 from tau.llm.calls import Transport
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
@@ -41,7 +42,7 @@ from tau.store.listing import by_id, newest
 from tau.store.models import read_models
 from tau.store.sessions import Opened, folder_for, open_session
 from tau.store.sought import Requested, Sought
-from tau.tools import Tool
+from tau.tools import Files, Tool
 from tau.tools.table import DEFAULT, TOOLS, Table
 from tau.wire.dialect import Dialect
 
@@ -88,6 +89,7 @@ class Wishes(NamedTuple):
     keys: Mapping[str, str] = MappingProxyType({})  # by provider, before all others
     settings: Mapping[str, Any] = MappingProxyType({})  # over those of all files, in the names that these have
     permissions: str | Mapping[str, Any] | None = None  # "ask", "rules FILE", or what would be in such a file
+    sandbox: str | None = None  # its level; None: what the user's settings say
 
 
 class Opening(NamedTuple):
@@ -106,6 +108,7 @@ class Opening(NamedTuple):
     environment: Mapping[str, str] = os.environ  # what commands inherit
     aim: Aim | None = None
     permissions: Any = None  # as host.permissions has read them
+    processes: Processes | None = None  # started already, because they are in a sandbox
 
     @property
     def settings(self) -> Settings:
@@ -128,10 +131,14 @@ class Opening(NamedTuple):
         self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False
     ) -> tuple[Session, LocalMachine, Http]:
         """`saves`: what the client chooses is kept in the user's settings. `shared`: with others in this process."""
-        machine, http, tools = LocalMachine(processes=Processes(shared=shared)), Http(), Table()
+        processes = self.confined().processes or Processes(shared=shared)
+        machine, http, tools = LocalMachine(processes=processes), Http(), Table()
         self.equip(machine, http, tools)
         file, transport, agent_dir = self.basis.file if saves else None, self._transport(http), self.basis.agent_dir
-        around = Surroundings(self.cwd, machine, transport, tools, file, self.folder, self.script, mode, agent_dir)
+        level = processes.sandbox.level if processes.sandbox else None
+        around = Surroundings(
+            self.cwd, machine, transport, tools, file, self.folder, self.script, mode, agent_dir, level
+        )
         copied = self.wishes.session.copy_of is not None
         session = Session(around, self.settings, self.models, client, self.sought(), None if copied else self.found)
         session.guests = Guests(session, Starting(self, session, machine, http, tools))
@@ -143,6 +150,23 @@ class Opening(NamedTuple):
             asks = self.dialect.dialogs
             session.toolbox.gate = Permits(self.permissions, session.dialogs, self.cwd, machine.in_thread, asks=asks)
         return session, machine, http
+
+    def confined(self) -> Opening:
+        """The same with its sandbox, if one is wanted. Blocks; raises UsageError if it cannot be had."""
+        level = self.wishes.sandbox or self.settings.sandbox.level
+        if level is None or self.processes is not None:
+            return self
+        if sys.platform != "linux":
+            raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: it needs Linux.")
+        from tau.host.sandbox import Sandbox
+
+        given = self.settings.sandbox
+        granted = given.readable, given.writable
+        try:
+            sandbox = Sandbox(level, self.cwd, self.basis.agent_dir, self.folder, *granted, self.environment)
+            return self._replace(processes=Processes(sandbox=sandbox), cwd=sandbox.tree)
+        except CannotConfine as error:
+            raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: {error}.") from None
 
     def _transport(self, http: Http) -> Transport:
         if self.wishes.record is None and self.wishes.replay is None:
@@ -156,14 +180,15 @@ class Opening(NamedTuple):
 
     def equip(self, machine: LocalMachine, http: Http, tools: Table) -> None:
         """What settings say about these, also while they are used."""
-        settings, agent_dir = self.settings, self.basis.agent_dir
-        filters = settings.child_environment.filter_secrets
+        settings = self.settings
+        confined = machine.sandbox is not None
+        filters = settings.child_environment.filter_secrets or confined
         inherited = None if self.environment is os.environ else self.environment
         machine.use(
             shell_path=settings.shell_path,
             prefix=settings.shell_command_prefix,
             env=without_secrets(self.environment, self.models.keys) if filters else inherited,
-            files=LocalFiles(str(agent_dir / "auth.json"), None if settings.allow_config_writes else self._guarded()),
+            files=self._confined_files(machine) if confined else self._files(),
         )
         http.use(
             settings.http_idle_timeout_ms / 1000,
@@ -172,6 +197,19 @@ class Opening(NamedTuple):
         )
         names = self.wishes.tools if self.wishes.tools is not None else settings.default_tools or DEFAULT
         tools.choose(names)
+
+    def _files(self) -> LocalFiles:
+        guarded = None if self.settings.allow_config_writes else self._guarded()
+        return LocalFiles(str(self.basis.agent_dir / "auth.json"), guarded)
+
+    def _confined_files(self, machine: LocalMachine) -> Files:
+        from tau.host.confined_files import ConfinedFiles
+
+        agent_dir = str(self.basis.agent_dir)
+        guarded = None if self.settings.allow_config_writes else agent_dir
+        sessions = None if self.folder is None else str(self.folder)
+        places = (os.path.join(agent_dir, "auth.json"), guarded, self.cwd, sessions)
+        return ConfinedFiles(machine.post, places)
 
     def sought(self) -> Sought:
         settings = self.settings

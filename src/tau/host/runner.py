@@ -35,11 +35,15 @@ import resource
 import select
 import signal
 import socket
+import sys
 from collections.abc import Iterable
 
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
+
+CONFINED = "confined"  # the word that says that we are in a sandbox, see confine.py
 
 END = signal.SIGUSR1  # from the kernel: the parent is dead
 # A command that looks for processes to kill must not hit us with a signal that has a polite meaning. These are handled
@@ -68,14 +72,19 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     gc.disable()
     gc.freeze()  # a collection would touch, and so copy, the memory that the keepers share
-    serve(socket.socket(fileno=0), agent)
+    serve(socket.socket(fileno=0), agent, confined=CONFINED in sys.argv[1:])
 
 
-def serve(line: socket.socket, agent: int) -> None:
+def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
     """Start a keeper for each message, until the line ends."""
     for number in HEARD:
         signal.signal(number, lambda number, frame: None)
     signals = adopt_orphans(RUNNER)
+    if confined:
+        # Our parent may be outside, where we do not see whether it lives. And no command shall write into our memory.
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        say(line.fileno(), b"ready")
     keepers: set[int] = set()
     poll = select.poll()
     poll.register(line, select.POLLIN)

@@ -9,6 +9,7 @@ from tau.records.commands import QueueMode
 from tau.records.events import Limit
 from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
+from tau.records.settings import SandboxLevel
 
 Disposition = Literal["started", "queued", "handled"]
 
@@ -26,6 +27,7 @@ class SessionState(Record):
     auto_compaction_enabled: bool
     message_count: int
     pending_message_count: int
+    sandbox: SandboxLevel | UnsetType = UNSET
 
 
 class Accepted(Record):

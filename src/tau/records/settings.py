@@ -13,6 +13,7 @@ from tau.records.commands import QueueMode
 from tau.records.models import ThinkingLevel
 
 ProjectTrust = Literal["ask", "always", "never"]
+SandboxLevel = Literal["workspace", "strict"]
 
 
 class RetrySettings(Record):
@@ -64,6 +65,17 @@ class ChildEnvironment(Record):
 class EditSettings(Record):
     require_fresh: bool = False
     """edit and write refuse to change a file that changed since the model last read it"""
+
+
+class SandboxSettings(Record):
+    """What commands and file tools may reach, as `--sandbox`, see [the sandbox](sandbox.md)."""
+
+    level: SandboxLevel | None = None
+    """`workspace` or `strict`; without one, and without `--sandbox`, there is no sandbox"""
+    readable: list[str] = []
+    """files and folders that may be read besides, such as `~/.rustup`"""
+    writable: list[str] = []
+    """files and folders that may be written besides, such as `~/.cache/go-build`"""
 
 
 class ImageSettings(Record):
@@ -140,6 +152,7 @@ class Settings(Record):
     shell_command_prefix: str | None = None
     """put before every command, on a line of its own"""
     child_environment: ChildEnvironment = ChildEnvironment()
+    sandbox: SandboxSettings = SandboxSettings()
     edit: EditSettings = EditSettings()
     images: ImageSettings = ImageSettings()
     extensions: list[str] = []
@@ -178,7 +191,7 @@ class Settings(Record):
 RESOURCE_LISTS = ("packages", "extensions", "skills", "prompts", "themes")
 
 # No project has a say in these, trusted or not: they are about the user's own machine, and about trust itself.
-USER_ONLY = ("defaultProjectTrust", "allowConfigWrites", "httpProxy")
+USER_ONLY = ("defaultProjectTrust", "allowConfigWrites", "httpProxy", "sandbox")
 
 WITHOUT_EFFECT = (
     *("autocompleteMaxVisible", "cacheWarming", "codemode", "collapseChangelog", "doubleEscapeAction"),
