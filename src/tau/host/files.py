@@ -20,6 +20,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import BinaryIO, Literal
 
 from tau.errors import ToolError
@@ -28,6 +29,7 @@ from tau.store.places import agent_dir
 from tau.tools import Entry
 
 PORTION = 1024 * 1024
+CREDENTIALS = ("auth.json", "models.json")  # in the agent's folder: either may have keys in it
 
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 _READ = os.O_RDONLY | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
@@ -42,13 +44,13 @@ _NAME_IS_TAKEN = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
 
 class LocalFiles:
-    """As tau.tools.Files. `keys` is the agent's credential file, by default where it usually is.
+    """As tau.tools.Files. `own` is the agent's folder, whose credential files nobody reads.
 
     `guarded` keeps tools from writing the agent's own files; without it they may.
     """
 
-    def __init__(self, keys: str | None = None, guarded: Guarded | None = None) -> None:
-        self._keys = str(agent_dir() / "auth.json") if keys is None else keys
+    def __init__(self, own: Path | None = None, guarded: Guarded | None = None) -> None:
+        self._keys = [str((own or agent_dir()) / name) for name in CREDENTIALS]
         self._guarded = guarded
 
     def open(self, path: str) -> BinaryIO:
@@ -116,6 +118,12 @@ class LocalFiles:
                     found.append(Entry(entry.name, entry.is_dir()))
         return found
 
+    def is_secret(self, path: str) -> bool:
+        try:
+            return _OF_A_PROCESS.fullmatch(os.path.realpath(path)) is not None or self._holds_keys(os.stat(path))
+        except OSError:
+            return False
+
     def _check_secrets(self, path: str, file: int, status: os.stat_result) -> None:
         if _OF_A_PROCESS.fullmatch(_real_path(path, file)):
             raise ToolError(f"{path} shows the environment or the memory of a process and may not be read")
@@ -130,10 +138,11 @@ class LocalFiles:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _holds_keys(self, status: os.stat_result) -> bool:
-        try:
-            return os.path.samestat(os.stat(self._keys), status)
-        except OSError:
-            return False
+        for file in self._keys:
+            with suppress(OSError):
+                if os.path.samestat(os.stat(file), status):
+                    return True
+        return False
 
 
 class _Opened(io.FileIO):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from tau.core.budgets import NO_BUDGET, refused, wrong
 from tau.core.matching import as_level
 from tau.core.pricing import OFFLINE_APIS
+from tau.core.secrets import SHORTEST
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host import local
@@ -47,7 +48,12 @@ from tau.wire.dialect import Dialect
 
 log = logging.getLogger(__name__)
 NO_KEY = "replayed"  # what stands for a key where nothing is asked of anybody
-SECRETS = ("*_API_KEY", "*_TOKEN", "*SECRET*", "*PASSWORD*", "*CREDENTIALS*")
+# Names of variables, in capitals.
+SECRETS = (
+    *("*_API_KEY", "API_KEY", "*APIKEY*", "*ACCESS_KEY*", "*PRIVATE_KEY*", "*_TOKEN", "TOKEN", "*AUTHTOKEN*"),
+    *("*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*_PWD", "*_PAT", "*_AUTH", "*CREDENTIALS*"),
+)
+_PASSWORD_IN_ADDRESS = re.compile(r"\w://[^\s/@:]*:[^\s/@]+@")
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -156,7 +162,7 @@ class Opening(NamedTuple):
             shell_path=settings.shell_path,
             prefix=settings.shell_command_prefix,
             env=without_secrets(self.environment, self.models.keys) if filters else inherited,
-            files=LocalFiles(str(agent_dir / "auth.json"), None if settings.allow_config_writes else self._guarded()),
+            files=LocalFiles(agent_dir, None if settings.allow_config_writes else self._guarded()),
         )
         http.use(
             settings.http_idle_timeout_ms / 1000,
@@ -400,14 +406,16 @@ def _in(cwd: str, path: str) -> Path:
 
 
 def without_secrets(environment: Mapping[str, str], keys: Keys) -> dict[str, str]:
-    """What a command may inherit: no variable that is named like a secret, or that holds a provider's key."""
+    """What a command may inherit: no variable that is named like a secret, or that has a key or a password in it."""
     of_providers = {name for names in VARIABLES.values() for name in names}
     of_providers |= {source.strip("${}") for source in keys.configured.values()}
-    return {
-        name: value
-        for name, value in environment.items()
-        if name not in of_providers and not any(fnmatchcase(name.upper(), pattern) for pattern in SECRETS)
-    }
+    known = [key for key in keys.known() if len(key) >= SHORTEST]
+
+    def has_secret(name: str, value: str) -> bool:
+        named = name in of_providers or any(fnmatchcase(name.upper(), pattern) for pattern in SECRETS)
+        return named or any(key in value for key in known) or _PASSWORD_IN_ADDRESS.search(value) is not None
+
+    return {name: value for name, value in environment.items() if not has_secret(name, value)}
 
 
 def known_models(agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ) -> tuple[Models, list[str]]:

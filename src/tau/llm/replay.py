@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from tau.core.secrets import MASK, forms, of_address, of_headers
 from tau.errors import ModelError
 from tau.llm.calls import Request
 from tau.records.base import Record, encode, encode_parts, parse
@@ -28,7 +29,6 @@ SHOWN = {"accept", "anthropic-beta", "anthropic-version", "content-type", "opena
 # Of the answer: what says who asked, or could be used to ask.
 HIDDEN = re.compile(r"key|auth|token|secret|cookie|organization|project|account", re.IGNORECASE)
 SECRET_QUERY = re.compile(r"key|token|sig|credential", re.IGNORECASE)
-MASK = "***"
 SHORTEST_SECRET, LONG = 6, 20
 
 # What in a body only steers caches, wherever it stands, and what on top of it says who asks and when.
@@ -162,7 +162,8 @@ def _secrets(request: Request) -> list[str]:
     whole = [value for value in hidden if len(value) >= SHORTEST_SECRET]
     # "Bearer abc", "Basic abc", and signatures of several parts
     parts = [part for value in whole for part in re.split(r"[\s,;]+|=(?=\w)", value) if len(part) >= LONG]
-    return sorted({*whole, *parts}, key=len, reverse=True)
+    found = {*whole, *parts, *of_headers(dict(others)), *of_address(request.url)}
+    return sorted({form for secret in found for form in (forms(secret) or {secret}) if secret}, key=len, reverse=True)
 
 
 def _masked(text: str, secrets: Sequence[str]) -> str:

@@ -57,8 +57,8 @@ class ChildEnvironment(Record):
     """
 
     filter_secrets: bool = False
-    """take away variables with secrets in them: `*_API_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`, `*CREDENTIALS*`, and
-    whichever a provider's key comes from"""
+    """take away variables with secrets in them: those named like one (`*_API_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`,
+    `*CREDENTIALS*` and the like), those that have a provider's key in them, and addresses with a password"""
 
 
 class EditSettings(Record):

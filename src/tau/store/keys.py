@@ -64,6 +64,9 @@ VARIABLES = {
 # Not keys but tokens, which go into another header.
 BEARER = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"}
 
+# Of other kinds of credentials.
+SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GOOGLE_OAUTH_ACCESS_TOKEN")
+
 # Variables that together are as good as a key.
 AMBIENT = {
     "amazon-bedrock": (
@@ -91,6 +94,7 @@ class Keys:
         self._saved = {name: entry for name, entry in file.read().items() if _is_key(entry)}
         self.problems = file.problems
         self._told: dict[str, str | None] = {}  # what commands of auth.json have said
+        self._used: set[str] = set()
 
     def give(self, provider: str, key: str) -> None:
         """A key from the command line: for this process only, before all others."""
@@ -114,6 +118,20 @@ class Keys:
 
     def get(self, provider: str) -> str | None:
         """The key."""
+        if (key := self._get(provider)) and key != AUTHENTICATED:
+            self._used.add(key)
+        return key
+
+    def known(self) -> set[str]:
+        """Every key that we have seen so far, from wherever: what no log may show. Runs nothing."""
+        named = {name for names in (*VARIABLES.values(), SECRET_VARIABLES) for name in names}
+        texts = [*(entry["key"] for entry in self._saved.values()), *self.configured.values()]
+        own = [text for provider in self._saved for text in self._own(provider).values()]
+        found = {self._environment.get(name) for name in named} | {self._for_all, *self._given.values(), *self._used}
+        found |= {value(text, self._environment) for text in (*texts, *own) if not is_command(text)}
+        return {key for key in found if key}
+
+    def _get(self, provider: str) -> str | None:
         source, text = self._found(provider)
         if text is None:
             return None
@@ -139,10 +157,12 @@ class Keys:
 
     def environment(self, provider: str) -> Mapping[str, str]:
         """The variables for a provider: auth.json may have some for it alone."""
+        own = self._own(provider)
+        return ChainMap(own, dict(self._environment)) if own else self._environment
+
+    def _own(self, provider: str) -> dict[str, str]:
         own = self._saved.get(provider, {}).get("env")
-        if not isinstance(own, dict):
-            return self._environment
-        return ChainMap({name: text for name, text in own.items() if isinstance(text, str)}, dict(self._environment))
+        return {name: text for name, text in own.items() if isinstance(text, str)} if isinstance(own, dict) else {}
 
     def _found(self, provider: str) -> tuple[str | None, str | None]:
         """Where it was found, and what is written there."""
