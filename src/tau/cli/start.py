@@ -26,11 +26,25 @@ def opening(given: Given) -> Opening:
     read = read_up(agent_dir(), wishes(given))
     for handler in logging.getLogger().handlers:
         handler.setFormatter(Discreet(handler.formatter, read.models.keys.known))
+    _hide(read, given.flags.get("api-key", ""))
     for warning in read.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     if read.settings.http_proxy:
         use_proxy(read.settings.http_proxy)
     return read
+
+
+def _hide(read: Opening, key: str) -> None:
+    inherited = read.settings.child_environment
+    if not (key or inherited.filter_secrets or inherited.no_new_privileges):
+        return
+    from tau.host.privacy import hide_argument, hide_memory, no_new_privileges
+
+    hide_argument(key)
+    if inherited.filter_secrets:
+        hide_memory()  # else a command could look there for what was kept back
+    if inherited.no_new_privileges:
+        no_new_privileges()
 
 
 class Discreet(logging.Formatter):

@@ -18,7 +18,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -50,7 +50,7 @@ class LocalFiles:
     """
 
     def __init__(self, own: Path | None = None, guarded: Guarded | None = None) -> None:
-        self._keys = [str((own or agent_dir()) / name) for name in CREDENTIALS]
+        self._own = own or agent_dir()
         self._guarded = guarded
 
     def open(self, path: str) -> BinaryIO:
@@ -132,15 +132,15 @@ class LocalFiles:
 
     def _check_writable(self, path: str, target: str, status: os.stat_result) -> None:
         """A file can be replaced by whoever may write to its folder, but what is read-only was meant to stay."""
-        if self._holds_keys(status):
+        if self._holds_keys(status, CREDENTIALS[:1]):
             raise ToolError(f"{path} holds the agent's own credentials and may not be written")
         if not os.access(target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    def _holds_keys(self, status: os.stat_result) -> bool:
-        for file in self._keys:
+    def _holds_keys(self, status: os.stat_result, names: Sequence[str] = CREDENTIALS) -> bool:
+        for name in names:
             with suppress(OSError):
-                if os.path.samestat(os.stat(file), status):
+                if os.path.samestat(os.stat(self._own / name), status):
                     return True
         return False
 
