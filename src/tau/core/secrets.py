@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from binascii import Error, a2b_base64, b2a_base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from tau.records.base import replace
@@ -22,8 +22,10 @@ from tau.records.models import Model
 
 MASK = "***"
 SHORTEST = 8
+DISTINCT = 12  # characters that are known for a part of a secret by themselves
 
 _NAMED = re.compile(r"key|auth|token|secret|cookie|passw|credential|sig(?:nature)?$", re.IGNORECASE)
+_PLAIN = re.compile(r"[A-Za-z0-9_~-]+")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 _NODE = str.maketrans({"'": "&#39;"})
 
@@ -35,7 +37,12 @@ def is_secret(name: str) -> bool:
 
 def masked(text: str, secrets: Iterable[str | None]) -> str:
     """`text` with a mask where one of these stands, in whatever form."""
-    known = sorted({form for secret in secrets if secret for form in forms(secret)}, key=len, reverse=True)
+    return without({form for secret in secrets if secret for form in forms(secret)}, text)
+
+
+def without(found: Collection[str], text: str) -> str:
+    """The same for exactly these forms. One that was cut off at the end of the text is no less of a secret."""
+    known = sorted(found, key=len, reverse=True)
     for form in known:
         text = text.replace(form, MASK)
     for form in known:
@@ -50,16 +57,26 @@ def forms(secret: str) -> set[str]:
     if len(secret) < SHORTEST:
         return set()
     data = secret.encode("utf-8", "replace")
-    packed = b2a_base64(data, newline=False).decode().rstrip("=")
     html = secret.translate(_HTML)
-    found = {secret, html, html.translate(_NODE), packed, packed.replace("+", "-").replace("/", "_")}
+    found = {secret, html, html.translate(_NODE), *_packed(data)}
     for written in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
         found |= {written, written.replace("/", "\\/")}
     for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
         found |= {quoted, re.sub("%[0-9A-F]{2}", lambda mark: mark[0].lower(), quoted)}
-    # What was JSON already is often told as a text in JSON.
-    found |= {json.dumps(form)[1:-1] for form in found}
+    # Notations inside notations are without end; what no notation changes is the same in all of them.
+    for run in _PLAIN.findall(secret):
+        if len(run) >= DISTINCT:
+            found |= {run, *_packed(run.encode())}
     return {form for form in found if len(form) >= SHORTEST}
+
+
+def _packed(data: bytes) -> Iterator[str]:
+    """In base64, wherever it stands in what is packed: three bytes become four characters, so there are three ways."""
+    for before in range(3):
+        whole = b2a_base64(bytes(before) + data, newline=False).decode()
+        sure = whole[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]  # what no neighbour has a part in
+        if len(sure) >= DISTINCT:
+            yield from (sure, sure.replace("+", "-").replace("/", "_"))
 
 
 def of_headers(headers: Mapping[str, str], *, whatever_their_name: bool = False) -> Iterator[str]:
@@ -96,7 +113,7 @@ def of_address(url: str) -> Iterator[str]:
         yield from (name, unquote(name))  # a token in the place of a name
     if password is not None:
         pair = f"{unquote(name or '')}:{unquote(password)}"
-        yield from (password, unquote(password), pair, b2a_base64(pair.encode(), newline=False).decode().rstrip("="))
+        yield from (password, unquote(password), pair)
     yield from (value for part, value in parse_qsl(address.query) if is_secret(part))
 
 

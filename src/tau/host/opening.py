@@ -37,7 +37,7 @@ from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
 from tau.store.extension_files import Found
-from tau.store.keys import VARIABLES, Keys
+from tau.store.keys import Keys
 from tau.store.listing import by_id, newest
 from tau.store.models import read_models
 from tau.store.sessions import Opened, folder_for, open_session
@@ -407,8 +407,7 @@ def _in(cwd: str, path: str) -> Path:
 
 def without_secrets(environment: Mapping[str, str], keys: Keys) -> dict[str, str]:
     """What a command may inherit: no variable that is named like a secret, or that has a key or a password in it."""
-    of_providers = {name for names in VARIABLES.values() for name in names}
-    of_providers |= {source.strip("${}") for source in keys.configured.values()}
+    of_providers = keys.variables()
     known = [key for key in keys.known() if len(key) >= SHORTEST]
 
     def has_secret(name: str, value: str) -> bool:
@@ -426,6 +425,10 @@ def known_models(agent_dir: Path, keys: Keys, environment: Mapping[str, str] = o
         return Models(Catalog(environment=environment), keys), [trouble] if trouble else []
     given, problems = providers(content)
     keys.configured = {name: provider.api_key for name, provider in given.items() if provider.api_key}
+    keys.headers = [text for provider in given.values() for text in provider.headers.values()]
+    keys.headers += [
+        text for one in given.values() for model in one.models or () for text in (model.headers or {}).values()
+    ]
     return Models(Catalog(given, environment), keys), [told(problem, path) for problem in problems]
 
 

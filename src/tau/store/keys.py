@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tau.store.auth import AuthFile
-from tau.store.values import is_command, missing, value
+from tau.store.values import is_command, missing, value, variables
 
 # Stands for a key where the environment has other credentials, which the API's own module reads.
 AUTHENTICATED = "<authenticated>"
@@ -90,6 +90,7 @@ class Keys:
         self._given: dict[str, str] = {}
         self._for_all: str | None = None
         self.configured: dict[str, str] = {}
+        self.headers: list[str] = []  # what models.json has for headers, which may be keys by another name
         file = AuthFile(auth_file)
         self._saved = {name: entry for name, entry in file.read().items() if _is_key(entry)}
         self.problems = file.problems
@@ -124,12 +125,20 @@ class Keys:
 
     def known(self) -> set[str]:
         """Every key that we have seen so far, from wherever: what no log may show. Runs nothing."""
-        named = {name for names in (*VARIABLES.values(), SECRET_VARIABLES) for name in names}
-        texts = [*(entry["key"] for entry in self._saved.values()), *self.configured.values()]
-        own = [text for provider in self._saved for text in self._own(provider).values()]
-        found = {self._environment.get(name) for name in named} | {self._for_all, *self._given.values(), *self._used}
-        found |= {value(text, self._environment) for text in (*texts, *own) if not is_command(text)}
+        found = {self._environment.get(name) for name in self.variables()}
+        found |= {self._for_all, *self._given.values(), *self._used}
+        found |= {value(text, self._environment) for text in self._written() if not is_command(text)}
         return {key for key in found if key}
+
+    def variables(self) -> set[str]:
+        """Variables that keys come from, or may come from."""
+        usual = {name for names in (*VARIABLES.values(), SECRET_VARIABLES) for name in names}
+        return usual.union(*map(variables, self._written()))
+
+    def _written(self) -> list[str]:
+        """What files say."""
+        own = [text for provider in self._saved for text in self._own(provider).values()]
+        return [*(entry["key"] for entry in self._saved.values()), *own, *self.configured.values(), *self.headers]
 
     def _get(self, provider: str) -> str | None:
         source, text = self._found(provider)
