@@ -133,7 +133,7 @@ def test_a_broken_file_of_keys_is_told_of_without_what_is_in_it(
     tmp_path: Path, server: Echo, file: str, broken: str
 ) -> None:
     nest = Nest(tmp_path, server)
-    env, core = nest.surroundings(), nest.canaries["flag"].core
+    env, core = nest.surroundings(), nest.canaries["literal"].core
     (tmp_path / "agent" / file).write_text(broken.replace("KEY", f'"{core}"') + f" {core}" * (broken == "{"))
     argv = [*PI, "--model", "demo", "-p", "hi"]
     done = subprocess.run(argv, cwd=tmp_path / "work", env=env, capture_output=True, stdin=subprocess.DEVNULL)
