@@ -87,6 +87,7 @@ AMBIENT = {
 class Keys:
     def __init__(self, auth_file: Path, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
+        self._used: set[str] = set()
         self._given: dict[str, str] = {}
         self._for_all: str | None = None
         self.configured: dict[str, str] = {}
@@ -95,7 +96,6 @@ class Keys:
         self._saved = {name: entry for name, entry in file.read().items() if _is_key(entry)}
         self.problems = file.problems
         self._told: dict[str, str | None] = {}  # what commands of auth.json have said
-        self._used: set[str] = set()
 
     def give(self, provider: str, key: str) -> None:
         """A key from the command line: for this process only, before all others."""
