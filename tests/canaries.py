@@ -223,6 +223,7 @@ class Nest:
             "MY_PRECIOUS": self.value("variable"),
             "MY_HEADER": self.value("variableheader"),
             "ACME_API_KEY": self.value("othervariable"),
+            "HARMLESS": f"my key is {self.value('literal')}",
             "DATABASE_URL": f"postgres://me:{self._sign('database')}@db/x",
             "TMPDIR": str(folder / "tmp"),
         }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ import pytest
 from canaries import BAD, Echo, Nest
 from client import Agent, texts
 from program import PI
+from tau.cli.start import Discreet
+from tau.store.keys import Keys
 
 APIS = ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"]
 
@@ -106,7 +110,7 @@ def test_commands_inherit_no_secret_where_that_is_asked_for(tmp_path: Path, serv
     assert "PI_CODING_AGENT=true" in told and "\nHOME=" in told and (tmp_path / "work" / "env.txt").stat().st_size
 
 
-@pytest.mark.parametrize("name", ["MY_PRECIOUS", "MY_HEADER", "ACME_API_KEY", "DATABASE_URL"])
+@pytest.mark.parametrize("name", ["MY_PRECIOUS", "MY_HEADER", "ACME_API_KEY", "HARMLESS", "DATABASE_URL"])
 def test_without_the_setting_commands_inherit_all(tmp_path: Path, server: Echo, name: str) -> None:
     nest = Nest(tmp_path, server, childEnvironment={})
     server.script = ["tool", "text"]
@@ -155,6 +159,21 @@ def test_a_slip_on_the_command_line_is_told_of_without_the_key(tmp_path: Path, s
     for words in ([f"--api-kye={nest.value('flag')}"], ["--api-key", nest.value("flag")], ["--api-key"]):
         done = run(nest, *words, "-p", "hi", script=[*PI])
         assert done.returncode and nest.found(stdout=done.stdout, stderr=done.stderr) == []
+
+
+def test_no_log_shows_a_key_not_even_in_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "auth.json").write_text('{"x": {"type": "api_key", "key": "sk-saved-0123"}}')
+    keys = Keys(tmp_path / "auth.json", {"OPENAI_API_KEY": "sk-variable-0123", "FROM_HERE": "sk-named-0123"})
+    keys.give("y", "sk-given-0123")
+    keys.configured = {"z": "$FROM_HERE", "command": "!echo sk-told-0123"}
+    assert keys.get("command") == "sk-told-0123"
+    try:
+        raise ValueError("sk-saved-0123 sk-variable-0123 sk-named-0123")
+    except ValueError:
+        record = logging.LogRecord("tau", logging.ERROR, "", 1, "%s", ("sk-given-0123 sk-told-0123",), sys.exc_info())
+    shown = Discreet(logging.Formatter("tau: %(message)s"), keys.known).format(record)
+    assert shown.startswith("tau: *** ***\nTraceback") and shown.endswith("ValueError: *** *** ***")
+    assert "0123" not in shown
 
 
 def test_the_search_finds_what_is_there(tmp_path: Path, server: Echo) -> None:
