@@ -20,7 +20,7 @@ BROKEN = {
     "an array": b"[1, 2]",
     "a number": b"5",
     "no UTF-8": b'{"a": "\xff\xfe"}',
-    "wrong types": b'{"steeringMode": "bogus", "retry": 5, "enabledModels": {"a": 1}, "compaction": {"enabled": "yes"}}',
+    "wrong types": b'{"steeringMode": "bogus", "retry": 5, "enabledModels": {}, "compaction": {"enabled": "yes"}}',
 }
 
 

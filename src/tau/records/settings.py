@@ -60,8 +60,8 @@ class ChildEnvironment(Record):
     """take away variables with secrets in them: those named like one (`*_API_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`,
     `*CREDENTIALS*` and the like), those that have a provider's key in them, and addresses with a password"""
     no_new_privileges: bool = False
-    """nothing that the agent starts gains rights by being executed, so `sudo` and the like do not work in commands; heeded
-    when the program starts"""
+    """nothing that the agent starts gains rights by being executed, so `sudo` and the like do not work in commands;
+    heeded when the program starts"""
 
 
 class EditSettings(Record):
