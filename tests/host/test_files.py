@@ -160,7 +160,7 @@ def test_a_file_in_a_read_only_folder_is_written_in_place(tmp_path: Path) -> Non
 
 
 def test_the_agents_credentials_are_neither_written_nor_read(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
+    files = LocalFiles(keys=str(tmp_path / "auth.json"))
     (tmp_path / "auth.json").write_text("{}")
     (tmp_path / "link").symlink_to("auth.json")
     said = f"{tmp_path}/link holds the agent's own credentials and may not be written"

@@ -236,7 +236,7 @@ def test_a_few_lines_of_a_huge_file_cost_little(tmp_path: Path, work: Path, giga
     with (work / "huge").open("wb") as file:
         file.write(b"".join(b"line %d\n" % number for number in range(1, 20)))
         file.truncate(int(gigabytes * 1e9))
-    with Agent(tmp_path, *([{"blocks": [call("read", path="huge", limit=5)]}, {"text": "ok"}] * 2)) as agent:
+    with Agent(tmp_path, {"blocks": [call("read", path="huge", limit=5)]}, {"text": "ok"}) as agent:
         agent.get("get_state")
         before = agent.memory
         result = text(said(agent.prompt("go"), "toolResult")[0])

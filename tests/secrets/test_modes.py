@@ -118,7 +118,9 @@ def test_recordings_are_private(tmp_path: Path, umask: int) -> None:
 def test_an_old_session_that_others_could_read_is_private_once_it_is_lifted(tmp_path: Path, umask: int) -> None:
     yard = Yard(tmp_path)
     message: Json = {"role": "user", "content": "one", "timestamp": 1}
-    lines = [{"type": "session", "id": "s", "timestamp": "2025-01-01T00:00:00.000Z", "cwd": str(tmp_path / "work")}]
+    lines: list[Json] = [
+        {"type": "session", "id": "s", "timestamp": "2025-01-01T00:00:00.000Z", "cwd": str(tmp_path / "work")}
+    ]
     lines.append({"type": "message", "timestamp": "2025-01-01T00:00:00.000Z", "message": message})
     old = tmp_path / "work" / "old.jsonl"
     old.write_text("".join(f"{json.dumps(line)}\n" for line in lines))

@@ -18,9 +18,8 @@ import io
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import BinaryIO, Literal
 
 from tau.errors import ToolError
@@ -29,7 +28,7 @@ from tau.store.places import agent_dir
 from tau.tools import Entry
 
 PORTION = 1024 * 1024
-CREDENTIALS = ("auth.json", "models.json")  # in the agent's folder: either may have keys in it
+MODELS = "models.json"  # beside the file of keys, and it may have some in it, too
 
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 _READ = os.O_RDONLY | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
@@ -44,13 +43,13 @@ _NAME_IS_TAKEN = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
 
 class LocalFiles:
-    """As tau.tools.Files. `own` is the agent's folder, whose credential files nobody reads.
+    """As tau.tools.Files. `keys` is the agent's credential file, by default where it usually is.
 
     `guarded` keeps tools from writing the agent's own files; without it they may.
     """
 
-    def __init__(self, own: Path | None = None, guarded: Guarded | None = None) -> None:
-        self._own = own or agent_dir()
+    def __init__(self, keys: str | None = None, guarded: Guarded | None = None) -> None:
+        self._keys = str(agent_dir() / "auth.json") if keys is None else keys
         self._guarded = guarded
 
     def open(self, path: str) -> BinaryIO:
@@ -132,17 +131,13 @@ class LocalFiles:
 
     def _check_writable(self, path: str, target: str, status: os.stat_result) -> None:
         """A file can be replaced by whoever may write to its folder, but what is read-only was meant to stay."""
-        if self._holds_keys(status, CREDENTIALS[:1]):
+        if _is_same(self._keys, status):
             raise ToolError(f"{path} holds the agent's own credentials and may not be written")
         if not os.access(target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    def _holds_keys(self, status: os.stat_result, names: Sequence[str] = CREDENTIALS) -> bool:
-        for name in names:
-            with suppress(OSError):
-                if os.path.samestat(os.stat(self._own / name), status):
-                    return True
-        return False
+    def _holds_keys(self, status: os.stat_result) -> bool:
+        return any(_is_same(path, status) for path in (self._keys, os.path.join(os.path.dirname(self._keys), MODELS)))
 
 
 class _Opened(io.FileIO):
@@ -166,6 +161,13 @@ def _status(path: str) -> os.stat_result | None:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _is_same(path: str, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), status)
+    except OSError:
+        return False
 
 
 # What may be opened

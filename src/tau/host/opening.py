@@ -162,7 +162,7 @@ class Opening(NamedTuple):
             shell_path=settings.shell_path,
             prefix=settings.shell_command_prefix,
             env=without_secrets(self.environment, self.models.keys) if filters else inherited,
-            files=LocalFiles(agent_dir, None if settings.allow_config_writes else self._guarded()),
+            files=LocalFiles(str(agent_dir / "auth.json"), None if settings.allow_config_writes else self._guarded()),
         )
         http.use(
             settings.http_idle_timeout_ms / 1000,

@@ -38,6 +38,8 @@ async def stream(
         return
     secrets = [options.secret, *(options.environment.get(name) for name in SECRETS), *of_address(model.base_url)]
     secrets += of_headers(model.headers or {}, whatever_their_name=True)
+    for name in PROXIES:
+        secrets += of_address(options.environment.get(name) or options.environment.get(name.lower()) or "")
     try:
         if hasattr(api, "pieces"):
             async with aclosing(api.pieces(model, context, options, draft, world)) as portions:
@@ -85,6 +87,7 @@ def _read(portion: bytes, decoder: Decoder, reader: Reader) -> tuple[list[Fact],
 
 
 # What the environment may hold that nobody should read in an error.
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_OAUTH_ACCESS_TOKEN")
 
 
