@@ -53,7 +53,7 @@ WORLD = {
 LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
-    "cli/start.py": {"tau.cli.resume"},
+    "cli/start.py": {"tau.cli.resume", "tau.host.privacy"},
     "cli/doctor.py": {"tau.host.landlock"},
     "llm/apis.py": {"*"},
     "wire/dialects/__init__.py": {"*"},

@@ -126,7 +126,7 @@ def test_with_the_first_addition_the_file_is_lifted_and_the_old_one_kept(
     log.close()
     backup = path.with_name("s.jsonl.bak")
     assert sorted(path.parent.iterdir()) == [path, backup]
-    assert (backup.read_bytes(), path.stat().st_mode & 0o777) == (old, 0o600)
+    assert (backup.read_bytes(), backup.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (old, 0o600, 0o600)
     again = open_session(path)
     assert (again.lifted, again.problems, again.header.version) == (None, [], 3)
     assert list(again.tree.after(None)) == [*before, *list(log.tree.after(None))[-2:]]

@@ -35,7 +35,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tau.host import landlock, seccomp
-from tau.host.runner import END, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
+from tau.host.runner import END, HEARD, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
 
 BWRAP = "/usr/bin/bwrap"  # never from PATH: a project could put another one there
 LINE = 0
@@ -60,6 +60,7 @@ _SECCOMP, _FILTER, _DROP_BOUND, _NO_NEW_PRIVILEGES = 22, 2, 24, 38
 _CAPABILITIES_VERSION = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_NAME = ctypes.create_string_buffer(b"tau-sandbox")
 
 
 class Mount(NamedTuple):
@@ -96,7 +97,9 @@ def main() -> None:
     agent = os.getppid()
     given = json.loads(sys.argv[1])
     plan = Plan(**{**given, "mounts": [Mount(*mount) for mount in given["mounts"]]})
-    signals = adopt_orphans("tau-sandbox")
+    for number in HEARD:
+        signal.signal(number, lambda number, frame: None)
+    signals = adopt_orphans(ctypes.addressof(_NAME))
     held: dict[str, int] = {}
     try:
         held = {path: _hold(path) for path in plan.placeholders}

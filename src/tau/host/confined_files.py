@@ -68,6 +68,12 @@ class ConfinedFiles:
         answer = self._ask("kind", path)[0]
         return answer if answer in ("file", "folder", "other") else None
 
+    def is_secret(self, path: str) -> bool:
+        try:
+            return self._ask("is_secret", path)[0] is not False
+        except ToolError:  # nobody knows
+            return True
+
     def entries(self, path: str) -> list[Entry]:
         _, file = self._ask("entries", path)
         if file is None:
@@ -166,6 +172,8 @@ def _answer(files: LocalFiles, call: str, path: str, given: Sequence[int]) -> tu
             return None, None
         case "real":
             return files.real(path), None
+        case "is_secret":
+            return files.is_secret(path), None
     return files.kind(path), None
 
 

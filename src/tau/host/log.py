@@ -40,8 +40,9 @@ from tau.records.lines import Outline
 from tau.records.lines import messages as messages_of
 from tau.records.messages import Assistant, Custom, Stored, User, read_message
 from tau.records.models import Model, ThinkingLevel
+from tau.store.files import make_folder
 from tau.store.journal import Journal
-from tau.store.sessions import Opened, file_name, make_folder
+from tau.store.sessions import Opened, file_name
 
 QUEUED = "tau.queued"
 CLEARED = "tau.queue_cleared"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from tau.core.budgets import NO_BUDGET, refused, wrong
 from tau.core.matching import as_level
 from tau.core.pricing import OFFLINE_APIS
+from tau.core.secrets import SHORTEST
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host import local
@@ -37,7 +38,7 @@ from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
 from tau.store.extension_files import Found
-from tau.store.keys import VARIABLES, Keys
+from tau.store.keys import Keys
 from tau.store.listing import by_id, newest
 from tau.store.models import read_models
 from tau.store.sessions import Opened, folder_for, open_session
@@ -48,7 +49,12 @@ from tau.wire.dialect import Dialect
 
 log = logging.getLogger(__name__)
 NO_KEY = "replayed"  # what stands for a key where nothing is asked of anybody
-SECRETS = ("*_API_KEY", "*_TOKEN", "*SECRET*", "*PASSWORD*", "*CREDENTIALS*")
+# Names of variables, in capitals.
+SECRETS = (
+    *("*_API_KEY", "API_KEY", "*APIKEY*", "*ACCESS_KEY*", "*PRIVATE_KEY*", "*_TOKEN", "TOKEN", "*AUTHTOKEN*"),
+    *("*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*_PWD", "*_PAT", "*_AUTH", "*CREDENTIALS*"),
+)
+_PASSWORD_IN_ADDRESS = re.compile(r"\w://[^\s/@:]*:[^\s/@]+@")
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -457,14 +463,15 @@ def _in(cwd: str, path: str) -> Path:
 
 
 def without_secrets(environment: Mapping[str, str], keys: Keys) -> dict[str, str]:
-    """What a command may inherit: no variable that is named like a secret, or that holds a provider's key."""
-    of_providers = {name for names in VARIABLES.values() for name in names}
-    of_providers |= {source.strip("${}") for source in keys.configured.values()}
-    return {
-        name: value
-        for name, value in environment.items()
-        if name not in of_providers and not any(fnmatchcase(name.upper(), pattern) for pattern in SECRETS)
-    }
+    """What a command may inherit: no variable that is named like a secret, or that has a key or a password in it."""
+    of_providers = keys.variables()
+    known = [key for key in keys.known() if len(key) >= SHORTEST]
+
+    def has_secret(name: str, value: str) -> bool:
+        named = name in of_providers or any(fnmatchcase(name.upper(), pattern) for pattern in SECRETS)
+        return named or any(key in value for key in known) or _PASSWORD_IN_ADDRESS.search(value) is not None
+
+    return {name: value for name, value in environment.items() if not has_secret(name, value)}
 
 
 def known_models(agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ) -> tuple[Models, list[str]]:
@@ -475,6 +482,10 @@ def known_models(agent_dir: Path, keys: Keys, environment: Mapping[str, str] = o
         return Models(Catalog(environment=environment), keys), [trouble] if trouble else []
     given, problems = providers(content)
     keys.configured = {name: provider.api_key for name, provider in given.items() if provider.api_key}
+    keys.headers = [text for provider in given.values() for text in provider.headers.values()]
+    keys.headers += [
+        text for one in given.values() for model in one.models or () for text in (model.headers or {}).values()
+    ]
     return Models(Catalog(given, environment), keys), [told(problem, path) for problem in problems]
 
 

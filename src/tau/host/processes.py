@@ -408,6 +408,8 @@ def _refusal(what: str, number: int, order: Order) -> ToolError:
     """Why a command could not be started."""
     if number == errno.E2BIG:
         return ToolError("The command is too long for the system; write it to a file and run that")
+    if what == "crowd":
+        return ToolError(f"The command had more than {number} processes at once. It was ended, and all of them.")
     why = os.strerror(number)
     if what == "cwd":
         return ToolError(f"Cannot work in {order.cwd}: {why}")

@@ -19,6 +19,7 @@ line, a file with the request, then where stdout and stderr go. A keeper says
     exit N       it ended; N is minus the signal, if one ended it
     cwd N, exec N, fork N
                  it could not be started: errno
+    crowd N      it had more than N processes, and is being ended with all of them
     gone         nothing is left of it; may follow in the same message
 
 and then its line ends. A line that ends before the first word means that the
@@ -53,6 +54,10 @@ HEARD = (signal.SIGCHLD, END, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, sign
 PAUSE = 5  # milliseconds between two rounds of killing
 ROUNDS = 2000  # what lives longer cannot be killed: it belongs to another user, or hangs in the kernel
 
+CROWD = 2000  # processes of one command at a time; then it is ended, before there is no room for anybody else
+PULSE = 100  # milliseconds between two looks at how many there are
+FILE_SIZE = 16 << 30  # bytes; a soft limit, against accidents: a command that needs more says `ulimit -f unlimited`
+
 prctl = ctypes.CDLL(None, use_errno=True).prctl
 prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
@@ -70,6 +75,8 @@ def main() -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_SIZE if most < 0 else min(FILE_SIZE, most), most))
     gc.disable()
     gc.freeze()  # a collection would touch, and so copy, the memory that the keepers share
     serve(socket.socket(fileno=0), agent, confined=CONFINED in sys.argv[1:])
@@ -174,13 +181,23 @@ def keep(fds: Fds, order: Order, runner: int) -> None:
     for fd in (request, stdout, stderr):
         os.close(fd)
 
-    rounds = 0
+    rounds, usual = 0, running()
     while rounds < ROUNDS:
         reap_for(command, line)
         if rounds:
             rounds += 1
             kill(below(os.getpid()))
-        for ready, _ in poll.poll(PAUSE if rounds else None):
+        elif (now := running()) > usual + CROWD:
+            # Who counts a crowd that grows counts for ever, so it has to stand still.
+            signal_group(command, signal.SIGSTOP)
+            if len(below(os.getpid())) > CROWD:
+                say(line, b"crowd %d" % CROWD)
+                signal_group(command, signal.SIGKILL)
+                rounds = 1
+            else:
+                signal_group(command, signal.SIGCONT)
+                usual = now
+        for ready, _ in poll.poll(PAUSE if rounds else PULSE):
             if ready != signals:  # nothing is ever said to us: the line has ended
                 poll.unregister(ready)
                 rounds = rounds or 1
@@ -245,6 +262,20 @@ def adopt_orphans(name: int) -> int:
     return woken
 
 
+def running() -> int:
+    """How much runs on this machine, in tasks: quick to read, and enough to know when to look closer."""
+    try:
+        fd = os.open("/proc/loadavg", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        return int(os.read(fd, 100).split()[3].partition(b"/")[2])
+    except (OSError, ValueError, IndexError):
+        return 0
+    finally:
+        os.close(fd)
+
+
 def below(top: int, spare: Iterable[int] = ()) -> list[int]:
     """Everything that comes from a process, without those to spare and what comes from them."""
     children: dict[int, list[int]] = {}
@@ -275,6 +306,24 @@ def kill(processes: list[int]) -> None:
             os.kill(process, signal.SIGKILL)
         except OSError:  # gone, or another user's
             continue
+
+
+def signal_group(command: int, number: int) -> None:
+    """All of a command that has not left its group, at once: nobody is born meanwhile."""
+    try:
+        try:
+            os.waitid(os.P_PID, command, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # it was waited for: now its number may be a stranger's, but not while a group has it
+            os.kill(command, 0)
+            return
+    except ProcessLookupError:
+        pass
+    except OSError:
+        return
+    try:
+        os.killpg(command, number)
+    except OSError:  # gone, or another user's
+        return
 
 
 def say(line: int, words: bytes) -> None:

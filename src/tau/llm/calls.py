@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tau.core.convert import Spoken
 from tau.core.draft import Begun, Done, Draft, Heard, Update
+from tau.core.secrets import shown_address
 from tau.records.base import Value, field
 from tau.records.models import Model, ThinkingLevel
 
@@ -101,6 +102,10 @@ class Request(Value):
     headers: dict[str, str]
     body: dict[str, Any]
     heard: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
+
+    def __repr__(self) -> str:
+        """Without what nobody should read in a log."""
+        return f"Request({shown_address(self.url)!r})"
 
 
 class Pause(Value):

@@ -54,12 +54,15 @@ class ChildEnvironment(Record):
     """What commands inherit.
 
     It keeps secrets out of logs and transcripts; it is no wall, for a command can
-    read the files and processes of its user.
+    read the files of its user.
     """
 
     filter_secrets: bool = False
-    """take away variables with secrets in them: `*_API_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`, `*CREDENTIALS*`, and
-    whichever a provider's key comes from"""
+    """take away variables with secrets in them: those named like one (`*_API_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`,
+    `*CREDENTIALS*` and the like), those that have a provider's key in them, and addresses with a password"""
+    no_new_privileges: bool = False
+    """nothing that the agent starts gains rights by being executed, so `sudo` and the like do not work in commands;
+    heeded when the program starts"""
 
 
 class EditSettings(Record):

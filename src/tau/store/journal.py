@@ -223,6 +223,7 @@ def _back_up(path: Path) -> None:
         backup = path.with_name(f"{path.name}.bak{number if number > 1 else ''}")
         try:
             os.link(path, backup)
+            os.chmod(backup, 0o600)  # what others could read of a session was not meant for them
             return
         except FileExistsError:
             if os.path.samefile(path, backup):
@@ -232,4 +233,5 @@ def _back_up(path: Path) -> None:
             import shutil
 
             shutil.copy2(path, backup)
+            os.chmod(backup, 0o600)
             return

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tau.store.auth import AuthFile
-from tau.store.values import is_command, missing, value
+from tau.store.values import is_command, missing, value, variables
 
 # Stands for a key where the environment has other credentials, which the API's own module reads.
 AUTHENTICATED = "<authenticated>"
@@ -64,6 +64,9 @@ VARIABLES = {
 # Not keys but tokens, which go into another header.
 BEARER = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"}
 
+# Of other kinds of credentials.
+SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GOOGLE_OAUTH_ACCESS_TOKEN")
+
 # Variables that together are as good as a key.
 AMBIENT = {
     "amazon-bedrock": (
@@ -84,9 +87,11 @@ AMBIENT = {
 class Keys:
     def __init__(self, auth_file: Path, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
+        self._used: set[str] = set()
         self._given: dict[str, str] = {}
         self._for_all: str | None = None
         self.configured: dict[str, str] = {}
+        self.headers: list[str] = []  # what models.json has for headers, which may be keys by another name
         file = AuthFile(auth_file)
         self._saved = {name: entry for name, entry in file.read().items() if _is_key(entry)}
         self.problems = file.problems
@@ -114,6 +119,28 @@ class Keys:
 
     def get(self, provider: str) -> str | None:
         """The key."""
+        if (key := self._get(provider)) and key != AUTHENTICATED:
+            self._used.add(key)
+        return key
+
+    def known(self) -> set[str]:
+        """Every key that we have seen so far, from wherever: what no log may show. Runs nothing."""
+        found = {self._environment.get(name) for name in self.variables()}
+        found |= {self._for_all, *self._given.values(), *self._used}
+        found |= {value(text, self._environment) for text in self._written() if not is_command(text)}
+        return {key for key in found if key}
+
+    def variables(self) -> set[str]:
+        """Variables that keys come from, or may come from."""
+        usual = {name for names in (*VARIABLES.values(), SECRET_VARIABLES) for name in names}
+        return usual.union(*map(variables, self._written()))
+
+    def _written(self) -> list[str]:
+        """What files say."""
+        own = [text for provider in self._saved for text in self._own(provider).values()]
+        return [*(entry["key"] for entry in self._saved.values()), *own, *self.configured.values(), *self.headers]
+
+    def _get(self, provider: str) -> str | None:
         source, text = self._found(provider)
         if text is None:
             return None
@@ -139,10 +166,12 @@ class Keys:
 
     def environment(self, provider: str) -> Mapping[str, str]:
         """The variables for a provider: auth.json may have some for it alone."""
+        own = self._own(provider)
+        return ChainMap(own, dict(self._environment)) if own else self._environment
+
+    def _own(self, provider: str) -> dict[str, str]:
         own = self._saved.get(provider, {}).get("env")
-        if not isinstance(own, dict):
-            return self._environment
-        return ChainMap({name: text for name, text in own.items() if isinstance(text, str)}, dict(self._environment))
+        return {name: text for name, text in own.items() if isinstance(text, str)} if isinstance(own, dict) else {}
 
     def _found(self, provider: str) -> tuple[str | None, str | None]:
         """Where it was found, and what is written there."""

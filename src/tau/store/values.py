@@ -43,6 +43,11 @@ def missing(text: str, environment: Mapping[str, str]) -> list[str]:
     return [name for name in names if not environment.get(name)]
 
 
+def variables(text: str) -> list[str]:
+    """The variables that a text may take its value from."""
+    return [] if is_command(text) else [text, *(mark[2] or mark[3] for mark in _MARK.finditer(text) if not mark[1])]
+
+
 def output(command: str) -> str | None:
     try:
         done = subprocess.run(

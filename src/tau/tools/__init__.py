@@ -56,6 +56,10 @@ class Files(Protocol):
         """What is there; None if nothing is."""
         ...
 
+    def is_secret(self, path: str) -> bool:
+        """Whether `open` would refuse it because nobody should read it. Quick, and never an error."""
+        ...
+
     def entries(self, path: str) -> list[Entry]:
         """The names in a folder, in no order; what vanishes meanwhile is left out."""
         ...
