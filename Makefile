@@ -66,6 +66,7 @@ format: $(READY)  ## let ruff format and fix
 
 docs: $(READY)  ## write the pages of docs/ that have tables of the program anew
 	@$(PY) -m tau.docs $(ARGS)
+	@$(PY) scripts/reliability.py $(ARGS)
 
 site: $(READY)  ## docs/ and README as pages for a browser, in build/site
 	@$(PY) scripts/build_site.py $(ARGS)

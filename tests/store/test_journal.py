@@ -249,6 +249,7 @@ class Story:
 NAMES = ["ENOSPC", "EIO", "EDQUOT", "EROFS", "EINTR"]
 
 
+@pytest.mark.promise("D22", "H07", "H08")
 @pytest.mark.parametrize("count", [1, 2, 10])
 @pytest.mark.parametrize("short", [None, 0, -1])
 def test_no_fault_at_any_call_loses_anything(path: Path, count: int, short: int | None) -> None:
@@ -270,6 +271,7 @@ def test_no_fault_at_any_call_loses_anything(path: Path, count: int, short: int 
         path.unlink()
 
 
+@pytest.mark.promise("D22", "H07", "H08")
 @pytest.mark.parametrize("name", NAMES)
 def test_no_kind_of_fault_leaves_half_a_line(path: Path, name: str) -> None:
     for first in range(1, 51):

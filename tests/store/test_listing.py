@@ -140,6 +140,7 @@ def test_the_sessions_of_all_projects_are_one_list(tmp_path: Path) -> None:
     assert (ids(all_rows(tmp_path)), all_rows(tmp_path / "missing")) == (["b", "c", "a"], [])
 
 
+@pytest.mark.promise("D23")
 def test_listing_a_thousand_sessions_is_quick(tmp_path: Path) -> None:
     for at in range(1000):
         session(tmp_path / f"{at}.jsonl", *[said("user", "x" * 500)] * 20, at=at)
