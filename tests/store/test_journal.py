@@ -150,6 +150,44 @@ def test_a_sync_that_fails_is_to_be_done_again(path: Path) -> None:
     assert (journal.unsynced, len(disk.synced)) == (False, 1)
 
 
+class Forgetful(Disk):
+    """A system for which a sync that failed is the end of it: what was not synced is lost, and is not tried again."""
+
+    safe = 0
+    fails = False
+
+    def sync(self, handle: int) -> None:
+        size = os.fstat(handle).st_size
+        if self.fails:
+            with open(f"/proc/self/fd/{handle}", "r+b") as file:
+                file.seek(self.safe)
+                file.write(b"\0" * (size - self.safe))
+            raise OSError(errno.EIO, "Input/output error")
+        self.safe = size
+
+
+@pytest.mark.promise("D21")
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="opens a file by its descriptor")
+@pytest.mark.parametrize("fails", [1, 3])
+@pytest.mark.parametrize("safe", ["nothing", "some"])
+def test_a_sync_that_fails_loses_nothing_even_if_the_system_forgets(path: Path, fails: int, safe: str) -> None:
+    disk = Forgetful()
+    journal = Journal(path, disk)
+    journal.create([HEADER])
+    journal.append(entry("0", None))
+    if safe == "some":
+        journal.sync()
+    disk.fails = True
+    for at in range(1, fails + 1):
+        journal.append(entry(f"{at}", f"{at - 1}", "x" * 100_000))
+        with pytest.raises(OSError):
+            journal.sync()
+    disk.fails = False
+    journal.append(entry("last", f"{fails}"))
+    journal.sync()
+    assert (ids(path), journal.unsynced) == ([*(f"{at}" for at in range(fails + 1)), "last"], False)
+
+
 # Faults, at every call.
 
 
