@@ -87,6 +87,7 @@ soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
 	@$(PY) tests/long/kills.py
 	@$(PY) tests/long/session_kills.py
 	@$(PY) tests/long/torn.py
+	@$(PY) tests/long/large_sessions.py
 	@$(PY) tests/long/big_output.py
 	@$(PY) tests/long/extension_faults.py
 	@$(PY) tests/long/many_agents.py

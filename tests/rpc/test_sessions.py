@@ -491,6 +491,24 @@ def test_a_circle_of_parents_opens(tmp_path: Path) -> None:
         agent.prompt("on")
 
 
+@pytest.mark.promise("D18")
+def test_a_clock_that_goes_back_does_not_change_the_order(tmp_path: Path) -> None:
+    said_tomorrow = [{**message(id, parent), "timestamp": "2199-01-01T00:00:00.000Z"} for parent, id in ("ab", "bc")]
+    for entry in said_tomorrow:
+        entry["message"]["timestamp"] = 7_226_582_400_000
+    path = stored(tmp_path / "s.jsonl", message("a", None), *said_tomorrow)
+    with Agent(tmp_path, {"text": "one"}, {"text": "two"}, args=["--session", str(path)]) as agent:
+        agent.prompt("first")
+        agent.prompt("second")
+        told = conversation(agent)
+        tree = agent.get("get_tree")
+    assert told == ["A", "B", "C", "first", "one", "second", "two"]
+    with Agent(tmp_path, args=["--session", str(path)]) as agent:
+        assert (conversation(agent), agent.get("get_tree"), agent.events) == (told, tree, [])
+        points = [point["text"] for point in agent.get("get_fork_messages")["messages"]]
+        assert points == ["A", "B", "C", "first", "second"]
+
+
 def test_an_older_session_is_lifted_when_there_is_something_to_add(tmp_path: Path) -> None:
     path = tmp_path / "old.jsonl"
     old = [{"type": "session", "id": "old", "timestamp": TIME, "cwd": "/w"}]
