@@ -40,8 +40,8 @@ synced to the disk in the background, within a second. So `kill -9`, a crash or 
 you were told of. When the power goes, at most the last second is lost; what was before it is whole, and a line that
 was half written costs itself only.
 
-**How it is tested.** Against the real program, over real pipes, files and processes, with a server on this machine in
-the place of a provider; nothing is patched. A fault is not tried once but at every place it can happen: at each byte
+**How it is tested.** Wherever it can be, against the real program, over real pipes, files and processes, with a server
+on this machine in the place of a provider. A fault is not tried once but at every place it can happen: at each byte
 of a file, at each call to the system, after each event of a stream. What depends on chance is drawn from a seed,
 which is told when it fails. The tests below run with every change (`make test`); the gate repeats the random ones
 often enough to trust the figures at the end of this page.

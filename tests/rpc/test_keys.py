@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ MODEL = {
     "contextWindow": 200_000,
     "maxTokens": 8_000,
 }
+
+MOCK = {"api": "anthropic-messages", "apiKey": "unused", "models": [MODEL]}
 
 
 class Guarded:
@@ -50,30 +53,29 @@ class Guarded:
 
     @contextmanager
     def serving(self) -> Iterator[Json]:
-        guarded = self
+        with serving(lambda headers: self.answer(headers["x-api-key"])) as url:
+            yield {"providers": {"mock": {"baseUrl": url, **MOCK}}}
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["content-length"]))
-                status, body = guarded.answer(self.headers["x-api-key"])
-                self.send_response(status)
-                self.send_header("content-type", "text/event-stream" if status == 200 else "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
 
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
+@contextmanager
+def serving(answer: Callable[[Message], tuple[int, bytes]]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            status, body = answer(self.headers)
+            self.send_response(status)
+            self.send_header("content-type", "text/event-stream" if status == 200 else "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            url = f"http://127.0.0.1:{server.server_port}"
-            yield {
-                "providers": {
-                    "mock": {"baseUrl": url, "api": "anthropic-messages", "apiKey": "unused", "models": [MODEL]}
-                }
-            }
-            server.shutdown()
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def started(folder: Path, models: Json) -> Agent:
@@ -137,3 +139,29 @@ def test_a_key_that_nobody_can_renew_is_not_tried_again(tmp_path: Path) -> None:
         assert of("auto_retry_start", events) == []
         assert said(events, "assistant")[-1]["stopReason"] == "error"
     assert guarded.shown == ["wrong-key"]
+
+
+@pytest.mark.promise("E29")
+def test_an_account_whose_credentials_are_over_is_looked_up_anew(tmp_path: Path) -> None:
+    """They are kept as long as they say themselves, which a clock that is wrong may take for too long."""
+    pytest.importorskip("botocore", reason="an extra: botocore")
+    credentials, shown = tmp_path / "credentials", list[str]()
+
+    def profile(key: str) -> None:
+        credentials.write_text(f"[default]\naws_access_key_id={key}\naws_secret_access_key=s\n")
+
+    def answer(headers: Message) -> tuple[int, bytes]:
+        shown.append(headers["authorization"].partition("Credential=")[2].partition("/")[0])
+        profile("AKIDNEW")
+        return 403, b'{"message":"The security token included in the request is expired"}'
+
+    profile("AKIDOLD")
+    env = {"AWS_PROFILE": "default", "AWS_SHARED_CREDENTIALS_FILE": str(credentials), "AWS_REGION": "eu-north-1"}
+    args = ["--provider", "amazon-bedrock"]
+    with serving(answer) as url:
+        models = {"providers": {"amazon-bedrock": {"baseUrl": url}}}
+        settings = {"retry": {"baseDelayMs": 1}}
+        with Agent(tmp_path, models=models, settings=settings, args=args, offline=False, env=env) as agent:
+            error = said(agent.prompt("go"), "assistant")[-1]["errorMessage"]
+    assert shown == ["AKIDOLD", "AKIDNEW"]
+    assert error.startswith("403 ") and "expired" in error

@@ -107,7 +107,12 @@ class Slow(Disk):
 
     def __init__(self) -> None:
         self.synced: list[int] = []
+        self.folders: list[Path] = []
         self.fails = False
+
+    def sync_folder(self, path: Path) -> None:
+        super().sync_folder(path)
+        self.folders.append(path)
 
     def sync(self, handle: int) -> None:
         super().sync(handle)
@@ -123,6 +128,22 @@ def test_syncing_is_only_needed_after_writing(path: Path) -> None:
     assert journal.unsynced
     journal.sync()
     assert (journal.unsynced, journal.syncing(), disk.synced) == (False, None, [path.stat().st_size])
+
+
+def test_the_folder_of_a_new_file_is_synced_once(path: Path) -> None:
+    disk = Slow()
+    journal = Journal(path, disk)
+    journal.create([HEADER])
+    for line in (b"one", b"two"):
+        journal.append(line)
+        journal.sync()
+    assert (len(disk.synced), disk.folders) == (2, [path.parent.resolve()])
+    journal.close()
+    journal = Journal(path, disk)
+    journal.resume(path.stat().st_size)
+    journal.append(b"three")
+    journal.sync()
+    assert (len(disk.synced), disk.folders) == (3, [path.parent.resolve()])
 
 
 def test_a_journal_may_be_closed_while_it_is_synced(path: Path) -> None:

@@ -18,6 +18,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from tau.errors import CommandError
@@ -41,6 +42,15 @@ class Disk:
     def sync(self, handle: int) -> None:
         os.fsync(handle)
 
+    def sync_folder(self, path: Path) -> None:
+        """So that a new file is found again; some file systems know no such thing, and need none."""
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
     def cut(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)
 
@@ -58,6 +68,7 @@ class Journal:
         self._size = 0
         self._waiting: list[bytes] = []
         self._dirty = False
+        self._new = False  # its folder is still to be synced
         self._synced = 0  # this much is safe
         self._doubtful = False  # the last sync failed
         self._recent: deque[tuple[int, bytes]] = deque()  # what was written since, and where
@@ -82,6 +93,7 @@ class Journal:
                     self._write(b"".join(waiting))
                     waiting.clear()
             self._write(b"".join(waiting))
+            self._new = True
         except BaseException:
             self.close()
             self.path.unlink(missing_ok=True)
@@ -161,6 +173,9 @@ class Journal:
                 if doubtful:
                     self._write_again(handle, written, size)
                 self._disk.sync(handle)
+                if self._new:
+                    self._disk.sync_folder(Path(os.path.realpath(self.path)).parent)
+                    self._new = False
             except OSError:
                 self._dirty = self._doubtful = True
                 raise
@@ -258,7 +273,7 @@ class Journal:
             raise
         self.close()
         self._handle, self._size, self._synced, self._fresh_line = made._handle, made._size, made._synced, b""
-        self._lifted = None
+        self._lifted, self._new, self._dirty = None, True, True
 
     def _ensure_there(self) -> None:
         """A file that was deleted under us is written anew by whoever owns the entries."""

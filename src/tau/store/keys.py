@@ -1,7 +1,8 @@
 """API keys: from the command line, auth.json, the environment, or models.json, in this order.
 
 What a file says may be a key, a variable or a command (see values.py). Commands
-in auth.json are run once, those in models.json each time a key is wanted.
+in auth.json are run once, and once more when a server no longer takes what they said;
+those in models.json each time a key is wanted.
 """
 
 from __future__ import annotations
