@@ -66,6 +66,7 @@ format: $(READY)  ## let ruff format and fix
 
 docs: $(READY)  ## write the pages of docs/ that have tables of the program anew
 	@$(PY) -m tau.docs $(ARGS)
+	@$(PY) scripts/reliability.py $(ARGS)
 
 site: $(READY)  ## docs/ and README as pages for a browser, in build/site
 	@$(PY) scripts/build_site.py $(ARGS)
@@ -86,6 +87,7 @@ soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
 	@$(PY) tests/long/kills.py
 	@$(PY) tests/long/session_kills.py
 	@$(PY) tests/long/torn.py
+	@$(PY) tests/long/large_sessions.py
 	@$(PY) tests/long/big_output.py
 	@$(PY) tests/long/extension_faults.py
 	@$(PY) tests/long/many_agents.py

@@ -362,6 +362,7 @@ def test_there_are_as_many_tricks_as_were_promised() -> None:
     assert len(TRICKS) >= 20
 
 
+@pytest.mark.promise("G05", "G06", "G07", "G08", "G09", "S01", "S02", "S03", "S04", "S05", "S06")
 @pytest.mark.parametrize("name", TRICKS)
 def test_no_trick_is_honoured_without_trust(place: Place, name: str) -> None:
     TRICKS[name].play(place)
@@ -463,6 +464,7 @@ def writes(*paths: Path) -> Mapping[str, Any]:
     return {"blocks": calls}
 
 
+@pytest.mark.promise("H03")
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_model_does_not_write_what_decides_about_it(tmp_path: Path, allowed: bool) -> None:
     work, agent_dir = tmp_path / "work", tmp_path / "agent"

@@ -107,6 +107,7 @@ def test_the_traps_work(browser: Browser, trap: Trap, tmp_path: Path) -> None:
     assert trap.visits > before
 
 
+@pytest.mark.promise("G10")
 def test_no_payload_runs_or_calls_home(browser: Browser, trap: Trap, pages: Path) -> None:
     before = trap.visits
     opened(browser, pages / "infested.html")

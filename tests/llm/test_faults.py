@@ -290,6 +290,7 @@ def test_an_answer_that_nothing_happens_to_is_whole(speaker: Speaker) -> None:
     assert [call.arguments for call in ending.message.tool_calls] == [{"command": "ls"}]
 
 
+@pytest.mark.promise("E01", "E02", "E03")
 @each_api
 @pytest.mark.parametrize("how", ["E01 reset", "E02 closed", "E03 ended"])
 def test_E01_to_E03_a_stream_cut_after_any_event_is_an_error_and_keeps_what_came(speaker: Speaker, how: str) -> None:
@@ -314,6 +315,7 @@ def test_E01_to_E03_a_stream_cut_after_any_event_is_an_error_and_keeps_what_came
             assert ending.message.content == arrived.content
 
 
+@pytest.mark.promise("E04")
 @each_api
 def test_E04_a_stream_that_ends_in_the_middle_of_arguments_is_an_error(speaker: Speaker) -> None:
     events = speaker.says(*PIECES, calls=[("c1", "bash", '{"command":"rm -rf /tm')])
@@ -322,6 +324,7 @@ def test_E04_a_stream_that_ends_in_the_middle_of_arguments_is_an_error(speaker: 
         assert retryable(ask(speaker, serve).failure)
 
 
+@pytest.mark.promise("E05")
 @each_api
 @pytest.mark.parametrize("bad", [b"data: {not json\n\n", b"data: []\n\n", b'data: "x"\n\n', b"data: \xff\xfe\n\n"])
 def test_E05_an_event_that_makes_no_sense_is_an_error(speaker: Speaker, bad: bytes) -> None:
@@ -335,6 +338,7 @@ def test_E05_an_event_that_makes_no_sense_is_an_error(speaker: Speaker, bad: byt
     ]
 
 
+@pytest.mark.promise("E06")
 @each_api
 def test_E06_a_page_is_no_answer(speaker: Speaker) -> None:
     page = b"<html>Please log in</html>"
@@ -342,6 +346,7 @@ def test_E06_a_page_is_no_answer(speaker: Speaker) -> None:
     assert "text/html" in ask(speaker, sends(head + page)).why
 
 
+@pytest.mark.promise("E07", "E08")
 @each_api
 @pytest.mark.parametrize(
     "body",
@@ -354,6 +359,7 @@ def test_E07_and_E08_nothing_is_no_answer(speaker: Speaker, body: bytes) -> None
     assert retryable(ending.failure)
 
 
+@pytest.mark.promise("E09")
 @each_api
 def test_E09_an_unknown_reason_to_stop_is_an_error_that_names_it(speaker: Speaker) -> None:
     ending = ask(speaker, whole(speaker.says(*PIECES, finish="zork")))
@@ -362,6 +368,7 @@ def test_E09_an_unknown_reason_to_stop_is_an_error_that_names_it(speaker: Speake
     assert text_of(ending.message) == "Hello, wörld 😀"
 
 
+@pytest.mark.promise("E10")
 @each_api
 def test_E10_a_server_that_asks_to_wait_is_waited_for(speaker: Speaker) -> None:
     failure = ask(speaker, refuses(429, b"slow down", "retry-after: 7")).failure
@@ -369,6 +376,7 @@ def test_E10_a_server_that_asks_to_wait_is_waited_for(speaker: Speaker) -> None:
     assert retry is not None and retry.delay_ms == 7000
 
 
+@pytest.mark.promise("E11")
 @each_api
 def test_E11_a_server_that_asks_to_wait_for_a_day_is_not(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(429, b"slow down", "retry-after: 86400"))
@@ -376,6 +384,7 @@ def test_E11_a_server_that_asks_to_wait_for_a_day_is_not(speaker: Speaker) -> No
     assert ending.seconds < 1
 
 
+@pytest.mark.promise("E12")
 @each_api
 def test_E12_a_server_that_is_overloaded_is_asked_again_some_times_and_works_later(speaker: Speaker) -> None:
     async def main() -> None:
@@ -394,6 +403,7 @@ def test_E12_a_server_that_is_overloaded_is_asked_again_some_times_and_works_lat
     asyncio.run(main())
 
 
+@pytest.mark.promise("E13", "G12")
 @each_api
 def test_E13_a_wrong_key_is_told_without_the_key_and_not_tried_again(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(401, f'{{"error":"bad key {KEY}"}}'.encode()))
@@ -401,12 +411,14 @@ def test_E13_a_wrong_key_is_told_without_the_key_and_not_tried_again(speaker: Sp
     assert not retryable(ending.failure)
 
 
+@pytest.mark.promise("E14")
 @each_api
 def test_E14_a_prompt_that_is_too_long_is_known_as_such(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(400, b"prompt is too long: 250000 tokens > 200000 maximum"))
     assert overflows(ending.why) and not retryable(ending.failure)
 
 
+@pytest.mark.promise("E15")
 @each_api
 def test_E15_a_long_error_is_cut(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(500, b"<html>" + b"x" * 200_000))
@@ -414,6 +426,7 @@ def test_E15_a_long_error_is_cut(speaker: Speaker) -> None:
     assert retryable(ending.failure)
 
 
+@pytest.mark.promise("E15", "G12")
 @each_api
 def test_E15_a_long_error_in_the_stream_is_cut_and_has_no_key(speaker: Speaker) -> None:
     error = {"type": "error", "error": {"message": "x" * 4000 + KEY * 50}}
@@ -422,6 +435,7 @@ def test_E15_a_long_error_in_the_stream_is_cut_and_has_no_key(speaker: Speaker) 
     assert KEY[:5] not in ending.why
 
 
+@pytest.mark.promise("E16")
 @each_api
 def test_E16_an_event_of_forty_megabytes_is_refused(speaker: Speaker) -> None:
     piece = b"x" * 1_000_000
@@ -430,6 +444,7 @@ def test_E16_an_event_of_forty_megabytes_is_refused(speaker: Speaker) -> None:
     assert ending.seconds < 5
 
 
+@pytest.mark.promise("E17")
 @each_api
 def test_E17_a_bomb_does_not_go_off(speaker: Speaker) -> None:
     ending = ask(speaker, sends(UNTIL_CLOSED.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n"), BOMB))
@@ -440,6 +455,7 @@ def test_E17_a_bomb_does_not_go_off(speaker: Speaker) -> None:
 BOMB = gzip.compress(b": \n" * 30_000_000, 1)
 
 
+@pytest.mark.promise("E18")
 @each_api
 def test_E18_calls_with_the_same_id_and_their_results_stay_apart(speaker: Speaker) -> None:
     twice = [("same", "bash", '{"n":1}'), ("same", "bash", '{"n":2}')]
@@ -453,6 +469,7 @@ def test_E18_calls_with_the_same_id_and_their_results_stay_apart(speaker: Speake
     assert [one.tool_call_id for one in heard if isinstance(one, ToolResult)] == [call.id for call in said.tool_calls]
 
 
+@pytest.mark.promise("E19")
 @each_api
 @pytest.mark.parametrize("cut", ['{"command":"rm -rf /tm', "{", '{"a":1', '{"a":1}}', '{"a":1} x', "nul"])
 def test_E19_arguments_that_are_cut_or_garbled_never_run(speaker: Speaker, cut: str) -> None:
@@ -461,6 +478,7 @@ def test_E19_arguments_that_are_cut_or_garbled_never_run(speaker: Speaker, cut: 
     assert isinstance(last, Failed) == (speaker.api == "google-generative-ai")
 
 
+@pytest.mark.promise("E20")
 @each_api
 def test_E20_arguments_that_are_no_object_never_run(speaker: Speaker) -> None:
     for arguments in ("[]", "5", '"x"', "true", "[{}]"):
@@ -480,6 +498,7 @@ def _up_to(events: Sequence[bytes], piece: bytes) -> list[bytes]:
     return list(events[: at + 1])
 
 
+@pytest.mark.promise("E21")
 @each_api
 def test_E21_a_stream_that_stalls_can_be_left_at_once(speaker: Speaker) -> None:
     async def main() -> None:
@@ -503,6 +522,7 @@ def test_E21_a_stream_that_stalls_can_be_left_at_once(speaker: Speaker) -> None:
     asyncio.run(asyncio.wait_for(main(), SECONDS))
 
 
+@pytest.mark.promise("E22")
 @each_api
 def test_E22_a_stream_that_stalls_is_left_after_a_while(speaker: Speaker) -> None:
     events = _up_to(speaker.says(*PIECES), b"lo, ")
@@ -513,6 +533,7 @@ def test_E22_a_stream_that_stalls_is_left_after_a_while(speaker: Speaker) -> Non
         assert text_of(ending.message) in ("", "Hello, ")
 
 
+@pytest.mark.promise("E23")
 @each_api
 def test_E23_nobody_there_may_be_there_later(speaker: Speaker) -> None:
     async def main() -> Ending:
@@ -539,6 +560,7 @@ def test_E24_a_model_that_repeats_itself_is_heard_each_time(speaker: Speaker) ->
     asyncio.run(main())
 
 
+@pytest.mark.promise("E25")
 @each_api
 def test_E25_one_byte_at_a_time_is_enough(speaker: Speaker) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -552,6 +574,7 @@ def test_E25_one_byte_at_a_time_is_enough(speaker: Speaker) -> None:
     assert (ending.message.text, ending.message.stop_reason) == ("Hello, wörld 😀", "toolUse")
 
 
+@pytest.mark.promise("E26")
 @each_api
 def test_E26_strange_characters_pass_and_what_is_kept_is_json(speaker: Speaker) -> None:
     strange = "a\x00b\x1b[31mc\u2028d"
@@ -568,6 +591,7 @@ def test_E26_strange_characters_pass_and_what_is_kept_is_json(speaker: Speaker) 
     assert "ud83d" not in encode(request.body).decode()
 
 
+@pytest.mark.promise("E27")
 @each_api
 def test_E27_two_hundred_calls_in_one_answer_are_two_hundred(speaker: Speaker) -> None:
     many = [(f"c{at}", "bash", f'{{"n":{at}}}') for at in range(200)]

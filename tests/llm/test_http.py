@@ -152,6 +152,7 @@ def test_any_status_but_200_is_told_with_its_number_and_body(status: str, body: 
     assert (str(found), found.status, found.retry_after_ms) == (text, int(status[:3]), None)
 
 
+@pytest.mark.promise("E15")
 @pytest.mark.parametrize("size", [5_000, 1_000_000])
 @pytest.mark.parametrize("character", ["x", "é"])
 def test_an_error_text_is_cut_to_4_kib(size: int, character: str) -> None:
@@ -160,6 +161,7 @@ def test_an_error_text_is_cut_to_4_kib(size: int, character: str) -> None:
     assert len(text.encode()) <= 4096
 
 
+@pytest.mark.promise("G12")
 @pytest.mark.parametrize("header", ["x-api-key", "Authorization", "api-key"])
 def test_our_own_key_is_never_shown(header: str) -> None:
     value = f"Bearer {KEY}" if header == "Authorization" else KEY

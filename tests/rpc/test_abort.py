@@ -89,6 +89,7 @@ SCENES: dict[str, tuple[Json, Callable[[Agent], None]]] = {
 }
 
 
+@pytest.mark.promise("B18", "E21")
 @pytest.mark.parametrize("scene", SCENES)
 def test_answered_within_a_second_when_the_run_has_settled(tmp_path: Path, scene: str) -> None:
     answer, begin = SCENES[scene]
@@ -140,10 +141,11 @@ def test_deltas_add_up_to_the_text_that_is_kept(tmp_path: Path) -> None:
         assert joined_deltas(agent.events) == text(answer)
 
 
+@pytest.mark.promise("B13")
 @pytest.mark.parametrize(
     "command", [STUBBORN, f"({STUBBORN}) & wait", f"bash -c {STUBBORN!r} | cat", "echo $$; exec sleep 1000"]
 )
-def test_no_process_of_the_tool_is_left(tmp_path: Path, command: str) -> None:  # B13
+def test_no_process_of_the_tool_is_left(tmp_path: Path, command: str) -> None:
     with Agent(tmp_path, calls(command)) as agent:
         agent.ask("prompt", message="go")
         pid = first_number(agent.until(lambda event: "\n" in output(event)))

@@ -153,12 +153,14 @@ def working(agents: Callable[..., Agent], request: pytest.FixtureRequest) -> Age
     return agent
 
 
+@pytest.mark.promise("B13", "B14", "B15")
 def test_nothing_is_left_after_an_abort(working: Agent) -> None:
     working.tell(type="abort")
     assert working.left(working.commands) == set()
     working.until("response", command="abort", success=True)
 
 
+@pytest.mark.promise("F06")
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_nothing_is_left_after_a_timeout(kind: str, agents: Callable[..., Agent]) -> None:
     agent = agents([{"command": COMMANDS[kind], "timeout": 0.7}])
@@ -168,6 +170,7 @@ def test_nothing_is_left_after_a_timeout(kind: str, agents: Callable[..., Agent]
     assert agent.left(agent.commands) == set()
 
 
+@pytest.mark.promise("B09")
 def test_nothing_is_left_after_the_client_is_gone(working: Agent) -> None:
     assert working.process.stdin and working.process.stdout
     working.process.stdin.close()
@@ -176,6 +179,7 @@ def test_nothing_is_left_after_the_client_is_gone(working: Agent) -> None:
     assert working.process.wait() == 0
 
 
+@pytest.mark.promise("B10", "B11", "B12")
 @pytest.mark.parametrize(("signal", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_nothing_is_left_after_a_signal(signal: signal.Signals, code: int, working: Agent) -> None:
     working.process.send_signal(signal)
@@ -198,6 +202,7 @@ def look(pid: int) -> bool:
     return bool(_read(pid, "cmdline"))
 
 
+@pytest.mark.promise("F01")
 def test_a_child_left_behind_lives_through_the_next_command_and_run(agents: Callable[..., Agent]) -> None:
     agent = agents([LEAVE], [{"command": "echo next"}])
     agent.tell(type="prompt", message="go")
@@ -212,6 +217,7 @@ def test_a_child_left_behind_lives_through_the_next_command_and_run(agents: Call
     assert look(child)
 
 
+@pytest.mark.promise("F01")
 def test_an_abort_ends_what_its_run_left_behind_and_nothing_else(agents: Callable[..., Agent]) -> None:
     agent = agents([LEAVE], [], [LEAVE], [WAIT])
     agent.tell(type="prompt", message="go")
@@ -239,6 +245,7 @@ def test_a_new_session_ends_what_the_old_one_left_behind(agents: Callable[..., A
     assert agent.left(lambda: {child} if look(child) else set()) == set()
 
 
+@pytest.mark.promise("F01")
 def test_the_end_of_the_agent_ends_what_was_left_behind(agents: Callable[..., Agent]) -> None:
     agent = agents([LEAVE])
     agent.tell(type="prompt", message="go")
@@ -254,6 +261,7 @@ def test_the_end_of_the_agent_ends_what_was_left_behind(agents: Callable[..., Ag
 # The environment
 
 
+@pytest.mark.promise("F07")
 @pytest.mark.parametrize(("filtered", "seen"), [(True, "kept  true pi\n"), (False, "kept hush true pi\n")])
 def test_a_setting_keeps_secrets_from_commands(
     filtered: bool, seen: str, tmp_path: Path, agents: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch

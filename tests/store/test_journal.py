@@ -107,7 +107,12 @@ class Slow(Disk):
 
     def __init__(self) -> None:
         self.synced: list[int] = []
+        self.folders: list[Path] = []
         self.fails = False
+
+    def sync_folder(self, path: Path) -> None:
+        super().sync_folder(path)
+        self.folders.append(path)
 
     def sync(self, handle: int) -> None:
         super().sync(handle)
@@ -123,6 +128,22 @@ def test_syncing_is_only_needed_after_writing(path: Path) -> None:
     assert journal.unsynced
     journal.sync()
     assert (journal.unsynced, journal.syncing(), disk.synced) == (False, None, [path.stat().st_size])
+
+
+def test_the_folder_of_a_new_file_is_synced_once(path: Path) -> None:
+    disk = Slow()
+    journal = Journal(path, disk)
+    journal.create([HEADER])
+    for line in (b"one", b"two"):
+        journal.append(line)
+        journal.sync()
+    assert (len(disk.synced), disk.folders) == (2, [path.parent.resolve()])
+    journal.close()
+    journal = Journal(path, disk)
+    journal.resume(path.stat().st_size)
+    journal.append(b"three")
+    journal.sync()
+    assert (len(disk.synced), disk.folders) == (3, [path.parent.resolve()])
 
 
 def test_a_journal_may_be_closed_while_it_is_synced(path: Path) -> None:
@@ -148,6 +169,44 @@ def test_a_sync_that_fails_is_to_be_done_again(path: Path) -> None:
     assert (journal.unsynced, disk.synced) == (True, [])
     journal.sync()
     assert (journal.unsynced, len(disk.synced)) == (False, 1)
+
+
+class Forgetful(Disk):
+    """A system for which a sync that failed is the end of it: what was not synced is lost, and is not tried again."""
+
+    safe = 0
+    fails = False
+
+    def sync(self, handle: int) -> None:
+        size = os.fstat(handle).st_size
+        if self.fails:
+            with open(f"/proc/self/fd/{handle}", "r+b") as file:
+                file.seek(self.safe)
+                file.write(b"\0" * (size - self.safe))
+            raise OSError(errno.EIO, "Input/output error")
+        self.safe = size
+
+
+@pytest.mark.promise("D21")
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="opens a file by its descriptor")
+@pytest.mark.parametrize("fails", [1, 3])
+@pytest.mark.parametrize("safe", ["nothing", "some"])
+def test_a_sync_that_fails_loses_nothing_even_if_the_system_forgets(path: Path, fails: int, safe: str) -> None:
+    disk = Forgetful()
+    journal = Journal(path, disk)
+    journal.create([HEADER])
+    journal.append(entry("0", None))
+    if safe == "some":
+        journal.sync()
+    disk.fails = True
+    for at in range(1, fails + 1):
+        journal.append(entry(f"{at}", f"{at - 1}", "x" * 100_000))
+        with pytest.raises(OSError):
+            journal.sync()
+    disk.fails = False
+    journal.append(entry("last", f"{fails}"))
+    journal.sync()
+    assert (ids(path), journal.unsynced) == ([*(f"{at}" for at in range(fails + 1)), "last"], False)
 
 
 # Faults, at every call.
@@ -249,6 +308,7 @@ class Story:
 NAMES = ["ENOSPC", "EIO", "EDQUOT", "EROFS", "EINTR"]
 
 
+@pytest.mark.promise("D22", "H07", "H08")
 @pytest.mark.parametrize("count", [1, 2, 10])
 @pytest.mark.parametrize("short", [None, 0, -1])
 def test_no_fault_at_any_call_loses_anything(path: Path, count: int, short: int | None) -> None:
@@ -270,6 +330,7 @@ def test_no_fault_at_any_call_loses_anything(path: Path, count: int, short: int 
         path.unlink()
 
 
+@pytest.mark.promise("D22", "H07", "H08")
 @pytest.mark.parametrize("name", NAMES)
 def test_no_kind_of_fault_leaves_half_a_line(path: Path, name: str) -> None:
     for first in range(1, 51):

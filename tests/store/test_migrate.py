@@ -256,6 +256,7 @@ journal.append(b'{"type":"custom","id":"new","parentId":null}')
 """
 
 
+@pytest.mark.promise("D24")
 def test_kill_during_a_lift_leaves_the_old_file_or_the_new_one(path: Path) -> None:
     old = write(path, V1)
     for at in range(1, 12):

@@ -1,7 +1,8 @@
 """API keys: from the command line, auth.json, the environment, or models.json, in this order.
 
 What a file says may be a key, a variable or a command (see values.py). Commands
-in auth.json are run once, those in models.json each time a key is wanted.
+in auth.json are run once, and once more when a server no longer takes what they said;
+those in models.json each time a key is wanted.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Keys:
         file = AuthFile(auth_file)
         self._saved = {name: entry for name, entry in file.read().items() if _is_key(entry)}
         self.problems = file.problems
-        self._told: dict[str, str | None] = {}  # what commands of auth.json have said
+        self._told: dict[str, str] = {}  # what commands of auth.json have said
 
     def give(self, provider: str, key: str) -> None:
         """A key from the command line: for this process only, before all others."""
@@ -148,9 +149,17 @@ class Keys:
             return text
         if source != "auth.json" or not is_command(text):
             return value(text, self.environment(provider))
-        if provider not in self._told:
-            self._told[provider] = value(text, self._environment)
-        return self._told[provider]
+        if provider not in self._told and (said := value(text, self._environment)) is not None:
+            self._told[provider] = said
+        return self._told.get(provider)
+
+    def forget(self, provider: str) -> bool:
+        """If a command has said the key, ask it again the next time. False if none has."""
+        return self._told.pop(provider, None) is not None
+
+    def ambient(self, provider: str) -> bool:
+        """Whether the key only stands for credentials that the environment leads to."""
+        return self._found(provider)[1] == AUTHENTICATED
 
     def source(self, provider: str) -> str | None:
         """Where the key comes from, for people: a file, a flag, or the name of a variable."""
