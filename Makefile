@@ -20,7 +20,7 @@ LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-local check bench format docs site coverage fuzz soak lock clean
+.PHONY: help setup demo test test-local check bench format docs site coverage gate fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -75,6 +75,9 @@ coverage: $(READY)  ## run the tests and show the lines they never reach
 	-@$(PY) -m coverage run -m pytest -q $(ARGS)
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
+
+gate: $(READY)  ## every figure that a change must keep; ARGS="--only R1 R4"
+	@$(PY) -m tests.gate $(ARGS)
 
 fuzz: $(READY)  ## mutated input lines; FUZZ_LINES=20000
 	@$(PY) tests/long/fuzz.py $(FUZZ_LINES)
