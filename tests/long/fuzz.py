@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from client import WITHIN, Agent, Json, as_record
 
 LINES = 20_000
-LIFE = 1_000  # lines for one process; then its stdin ends
+LIFE = 2_500  # lines for one process; then its stdin ends
+AT_ONCE = 2  # so many processes; they wait for disks and children much of the time
 BURST = 120  # at most so many at once
 LONGEST = 100_000  # bytes of a line; the limit of the program is tested elsewhere
 DEEP = 3_000  # deeper than any reader goes
@@ -358,6 +360,8 @@ def _is_extreme(value: Any) -> bool:
     """JSON, but of the kind that a reader may refuse: numbers beyond a double, nesting without end."""
     level = [value]
     for _ in range(SHALLOW):
+        if not level:
+            return False
         if any(isinstance(one, float) and one - one != 0 for one in level):
             return True
         level = [
@@ -477,18 +481,22 @@ def is_fit(line: bytes, folder: Path) -> bool:
 
 
 def fuzz(amount: int, seed: int, folder: Path) -> Figures:
-    lives = []
-    for number, start in enumerate(range(0, amount, LIFE)):
+    """So many lines, in lives of some thousand. The first surprise is raised, when the lives beside it have ended."""
+
+    def one(number: int) -> Figures:
         chance = Random(f"{seed}/{number}")
         try:
-            lives.append(life(min(LIFE, amount - start), chance, folder / str(number)))
+            return life(min(LIFE, amount - number * LIFE), chance, folder / str(number))
         except Surprise as surprise:
             guilty = alone(surprise.lines, folder / f"{number} alone")
             named = "\n".join(repr(line) for line in guilty) or "none: it takes several, or luck"
             raise Surprise(
                 f"seed {seed}, life {number}: {surprise}\n--- of {len(surprise.lines)} lines, guilty alone:\n{named}",
-                surprise.lines,
+                guilty or surprise.lines,
             ) from None
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        lives = list(pool.map(one, range(-(-amount // LIFE))))
     totals = Figures(*(sum(column) for column in zip(*lives, strict=True)))
     return totals._replace(memory=max(one.memory for one in lives))
 
