@@ -75,7 +75,14 @@ def written(folder: Path) -> Path:
         log.accept(user(f"question {turn}: what about \u00e9, \U0001f600 and \u2028?"))
         log.say([*log.messages][-1])
         log.say(assistant("Let me look.", call("bash", command=f"echo {turn}")))
-        log.say(ToolResult("call_bash", "bash", [Text("a line of output, as long as such lines are, more or less\n" * turn)], {"exitCode": 0}))
+        log.say(
+            ToolResult(
+                "call_bash",
+                "bash",
+                [Text("a line of output, as long as the lines of most commands are, more or less\n" * turn)],
+                {"exitCode": 0},
+            )
+        )
         log.say(assistant("an answer " * (turn % 7)))
     log.set_name("torn")
     log.label(log.tree.id(3), "here")
