@@ -13,19 +13,19 @@ ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EINTR)
 
 
 class Fault(NamedTuple):
-    """From the `first` call on, `count` calls go wrong: with an error, or with less than was to be written.
+    """From the `first` call on, `times` calls go wrong: with an error, or with less than was to be written.
 
     `short` is None for nothing written, 0 for half of it, -1 for all but the last byte.
     """
 
     first: int
-    count: int
+    times: int
     error: int
     short: int | None = None
 
     def __str__(self) -> str:
         what = {None: "", 0: ", half written", -1: ", written but for a byte"}[self.short]
-        return f"{errno.errorcode[self.error]} at call {self.first}, {self.count} times{what}"
+        return f"{errno.errorcode[self.error]} at call {self.first}, {self.times} times{what}"
 
 
 class Faults(Disk):

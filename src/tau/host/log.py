@@ -248,7 +248,7 @@ class Log:
                     waiting.clear()
                 elif isinstance(entry, CustomEntry) and entry.custom_type == QUEUED:
                     with suppress(BadRecord):
-                        queued = decode(Queued, encode(entry.data))
+                        queued = decode(Queued, encode(None if entry.data is UNSET else entry.data))
                         waiting.append((queued.queue, queued.message))
             elif waiting:
                 with suppress(BadRecord):
