@@ -215,10 +215,10 @@ def _json(value: Any, chance: Random) -> bytes:
 # What is done with it.
 
 
-def use_session(path: Path, *, exported: bool = False) -> bool:
+def use_session(path: Path, *, thoroughly: bool = True) -> bool:
     """Open a session and do everything with it that a program does; False if it was refused.
 
-    Raises whatever goes wrong. `exported`: the page of it is made too, which takes longest.
+    Raises whatever goes wrong. What takes longest, copies and the page of it, is only made `thoroughly`.
     """
     before = path.read_bytes()
     row(path)
@@ -230,9 +230,9 @@ def use_session(path: Path, *, exported: bool = False) -> bool:
         return False
     try:
         _look(log)
-        if exported:
+        if thoroughly:
             b"".join(session_page(log))
-        _copies(log, path.parent / "copies")
+            _copies(log, path.parent / "copies")
         log.say(added := user("one more"))
         assert next(iter(reversed(log.messages))) == added
     finally:

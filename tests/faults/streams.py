@@ -6,8 +6,10 @@ be sent to a client. Any other exception would have ended the run as a bug of ou
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -18,11 +20,13 @@ from streams import BASH, aws, recorded, recorded_frames, sse
 from tau import llm
 from tau.core.draft import Done, Update
 from tau.errors import ModelError
-from tau.llm.calls import Context, Options, Request, World
+from tau.llm.calls import Context, Options, Request, Transport, World
+from tau.llm.http import Http
 from tau.records.base import replace, wire
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "no secret", "AWS_REGION": "nowhere-1"}
 DEEP = 3_000
+SLOW = 5.0  # seconds
 
 
 class Sample(NamedTuple):
@@ -165,16 +169,18 @@ async def no_pause(seconds: float) -> None:
     """A clock on which no time passes."""
 
 
-async def read_stream(case: Case) -> bool:
+async def read_stream(case: Case, network: Transport | None = None, url: str = "http://127.0.0.1:9") -> bool:
     """True if it was an answer, False if it was refused. Raises whatever goes wrong."""
-    model = replace(MODEL, api=case.api, provider="lab", base_url="http://127.0.0.1:9")
+    model = replace(MODEL, api=case.api, provider="lab", base_url=url)
     draft = new_draft(model)
     context = Context("Be nice.", for_model([user("hi")], model), [BASH])
     options = Options("some-secret-key", environment=KEYS)
     told: list[Any] = []
     try:
-        async for facts in llm.stream(model, context, options, draft, World(Wire(case.portions), no_pause)):
-            told += facts
+        async with asyncio.timeout(SLOW):
+            world = World(network or Wire(case.portions), no_pause)
+            async for facts in llm.stream(model, context, options, draft, world):
+                told += facts
     except ModelError as error:
         told.append(draft.failed("error", str(error), transient=error.transient))
     last = told.pop()
@@ -189,3 +195,33 @@ async def read_stream(case: Case) -> bool:
         return True
     assert last.message.stop_reason == "error", last.message.stop_reason
     return False
+
+
+async def read_over_network(cases: Sequence[Case]) -> int:
+    """The same over a real connection to a server on this machine: how many were answers."""
+    waiting: list[Case] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            await reader.readexactly(int(head.split(b"content-length: ")[1].split(b"\r\n")[0]))
+            case = waiting.pop()
+            kind = "application/vnd.amazon.eventstream" if case.api.startswith("bedrock") else "text/event-stream"
+            writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n".encode())
+            for portion in case.portions:
+                writer.write(portion)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    http = Http(SLOW, SLOW)
+    try:
+        answers = 0
+        for case in cases:
+            waiting.append(case)
+            answers += await read_stream(case, http, url)
+        return answers
+    finally:
+        await http.close()
+        server.close()
