@@ -68,7 +68,7 @@ def stall(seconds: float, megabytes: float, folder: Path) -> Figures:
     answers = script(seconds, megabytes)
     with Agent(folder, {"text": "warm"}, *answers, listening=False) as agent:
         agent.write(b'{"type":"prompt","message":"what a first run costs is not counted"}\n')
-        _read_until(agent, b'"agent_settled"')
+        read_until(agent, b'"agent_settled"')
         before = agent.memory
 
         agent.write(b'{"type":"prompt","message":"go"}\n')
@@ -109,7 +109,8 @@ def added_up(events: Sequence[Json]) -> list[list[str]]:
     return [[blocks[at] for at in sorted(blocks)] for blocks in answers]
 
 
-def _read_until(agent: Agent, words: bytes) -> None:
+def read_until(agent: Agent, words: bytes) -> None:
+    """By hand, from one that is not listened to."""
     assert agent.process.stdout is not None
     heard = b""
     while words not in heard:
