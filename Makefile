@@ -9,6 +9,7 @@ PEERS ?=
 # How much the long checks do.
 FUZZ_LINES ?= 20000
 FUZZ_EDITS ?= 10000
+FUZZ_FILES ?= 20000
 SOAK_SECONDS ?= 300
 
 VENV := .venv
@@ -79,9 +80,10 @@ coverage: $(READY)  ## run the tests and show the lines they never reach
 gate: $(READY)  ## every figure that a change must keep; ARGS="--only R1 R4"
 	@$(PY) -m tests.gate $(ARGS)
 
-fuzz: $(READY)  ## mutated input lines; FUZZ_LINES=20000
+fuzz: $(READY)  ## mutated lines, edits, sessions and answers; FUZZ_LINES=20000
 	@$(PY) tests/long/fuzz.py $(FUZZ_LINES)
 	@$(PY) tests/long/fuzz_edit.py $(FUZZ_EDITS)
+	@$(PY) tests/long/fuzz_files.py $(FUZZ_FILES)
 
 soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS)

@@ -6,7 +6,8 @@
     processes     who lives below a process, and who is left of them
     mutations     bytes and JSON values with something wrong in them
     sessions      session files with something wrong in them
-    streams       answers of model servers with something wrong in them
+    streams       answers of model servers with something wrong in them; a network and a clock that tests hold
+    settings      files beside the sessions with something wrong in them
     wrong_fields  every field of every command with what does not belong there
     corpus        inputs that failed once, and are tried again for ever
 

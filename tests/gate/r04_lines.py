@@ -6,6 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from faults.corpus import keep
 from gate.figure import Figure
 from long.fuzz import Surprise, complaints, fuzz
 
@@ -22,6 +23,8 @@ def measure(scale: float, seed: int) -> list[Figure]:
         except Surprise as surprise:
             print(surprise, file=sys.stderr)
             wrong = max(1, len(surprise.lines))
+            for number, line in enumerate(surprise.lines):
+                print(f"kept: {keep('lines', f'{seed}-{number}', line)}", file=sys.stderr)
         heard = complaints(folder)
     for line in heard:
         print(line, file=sys.stderr)

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 
 from client import Agent
+from faults.clients import read_until
 from gate.figure import Figure
-from long.stall import LIMIT, MIB, read_until, stall
+from long.stall import LIMIT, MIB, stall
 
 SECONDS = 300
 STALLED = 60.0  # seconds

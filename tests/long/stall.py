@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from client import Agent, Json, said
+from faults.clients import read_until
 
 MIB = 1 << 20
 LIMIT = 32 * MIB
@@ -107,16 +107,6 @@ def added_up(events: Sequence[Json]) -> list[list[str]]:
                 blocks, at = answers[-1], update["contentIndex"]
                 blocks[at] = blocks.get(at, "") + update["delta"]
     return [[blocks[at] for at in sorted(blocks)] for blocks in answers]
-
-
-def read_until(agent: Agent, words: bytes) -> None:
-    """By hand, from one that is not listened to."""
-    assert agent.process.stdout is not None
-    heard = b""
-    while words not in heard:
-        portion = os.read(agent.process.stdout.fileno(), 65536)
-        assert portion, agent.transcript()
-        heard += portion
 
 
 def main() -> int:
