@@ -24,7 +24,7 @@ from tau.core.tokens import context_usage
 from tau.errors import CommandError
 from tau.host.export import session_page
 from tau.host.log import Log
-from tau.records.base import encode, parse
+from tau.records.base import encode
 from tau.records.messages import BashExecution, Custom, Text, Thinking, ToolResult
 from tau.records.settings import CompactionSettings
 from tau.store.listing import row
@@ -252,9 +252,9 @@ def _look(log: Log) -> None:
     assert log.message_count == len(log.messages)
     assert log.undelivered() is not None
     log.last_model(), log.last_level(), log.untold_problems()
-    parse(tree.json())
+    json.loads(tree.json().decode())  # as any client reads it: ours is stricter about numbers
     for line in tree.after(None):
-        parse(line)
+        json.loads(line.decode())
     tree.fork_points(), tree.name, tree.leaf_id
     for at in range(len(tree)):
         tree.entry(at), tree.id(at), tree.path(at)

@@ -49,7 +49,7 @@ def flat(hint: Any) -> list[Any]:
 
 def wrong_values(hint: Any) -> list[Any]:
     """One value of every JSON kind that `hint` does not take; for an enumeration also unknown words."""
-    takes = set()
+    takes: set[Any] = set()
     words: list[Any] = []
     for one in flat(hint):
         if get_origin(one) is Literal:
@@ -124,8 +124,8 @@ def wrong_items(record: type[Record]) -> Iterator[tuple[str, Any]]:
 def wrong_images() -> Iterator[tuple[str, Any]]:
     for value in (None, 5, "bogus", [5], True):
         yield "", value
-    new = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-    old = {"type": "image", "source": {"type": "base64", "data": "aGk=", "mediaType": "image/png"}}
+    new: Json = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    old: Json = {"type": "image", "source": {"type": "base64", "data": "aGk=", "mediaType": "image/png"}}
     fields = shape(ImageGiven)
     for name in new:
         yield f".{name}", {key: value for key, value in new.items() if key != name}
@@ -138,8 +138,8 @@ def wrong_images() -> Iterator[tuple[str, Any]]:
         source = dict(old["source"])
         del source[name]
         yield f".source.{name}", {"type": "image", "source": source}
-        for value in (None, 5, 1.5, True, [5], {"type": 5}):
-            yield f".source.{name}", {"type": "image", "source": {**old["source"], name: value}}
+        for wrong in (None, 5, 1.5, True, [5], {"type": 5}):
+            yield f".source.{name}", {"type": "image", "source": {**old["source"], name: wrong}}
 
 
 CASES = list(wrongs())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,6 +84,7 @@ def main() -> int:
     parser.add_argument("--sums", type=Path, nargs="?", const=records.FILE, metavar="FILE", help="add up what was kept")
     parser.add_argument("--inside", metavar="MODULE", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the goal under way is ended too
     if given.inside:
         runs.inside(given.inside, given.scale, given.seed)
         return 0

@@ -26,8 +26,8 @@ def measure(scale: float, seed: int) -> list[Figure]:
             for number, line in enumerate(surprise.lines):
                 print(f"kept: {keep('lines', f'{seed}-{number}', line)}", file=sys.stderr)
         heard = complaints(folder)
-    for line in heard:
-        print(line, file=sys.stderr)
+    for said in heard:
+        print(said, file=sys.stderr)
     return [
         Figure("R4", "lines that crash, or do not get exactly one response", amount, wrong, 0),
         Figure("R4", "words on stderr for lines that are nobody's fault", amount, heard.total(), 0),

@@ -23,7 +23,7 @@ from tau.core.queues import Queue
 from tau.core.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
 from tau.host.conversation import Conversation
-from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse, replace, wire
+from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse_stored, replace, wire
 from tau.records.entries import (
     BranchSummaryEntry,
     CompactionEntry,
@@ -337,7 +337,7 @@ class Log:
             outline = decode(Outline, line)
             assert isinstance(outline.id, str)  # entries without one are not in a tree
             if outline.parent_id != made.tree.leaf_id:
-                line = encode({**parse(line), "parentId": made.tree.leaf_id})
+                line = encode({**parse_stored(line), "parentId": made.tree.leaf_id})
             made.tree.add(line, outline.id, self.tree.kind(at))
             kept.add(outline.id)
         for label in labels:
