@@ -28,6 +28,13 @@ class Fault(NamedTuple):
         return f"{errno.errorcode[self.error]} at call {self.first}, {self.times} times{what}"
 
 
+class Unsynced(Disk):
+    """For files that nobody wants to keep."""
+
+    def sync(self, handle: int) -> None:
+        pass
+
+
 class Faults(Disk):
     """Opening counts as a call only where `opening` is wanted; syncing takes time and is never really done."""
 

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from faults.disk import Unsynced
 from faults.mutations import IN_BYTES, VALUES, Random, retyped
 from kit import MODEL, assistant, call, for_model, user
 from tau.core.branches import Branch, left_behind, prepare_branch
@@ -224,7 +225,7 @@ def use_session(path: Path, *, thoroughly: bool = True) -> bool:
     row(path)
     try:
         found = open_session(path)
-        log = Log.resumed(found, _unexpected)
+        log = Log.resumed(found, _unexpected, Unsynced())
     except CommandError:
         assert path.read_bytes() == before, "a file that was refused was changed"
         return False
