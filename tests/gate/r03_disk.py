@@ -86,10 +86,12 @@ def log_meets(fault: Fault, folder: Path) -> None:
     for at, act in enumerate(islice(cycle(_acts(log, told)), 60)):
         before = len(told)
         act(at)
+        if at % 5 == 4 or len(told) > before:
+            _look(log, told)
         if at % 4 == 3:
             _sync(log, told)
-        if at % 8 == 7 or len(told) > before:
-            _look(log, told)
+        if not log.waiting:
+            told.clear()  # that trouble is over; of the next one somebody has to be told again
     if not disk.met:
         raise Lost(f"only {disk.calls} calls were made")
     while log.waiting:  # room again
