@@ -9,6 +9,7 @@ PEERS ?=
 # How much the long checks do.
 FUZZ_LINES ?= 20000
 FUZZ_EDITS ?= 10000
+FUZZ_FILES ?= 20000
 SOAK_SECONDS ?= 300
 
 VENV := .venv
@@ -20,7 +21,7 @@ LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-local check bench format docs site coverage fuzz soak lock clean
+.PHONY: help setup demo test test-local check bench format docs site coverage gate fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -77,9 +78,13 @@ coverage: $(READY)  ## run the tests and show the lines they never reach
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
 
-fuzz: $(READY)  ## mutated input lines; FUZZ_LINES=20000
+gate: $(READY)  ## every figure that a change must keep; ARGS="--only R1 R4"
+	@$(PY) -m tests.gate $(ARGS)
+
+fuzz: $(READY)  ## mutated lines, edits, sessions and answers; FUZZ_LINES=20000
 	@$(PY) tests/long/fuzz.py $(FUZZ_LINES)
 	@$(PY) tests/long/fuzz_edit.py $(FUZZ_EDITS)
+	@$(PY) tests/long/fuzz_files.py $(FUZZ_FILES)
 
 soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS)

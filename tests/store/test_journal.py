@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.disk import Faults
 from tau.errors import CommandError
 from tau.records.base import encode
 from tau.store.journal import Disk, Journal
@@ -210,38 +211,6 @@ def test_a_sync_that_fails_loses_nothing_even_if_the_system_forgets(path: Path, 
 
 
 # Faults, at every call.
-
-
-class Faults(Disk):
-    """From the `first` call on, `count` calls of write, cut or sync go wrong: with an error, or `short` before it."""
-
-    def __init__(self, first: int, count: int, error: int, short: int | None = None) -> None:
-        self.calls = 0
-        self.faulty = range(first, first + count)
-        self.error = error
-        self.short = short
-
-    def write(self, handle: int, data: bytes | memoryview) -> int:
-        try:
-            self._fail()
-        except OSError:
-            if self.short is None or len(data) < 2:
-                raise
-            # Half of it gets there, and the rest is a call of its own; -1: all but the last byte.
-            return super().write(handle, data[: self.short if self.short < 0 else len(data) // 2])
-        return super().write(handle, data)
-
-    def sync(self, handle: int) -> None:
-        self._fail()  # and else not done: it takes time, and nobody cuts the power
-
-    def cut(self, handle: int, size: int) -> None:
-        self._fail()
-        super().cut(handle, size)
-
-    def _fail(self) -> None:
-        self.calls += 1
-        if self.calls in self.faulty:
-            raise OSError(self.error, os.strerror(self.error))
 
 
 class Story:

@@ -23,7 +23,7 @@ from tau.core.queues import Queue
 from tau.core.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
 from tau.host.conversation import Conversation
-from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse, replace, wire
+from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse_stored, replace, wire
 from tau.records.entries import (
     BranchSummaryEntry,
     CompactionEntry,
@@ -41,7 +41,7 @@ from tau.records.lines import messages as messages_of
 from tau.records.messages import Assistant, Custom, Stored, User, read_message
 from tau.records.models import Model, ThinkingLevel
 from tau.store.files import make_folder
-from tau.store.journal import Journal
+from tau.store.journal import DISK, Disk, Journal
 from tau.store.sessions import Opened, file_name
 
 QUEUED = "tau.queued"
@@ -59,9 +59,14 @@ class Queued(Record):
 
 
 class Log:
-    """`folder` is where the file goes; None keeps the session in memory. `trouble` hears of writes that failed."""
+    """`folder` is where the file goes; None keeps the session in memory. `trouble` hears of writes that failed.
 
-    def __init__(self, header: Header, folder: Path | None, trouble: Trouble, tree: Tree | None = None) -> None:
+    `disk` is what the file is written by; copies of this log are written by it too.
+    """
+
+    def __init__(
+        self, header: Header, folder: Path | None, trouble: Trouble, tree: Tree | None = None, disk: Disk = DISK
+    ) -> None:
         self.header = header
         self.folder = folder
         self.tree = tree or Tree()
@@ -70,6 +75,7 @@ class Log:
         self.lacks_level = False  # an old session: the level it goes on with is noted before its next prompt
         self.in_trouble = False  # a write failed, and not all is well yet
         self._trouble = trouble
+        self._disk = disk
         self._begun = False  # whether there is a file, or should be one
         self._journal: Journal | None = None
         self._messages: Conversation | None = None if tree else Conversation(self.tree)
@@ -79,20 +85,27 @@ class Log:
 
     @classmethod
     def new(
-        cls, cwd: str, folder: Path | None, trouble: Trouble, *, parent: str | None = None, id: str | None = None
+        cls,
+        cwd: str,
+        folder: Path | None,
+        trouble: Trouble,
+        *,
+        parent: str | None = None,
+        id: str | None = None,
+        disk: Disk = DISK,
     ) -> Log:
         made = session_id() if id is None else id
         header = Header(id=made, timestamp=iso(), cwd=cwd, parent_session=UNSET if parent is None else parent)
-        return cls(header, folder, trouble)
+        return cls(header, folder, trouble, disk=disk)
 
     @classmethod
-    def resumed(cls, opened: Opened, trouble: Trouble) -> Log:
+    def resumed(cls, opened: Opened, trouble: Trouble, disk: Disk = DISK) -> Log:
         """Go on with a session that was read. Raises CommandError if it cannot be had."""
-        log = cls(opened.header, opened.path.parent, trouble, opened.tree)
+        log = cls(opened.header, opened.path.parent, trouble, opened.tree, disk)
         log.path = opened.path
         log.problems = opened.problems
         log.lacks_level = log.last_level() is None
-        log._journal, log._begun = Journal(opened.path), True
+        log._journal, log._begun = Journal(opened.path, disk), True
         try:
             if opened.lifted is None:
                 log._journal.resume(opened.size)
@@ -236,7 +249,7 @@ class Log:
                     waiting.clear()
                 elif isinstance(entry, CustomEntry) and entry.custom_type == QUEUED:
                     with suppress(BadRecord):
-                        queued = decode(Queued, encode(entry.data))
+                        queued = decode(Queued, encode(None if entry.data is UNSET else entry.data))
                         waiting.append((queued.queue, queued.message))
             elif waiting:
                 with suppress(BadRecord):
@@ -298,7 +311,7 @@ class Log:
         Labels go to the end; what hung on one hangs on its parent. What waits to be said is not said twice.
         """
         parent = str(self.path) if self.path is not None else None
-        made = Log.new(cwd or self.header.cwd, folder or self.folder, self._trouble, parent=parent)
+        made = Log.new(cwd or self.header.cwd, folder or self.folder, self._trouble, parent=parent, disk=self._disk)
         whole = self.tree.beginning(branch)
         if whole is not None and not whole.of_kind("label"):
             made.tree = whole
@@ -325,7 +338,7 @@ class Log:
             outline = decode(Outline, line)
             assert isinstance(outline.id, str)  # entries without one are not in a tree
             if outline.parent_id != made.tree.leaf_id:
-                line = encode({**parse(line), "parentId": made.tree.leaf_id})
+                line = encode({**parse_stored(line), "parentId": made.tree.leaf_id})
             made.tree.add(line, outline.id, self.tree.kind(at))
             kept.add(outline.id)
         for label in labels:
@@ -334,7 +347,8 @@ class Log:
 
     def whole_copy(self, cwd: str, folder: Path | None) -> Log:
         """A new session with every entry of this one, branches and all. Raises CommandError if it cannot be written."""
-        made = Log.new(cwd, folder, self._trouble, parent=str(self.path) if self.path is not None else None)
+        parent = str(self.path) if self.path is not None else None
+        made = Log.new(cwd, folder, self._trouble, parent=parent, disk=self._disk)
         made.tree, made._messages = self.tree, None
         if made.undelivered():
             made.queue_cleared()
@@ -415,7 +429,7 @@ class Log:
     def _create(self, lines: Iterable[bytes]) -> None:
         assert self.path is not None
         make_folder(self.path.parent)
-        journal = Journal(self.path)
+        journal = Journal(self.path, self._disk)
         journal.create(chain([wire(self.header)], lines))
         self._journal, self._begun = journal, True
 

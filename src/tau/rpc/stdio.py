@@ -58,7 +58,8 @@ async def _serve(open_session: Callable[[Client], Opened], dialect: Dialect, std
 
 
 async def _ended(session: Session, outbox: Outbox) -> None:
-    await session.farewell()
+    """Nothing runs any more: what waits for its place in the session file gets it, and all of it lasts."""
+    await session.close()
     await outbox.drained()
 
 

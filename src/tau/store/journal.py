@@ -58,12 +58,15 @@ class Disk:
         return os.pwrite(handle, data, at)
 
 
+DISK = Disk()
+
+
 class Journal:
     """The one writer of a session file."""
 
-    def __init__(self, path: Path, disk: Disk | None = None) -> None:
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self.path = path
-        self._disk = disk or Disk()
+        self._disk = disk
         self._handle: int | None = None
         self._size = 0
         self._waiting: list[bytes] = []
