@@ -1,4 +1,4 @@
-"""Everything a run may be doing when it is aborted, in the real program: how it is brought there, and how it is left."""
+"""What a run may be doing when it is aborted, in the real program: how it is brought there, and how it is left."""
 
 from __future__ import annotations
 
