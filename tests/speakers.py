@@ -6,11 +6,12 @@ import asyncio
 import re
 import socket
 import struct
+import threading
 import time
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -166,12 +167,17 @@ FLOOD_OF_AWS = _frame_head(40_000_016)
 
 
 class Speaker(NamedTuple):
-    """`pack` makes an event of any bytes; `flood` is how an event of forty megabytes begins."""
+    """`pack` makes an event of any bytes; `flood` is how an event of forty megabytes begins.
+
+    `last` is how many events at the end belong to it: without them all an answer is
+    not whole. With its reason to stop it is, though usage and last words are missing.
+    """
 
     api: str
     tell: Callable[[Sequence[str], Sequence[Asked], str], list[bytes]]
     pack: Callable[[bytes], bytes] = lambda data: b"data: " + data + b"\n\n"
     flood: bytes = b"data: "
+    last: int = 1
 
     @property
     def frames(self) -> bool:
@@ -199,13 +205,13 @@ class Speaker(NamedTuple):
 
 SPEAKERS = [
     Speaker("anthropic-messages", anthropic),
-    Speaker("openai-completions", chat),
-    Speaker("mistral-conversations", chat),
+    Speaker("openai-completions", chat, last=3),
+    Speaker("mistral-conversations", chat, last=3),
     Speaker("openai-responses", responses),
     Speaker("azure-openai-responses", responses),
     Speaker("google-generative-ai", google),
     Speaker("google-vertex", google),
-    Speaker("bedrock-converse-stream", converse, packed("contentBlockDelta"), FLOOD_OF_AWS),
+    Speaker("bedrock-converse-stream", converse, packed("contentBlockDelta"), FLOOD_OF_AWS, last=2),
     Speaker("bedrock-anthropic-messages", bedrock_messages, packed("chunk"), FLOOD_OF_AWS),
 ]
 
@@ -284,19 +290,45 @@ class Ending:
 
 @asynccontextmanager
 async def serving(serve: Serve) -> AsyncIterator[str]:
+    visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        visits[task] = writer
         try:
             await serve(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client had heard enough
         finally:
             writer.close()
+            del visits[task]
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
+        for writer in visits.values():
+            writer.transport.abort()  # whoever still waits for the client hears its end
+        if visits:
+            await asyncio.wait(visits)
+
+
+@contextmanager
+def served(serve: Serve) -> Iterator[str]:
+    """The same for a program that is not ours to await: in a thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    server = serving(serve)
+    try:
+        yield asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @dataclass
