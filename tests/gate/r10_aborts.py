@@ -7,8 +7,7 @@ from pathlib import Path
 
 from aborting import SCENES, on_stage, seconds_to_abort, seconds_to_abort_in
 from client import Agent
-
-from .figure import Figure
+from gate.figure import Figure
 
 ABORTS = 100  # in each case
 LIMIT = 1.0

@@ -7,10 +7,9 @@ import tempfile
 from itertools import product
 from pathlib import Path
 
+from gate.figure import Figure
+from gate.portion import portion
 from runaways import COMMANDS, ENDINGS, left_after
-
-from .figure import Figure
-from .portion import portion
 
 CASES = [case for case in product(ENDINGS, COMMANDS) if case[0] != "SIGHUP"]  # thirty
 

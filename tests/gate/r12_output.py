@@ -5,10 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from gate.figure import Figure
 from long.big_output import DISK_LIMIT, MEMORY_LIMIT, NOTICE
 from long.big_output import measure as big_output
-
-from .figure import Figure
 
 GIBIBYTES = 10
 MEBIBYTE = 1024**2

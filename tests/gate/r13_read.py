@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 from client import Agent, Json, texts
-
-from .figure import Figure
+from gate.figure import Figure
 
 SIZE = 10 * 1024**3
 READS = 30

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from faulty_models import TOUCH, half_commands_run
+from gate.figure import Figure
+from gate.portion import portion
 from speakers import SPEAKERS, Speaker
 from streams import CALLS, Reading
 from tau.errors import ModelError
 from tau.llm import apis
-
-from .figure import Figure
-from .portion import portion
 
 SPELLINGS: Sequence[dict[str, Any]] = (
     {"separators": (",", ":"), "ensure_ascii": False},

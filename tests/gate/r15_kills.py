@@ -6,9 +6,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from gate.figure import Figure
 from long.kills import KINDS, can_mount, killed_at_random, lost_on_full_disks
-
-from .figure import Figure
 
 TIMES = 200
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 import sys
 
+from gate.figure import Figure
 from long.fuzz_edit import check, random_case
-
-from .figure import Figure
 
 EDITS = 10_000
 

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from faulty_models import FAULTS, wrong_endings
+from gate.figure import Figure
+from gate.portion import portion
 from llm import test_faults
 from speakers import SPEAKERS
-
-from .figure import Figure
-from .portion import portion
 
 
 class Case(NamedTuple):

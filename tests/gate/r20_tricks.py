@@ -6,10 +6,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from gate.figure import Figure
+from gate.portion import portion
 from tricks import TRICKS, a_place
-
-from .figure import Figure
-from .portion import portion
 
 
 def measure(scale: float, seed: int) -> list[Figure]:

@@ -15,10 +15,9 @@ from export.chromium import Browser, Trap, chromium
 from export.infested import infested
 from export.payloads import HOME, PAYLOADS, RUN
 from export.visit import complaints, opened, scripts_run, stir
+from gate.figure import Figure
+from gate.portion import portion
 from tau.export.page import page
-
-from .figure import Figure
-from .portion import portion
 
 PAGE = 24  # payloads on one page
 CARELESS = f"<img src=x onerror={RUN}><img src=http:{HOME}i.png><script>{RUN}</script>"
