@@ -47,6 +47,7 @@ def test_idle(tmp_path: Path) -> None:
         assert agent.events == []
 
 
+@pytest.mark.promise("B18", "C22", "C24", "C25", "E21")
 @pytest.mark.parametrize("scene", SCENES)
 def test_answered_within_a_second_when_the_run_has_settled(tmp_path: Path, scene: str) -> None:
     with on_stage(tmp_path, scene) as agent:

@@ -32,6 +32,7 @@ def agents(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
         agent.close()
 
 
+@pytest.mark.promise("B09", "B10", "B11", "B12", "B13", "B14", "B15", "B19", "F06")
 @pytest.mark.parametrize("kind", COMMANDS)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_nothing_is_left(ending: str, kind: str, tmp_path: Path) -> None:
