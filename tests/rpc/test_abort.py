@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from client import (
     text,
     texts,
 )
+from model_server import NOWHERE
 
 SECOND = 1.0
 
@@ -193,3 +195,28 @@ def test_a_shell_command_of_the_client_goes_on(tmp_path: Path) -> None:
         agent.ask("abort")
         gate.say("still here")
         assert agent.response(bash)["data"]["output"] == "still here\n"
+
+
+@pytest.mark.promise("B18")
+def test_a_command_that_has_the_key_and_does_not_tell_it_holds_up_nothing(tmp_path: Path) -> None:
+    model = {"id": "m1", "name": "M", "contextWindow": 100_000, "maxTokens": 1000}
+    with Pipe(tmp_path / "pid") as pids:
+        key = f"!echo $$ >{pids.path}; exec sleep 1000"
+        provider = {"baseUrl": NOWHERE, "api": "openai-completions", "apiKey": key, "models": [model]}
+        models = {"providers": {"lab": provider}}
+        args = ["--provider", "lab", "--model", "m1"]
+        with Agent(tmp_path, models=models, args=args, offline=False) as agent:
+
+            started: list[int] = []
+
+            def measure() -> float:
+                agent.send("prompt", message="go")
+                started.append(int(pids.line()))
+                taken = seconds_to_abort(agent)
+                assert agent.settled()[-1]["aborted"] is True
+                return taken
+
+            quick(measure, SECOND)
+            agent.signal(signal.SIGTERM)
+            assert agent.exit_code(within=10) == 143
+            assert all(is_gone(pid, within=2) for pid in started)
