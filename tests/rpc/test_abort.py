@@ -206,7 +206,6 @@ def test_a_command_that_has_the_key_and_does_not_tell_it_holds_up_nothing(tmp_pa
         models = {"providers": {"lab": provider}}
         args = ["--provider", "lab", "--model", "m1"]
         with Agent(tmp_path, models=models, args=args, offline=False) as agent:
-
             started: list[int] = []
 
             def measure() -> float:
