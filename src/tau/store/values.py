@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 log = logging.getLogger(__name__)
 COMMAND_TIMEOUT = 10
+_running: set[subprocess.Popen[bytes]] = set()
 _MARK = re.compile(r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
 
@@ -41,9 +42,6 @@ def missing(text: str, environment: Mapping[str, str]) -> list[str]:
         return []
     names = [mark[2] or mark[3] for mark in _MARK.finditer(text) if not mark[1]]
     return [name for name in names if not environment.get(name)]
-
-
-_running: set[subprocess.Popen[bytes]] = set()
 
 
 def output(command: str) -> str | None:
