@@ -239,6 +239,7 @@ def test_E20_arguments_that_are_no_object_never_run(speaker: Speaker) -> None:
     ]
 
 
+@pytest.mark.promise("E21")
 @each_api
 def test_E21_a_stream_that_stalls_can_be_left_at_once(speaker: Speaker) -> None:
     async def main() -> None:

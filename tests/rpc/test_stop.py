@@ -45,6 +45,7 @@ LEAVE = {"command": "setsid sleep 300 >/dev/null 2>&1 & echo $!"}
 WAIT = {"command": "echo ready; sleep 300"}
 
 
+@pytest.mark.promise("F01")
 def test_a_child_left_behind_lives_through_the_next_command_and_run(agents: Callable[..., Agent]) -> None:
     agent = agents([LEAVE], [{"command": "echo next"}])
     agent.tell(type="prompt", message="go")
