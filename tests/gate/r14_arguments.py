@@ -43,7 +43,7 @@ def measure(scale: float, seed: int) -> list[Figure]:
     asked, also = in_the_program(scale, seed)
     return [
         Figure("R14", "calls with cut arguments that would be run", tried, run, 0),
-        Figure("R14", "calls with cut arguments that were run in the program", asked, also, 0),
+        Figure("R14", "calls with cut arguments that the program ran", asked, also, 0),
     ]
 
 

@@ -15,7 +15,7 @@ TIMES = 200
 def measure(scale: float, seed: int) -> list[Figure]:
     count = max(len(KINDS), round(TIMES * scale))
     lost = killed_at_random(count, seed)
-    figures = [Figure("R15", "edits and writes killed: neither the old file nor the new", count, lost, 0)]
+    figures = [Figure("R15", "writes that are killed: neither the old file nor the new", count, lost, 0)]
     if not can_mount():
         print(
             "*** R15: NO DISK CAN BE MOUNTED HERE (unshare --user --mount): full disks were not tried ***",
@@ -26,5 +26,5 @@ def measure(scale: float, seed: int) -> list[Figure]:
         lost = lost_on_full_disks(Path(folder), count, seed)
     return [
         *figures,
-        Figure("R15", "edits and writes on a full disk: neither the old file nor the new", count, lost, 0),
+        Figure("R15", "writes on a full disk: neither the old file nor the new", count, lost, 0),
     ]

@@ -22,8 +22,6 @@ def measure(scale: float, seed: int) -> list[Figure]:
                 harms += 1
                 print(f"R17, {kind}: {harm}", file=sys.stderr)
     return [
-        Figure(
-            "R17", "faults of extensions that did harm: death, noise on stdout, a gate left open", len(kinds), harms, 0
-        ),
+        Figure("R17", "faults of extensions that did harm to others", len(kinds), harms, 0),
         Figure("R17", "slowest abort while an extension fails", len(kinds), slowest, SECOND, "s"),
     ]

@@ -49,7 +49,7 @@ def measure(scale: float, seed: int) -> list[Figure]:
         print(f"R18, {line}", file=sys.stderr)
     return [
         Figure("R18", "faults of model servers with a wrong end", len(tried), wrong, 0),
-        Figure("R18", "faults of model servers with a wrong end, in the program", len(asked), len(found), 0),
+        Figure("R18", "the same in the program", len(asked), len(found), 0),
     ]
 
 

@@ -43,7 +43,7 @@ def measure(scale: float, seed: int) -> list[Figure]:
     for line in (*found, *loose):
         print(f"R19: {line}", file=sys.stderr)
     return [
-        Figure("R19", "secrets in session, export, log, output or child environment", len(cases) + 2, len(found), 0),
+        Figure("R19", "secrets in sessions, exports, logs, output, child processes", len(cases) + 2, len(found), 0),
         Figure("R19", "files that are not 0600, folders that are not 0700", len(made), len(loose), 0),
     ]
 

@@ -40,7 +40,7 @@ def measure(scale: float, seed: int) -> list[Figure]:
     return [
         Figure("R21", "scripts run by an export in a browser", len(payloads), ran, 0),
         Figure("R21", "network requests of an export in a browser", len(payloads), sent, 0),
-        Figure("R21", "complaints of the browser, such as what the policy had to stop", len(payloads), stopped, 0),
+        Figure("R21", "complaints of a browser, such as what the policy stopped", len(payloads), stopped, 0),
     ]
 
 
