@@ -322,10 +322,11 @@ def served(serve: Serve) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     server = serving(serve)
+    url = asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
     try:
-        yield asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
+        yield url
     finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
