@@ -511,3 +511,31 @@ def test_the_extensions_that_are_there_stay_when_one_that_was_named_is_gone(tmp_
         error = agent.until("extension_error")[-1]
         assert (error["extensionPath"], error["event"]) == ("<runtime>", "reload")
         assert agent.get("get_commands")["commands"][0]["name"] == "again"
+
+
+# Handlers that are only told.
+
+
+@pytest.mark.promise("C15", "C21")
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ("raise ValueError('on purpose')", "on purpose"),
+        ("await asyncio.Event().wait()", "No answer within 0.5 s."),
+        ("while True: pass", "No answer within 0.5 s."),
+    ],
+    ids=["raises", "hangs", "loops"],
+)
+def test_a_run_goes_on_whatever_becomes_of_those_who_are_only_told(tmp_path: Path, does: str, why: str) -> None:
+    code = f"""
+    @pi.on("turn_start")
+    async def told(event, ctx):
+        {does}
+"""
+    settings = {"extensionHost": {"observerTimeoutMs": 500, "loadTimeoutMs": 60_000}}
+    with guest(tmp_path, code, calls("echo done"), {"text": "ok"}, settings=settings) as agent:
+        events = agent.prompt("go")
+        assert (texts(events, "toolResult"), texts(events, "assistant")) == (["done\n"], ["", "ok"])
+        first, *_ = of("extension_error", agent.events)
+        assert (first["event"], why in first["error"]) == ("turn_start", True)
+        assert texts(agent.prompt("again"), "assistant") == ["ok"]

@@ -159,6 +159,18 @@ def test_a_model_faster_than_its_reader_is_told_in_few_bytes(tmp_path: Path) -> 
         assert agent.bytes_read <= 40 * 300_000
 
 
+@pytest.mark.promise("C03")
+def test_where_only_deltas_are_told_an_answer_takes_ten_times_its_size_at_most(tmp_path: Path) -> None:
+    """Slow enough that every piece is told by itself."""
+    answer = {"text": "x" * 100, "repeat": 3_000, "delayMs": 1}
+    with Agent(tmp_path, answer, args=["--dialect", "1.5"]) as agent:
+        agent.ask("prompt", message="go")
+        events = agent.until("agent_end")
+        assert texts(events, "assistant") == ["x" * 300_000]
+        assert len(of("message_update", events)) > 1_000
+        assert agent.bytes_read <= 10 * 300_000
+
+
 # Too much to say.
 
 

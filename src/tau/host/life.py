@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from tau.core.exits import FAILED, USAGE, signalled
 from tau.errors import ExtensionFailure, TauError
+from tau.store.values import stop_commands
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
 
 def leave(code: int) -> NoReturn:
     """Not by way of asyncio.run, which waits for every task and thread: one of them may never end."""
+    stop_commands()
     if sys.stderr is not None:  # we may have been started without it
         sys.stderr.flush()
     os._exit(code)

@@ -117,7 +117,7 @@ class Pause(Value):
 class Decoder(Protocol):
     """Turns bytes into the events of a stream, as pairs of name and data."""
 
-    def feed(self, data: bytes) -> Sequence[tuple[str, str]]: ...
+    def feed(self, data: bytes) -> Iterable[tuple[str, str]]: ...
 
 
 class Reader(Protocol):
