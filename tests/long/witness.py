@@ -270,7 +270,7 @@ def digest(message: Json) -> bytes:
 
 
 def _told(message: Json) -> str:
-    return f"{message['role']} {json.dumps(message.get('content'))[:200]}"
+    return json.dumps(message)[:600]
 
 
 class Kept:
@@ -334,7 +334,8 @@ def settle_up(ledger: Ledger, folder: Path) -> int:
         ledger.wrong += file.wrong
         twice = [told for told, count in file.said.items() if count > 1]
         ledger.wrong += [f"said {file.said[told]} times in {file.path.name}: {told!r}" for told in twice]
-        ledger.wrong += [f"told once, and {n} times in {file.path.name}" for n in file.messages.values() if n > 1]
+        often = [key for key, count in file.messages.items() if count > 1]
+        ledger.wrong += [f"{file.messages[key]} times in {file.path.name}: {ended.get(key)}" for key in often]
     known = set[str]().union(*(file.said.keys() | file.queued for file in files))
     kept = set[bytes]().union(*(file.messages.keys() for file in files))
     ledger.lost += [f"accepted: {told!r}" for told in accepted if told not in known]

@@ -139,8 +139,8 @@ class Journal:
         """
         if not self._dirty or self._handle is None:
             return None
-        self._dirty = False
         handle = os.dup(self._handle)
+        self._dirty = False
 
         def work() -> None:
             try:
