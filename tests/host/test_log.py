@@ -347,6 +347,25 @@ def test_a_cleared_queue_is_forgotten() -> None:
     assert log.undelivered() == [("steer", user("c"))]
 
 
+def test_what_was_said_is_not_said_again_on_a_branch_that_begins_before_it(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.queued("steer", user("b"))
+    before = log.tree.leaf
+    log.say(user("b"))
+    log.move_leaf(before)
+    log.say(user("c"))
+    assert reopened(log).undelivered() == []
+
+
+def test_what_waits_goes_on_waiting_on_another_branch(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    before = log.tree.leaf
+    log.queued("steer", user("b"))
+    log.move_leaf(before)
+    log.say(user("c"))
+    assert reopened(log).undelivered() == [("steer", user("b"))]
+
+
 @pytest.mark.parametrize(
     "data", [None, 5, {}, {"queue": "zork", "message": {"role": "user", "content": "", "timestamp": 0}}]
 )

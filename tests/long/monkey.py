@@ -186,7 +186,7 @@ class Monkey(threading.Thread):
 
     def _no_descriptors_left(self, agent: Witness) -> str:
         """As in a program that has used them up: nothing more can be opened."""
-        with lowered(agent.pid, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{agent.pid}/fd"))):
+        with agent.loading, lowered(agent.pid, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{agent.pid}/fd"))):
             self._wait(self._dice.random() / 2)
         return "used up"
 

@@ -48,7 +48,7 @@ KEPT_FILES = 6
 
 SETTINGS: Json = {
     "retry": {"maxRetries": 2, "baseDelayMs": 50, "maxDelayMs": 2000},
-    "compaction": {"reserveTokens": 8000, "keepRecentTokens": 4000},
+    "compaction": {"reserveTokens": 6000, "keepRecentTokens": 300},
     "httpIdleTimeoutMs": 2000,
     "httpFirstByteTimeoutMs": 3000,
     "extensionHost": {"handlerTimeoutMs": 1000, "observerTimeoutMs": 1000, "loadTimeoutMs": 60_000},
@@ -163,7 +163,7 @@ class Soak:
 
     def _weights(self) -> dict[Callable[[Witness], None], int]:
         return {
-            self._prompt: 30,
+            self._prompt: 12,
             self._prompt_and_wait: 60,
             self._steer: 12,
             self._follow_up: 12,
@@ -331,10 +331,11 @@ class Soak:
 
     def _load_anew(self, agent: Witness) -> None:
         """An extension that was given up is given another chance."""
-        before = agent.ready
-        agent.down = False
-        agent.tell_well("prompt", message="/again")
-        agent.wait(lambda: agent.ready > before, "extensions that are loaded anew", 60)
+        with agent.loading:
+            before = agent.ready
+            agent.down = False
+            agent.tell_well("prompt", message="/again")
+            agent.wait(lambda: agent.ready > before, "extensions that are loaded anew", 60)
         self.ledger.counts["reload"] += 1
 
     def _prune(self, agent: Witness) -> None:
@@ -459,7 +460,7 @@ class Soak:
         agent.say("clear_queue")
 
     def _reload(self, agent: Witness) -> None:
-        agent.say("prompt", message="/again")
+        self._load_anew(agent)
 
     def _dialog(self, agent: Witness) -> None:
         """Asked, and answered if it was asked before."""
@@ -525,6 +526,7 @@ def details(soak: Soak) -> str:
             f"faults      {faults}",
             f"of models   {dict(sorted(soak.provider.did.items()))}",
             f"heard       { {kind: ledger.counts[kind] for kind in kinds + more} }",
+            f"refused     {dict(ledger.refusals.most_common(6))}",
             f"slowest     {', '.join(f'{kind} {seconds:.2f} s' for kind, seconds in slowest)}",
             f"machine     was away for {soak.heart.largest:.2f} s at most",
             *([] if soak.disk.small else ["NOT TRIED   a full disk, for none can be mounted here"]),

@@ -78,6 +78,7 @@ class Ledger:
         self.accepted: list[str] = []  # texts of prompts since the last look into the files
         self.ended: dict[bytes, str] = {}  # digests of messages since then
         self.counts = Counter[str]()  # of everything, for the table
+        self.refusals = Counter[str]()
         self.lost: list[str] = []
         self.late: list[Late] = []
         self.excused: list[Late] = []
@@ -106,6 +107,7 @@ class Witness(Agent):
         self.ready = 0  # how often the extensions were loaded
         self.in_trouble = False  # a write failed, and not all is well yet
         self.down = False  # an extension was given up
+        self.loading = threading.Lock()  # held while extensions are loaded: a fault then is for good
         self.dialogs: deque[str] = deque()  # that nobody answered yet
         self._due: dict[str, Sent] = {}
         self._nameless: deque[Sent] = deque()  # lines without an id that can be read
@@ -199,7 +201,7 @@ class Witness(Agent):
             self.in_trouble = kind == "session_write_failed"
         elif kind == "session_damaged":
             self.ledger.wrong.append(f"session damaged: {record['problems'][:3]}")
-        elif kind == "extension_error" and "stays down" in record["error"]:
+        elif kind == "extension_error" and ("stays down" in record["error"] or "started again" in record["error"]):
             self.down = True
         elif kind == "extension_ui_request":
             if record["method"] in ("select", "confirm", "input", "editor"):
@@ -224,6 +226,7 @@ class Witness(Agent):
             self.ledger.counts[f"{sent.kind} accepted"] += 1
         elif not response["success"] and id is not None:
             self.ledger.counts["refused"] += 1
+            self.ledger.refusals[re.sub(r"[\d/].*", "", response["error"])[:60]] += 1
         if id in self._wanted:
             self._wanted[id] = response
 
@@ -332,9 +335,9 @@ def settle_up(ledger: Ledger, folder: Path) -> int:
     files = [Kept(path) for path in session_files(folder)]
     for file in files:
         ledger.wrong += file.wrong
-        twice = [told for told, count in file.said.items() if count > 1]
+        twice = [told for told, count in file.said.items() if count > 1 and not told.startswith("/")]
         ledger.wrong += [f"said {file.said[told]} times in {file.path.name}: {told!r}" for told in twice]
-        often = [key for key, count in file.messages.items() if count > 1]
+        often = [key for key, count in file.messages.items() if count > 1 and key in ended]
         ledger.wrong += [f"{file.messages[key]} times in {file.path.name}: {ended.get(key)}" for key in often]
     known = set[str]().union(*(file.said.keys() | file.queued for file in files))
     kept = set[bytes]().union(*(file.messages.keys() for file in files))

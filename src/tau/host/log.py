@@ -224,11 +224,11 @@ class Log:
         self._add(CustomEntry, CLEARED)
 
     def undelivered(self) -> list[tuple[Queue, User | Custom]]:
-        """Queued messages of an earlier process that were never said."""
+        """Queued messages of an earlier process that were never said, on whichever branch: a queue has no branches."""
         waiting: list[tuple[Queue, User | Custom]] = []
-        if not self.tree.on_branch("custom"):
+        if not self.tree.of_kind("custom"):
             return waiting
-        for at in self.tree.on_branch("custom", "message", "custom_message"):
+        for at in self.tree.of_kind("custom", "message", "custom_message"):
             if self.tree.kind(at) == "custom" and b"tau.queue" in self.tree.line(at):
                 entry = self.tree.entry(at)
                 if isinstance(entry, CustomEntry) and entry.custom_type == CLEARED:
