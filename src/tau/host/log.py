@@ -381,16 +381,15 @@ class Log:
 
     def _add(self, kind: Any, *values: Any) -> None:
         entry = self._entry(kind, *values)
-        failed: OSError | None = None
-        if self._begun:
-            try:
+        try:
+            if self._begun:
                 self._write(wire(entry))
-            except OSError as error:
-                failed = error
-        self._grow(entry)
-        if failed is not None:
+        except OSError as error:  # not kept in a variable, which would keep this frame, and with it the error
+            self._grow(entry)
             self.in_trouble = True
-            self._trouble(failed)
+            self._trouble(error)
+        else:
+            self._grow(entry)
 
     def _grow(self, entry: Any) -> None:
         self.tree.add(wire(entry), entry.id, str(entry.__struct_config__.tag))
