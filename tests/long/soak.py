@@ -518,8 +518,8 @@ def details(soak: Soak) -> str:
     ledger = soak.ledger
     slowest = sorted(ledger.slowest.items(), key=lambda item: -item[1])[:8]
     faults = {kind: count for kind, count in sorted(soak.monkey.did.items()) if ":" not in kind}
-    kinds = ("prompt accepted", "steer accepted", "follow_up accepted", "refused", "agent_settled", "compaction_end")
-    more = ("auto_retry_start", "session_write_failed", "extension_error", "reload")
+    kinds = ("prompt accepted", "steer accepted", "follow_up accepted", "refused", "agent_settled")
+    more = ("auto_compaction_end", "compact", "fork", "switch_session", "new_session", "auto_retry_start", "session_write_failed", "extension_error", "reload")
     return "\n".join(
         [
             f"prompts     {sum(life.prompts for life in soak.lives):,} in {len(soak.lives)} lives, {soak.kills} kills",

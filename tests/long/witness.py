@@ -224,7 +224,9 @@ class Witness(Agent):
         if response["success"] and sent.text is not None and not sent.text.startswith("/"):
             self.ledger.accepted.append(sent.text)
             self.ledger.counts[f"{sent.kind} accepted"] += 1
-        elif not response["success"] and id is not None:
+        elif response["success"]:
+            self.ledger.counts[sent.kind] += 1
+        elif id is not None:
             self.ledger.counts["refused"] += 1
             self.ledger.refusals[re.sub(r"[\d/].*", "", response["error"])[:60]] += 1
         if id in self._wanted:
