@@ -97,7 +97,9 @@ class Provider:
         port = self._server.sockets[0].getsockname()[1]
         model = {"reasoning": True, "input": ["text", "image"], "maxTokens": 4_000}
         free = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
-        models = [{**model, "id": id, "contextWindow": room, "cost": free} for id, room in (("m1", 200_000), ("m2", 14_000))]
+        models = [
+            {**model, "id": id, "contextWindow": room, "cost": free} for id, room in (("m1", 200_000), ("m2", 14_000))
+        ]
         return {
             "providers": {
                 "mock": {

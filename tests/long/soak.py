@@ -26,14 +26,15 @@ import tempfile
 import textwrap
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from client import Json, is_gone
 from gate.figure import Figure
-from long.monkey import Disk, Monkey
+from long.monkey import APART, Disk, Monkey
 from long.provider import Provider
 from long.witness import SOON, Figures, Heart, Ledger, Witness, living, session_files, settle_up, slope
 
@@ -45,6 +46,7 @@ PATIENCE = 10.0  # seconds until a run under faults is aborted
 WARM_UP = 0.25  # part of a life in which what is loaded late is loaded, and the heap finds its size
 PER_PROMPT = 1.0  # KiB
 KEPT_FILES = 6
+ENOUGH_RESTS = 8  # to say how something grows
 
 SETTINGS: Json = {
     "retry": {"maxRetries": 2, "baseDelayMs": 50, "maxDelayMs": 2000},
@@ -54,9 +56,7 @@ SETTINGS: Json = {
     "extensionHost": {"handlerTimeoutMs": 1000, "observerTimeoutMs": 1000, "loadTimeoutMs": 60_000},
     "defaultTools": ["read", "bash", "edit", "write", "grep", "find", "ls"],
 }
-PIXEL = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="  # one dot
-)
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="  # one dot
 
 GOOD = """
     def setup(pi):
@@ -133,9 +133,13 @@ class Life:
     def __init__(self, agent: Witness, mark: str) -> None:
         self.agent = agent
         self.mark = mark
-        self.prompts = 0
         self.rests: list[tuple[int, Figures]] = []
         self.crew: int | None = None  # processes that belong to it at rest
+
+    @property
+    def prompts(self) -> int:
+        """How many it has accepted."""
+        return self.agent.prompts
 
 
 class Soak:
@@ -189,10 +193,34 @@ class Soak:
     # Its life.
 
     def run(self, seconds: float, kills: int = KILLS) -> None:
+        """One long life, and some short ones that are killed."""
+        with self._around():
+            began = time.monotonic()
+            life = self._born()
+            ends = [began + seconds * (LIVED + (1 - LIVED) * number / (kills + 1)) for number in range(kills)]
+            for end in ends:
+                self._live(life, end)
+                life = self._killed(life)
+            self._live(life, began + seconds)
+            self._ended(life)
+
+    def run_prompts(self, warm_up: int, prompts: int) -> tuple[Figures, Figures]:
+        """So many prompts, in one life: what it was at rest before and after them."""
+        with self._around():
+            life = self._born()
+            for wanted in (warm_up, warm_up + prompts):
+                while life.prompts < wanted:
+                    self._do_something(life)
+                self._rest(life)
+            self._ended(life)
+        return life.rests[-2][1], life.rests[-1][1]
+
+    @contextmanager
+    def _around(self) -> Iterator[None]:
         self.provider.__enter__()
         self.monkey.start()
         try:
-            self._run(time.monotonic(), seconds, kills)
+            yield
         finally:
             self.monkey.stop()
             for life in self.lives[-1:]:
@@ -200,21 +228,6 @@ class Soak:
             self.provider.__exit__(None, None, None)
             self.heart.stop()
             self.disk.leave()
-
-    def _run(self, began: float, seconds: float, kills: int) -> None:
-        life = self._born()
-        ends = [began + seconds * (LIVED + (1 - LIVED) * (number / (kills + 1))) for number in range(kills)]
-        for end in ends:
-            self._live(life, end)
-            life = self._killed(life)
-        self._live(life, began + seconds)
-        life.agent.close()
-        began = time.monotonic()
-        code = life.agent.exit_code(within=60)
-        self.ledger.took("the end", time.monotonic() - began, self.heart.lost(began))
-        if code != 0:
-            self.ledger.wrong.append(f"it ended with {code}")
-        self._judge_the_dead(life)
 
     def _born(self, *args: str) -> Life:
         for name, source in (("good", GOOD), ("faulty", FAULTY)):
@@ -246,10 +259,23 @@ class Soak:
                 self.monkey.begin(life.agent)
             end = min(until, now + BETWEEN_RESTS)
             while time.monotonic() < end:
-                self._dice.choice(self._deeds)(life.agent)
-                if life.agent.broken:
-                    life.agent.fail("it ended, or said what it must not say")
+                self._do_something(life)
             self._rest(life)
+
+    def _do_something(self, life: Life) -> None:
+        self._dice.choice(self._deeds)(life.agent)
+        if life.agent.process.poll() is not None or life.agent.noise:
+            life.agent.fail("it ended, or said what it must not say")
+
+    def _ended(self, life: Life) -> None:
+        """As a client ends it: by saying nothing more."""
+        began = time.monotonic()
+        life.agent.close()
+        code = life.agent.exit_code(within=60)
+        self.ledger.took("the end", time.monotonic() - began, self.heart.lost(began))
+        if code != 0:
+            self.ledger.wrong.append(f"it ended with {code}")
+        self._judge_the_dead(life)
 
     def _killed(self, life: Life) -> Life:
         """In the middle of something; and a new life, with the same session."""
@@ -257,7 +283,7 @@ class Soak:
         if self.faults:
             self.monkey.begin(agent)
         for _ in range(self._dice.randrange(5, 25)):
-            self._dice.choice(self._deeds)(agent)
+            self._do_something(life)
         if self.faults:
             self.monkey.rest()
         self._healthy(agent)  # what could not be written yet was said to be in danger
@@ -302,7 +328,6 @@ class Soak:
             self._load_anew(agent)
         before = agent.settlings
         agent.tell_well("prompt", message=self._next("at rest"))
-        life.prompts += 1
         self._settled(agent, before, "a prompt at rest")
         if agent.tell("new_session")["data"]["cancelled"]:
             self.ledger.wrong.append("new_session was cancelled")
@@ -332,10 +357,14 @@ class Soak:
     def _load_anew(self, agent: Witness) -> None:
         """An extension that was given up is given another chance."""
         with agent.loading:
-            before = agent.ready
+            before, tries = agent.ready, 0
             agent.down = False
             agent.tell_well("prompt", message="/again")
-            agent.wait(lambda: agent.ready > before, "extensions that are loaded anew", 60)
+            while not agent.waited(lambda: agent.ready > before, SOON):
+                tries += 1
+                if tries == 5:
+                    agent.fail("extensions are not loaded anew")
+                agent.tell_well("prompt", message="/again")  # the one before came when another was about to end
         self.ledger.counts["reload"] += 1
 
     def _prune(self, agent: Witness) -> None:
@@ -381,14 +410,12 @@ class Soak:
     def _prompt(self, agent: Witness) -> None:
         images = [{"type": "image", "data": PIXEL, "mimeType": "image/png"}] if self._dice.random() < 0.1 else None
         behavior = self._dice.choice((None, "steer", "followUp"))
-        more = {} if behavior is None else {"streamingBehavior": behavior}
+        more: Json = {} if behavior is None else {"streamingBehavior": behavior}
         agent.say("prompt", message=self._next("prompt"), images=images, **more)
-        self.lives[-1].prompts += 1
 
     def _prompt_and_wait(self, agent: Witness) -> None:
         before = agent.settlings
         accepted = agent.tell("prompt", message=self._next("prompt"))["success"]
-        self.lives[-1].prompts += 1
         if accepted and not agent.waited(lambda: agent.settlings > before, PATIENCE):
             self._abort(agent)
             if not agent.waited(lambda: agent.settlings > before, PATIENCE):
@@ -476,20 +503,28 @@ class Soak:
         ledger = self.ledger
         prompts = sum(life.prompts for life in self.lives)
         commands = ledger.counts["response"]
-        warm = [life.rests[int(len(life.rests) * WARM_UP) :] for life in self.lives[:1]]
-        memory = slope([[(at, figures.memory) for at, figures in rests] for rests in warm])
-        fitted = max((rests[-1][0] - rests[0][0] for rests in warm if rests), default=0)
-        growth = max((more_at_rest(rests, lambda f: len(f.descriptors)) for rests in warm), default=0)
-        threads = max((more_at_rest(rests, lambda f: f.threads) for rests in warm), default=0)
         return [
             Figure("R24", "acknowledged entries lost", self.looked_for, len(ledger.lost), 0),
             Figure("R24", f"hangs over {SOON:g} s", commands, len(ledger.late), 0),
             Figure("R24", "lines that are no JSON", sum(ledger.counts.values()), len(ledger.noise), 0),
             Figure("R24", "other failures", prompts, len(ledger.wrong), 0),
             Figure("R11", "processes left at rest, or after a kill", self.rests + self.kills, len(self.left), 0),
-            Figure("R23", "memory for each prompt", fitted, round(memory, 3), PER_PROMPT, "KiB"),
-            Figure("R23", "more descriptors at rest", self.rests, growth, 0),
-            Figure("R23", "more threads at rest", self.rests, threads, 0),
+            *self.growth(),
+        ]
+
+    def growth(self) -> list[Figure]:
+        """Of the first life, the longest; none, if even that was too short to tell."""
+        rests = self.lives[0].rests if self.lives else []
+        rests = rests[int(len(rests) * WARM_UP) :]
+        if len(rests) < ENOUGH_RESTS:
+            return []
+        memory = slope([(prompts, figures.memory) for prompts, figures in rests])
+        descriptors = more_at_rest(rests, lambda figures: len(figures.descriptors))
+        threads = more_at_rest(rests, lambda figures: figures.threads)
+        return [
+            Figure("R23", "memory for each prompt", rests[-1][0] - rests[0][0], round(memory, 3), PER_PROMPT, "KiB"),
+            Figure("R23", "more descriptors at rest", len(rests), descriptors, 0),
+            Figure("R23", "more threads at rest", len(rests), threads, 0),
         ]
 
 
@@ -497,7 +532,7 @@ def more_at_rest(rests: list[tuple[int, Figures]], number: Callable[[Figures], i
     """How much more there is in the last quarter than there was in the first, at the least."""
     part = max(1, len(rests) // 4)
     first, last = ([number(figures) for _, figures in some] for some in (rests[:part], rests[-part:]))
-    return max(0, min(last) - max(first)) if rests else 0
+    return max(0, min(last) - max(first))
 
 
 def table(soak: Soak) -> str:
@@ -507,8 +542,8 @@ def table(soak: Soak) -> str:
         found = f"{figure.found:g} {figure.unit}".strip()
         lines.append(f"{figure.goal:5} {figure.what:42} {figure.tried:>10,} {found:>10} {figure.limit:>8g}{verdict}")
     ledger = soak.ledger
-    for what, found in (("lost", ledger.lost), ("wrong", ledger.wrong), ("left", soak.left)):
-        lines += [f"  {what}: {one}" for one in found[:20]]
+    for what, all_of_them in (("lost", ledger.lost), ("wrong", ledger.wrong), ("left", soak.left)):
+        lines += [f"  {what}: {one}" for one in all_of_them[:20]]
     for what, slow in (("late", ledger.late), ("excused", ledger.excused)):
         lines += [f"  {what}: {one.what} {one.seconds:.1f} s, {one.lost:.1f} s of it no time" for one in slow[:20]]
     return "\n".join(lines)
@@ -519,7 +554,17 @@ def details(soak: Soak) -> str:
     slowest = sorted(ledger.slowest.items(), key=lambda item: -item[1])[:8]
     faults = {kind: count for kind, count in sorted(soak.monkey.did.items()) if ":" not in kind}
     kinds = ("prompt accepted", "steer accepted", "follow_up accepted", "refused", "agent_settled")
-    more = ("auto_compaction_end", "compact", "fork", "switch_session", "new_session", "auto_retry_start", "session_write_failed", "extension_error", "reload")
+    more = (
+        "auto_compaction_end",
+        "compact",
+        "fork",
+        "switch_session",
+        "new_session",
+        "auto_retry_start",
+        "session_write_failed",
+        "extension_error",
+        "reload",
+    )
     return "\n".join(
         [
             f"prompts     {sum(life.prompts for life in soak.lives):,} in {len(soak.lives)} lives, {soak.kills} kills",
@@ -530,11 +575,24 @@ def details(soak: Soak) -> str:
             f"slowest     {', '.join(f'{kind} {seconds:.2f} s' for kind, seconds in slowest)}",
             f"machine     was away for {soak.heart.largest:.2f} s at most",
             *([] if soak.disk.small else ["NOT TRIED   a full disk, for none can be mounted here"]),
+            *(
+                []
+                if soak.growth()
+                else [f"NOT TRIED   growth: a life of less than {ENOUGH_RESTS} rests tells nothing of it"]
+            ),
         ]
     )
 
 
-def soak(folder: Path, seconds: float, seed: int, *, faults: bool = True, kills: int = KILLS, say: Callable[[str], None] = print) -> Soak:
+def soak(
+    folder: Path,
+    seconds: float,
+    seed: int,
+    *,
+    faults: bool = True,
+    kills: int = KILLS,
+    say: Callable[[str], None] = print,
+) -> Soak:
     """The whole of it; what ended it early is among what is wrong."""
     life = Soak(folder, seed, faults=faults, say=say)
     try:
@@ -546,12 +604,12 @@ def soak(folder: Path, seconds: float, seed: int, *, faults: bool = True, kills:
 
 
 def in_a_namespace() -> None:
-    """As root of a small world of our own, in which a disk can be mounted. Whoever is root already needs none."""
-    wrapped = ["unshare", "--user", "--map-root-user", "--mount"]
-    if os.geteuid() == 0 or os.environ.get("SOAK_NAMESPACE") or not shutil.which("unshare"):
+    """In a small world of our own, in which a disk can be mounted that nobody else sees, and that goes with us."""
+    wrapped = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    if APART in os.environ or not shutil.which("unshare"):
         return
     if subprocess.run([*wrapped, "true"], capture_output=True).returncode == 0:
-        os.environ["SOAK_NAMESPACE"] = "1"
+        os.environ[APART] = "1"
         os.execvp("unshare", [*wrapped, sys.executable, *sys.argv])
 
 
@@ -561,10 +619,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--kills", type=int, default=KILLS)
     parser.add_argument("--no-faults", action="store_true")
+    parser.add_argument("--folder", help="to work in, instead of one that is made and removed")
     given = parser.parse_args()
     in_a_namespace()
     print(f"{given.seconds:g} seconds, --seed {given.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="tau-soak-") as scratch:
+    made = tempfile.TemporaryDirectory(prefix="tau-soak-") if given.folder is None else nullcontext(given.folder)
+    with made as scratch:
         try:
             life = soak(
                 Path(scratch).resolve(),

@@ -16,7 +16,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,6 +103,7 @@ class Witness(Agent):
     def __init__(self, folder: Path, ledger: Ledger, heart: Heart, **how: Any) -> None:
         self.ledger = ledger
         self.heart = heart
+        self.prompts = 0  # that were accepted
         self.settlings = 0
         self.ready = 0  # how often the extensions were loaded
         self.in_trouble = False  # a write failed, and not all is well yet
@@ -224,6 +225,7 @@ class Witness(Agent):
         if response["success"] and sent.text is not None and not sent.text.startswith("/"):
             self.ledger.accepted.append(sent.text)
             self.ledger.counts[f"{sent.kind} accepted"] += 1
+            self.prompts += sent.kind == "prompt"
         elif response["success"]:
             self.ledger.counts[sent.kind] += 1
         elif id is not None:
@@ -328,7 +330,7 @@ def session_files(folder: Path) -> list[Path]:
 
 
 def settle_up(ledger: Ledger, folder: Path) -> int:
-    """Look for all that is owed in the files; what is found is owed no longer. Returns how many entries were looked for.
+    """Look for all that is owed in the files; what is found is owed no longer. Returns how much was looked for.
 
     Only when the agent is at rest, or dead, and no write of it failed.
     """
@@ -348,14 +350,9 @@ def settle_up(ledger: Ledger, folder: Path) -> int:
     return len(accepted) + len(ended)
 
 
-def slope(series: Iterable[list[tuple[float, float]]]) -> float:
-    """How y grows with x, as most pairs of one series have it (Theil and Sen): a few that are off do not count."""
-    found = sorted(rise for points in series for rise in _rises(points))
-    return found[len(found) // 2] if found else 0.0
-
-
-def _rises(points: list[tuple[float, float]]) -> Iterator[float]:
-    for at, (x, y) in enumerate(points):
-        for later, more in points[at + 1 :]:
-            if later > x:
-                yield (more - y) / (later - x)
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """How y grows with x, as most pairs of points have it (Theil and Sen): a few that are off do not count."""
+    rises = sorted(
+        (more - y) / (later - x) for at, (x, y) in enumerate(points) for later, more in points[at + 1 :] if later > x
+    )
+    return rises[len(rises) // 2] if rises else 0.0

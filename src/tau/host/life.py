@@ -49,11 +49,21 @@ def _copy(handle: int, instead: int) -> int:
 def to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Do it, and end the process with the code it returns."""
     # A long conversation is a million objects that live as long as the session. What is loaded by now lives for
-    # ever, and there are few circles to be found among the rest: looking for them seldom is looking often enough.
+    # ever, and there are few circles to be found among the rest: `tidy` looks for them when a prompt is done with.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     asyncio.run(_to_the_end(work))
     raise AssertionError("this ends with its process")
+
+
+def tidy(settled: int) -> None:
+    """Let go of what only holds itself, after so many prompts.
+
+    There is little of it, but every tool that failed is among it, with the messages
+    and the output that were under way. What is new is looked at each time, what has
+    lasted seldom: so each object is looked at a few times in all.
+    """
+    gc.collect(2 if settled % 1000 == 0 else 1 if settled % 50 == 0 else 0)
 
 
 async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
