@@ -12,7 +12,7 @@ from gate.figure import Figure
 from long.soak import Soak
 
 PROMPTS = 1_000
-WARM_UP = 300  # after which all that is loaded late is loaded, and the heap has found its size
+WARM_UP = 200  # after which all that is loaded late is loaded, and the heap has found its size
 GROWTH = 10.0  # MiB, whether it is for a thousand prompts or for ten thousand
 MIB = 1024  # KiB
 

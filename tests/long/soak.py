@@ -143,7 +143,7 @@ class Life:
 
 
 class Soak:
-    """The client: what it does, how it rests, and what it has found."""
+    """The client: what it does, how it rests, and what it has found. Without faults there are no extensions either."""
 
     def __init__(self, folder: Path, seed: int, *, faults: bool = True, say: Callable[[str], None] = print) -> None:
         self.folder = folder
@@ -159,7 +159,6 @@ class Soak:
         self._dice = random.Random(seed)
         self._trick = folder / "trick"
         self._number = 0
-        self._entries: list[str] = []
         self.provider = Provider(seed + 1)
         self.disk = Disk(folder / "disk")
         self.monkey = Monkey(self.provider, self.disk, self._trick, random.Random(seed + 2))
@@ -186,8 +185,7 @@ class Soak:
             self._set_level: 2,
             self._name: 1,
             self._clear: 1,
-            self._reload: 1,
-            self._dialog: 2,
+            **({self._reload: 1, self._dialog: 2} if self.faults else {}),
         }
 
     # Its life.
@@ -235,7 +233,7 @@ class Soak:
         scratch = self.folder / "tmp"
         scratch.mkdir(exist_ok=True)
         mark = f"SOAK_LIFE={os.getpid()}-{len(self.lives)}"
-        files = [part for name in ("good", "faulty") for part in ("-e", str(self.folder / f"{name}.py"))]
+        files = [part for name in ("good", "faulty") for part in ("-e", str(self.folder / f"{name}.py")) if self.faults]
         agent = Witness(
             self.folder,
             self.ledger,
@@ -248,7 +246,8 @@ class Soak:
         (agent.cwd / "dot.png").write_bytes(base64.b64decode(PIXEL))
         life = Life(agent, mark)
         self.lives.append(life)
-        agent.wait(lambda: agent.ready > 0, "extensions that are ready", 60)
+        if self.faults:
+            agent.wait(lambda: agent.ready > 0, "extensions that are ready", 60)
         return life
 
     def _live(self, life: Life, until: float) -> None:
