@@ -147,7 +147,7 @@ class Witness(Agent):
         """One command and its response."""
         id = self.say(kind, limit=limit, wanted=True, **fields)
         try:
-            self.wait(lambda: self._wanted[id] is not None, f"response {id!r}", limit + 60)
+            self.wait(lambda: self._wanted[id] is not None, f"response {id!r}", limit + 30)
             response = self._wanted[id]
             assert response is not None
             return response

@@ -17,7 +17,7 @@ from typing import NoReturn
 from tau.core.draft import Update
 from tau.core.exits import ANSWERED
 from tau.core.pricing import OFFLINE_APIS
-from tau.host.life import FAREWELL, Stop, claim, tidy, to_the_end, within
+from tau.host.life import FAREWELL, Stop, Tidying, claim, to_the_end, within
 from tau.host.machine import LocalMachine
 from tau.host.session import Client, Session
 from tau.llm.http import Http
@@ -44,11 +44,11 @@ def serve(open_session: Callable[[Client], Opened], dialect: Dialect = DEFAULT) 
 async def _serve(open_session: Callable[[Client], Opened], dialect: Dialect, stdin: int, stdout: int) -> int:
     stop = Stop()
     outbox = Outbox(stdout, lambda: stop.ask(ANSWERED), dialect)
-    loop = asyncio.get_running_loop()
+    loop, tidying = asyncio.get_running_loop(), Tidying()
 
     def tell(event: Event | Update | UiRequest) -> Awaitable[None] | None:
         if isinstance(event, AgentSettled):
-            loop.call_soon(tidy, session.runs.settled)
+            loop.call_soon(tidying.settled, session.log.id)
         return outbox.send(event)
 
     session, machine, http = open_session(tell)
