@@ -13,7 +13,7 @@ import resource
 import shutil
 import subprocess
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -76,6 +76,7 @@ class Monkey(threading.Thread):
     def __init__(self, provider: Provider, disk: Disk, trick: Path, dice: random.Random) -> None:
         super().__init__(daemon=True)
         self.did = Counter[str]()
+        self.last: deque[str] = deque(maxlen=8)
         self.agent: Witness | None = None
         self._provider = provider
         self._disk = disk
@@ -112,8 +113,9 @@ class Monkey(threading.Thread):
         self._rests.wait()
         self._trick.unlink(missing_ok=True)
         self._provider.calm()
-        if self.trouble is not None:
-            raise self.trouble
+        trouble, self.trouble = self.trouble, None
+        if trouble is not None:
+            raise trouble
 
     def stop(self) -> None:
         self._over = True
@@ -131,7 +133,9 @@ class Monkey(threading.Thread):
                 if self._may.is_set() and self.agent is not None:
                     kind = self._dice.choice(sorted(self._classes))
                     self.did[kind] += 1
-                    self.did[f"{kind}: {self._classes[kind](self.agent)}"] += 1
+                    what = f"{kind}: {self._classes[kind](self.agent)}"
+                    self.did[what] += 1
+                    self.last.append(what)
                     self._wait(EVERY * 2 * self._dice.random())
             except BaseException as error:
                 self.trouble = error

@@ -47,6 +47,7 @@ WARM_UP = 0.25  # part of a life in which what is loaded late is loaded, and the
 PER_PROMPT = 1.0  # KiB
 KEPT_FILES = 6
 ENOUGH_RESTS = 8  # to say how something grows
+TOO_WRONG = 20  # failures after which it is of no use to go on
 
 SETTINGS: Json = {
     "retry": {"maxRetries": 2, "baseDelayMs": 50, "maxDelayMs": 2000},
@@ -195,12 +196,34 @@ class Soak:
         with self._around():
             began = time.monotonic()
             life = self._born()
-            ends = [began + seconds * (LIVED + (1 - LIVED) * number / (kills + 1)) for number in range(kills)]
-            for end in ends:
-                self._live(life, end)
-                life = self._killed(life)
-            self._live(life, began + seconds)
+            for number in range(kills + 1):
+                end = began + seconds * (LIVED + (1 - LIVED) * number / kills if kills else 1)
+                life = self._to(end, life)
+                if number < kills:
+                    life = self._killed(life)
             self._ended(life)
+
+    def _to(self, end: float, life: Life) -> Life:
+        """Live until then; whoever dies on the way has failed, but there is more to be seen in the next life."""
+        while True:
+            try:
+                self._live(life, end)
+                return life
+            except AssertionError as error:
+                self.failed(error, life)
+                if len(self.ledger.wrong) > TOO_WRONG:
+                    raise
+                if self.faults:
+                    self.monkey.rest()
+                life.agent.process.kill()
+                life.agent.exit_code()
+                self.ledger.forget()
+                life = self._born()
+
+    def failed(self, error: AssertionError, life: Life) -> None:
+        self.ledger.wrong.append(str(error))
+        self.ledger.noise += life.agent.noise
+        self.say(f"FAILED, after {self.monkey.last}: {error}")
 
     def run_prompts(self, warm_up: int, prompts: int) -> tuple[Figures, Figures]:
         """So many prompts, in one life: what it was at rest before and after them."""
@@ -599,8 +622,7 @@ def soak(
     try:
         life.run(seconds, kills)
     except AssertionError as error:
-        life.ledger.wrong.append(f"it came to an end: {error}")
-        life.ledger.noise += life.lives[-1].agent.noise if life.lives else []
+        life.failed(error, life.lives[-1])
     return life
 
 

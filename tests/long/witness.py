@@ -86,6 +86,11 @@ class Ledger:
         self.noise: list[bytes] = []
         self.slowest: dict[str, float] = {}
 
+    def forget(self) -> None:
+        """What is owed: for a process that was not asked to pay."""
+        self.accepted.clear()
+        self.ended.clear()
+
     def took(self, what: str, seconds: float, lost: float, limit: float = SOON) -> None:
         self.slowest[what] = max(self.slowest.get(what, 0.0), seconds - lost)
         if seconds > limit:
