@@ -10,7 +10,8 @@ PEERS ?=
 FUZZ_LINES ?= 20000
 FUZZ_EDITS ?= 10000
 FUZZ_FILES ?= 20000
-SOAK_SECONDS ?= 300
+SOAK_SECONDS ?= 3600
+SOAK_ARGS ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -86,8 +87,8 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers; FUZZ_LINES=20000
 	@$(PY) tests/long/fuzz_edit.py $(FUZZ_EDITS)
 	@$(PY) tests/long/fuzz_files.py $(FUZZ_FILES)
 
-soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
-	@$(PY) tests/long/soak.py $(SOAK_SECONDS)
+soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
+	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)
 	@$(PY) tests/long/stall.py
 	@$(PY) tests/long/kills.py
 	@$(PY) tests/long/session_kills.py

@@ -428,6 +428,22 @@ def test_when_the_disk_fills_up_during_a_run_the_client_is_told_and_nothing_is_l
         assert (agent.get("get_messages"), agent.events) == (told, [])
 
 
+@pytest.mark.promise("H07")
+def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_whole(tmp_path: Path) -> None:
+    with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, calls(f"read x <{gate.path}"), {"text": "done"}) as agent:
+        agent.get("prompt", message="go")
+        agent.until("tool_execution_start")
+        path = file_of(agent)
+        fill(agent, path.stat().st_size + 100)
+        gate.say()
+        agent.settled()
+        fill(agent, None)
+        agent.get("new_session")
+        assert [role for role, _ in messages(path)] == ["user", "assistant", "toolResult", "assistant"]
+        whole = {"type": "session_write_recovered", "sessionFile": str(path)}
+        assert of("session_write_recovered", agent.events) == [whole]
+
+
 @pytest.mark.promise("D17")
 def test_a_file_that_is_deleted_comes_back_whole(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:

@@ -238,11 +238,11 @@ class Log:
         self._add(CustomEntry, CLEARED)
 
     def undelivered(self) -> list[tuple[Queue, User | Custom]]:
-        """Queued messages of an earlier process that were never said."""
+        """Queued messages of an earlier process that were never said, on whichever branch: a queue has no branches."""
         waiting: list[tuple[Queue, User | Custom]] = []
-        if not self.tree.on_branch("custom"):
+        if not self.tree.of_kind("custom"):
             return waiting
-        for at in self.tree.on_branch("custom", "message", "custom_message"):
+        for at in self.tree.of_kind("custom", "message", "custom_message"):
             if self.tree.kind(at) == "custom" and b"tau.queue" in self.tree.line(at):
                 entry = self.tree.entry(at)
                 if isinstance(entry, CustomEntry) and entry.custom_type == CLEARED:
@@ -396,16 +396,15 @@ class Log:
 
     def _add(self, kind: Any, *values: Any) -> None:
         entry = self._entry(kind, *values)
-        failed: OSError | None = None
-        if self._begun:
-            try:
+        try:
+            if self._begun:
                 self._write(wire(entry))
-            except OSError as error:
-                failed = error
-        self._grow(entry)
-        if failed is not None:
+        except OSError as error:  # not kept in a variable, which would keep this frame, and with it the error
+            self._grow(entry)
             self.in_trouble = True
-            self._trouble(failed)
+            self._trouble(error)
+        else:
+            self._grow(entry)
 
     def _grow(self, entry: Any) -> None:
         self.tree.add(wire(entry), entry.id, str(entry.__struct_config__.tag))

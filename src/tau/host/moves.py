@@ -31,7 +31,7 @@ from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
 from tau.records.base import UNSET, parse_stored
 from tau.records.entries import CustomMessageEntry
-from tau.records.events import Event, SessionDamaged
+from tau.records.events import Event, SessionDamaged, SessionWriteRecovered
 from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
 from tau.records.settings import Settings
@@ -189,6 +189,10 @@ class Moves:
                 await self._owner.around.machine.in_thread(work)
         except OSError as error:
             logger.warning("%s was left before it was synced: %s", left.path, error)
+        else:
+            if left.in_trouble:  # the client was told of that, and will not be told by whoever keeps the next session
+                left.in_trouble = False
+                self._owner.mention(SessionWriteRecovered(str(left.path)))
         left.close()
 
     def settle_in(self, *, restore: bool) -> None:

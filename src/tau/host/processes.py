@@ -306,7 +306,13 @@ def _request(order: Order) -> io.FileIO:
     if data.count(b"\0") >= len(fields):
         raise ToolError(NUL)
     file = io.FileIO(os.memfd_create("command"), "wb")
-    file.write(data)
+    try:
+        rest = memoryview(data)
+        while rest:  # a limit on the size of files cuts it, and half a command must never be run
+            rest = rest[file.write(rest) :]
+    except OSError:
+        file.close()
+        raise
     return file
 
 
