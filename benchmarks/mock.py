@@ -30,6 +30,7 @@ class Mock:
         mine, its = multiprocessing.Pipe()
         self._process = multiprocessing.get_context("spawn").Process(target=_serve, args=(its,), daemon=True)
         self._process.start()
+        its.close()  # or the next line would wait for ever for a process that could not start
         self._port: int = mine.recv()
         self._keys = itertools.count()
         return self
@@ -57,7 +58,7 @@ class _Server:
         buffer = memoryview(bytearray(PORTION))
         with connection:
             try:
-                while request := _request(connection, buffer):
+                while request := read_request(connection, buffer):
                     first, *rest = self._answer(request)
                     connection.sendall(first)
                     for part in rest:
@@ -79,7 +80,7 @@ class _Server:
         return turns[min(number, len(turns) - 1)]
 
 
-def _request(connection: socket.socket, buffer: memoryview) -> str:
+def read_request(connection: socket.socket, buffer: memoryview) -> str:
     """The path of the next request, whose body has been read; empty when there is none."""
     head = b""
     while (end := head.find(b"\r\n\r\n")) < 0:
