@@ -272,6 +272,9 @@ def main() -> int:
     if result.job.name not in kept:
         print(f"Nothing was kept for {result.job.name}, so nothing is judged: `python -m benchmarks.gate --keep`")
         return 0
+    if unknown := found.keys() - kept[result.job.name].keys():
+        print(f"Nothing was kept for {', '.join(sorted(unknown))}: `python -m benchmarks.gate --keep`")
+        return 1
     text, worse = compared(given.file, [result], 1 + ruler.allowed / 100)
     print(text)
     return int(worse)

@@ -39,6 +39,11 @@ class Mock:
         self._process.terminate()
         self._process.join()
 
+    def cpu(self) -> float:
+        """Seconds of processor time that it had."""
+        assert self._process.pid is not None
+        return time.clock_gettime((~self._process.pid << 3) | 2)
+
     def url(self, stream: str) -> str:
         """Where a new conversation gets that stream. It is rendered when this returns."""
         url = f"http://127.0.0.1:{self._port}/{stream}/{next(self._keys)}"

@@ -84,6 +84,7 @@ def _told(result: Result) -> dict[str, Any]:
         "yardstick": result.yardstick,
         "values": dict(result.values),
         "failed": dict(result.failed),
+        "doubts": list(result.doubts),
         "targets": targets,
     }
 

@@ -19,7 +19,8 @@ def job_table(result: Result) -> str:
         lines.append([f"  {measure}", unit, *cells, *(verdicts[:1] or [""])])
         lines += [["", "", *("" for _ in names), more] for more in verdicts[1:]]
     reasons = [f"  {name}: {' '.join(why.split())[-SHOWN:]}" for name, why in result.failed.items()]
-    return "\n".join([result.job.about, aligned(lines), *reasons])
+    doubts = [f"  ! {doubt}" for doubt in result.doubts]
+    return "\n".join([result.job.about, aligned(lines), *reasons, *doubts])
 
 
 def summary(results: Sequence[Result]) -> str:
