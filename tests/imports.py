@@ -44,15 +44,17 @@ def starting(folder: Path) -> str:
     """RPC mode, to the response of get_state and no further."""
     env = surroundings(folder)
     argv = [*WATCHED, PI, "--mode", "rpc"]
-    with (folder / "stderr").open("wb") as stderr:
-        with subprocess.Popen(
+    with (
+        (folder / "stderr").open("wb") as stderr,
+        subprocess.Popen(
             argv, cwd=folder / "work", env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
-        ) as process:
-            assert process.stdin is not None and process.stdout is not None
-            process.stdin.write(GET_STATE)
-            process.stdin.flush()
-            response = json.loads(process.stdout.readline())
-            process.kill()
+        ) as process,
+    ):
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(GET_STATE)
+        process.stdin.flush()
+        response = json.loads(process.stdout.readline())
+        process.kill()
     assert response["success"], response
     return (folder / "stderr").read_text()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from imports import MOMENTS, by_origin, differences, loaded
 
 ADVICE = (
