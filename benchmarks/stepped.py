@@ -33,14 +33,17 @@ class Stepped:
         self._listening.shutdown(socket.SHUT_RDWR)  # or accept would go on waiting
         self._listening.close()
 
-    def two_prompts(self, program: Program) -> None:
-        """The first has a short answer. Then every piece that was seen is followed by the next."""
+    def two_prompts(self, program: Program) -> int:
+        """The first has a short answer. Then the next piece follows each update: how many there were."""
         program.say(PROMPT)
         program.until(is_event("agent_end"))
         program.say(PROMPT)
+        updates = 0
         while not is_event("agent_end")(head := program.head()):
             if PIECE in head:
+                updates += 1
                 self._seen.release()
+        return updates
 
     def _serve(self) -> None:
         while True:

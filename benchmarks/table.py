@@ -49,14 +49,14 @@ def _cell(result: Result, name: str, measure: str) -> str:
         return "-"
     ours = result.values.get(TAU, {}).get(measure)
     ratio = f" ({_ratio(ours / value)}x)" if name != TAU and ours is not None and value else ""
-    return _number(value) + ratio
+    return rounded(value) + ratio
 
 
 def _ratio(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
-def _number(value: float) -> str:
+def rounded(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
