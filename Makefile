@@ -22,7 +22,7 @@ LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-local check bench format docs site coverage gate fuzz soak lock clean
+.PHONY: help setup demo test test-local check bench bench-gate format docs site coverage gate fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,9 @@ check: $(READY)  ## format, lint, types, house rules
 
 bench: $(READY)  ## measure; PEERS="0.73.1 0.87.1" beside real pi; ARGS="--help" for what
 	@$(PY) -m benchmarks $(if $(PEERS),--peers $(PEERS)) $(ARGS)
+
+bench-gate: $(READY)  ## fail if tau needs 20 % more instructions; ARGS=--keep to make this the new measure
+	@$(PY) -m benchmarks.gate $(ARGS)
 
 format: $(READY)  ## let ruff format and fix
 	@$(PY) -m ruff check --fix-only --quiet .

@@ -16,12 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
 from benchmarks.measure import Failed
 from benchmarks.mock import Mock
+from benchmarks.noise import watched
 from benchmarks.peers import Contender
 
+SCATTER = 1.25  # how far apart the middle half of the rounds may be
 BEST = "the best peer"
 ALONE = "itself"
 TAU = "tau"
@@ -80,12 +82,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """The medians of everyone; why someone has none; and the yardstick of the same minutes."""
+    """The medians of everyone; why someone has none; the yardstick of the same minutes; and what speaks against it."""
 
     job: Job
     values: Mapping[str, Values]
     failed: Mapping[str, str]
     yardstick: float
+    doubts: Sequence[str] = ()
 
     def other(self, target: Target) -> tuple[str, float] | None:
         """Who the target is measured by, and its number."""
@@ -115,21 +118,40 @@ def run(job: Job, place: Place, contenders: Sequence[Contender], rounds: int) ->
         turns[name] = partial(floor, place)
     taken: dict[str, list[Values]] = {name: [] for name in turns}
     failed: dict[str, str] = {}
-    sticks = []
+    sticks, others = [], watched(place.mock.cpu)
     for turn in range(min(rounds * job.often, job.rounds) + job.warm):
         sticks.append(yardstick())
-        for name, measure in turns.items():
+        for name in _from(turn, list(turns)):  # nobody is always the one after the longest
             if name in failed:
                 continue
             try:
-                values = measure()
+                values = turns[name]()
             except Failed as why:
                 failed[name], values = str(why), why.so_far
                 print(f"  {job.name}: {name}: {why}", file=sys.stderr, flush=True)
             if turn or not job.warm:
                 taken[name].append(values)
     medians = {name: _medians(many, job.units) for name, many in taken.items() if any(many)}
-    return Result(job, medians, failed, median(sticks))
+    doubts = [f"while this was measured, {noise}"] if (noise := others()) else []
+    return Result(job, medians, failed, median(sticks), [*doubts, *_scattered(taken, job.units)])
+
+
+def _from(at: int, names: Sequence[str]) -> list[str]:
+    at %= len(names)
+    return [*names[at:], *names[:at]]
+
+
+def _scattered(taken: Mapping[str, Sequence[Values]], measures: Iterable[str]) -> list[str]:
+    """Who had such different rounds that the median says little."""
+    said = []
+    for measure in measures:
+        for name, many in taken.items():
+            found = [one[measure] for one in many if measure in one]
+            if len(found) > 2:
+                low, _, high = quantiles(found, n=4, method="inclusive")
+                if low > 0 and high / low > SCATTER:
+                    said.append(f"{measure} of {name} ({min(found):,.3g} to {max(found):,.3g})")
+    return [f"the rounds differ: {', '.join(said)}"] if said else []
 
 
 def _medians(many: Sequence[Values], measures: Iterable[str]) -> Values:

@@ -164,6 +164,10 @@ class Program:
         """MB of memory now; pages that several processes share count for each in part."""
         return sum(map(_pss, family(self._process.pid))) / MB
 
+    def open_files(self) -> int:
+        """Descriptors of the process itself."""
+        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
+
     def rest(self, quiet: float = QUIET) -> None:
         """Wait until it does nothing any more: less than 1 % of a processor."""
         before = -1.0

@@ -30,6 +30,7 @@ class Mock:
         mine, its = multiprocessing.Pipe()
         self._process = multiprocessing.get_context("spawn").Process(target=_serve, args=(its,), daemon=True)
         self._process.start()
+        its.close()  # or the next line would wait for ever for a process that could not start
         self._port: int = mine.recv()
         self._keys = itertools.count()
         return self
@@ -37,6 +38,11 @@ class Mock:
     def __exit__(self, *error: object) -> None:
         self._process.terminate()
         self._process.join()
+
+    def cpu(self) -> float:
+        """Seconds of processor time that it had."""
+        assert self._process.pid is not None
+        return time.clock_gettime((~self._process.pid << 3) | 2)
 
     def url(self, stream: str) -> str:
         """Where a new conversation gets that stream. It is rendered when this returns."""
@@ -57,7 +63,7 @@ class _Server:
         buffer = memoryview(bytearray(PORTION))
         with connection:
             try:
-                while request := _request(connection, buffer):
+                while request := read_request(connection, buffer):
                     first, *rest = self._answer(request)
                     connection.sendall(first)
                     for part in rest:
@@ -79,7 +85,7 @@ class _Server:
         return turns[min(number, len(turns) - 1)]
 
 
-def _request(connection: socket.socket, buffer: memoryview) -> str:
+def read_request(connection: socket.socket, buffer: memoryview) -> str:
     """The path of the next request, whose body has been read; empty when there is none."""
     head = b""
     while (end := head.find(b"\r\n\r\n")) < 0:

@@ -44,7 +44,7 @@ def about() -> dict[str, Any]:
 
 def write(file: Path, results: Sequence[Result]) -> None:
     """Everything that was measured."""
-    jobs = {result.job.name: _told(result) for result in results}
+    jobs = {result.job.name: told(result) for result in results}
     file.write_text(json.dumps({**about(), "jobs": jobs, "relative": relative(results)}, indent=2) + "\n")
 
 
@@ -71,7 +71,8 @@ def compared(file: Path, results: Sequence[Result], allowed: float) -> tuple[str
     return "\n".join([head, *([aligned(lines)] if lines[1:] else [])]), worse
 
 
-def _told(result: Result) -> dict[str, Any]:
+def told(result: Result) -> dict[str, Any]:
+    """One job, as it stands in the file."""
     targets = []
     for target in result.job.targets:
         ratio = result.ratio(target)
@@ -84,6 +85,7 @@ def _told(result: Result) -> dict[str, Any]:
         "yardstick": result.yardstick,
         "values": dict(result.values),
         "failed": dict(result.failed),
+        "doubts": list(result.doubts),
         "targets": targets,
     }
 

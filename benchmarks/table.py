@@ -19,7 +19,8 @@ def job_table(result: Result) -> str:
         lines.append([f"  {measure}", unit, *cells, *(verdicts[:1] or [""])])
         lines += [["", "", *("" for _ in names), more] for more in verdicts[1:]]
     reasons = [f"  {name}: {' '.join(why.split())[-SHOWN:]}" for name, why in result.failed.items()]
-    return "\n".join([result.job.about, aligned(lines), *reasons])
+    doubts = [f"  ! {doubt}" for doubt in result.doubts]
+    return "\n".join([result.job.about, aligned(lines), *reasons, *doubts])
 
 
 def summary(results: Sequence[Result]) -> str:
@@ -48,14 +49,14 @@ def _cell(result: Result, name: str, measure: str) -> str:
         return "-"
     ours = result.values.get(TAU, {}).get(measure)
     ratio = f" ({_ratio(ours / value)}x)" if name != TAU and ours is not None and value else ""
-    return _number(value) + ratio
+    return rounded(value) + ratio
 
 
 def _ratio(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
-def _number(value: float) -> str:
+def rounded(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 

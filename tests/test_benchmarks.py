@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import urllib.request
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from benchmarks import sessions
-from benchmarks.job import ALONE, BEST, TAU, Job, Result, Target
-from benchmarks.jobs import JOBS
+from benchmarks.gate import RULERS, Measure, Sizes, as_result, measures
+from benchmarks.job import ALONE, BEST, TAU, Job, Place, Result, Target, Values, run
+from benchmarks.jobs import JOBS, crowds
+from benchmarks.measure import Failed
 from benchmarks.mock import Mock
-from benchmarks.results import CLOCK, CPU, compared, keep, relative
+from benchmarks.page import PAGE, PARTS, TIMES, beside, filled, picture, slower
+from benchmarks.peers import Contender
+from benchmarks.peers import tau as tau_here
+from benchmarks.results import CLOCK, CPU, compared, keep, relative, told
+from benchmarks.stepped import Stepped
 from benchmarks.streams import answers
 from benchmarks.table import job_table, summary
 
@@ -24,7 +31,7 @@ JOB = Job(
     [Target("work", 0.5, BEST, "9"), Target("memory", 60, ALONE, "9")],
 )
 VALUES = {TAU: {"work": 20.0, "memory": 70.0}, "0.1": {"work": 100.0, "memory": 90.0}, "0.2": {"work": 50.0}}
-RESULT = Result(JOB, VALUES, {"0.3": "out of memory"}, yardstick=0.01)
+RESULT = Result(JOB, VALUES, {"0.3": "out of memory"}, yardstick=0.01, doubts=["others had 1.0 of 2 processors"])
 
 
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
@@ -47,6 +54,7 @@ def test_the_table_shows_ratios_and_who_failed() -> None:
         "  work    CPU ms   20  100 (0.20x)  50 (0.40x)    -  <= 0.5x the best peer [9]: holds (0.40)",
         "  memory  MB       70   90 (0.78x)           -    -  <= 60 [9]: OVER",
         "  0.3: out of memory",
+        "  ! others had 1.0 of 2 processors",
     ]
 
 
@@ -90,3 +98,114 @@ def _unchunked(body: bytes) -> bytes:
         if size == b"0":
             return read
         read, body = read + body[: int(size, 16)], body[int(size, 16) + 2 :]
+
+
+def test_everyone_takes_turns_and_nobody_is_always_the_first(tmp_path: Path) -> None:
+    order = []
+
+    def measure(place: Place, contender: Contender) -> Values:
+        order.append(contender.name)
+        return {"work": len(order)}
+
+    with Mock() as mock:
+        job = Job("turns", "", measure, {"work": ""})
+        run(job, Place(mock, tmp_path), [Contender(name, []) for name in (TAU, "1.0", "2.0")], 3)
+    assert order == [TAU, "1.0", "2.0", "1.0", "2.0", TAU, "2.0", TAU, "1.0"]
+
+
+def test_rounds_that_differ_are_told(tmp_path: Path) -> None:
+    numbers = iter([10.0, 30.0, 10.0, 50.0])
+    with Mock() as mock:
+        job = Job("rounds", "", lambda place, contender: {"work": next(numbers)}, {"work": ""})
+        result = run(job, Place(mock, tmp_path), [Contender(TAU, [])], 4)
+    assert result.doubts[-1] == "the rounds differ: work of tau (10 to 50)"
+
+
+def test_who_fails_keeps_what_it_had_and_is_not_asked_again(tmp_path: Path) -> None:
+    asked = []
+
+    def measure(place: Place, contender: Contender) -> Values:
+        asked.append(contender.name)
+        raise Failed("died", {"work": 1.0})
+
+    with Mock() as mock:
+        result = run(Job("one", "", measure, {"work": ""}), Place(mock, tmp_path), [Contender(TAU, [])], 3)
+    assert (asked, result.values, result.failed) == ([TAU], {TAU: {"work": 1.0}}, {TAU: "died"})
+
+
+def test_sessions_in_one_process_are_opened_asked_and_looked_at(tmp_path: Path) -> None:
+    with Mock() as mock:
+        found = crowds.sessions(3, Place(mock, tmp_path), tau_here())
+    assert found.keys() == crowds.IN_ONE.keys()
+    assert found["memory, after a prompt"] > found["memory"] > 1
+
+
+def test_pieces_that_wait_for_each_other_are_not_joined(tmp_path: Path) -> None:
+    with Stepped(20) as model, tau_here().start(tmp_path, model.url, "--no-session") as program:
+        assert model.two_prompts(program) == 20
+
+
+# The gate.
+
+TOOK = {
+    "start": 200.0,
+    "two prompts": 300.0,
+    "many pieces": 400.0,
+    "pieces alone": 700.0,
+    "session": 250.0,
+    "nothing": 10.0,
+    "import asyncio": 100.0,
+    "events": 30.0,
+    "entries": 60.0,
+}
+
+
+def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
+    found = measures(TOOK, Sizes(pieces=100, alone=20, entries=50, of_floor=10))
+    assert {name: (one.ours, one.least) for name, one in found.items()} == {
+        "start": (200, 100),
+        "prompts": (100, 100),
+        "piece": (1, 2),
+        "piece alone": (20, 2),
+        "entry": (1, 5),
+    }
+
+
+@pytest.mark.parametrize(("grown", "fails"), [(1.19, False), (1.25, True), (0.7, False)])
+def test_the_gate_fails_when_something_needs_a_fifth_more(tmp_path: Path, grown: float, fails: bool) -> None:
+    ruler = RULERS["instructions"]
+    then = {name: Measure("", "", 300, 100) for name in ("start", "piece")}
+    keep(tmp_path / "kept.json", [as_result(ruler, then)])
+    now = as_result(ruler, {**then, "piece": Measure("", "", 300 * grown, 100)})
+    assert compared(tmp_path / "kept.json", [now], 1 + ruler.allowed / 100)[1] is fails
+
+
+def test_instructions_are_read_from_what_valgrind_says(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for said in ("==7== I   refs:      457,144,820\n", "==7== I refs:        457,144,820\n"):
+        log.write_text(f"==7== Command: pi\n==7==\n{said}")
+        assert RULERS["instructions"].read(log, 0.0) == 457_144_820
+
+
+# The page.
+
+TOLD = {"python": "3.11.0", "processors": 2, "system": "Linux", "jobs": {"export": told(RESULT)}}
+
+
+def test_the_page_shows_how_many_times_what_tau_needs() -> None:
+    values = {TAU: {"wall": 20.0}, "0.1": {"wall": 100.0}, "0.2": {"wall": 5.0}}
+    job = Job("export", "", lambda place, contender: {}, {"wall": "ms"})
+    result = {**TOLD, "jobs": {"export": told(Result(job, values, {"0.3": "died (1): why"}, 1.0))}}
+    assert beside(result).splitlines() == [
+        "|  | tau | pi 0.1 | pi 0.2 | pi 0.3 |",
+        "| --- | --: | --: | --: | --: |",
+        f"| export of 5,000 entries | 20 ms | 100 ms (5{TIMES}) | 5 ms (0.25{TIMES}) | died (1) |",
+    ]
+    assert slower(result) == "- `export`, wall: 20 ms, against 5 ms of 0.2"
+    circles = [one.get("cx") for one in ET.fromstring(picture(result)).iter("{http://www.w3.org/2000/svg}circle")]
+    assert len(circles) == 3 + 2  # the key, and two who have a number
+
+
+def test_the_page_in_docs_has_a_place_for_every_part() -> None:
+    page = filled(PAGE.read_text(), TOLD)
+    assert all(part(TOLD) in page for part in PARTS.values())

@@ -1,0 +1,283 @@
+"""Has tau become slower? `make bench-gate`; `--keep` makes what is counted now the result to compare with.
+
+Instructions are counted, not seconds: under valgrind the same work has the same
+count to a few thousandths, however busy the machine is, and the processor it
+pretends to be is the same everywhere. Each count is then divided by that of a
+floor, a small piece of plain Python that does the least of the same kind, so
+that a different build of Python moves both. More than 20 % over what is in
+benchmarks/baseline.json fails. A new minor version of Python moves the two by
+different amounts, so every one has a result of its own.
+
+Without valgrind the processor time of a few rounds stands in: a weaker judge,
+with results and a tolerance of its own, and it says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import sessions
+from benchmarks.job import TAU, Job, Place, Result, yardstick
+from benchmarks.jobs.commands import GET_STATE, PROMPT
+from benchmarks.measure import Program, is_event
+from benchmarks.mock import Mock
+from benchmarks.peers import TOOLS, Contender, tau, work
+from benchmarks.results import compared, keep, relative
+from benchmarks.stepped import Stepped
+from benchmarks.streams import answers
+from benchmarks.table import aligned
+
+ROOT = Path(__file__).parents[1]
+BASELINE = ROOT / "benchmarks" / "baseline.json"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+DEADLINE = 240.0
+FLOORS = {
+    "nothing": "import json",
+    "import asyncio": "import asyncio",
+    "events": """\
+import json, sys
+for line in open(sys.argv[1], "rb"):
+    if line.startswith(b"data: "):
+        json.dumps(json.loads(line[6:]))
+""",
+    "entries": """\
+import json, sys
+for line in open(sys.argv[1], "rb"):
+    json.loads(line)
+""",
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of each is done: enough that the start of a process does not hide it."""
+
+    pieces: int
+    alone: int
+    entries: int
+    of_floor: int
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """How a process is measured: what it is started by, how often, and how much worse is too much."""
+
+    name: str
+    before: Callable[[Path], list[str]]  # a file for what is found -> the words before the command line
+    read: Callable[[Path, float], float]  # that file, and the processor seconds -> the number
+    sizes: Sizes
+    rounds: int
+    at_once: int  # processes under measure
+    allowed: float  # percent
+    unit: str
+
+
+def _valgrind(log: Path) -> list[str]:
+    # Of the tools of valgrind that count, this one is the fastest.
+    how = ["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", f"--log-file={log}"]
+    return ["valgrind", *how]
+
+
+def _instructions(log: Path, cpu: float) -> float:
+    found = re.search(r"I\s+refs:\s+([\d,]+)", log.read_text())
+    if found is None:
+        sys.exit(f"valgrind did not tell how many instructions there were:\n{log.read_text()}")
+    return float(found[1].replace(",", ""))
+
+
+RULERS = {
+    "instructions": Ruler(
+        "instructions",
+        _valgrind,
+        _instructions,
+        Sizes(pieces=5_000, alone=200, entries=20_000, of_floor=2_000),
+        rounds=1,
+        at_once=os.cpu_count() or 1,
+        allowed=20,
+        unit="thousand instructions",
+    ),
+    "processor time": Ruler(
+        "processor time",
+        lambda log: [],
+        lambda log, cpu: cpu * 1e9,
+        Sizes(pieces=40_000, alone=1_000, entries=40_000, of_floor=20_000),
+        rounds=7,
+        at_once=1,
+        allowed=50,
+        unit="CPU us",
+    ),
+}
+
+
+class Bench:
+    """Starts things and says what they took."""
+
+    def __init__(self, place: Place, ruler: Ruler) -> None:
+        self._place, self._ruler = place, ruler
+        self._sizes = ruler.sizes
+        self.events, self.entries, self.fewer = map(place.shared, ("events", "session.jsonl", "fewer.jsonl"))
+        self.events.write_bytes(answers(f"text-{ruler.sizes.of_floor}")[1][0])
+        sessions.make(self.entries, place.folder, ruler.sizes.entries)
+        sessions.make(self.fewer, place.folder, ruler.sizes.of_floor)
+
+    def jobs(self) -> dict[str, Callable[[], float]]:
+        """Each once: the number of a whole process."""
+        return {
+            "start": self.start,
+            "two prompts": lambda: self.prompts("text-1"),
+            "many pieces": lambda: self.prompts(f"text-{self._sizes.pieces}"),
+            "pieces alone": self.alone,
+            "session": self.session,
+            "nothing": lambda: self.python(FLOORS["nothing"]),
+            "import asyncio": lambda: self.python(FLOORS["import asyncio"]),
+            "events": lambda: self.python(FLOORS["events"], self.events),
+            "entries": lambda: self.python(FLOORS["entries"], self.fewer),
+        }
+
+    def start(self, *flags: str) -> float:
+        return self._tau(self._place.mock.url("one"), lambda program: None, *(flags or ("--no-session",)))
+
+    def session(self) -> float:
+        return self.start("--session", str(self.entries))
+
+    def prompts(self, stream: str) -> float:
+        return self._tau(self._place.mock.url(stream), _two_prompts, "--no-session")
+
+    def alone(self) -> float:
+        with Stepped(self._sizes.alone) as model:
+            return self._tau(model.url, model.two_prompts, "--no-session")
+
+    def _tau(self, url: str, talk: Callable[[Program], object], *flags: str) -> float:
+        with self._place.home() as home:
+            log = home / "log"
+            measured = Contender(TAU, [*self._ruler.before(log), *tau().argv], {"PYTHONHASHSEED": "0"})
+            with measured.start(home, url, *flags, *TOOLS, deadline=DEADLINE) as program:
+                program.ask(GET_STATE)
+                talk(program)
+                cpu = program.end()
+            return self._ruler.read(log, cpu)
+
+    def python(self, code: str, *given: str | Path) -> float:
+        with self._place.home() as home:
+            log = home / "log"
+            work(home).mkdir()
+            argv = [*self._ruler.before(log), sys.executable, "-c", code, *map(str, given)]
+            env = {**tau().environment(home), "PYTHONHASHSEED": "0"}
+            with Program(argv, work(home), env, DEADLINE) as program:
+                cpu = program.end()
+            return self._ruler.read(log, cpu)
+
+
+def _two_prompts(program: Program) -> None:
+    for _ in range(2):
+        program.say(PROMPT)
+        program.until(is_event("agent_end"))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Of one unit of work: what tau needs for it, and what its floor does."""
+
+    about: str
+    floor: str
+    ours: float
+    least: float
+
+
+def measures(took: Mapping[str, float], sizes: Sizes) -> dict[str, Measure]:
+    asyncio = took["import asyncio"]
+    event = (took["events"] - took["nothing"]) / sizes.of_floor
+    entry = (took["entries"] - took["nothing"]) / sizes.of_floor
+    rest = took["two prompts"]
+    return {
+        "start": Measure("start, get_state, end", "import asyncio", took["start"], asyncio),
+        "prompts": Measure("two prompts after it", "import asyncio", rest - took["start"], asyncio),
+        "piece": Measure(
+            "a piece of text among many",
+            "its JSON, read and written",
+            (took["many pieces"] - rest) / sizes.pieces,
+            event,
+        ),
+        "piece alone": Measure(
+            "one that comes alone", "its JSON, read and written", (took["pieces alone"] - rest) / sizes.alone, event
+        ),
+        "entry": Measure(
+            "opening a session, per entry", "its JSON, read", (took["session"] - took["start"]) / sizes.entries, entry
+        ),
+    }
+
+
+def measured(ruler: Ruler) -> dict[str, Measure]:
+    compileall.compile_dir(ROOT / "src", quiet=1)  # or the first start would compile
+    with tempfile.TemporaryDirectory(prefix="tau-gate-") as folder, Mock() as mock:
+        jobs = Bench(Place(mock, Path(folder)), ruler).jobs()
+        took = {name: float("inf") for name in jobs}
+        with ThreadPoolExecutor(ruler.at_once) as pool:
+            for _ in range(ruler.rounds):
+                found = {name: pool.submit(job) for name, job in jobs.items()}
+                took = {name: min(took[name], one.result()) for name, one in found.items()}
+    return measures(took, ruler.sizes)
+
+
+def as_result(ruler: Ruler, found: Mapping[str, Measure]) -> Result:
+    """In the form in which results are kept and compared."""
+    ratios = {name: one.ours / one.least for name, one in found.items()}
+    job = Job(f"{ruler.name}, Python {PYTHON}", "", lambda place, contender: {}, dict.fromkeys(found, ""))
+    return Result(job, {TAU: ratios}, {}, yardstick())
+
+
+def table(ruler: Ruler, found: Mapping[str, Measure], before: Mapping[str, float]) -> str:
+    lines = [["", ruler.unit, "floor", "ratio", "then", "change", ""]]
+    for name, one in found.items():
+        ratio, then = one.ours / one.least, before.get(name)
+        change = ["-", "-"] if then is None else [f"{then:.3g}", f"{(ratio / then - 1) * 100:+.1f} %"]
+        lines.append(
+            [one.about, f"{one.ours / 1e3:,.1f}", f"{one.least / 1e3:,.1f}", f"{ratio:.3g}", *change, one.floor]
+        )
+    return aligned(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gate", description="Has tau become slower?")
+    parser.add_argument("--keep", action="store_true", help="make this the result to compare with")
+    parser.add_argument("--file", type=Path, default=BASELINE, help="where that is (%(default)s)")
+    parser.add_argument("--by", choices=list(RULERS), help="what is measured; instructions, if valgrind is here")
+    given = parser.parse_args()
+    by = given.by or ("instructions" if shutil.which("valgrind") else "processor time")
+    if given.by is None and by != "instructions":
+        print("There is no valgrind here to count instructions with: ratios of processor time are a weaker judge")
+    ruler = RULERS[by]
+    found = measured(ruler)
+    result = as_result(ruler, found)
+    kept: Mapping[str, Mapping[str, float]] = (
+        json.loads(given.file.read_text())["relative"] if given.file.exists() else {}
+    )
+    print(table(ruler, found, kept.get(result.job.name, {})))
+    if given.keep:
+        keep(given.file, [result])
+        print(f"kept in {given.file}: {relative([result])}")
+        return 0
+    if result.job.name not in kept:
+        print(f"Nothing was kept for {result.job.name}, so nothing is judged: `python -m benchmarks.gate --keep`")
+        return 0
+    if unknown := found.keys() - kept[result.job.name].keys():
+        print(f"Nothing was kept for {', '.join(sorted(unknown))}: `python -m benchmarks.gate --keep`")
+        return 1
+    text, worse = compared(given.file, [result], 1 + ruler.allowed / 100)
+    print(text)
+    return int(worse)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
