@@ -150,7 +150,7 @@ def test_an_address_leads_to_an_entry_of_any_branch(browser: Browser, pages: Pat
     entry: Any = next(it for it in export.entries if "Right. Forget it" in str(it))
     opened(browser, pages / "sample.html", f"#e-{entry.id}")
     until(browser, said("Right. Forget it."))
-    assert browser.run("document.querySelector('article.here').textContent.includes('Right. Forget it')") is True
+    until(browser, "document.querySelector('article.here')?.textContent.includes('Right. Forget it')")
 
 
 def test_results_stand_with_their_calls_after_a_change_of_branch(browser: Browser, pages: Path) -> None:
