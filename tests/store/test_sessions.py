@@ -17,7 +17,8 @@ from tau.errors import CommandError
 from tau.host.log import Log
 from tau.records.base import encode
 from tau.records.entries import Header
-from tau.store.sessions import Opened, file_name, folder_for, make_folder, open_session
+from tau.store.files import make_folder
+from tau.store.sessions import Opened, file_name, folder_for, open_session
 
 Json = dict[str, Any]
 TIME = "2026-03-15T10:00:00.000Z"

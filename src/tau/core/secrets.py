@@ -24,15 +24,17 @@ MASK = "***"
 SHORTEST = 8
 DISTINCT = 12  # characters that are known for a part of a secret by themselves
 
-_NAMED = re.compile(r"key|auth|token|secret|cookie|passw|credential|sig(?:nature)?$", re.IGNORECASE)
-_PLAIN = re.compile(r"[A-Za-z0-9_~-]+")
+# Not compiled ahead: most sessions never need it, and all of them start with this module.
+_PLAIN = r"[A-Za-z0-9_~-]+"
+_NAMED = ("key", "auth", "token", "secret", "cookie", "passw", "credential")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 _NODE = str.maketrans({"'": "&#39;"})
 
 
 def is_secret(name: str) -> bool:
     """Whether what has this name, a header or a part of a query, is not for everybody."""
-    return _NAMED.search(name) is not None
+    small = name.lower()
+    return any(word in small for word in _NAMED) or small.endswith(("sig", "signature"))
 
 
 def masked(text: str, secrets: Iterable[str | None]) -> str:
@@ -64,7 +66,7 @@ def forms(secret: str) -> set[str]:
     for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
         found |= {quoted, re.sub("%[0-9A-F]{2}", lambda mark: mark[0].lower(), quoted)}
     # Notations inside notations are without end; what no notation changes is the same in all of them.
-    for run in _PLAIN.findall(secret):
+    for run in re.findall(_PLAIN, secret):
         if len(run) >= DISTINCT:
             found |= {run, *_packed(run.encode())}
     return {form for form in found if len(form) >= SHORTEST}

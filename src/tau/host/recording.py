@@ -37,7 +37,8 @@ class Recorder:
         self._folder = folder
         self._places = places
         try:
-            make_folder(folder)
+            make_folder(folder.parent)
+            folder.mkdir(mode=0o700, exist_ok=True)
             self._last = max((int(file.name[:4]) for file in folder.glob("[0-9][0-9][0-9][0-9]-*.json")), default=0)
         except OSError as error:
             raise UsageError(f"--record {folder}: {error.strerror}") from None
