@@ -92,14 +92,6 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers; FUZZ_LINES=20000
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)
-	@$(PY) tests/long/stall.py
-	@$(PY) tests/long/kills.py
-	@$(PY) tests/long/session_kills.py
-	@$(PY) tests/long/torn.py
-	@$(PY) tests/long/large_sessions.py
-	@$(PY) tests/long/big_output.py
-	@$(PY) tests/long/extension_faults.py
-	@$(PY) tests/long/many_agents.py
 
 lock:  ## pin the dependencies anew (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt

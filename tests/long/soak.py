@@ -117,7 +117,7 @@ FAULTY = """
         if kind == "nonsense":
             os.write(int(sys.argv[1]), b"\\xff nonsense\\n")
         if kind == "flood":
-            for at in range(2000):
+            for at in range(300):
                 pi.append_entry("flood", {"at": at})
 
     def setup(pi):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from client import quick
 from tau.errors import ToolError
 from tau.host.machine import LocalMachine
 from tau.records.base import UNSET
@@ -243,6 +244,20 @@ def test_output_can_come_byte_by_byte() -> None:
         (b"./b\nc", ["./b\nc:3: z"]),
         (b"./d", ["./d: binary file matches"]),
     ]
+
+
+def test_megabytes_in_another_form_than_we_know_hold_up_nobody() -> None:
+    portion = b"".join(b"./page.html:1: some text that stands there %d\n" % number for number in range(1000))
+
+    def take() -> float:
+        found, began = Matches(10, 0, lambda path: True), time.monotonic()
+        for _ in range(50):
+            found.take(portion)
+        found.take(b"end\n./a\x001:x\n")
+        assert not found.more
+        return time.monotonic() - began
+
+    quick(take, 2)
 
 
 def test_a_huge_limit_does_not_fill_the_memory() -> None:

@@ -27,6 +27,7 @@ from tau.tools.search import BUFFER, HERE, LONGEST_LINE, Query
 LIMIT = 100
 LONGEST_SHOWN = 500  # characters of a line
 MOST_CONTEXT = 1000
+LONGEST_PATH = 4096  # what goes on for longer is no name, but the output of another program than we think
 COLLECTED = 4 * 1024 * 1024  # of rows; a long limit must not fill the memory with what is never shown
 
 _ROW = re.compile(rb"(\d+)([:-])")
@@ -75,9 +76,9 @@ class Matches:
             if nul:
                 if not self._take_row(path, row):
                     return False
-            elif binary := _BINARY.fullmatch(path):
+            elif b" offset " in line and (binary := _BINARY.fullmatch(path)):
                 self._take_binary(binary[1], int(binary[3]), is_named=binary[2].startswith(b"binary"))
-            else:
+            elif len(path) < LONGEST_PATH:
                 start = path + b"\n"  # there is a newline in the name of the file
         self._rest = start + self._rest
         return True
