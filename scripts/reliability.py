@@ -84,7 +84,8 @@ def _rows(marks: Marks) -> Iterator[str]:
 def _figures() -> Iterator[str]:
     records = _records()
     yield from ("", "## The last figures", "")
-    yield "Counts are added up over all runs; of other figures, the worst is shown. None may be over its limit."
+    yield "The last run has to be within its limit. Of all runs, counts are added up and of other figures the worst is"
+    yield "shown, so there stands also what was found once and mended since."
     if not records:
         yield from ("", "None were taken yet.")
     yield from (
