@@ -644,6 +644,7 @@ def main() -> int:
     parser.add_argument("--no-faults", action="store_true")
     parser.add_argument("--folder", help="to work in, instead of one that is made and removed")
     given = parser.parse_args()
+    sys.setrecursionlimit(20_000)  # each entry of get_tree is two levels deeper than the one before it
     in_a_namespace()
     print(f"{given.seconds:g} seconds, --seed {given.seed}", flush=True)
     made = tempfile.TemporaryDirectory(prefix="tau-soak-") if given.folder is None else nullcontext(given.folder)

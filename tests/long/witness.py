@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 import threading
 import time
 from bisect import bisect_left
@@ -23,8 +22,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from client import SHOWN, Agent, Json, text
-
-sys.setrecursionlimit(20_000)  # each entry of get_tree is two levels deeper than the one before it
 
 SOON = 5.0  # seconds: what takes longer is a hang
 BEAT = 0.05
