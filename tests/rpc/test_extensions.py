@@ -209,7 +209,7 @@ def test_requests_to_the_model_can_be_changed_and_their_answers_watched(tmp_path
 
     @pi.on("after_provider_response")
     def response(event, ctx):
-        ctx.ui.notify(f"{event['status']} {event['headers'].get('Content-Type')}")
+        ctx.ui.notify(f"{event['status']} {event['headers'].get('content-type')}")
 """
     with ModelServer("fine") as server:
         path = written(tmp_path, code)

@@ -151,6 +151,7 @@ class Job:
         self.exited: asyncio.Future[int | ToolError] = loop.create_future()  # a return code as subprocess counts them
         self.over: asyncio.Future[None] = loop.create_future()
         self._order = order
+        self._pipes = {os.fstat(end).st_ino for end in (order.stdout, order.stderr)}
         self._processes = processes
         self._begun = False
         self._killed = False
@@ -192,6 +193,8 @@ class Job:
         elif number:
             _settle(self.exited, _refusal(what.decode(), int(number), self._order))
         elif not said:
+            if not self.exited.done() and not self._killed:
+                _kill_writers(self._pipes)
             _settle(self.exited, -signal.SIGKILL if self._killed else ToolError(LOST))
             _settle(self.over, None)
 
@@ -420,6 +423,16 @@ def _refusal(what: str, number: int, order: Order) -> ToolError:
     if what == "cwd":
         return ToolError(f"Cannot work in {order.cwd}: {why}")
     return ToolError(f"Cannot start {order.words[0]!r}: {why}" if what == "exec" else f"Cannot run the command: {why}")
+
+
+def _kill_writers(pipes: set[int]) -> None:
+    """End what still writes to these pipes: a command whose keeper was killed together with the runner."""
+    names = {f"pipe:[{pipe}]" for pipe in pipes}
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self/fd") else ():
+        if name.isdecimal() and int(name) != os.getpid():
+            with suppress(OSError):  # gone, or another user's
+                if any(os.readlink(f"/proc/{name}/fd/{end}") in names for end in (1, 2)):
+                    os.kill(int(name), signal.SIGKILL)
 
 
 def _signal(group: int) -> None:
