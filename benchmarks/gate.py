@@ -30,7 +30,7 @@ from pathlib import Path
 from benchmarks import sessions
 from benchmarks.job import TAU, Job, Place, Result, yardstick
 from benchmarks.jobs.commands import GET_STATE, PROMPT
-from benchmarks.measure import Program, is_event
+from benchmarks.measure import Program, is_response
 from benchmarks.mock import Mock
 from benchmarks.peers import TOOLS, Contender, tau, work
 from benchmarks.results import compared, keep, relative
@@ -146,24 +146,23 @@ class Bench:
         }
 
     def start(self, *flags: str) -> float:
-        return self._tau(self._place.mock.url("one"), lambda program: None, *(flags or ("--no-session",)))
+        return self._tau(self._place.mock.url("one"), _one_question, *(flags or ("--no-session",)))
 
     def session(self) -> float:
         return self.start("--session", str(self.entries))
 
     def prompts(self, stream: str) -> float:
-        return self._tau(self._place.mock.url(stream), _two_prompts, "--no-session")
+        return self._tau(self._place.mock.url(stream), _rested(_two_prompts), "--no-session")
 
     def alone(self) -> float:
         with Stepped(self._sizes.alone) as model:
-            return self._tau(model.url, model.two_prompts, "--no-session")
+            return self._tau(model.url, _rested(model.two_prompts), "--no-session")
 
     def _tau(self, url: str, talk: Callable[[Program], object], *flags: str) -> float:
         with self._place.home() as home:
             log = home / "log"
             measured = Contender(TAU, [*self._ruler.before(log), *tau().argv], {"PYTHONHASHSEED": "0"})
             with measured.start(home, url, *flags, *TOOLS, deadline=DEADLINE) as program:
-                program.ask(GET_STATE)
                 talk(program)
                 cpu = program.end()
             return self._ruler.read(log, cpu)
@@ -179,10 +178,31 @@ class Bench:
             return self._ruler.read(log, cpu)
 
 
+# What tau does unasked once nobody has said anything for a while must be done always or never, or no two counts agree.
+
+
+def _one_question(program: Program) -> None:
+    """With the end of input right behind it: never."""
+    program.say(GET_STATE)
+    program.close()
+    program.until(is_response)
+
+
+def _rested(talk: Callable[[Program], object]) -> Callable[[Program], None]:
+    def rested(program: Program) -> None:
+        """Always."""
+        program.ask(GET_STATE)
+        program.rest()
+        talk(program)
+        program.rest()
+
+    return rested
+
+
 def _two_prompts(program: Program) -> None:
     for _ in range(2):
         program.say(PROMPT)
-        program.until(is_event("agent_end"))
+        program.answered()
 
 
 @dataclass(frozen=True)
