@@ -9,7 +9,9 @@ PEERS ?=
 # How much the long checks do.
 FUZZ_LINES ?= 20000
 FUZZ_EDITS ?= 10000
-SOAK_SECONDS ?= 300
+FUZZ_FILES ?= 20000
+SOAK_SECONDS ?= 3600
+SOAK_ARGS ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -20,7 +22,7 @@ LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-local check bench bench-gate format docs site coverage fuzz soak lock clean
+.PHONY: help setup demo test test-local check bench bench-gate format docs site coverage gate fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +71,7 @@ format: $(READY)  ## let ruff format and fix
 
 docs: $(READY)  ## write the pages of docs/ that have tables of the program anew
 	@$(PY) -m tau.docs $(ARGS)
+	@$(PY) scripts/reliability.py $(ARGS)
 
 site: $(READY)  ## docs/ and README as pages for a browser, in build/site
 	@$(PY) scripts/build_site.py $(ARGS)
@@ -79,16 +82,21 @@ coverage: $(READY)  ## run the tests and show the lines they never reach
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
 
-fuzz: $(READY)  ## mutated input lines; FUZZ_LINES=20000
+gate: $(READY)  ## every figure that a change must keep; ARGS="--only R1 R4"
+	@$(PY) -m tests.gate $(ARGS)
+
+fuzz: $(READY)  ## mutated lines, edits, sessions and answers; FUZZ_LINES=20000
 	@$(PY) tests/long/fuzz.py $(FUZZ_LINES)
 	@$(PY) tests/long/fuzz_edit.py $(FUZZ_EDITS)
+	@$(PY) tests/long/fuzz_files.py $(FUZZ_FILES)
 
-soak: $(READY)  ## a long life in one process; SOAK_SECONDS=300
-	@$(PY) tests/long/soak.py $(SOAK_SECONDS)
+soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
+	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)
 	@$(PY) tests/long/stall.py
 	@$(PY) tests/long/kills.py
 	@$(PY) tests/long/session_kills.py
 	@$(PY) tests/long/torn.py
+	@$(PY) tests/long/large_sessions.py
 	@$(PY) tests/long/big_output.py
 	@$(PY) tests/long/extension_faults.py
 	@$(PY) tests/long/many_agents.py

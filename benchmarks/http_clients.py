@@ -1,8 +1,8 @@
 """Which HTTP library tau stands on, decided by the whole program: `python benchmarks/http_clients.py`.
 
 tau in RPC mode is started afresh, given a prompt, and answered by a server on
-this machine that streams as the Anthropic API does. The two transports below
-are all that differs. Needs both libraries: pip install httpx2 aiohttp.
+this machine that streams as the Anthropic API does. The transports below
+are all that differs. Needs the libraries that tau does not use: pip install httpx2 aiohttp.
 
     first text       from the start of the process to the first text_delta, asked at once
     warmed           the same from the prompt on, asked half a second after the start
@@ -11,7 +11,7 @@ are all that differs. Needs both libraries: pip install httpx2 aiohttp.
 
 With --tls the server has a certificate that openssl makes for it, which the
 libraries must find by SSL_CERT_FILE. What was decided, and the numbers:
-docs/decisions/0005-http-client.md.
+docs/decisions/0005-http-client.md and 0007-own-connections.md.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from msgspec.structs import force_setattr
+
 from tau.cli.flags import parse
 from tau.cli.start import opening
 from tau.llm.calls import Request
+from tau.llm.http import Http
 from tau.records.base import encode
 from tau.rpc.stdio import serve
 
@@ -43,10 +46,10 @@ PIECE = "word, "
 HEADERS = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
 GET_STATE = b'{"type":"get_state"}\n'
 PROMPT = b'{"type":"prompt","message":"go"}\n'
-CLIENTS = ("httpx2", "aiohttp")
+CLIENTS = ("httpx2", "aiohttp", "tau")
 
 
-# The two transports, as small as they can be.
+# Two transports, as small as they can be; the third is tau's own.
 
 
 class Httpx2:
@@ -101,8 +104,8 @@ def rpc(client: str) -> None:
 
     def open_session(outbox: Any) -> Any:
         session, machine, _ = read.session(outbox)
-        transport = {"httpx2": Httpx2, "aiohttp": Aiohttp}[client]()
-        object.__setattr__(session.around, "transport", transport)
+        transport = {"httpx2": Httpx2, "aiohttp": Aiohttp, "tau": Http}[client]()
+        force_setattr(session.around, "transport", transport)
         return session, machine, transport
 
     serve(open_session)
@@ -235,7 +238,7 @@ def turns(count: int, measure: Callable[[str], Taken]) -> dict[str, Taken]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure tau on two HTTP libraries.")
+    parser = argparse.ArgumentParser(description="Measure tau on three HTTP clients.")
     parser.add_argument("--pieces", type=int, default=20_000)
     parser.add_argument("--starts", type=int, default=9)
     parser.add_argument("--tls", action="store_true")

@@ -65,6 +65,7 @@ class Agent:
 
     With `listening=False` nothing is read until `listen` is called: a client that
     has stopped. `stdin` may be a descriptor, for input that is no pipe of ours.
+    `program` is another command line for one that is not `offline`.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Agent:
         models: Json | None = None,
         args: Sequence[str] = (),
         offline: bool = True,
+        program: Sequence[str] = (),
         listening: bool = True,
         stdin: int = subprocess.PIPE,
         env: Mapping[str, str] = MappingProxyType({}),
@@ -83,7 +85,7 @@ class Agent:
         self.cwd = folder / "work"
         self.settings_file = folder / "agent" / "settings.json"
         self._stderr = folder / "stderr"
-        argv = [*(scripted(folder, *answers) if offline else command_line()), *args]
+        argv = [*(scripted(folder, *answers) if offline else program or command_line()), *args]
         with self._stderr.open("wb") as stderr:
             self.process = subprocess.Popen(
                 argv, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, cwd=self.cwd, env=env, bufsize=0

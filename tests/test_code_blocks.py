@@ -29,12 +29,15 @@ from client import WITHIN, Agent, of, surroundings
 from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
 from tau.core.frontmatter import fields, split
+from tau.core.permissions import Rules
 from tau.docs.tables import EVENTS, tag
 from tau.llm.catalog import providers
 from tau.llm.scripted import read_script
 from tau.records.base import decode
 from tau.records.commands import AnyCommand
+from tau.records.dialogs import AnyUiRequest, UiResponse
 from tau.records.events import AnyEvent
+from tau.records.permissions import Permissions
 from tau.wire.dialect import COMMANDS
 from tau.wire.dialects import NAMES
 
@@ -165,6 +168,9 @@ def _known(value: Any) -> bool:
     match value:
         case {"type": "response", "command": command, "success": bool()}:
             return command in COMMANDS
+        case {"type": "extension_ui_request" | "extension_ui_response" as kind}:
+            dialog: Any = UiResponse if kind.endswith("response") else AnyUiRequest
+            return decode(dialog, json.dumps(value).encode()) is not None
         case {"type": "image", **rest}:
             return rest.keys() <= {"data", "mimeType", "source"}
         case {"type": str(kind)}:
@@ -174,6 +180,8 @@ def _known(value: Any) -> bool:
             return bool(read_script(json.dumps(value).encode()).answers)
         case {"providers": _}:
             return providers(value)[1] == []
+        case {"otherwise": _}:  # rules for --permissions
+            return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
         case {"agent_servers": servers}:  # of an editor
             return {server["env"]["PI_DIALECT"] for server in servers.values()} <= set(NAMES)
         case dict():  # auth.json

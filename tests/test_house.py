@@ -41,24 +41,26 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 PASSAGES = {("cli/main.py", "rpc")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export"}
-IMPURE_FILES = {"llm/http.py", "llm/aws.py", "llm/gcp.py"}
+IMPURE_FILES = {"llm/http.py", "llm/connections.py", "llm/aws.py", "llm/gcp.py"}
 WORLD = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "select", "selectors", "signal"),
     *("time", "datetime", "random", "secrets", "uuid"),
     *("os", "pathlib", "shutil", "tempfile", "subprocess", "socket", "ssl"),
-    *("httpx", "httpx2", "aiohttp"),
+    *("httpx", "httpx2", "aiohttp", "httptools"),
 }
 
 # Who may load what later than at the top; "*" is whatever its table names.
 LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
-    "cli/start.py": {"tau.cli.resume"},
+    "cli/start.py": {"tau.cli.resume", "tau.host.privacy"},
+    "cli/doctor.py": {"tau.host.landlock"},
     "llm/apis.py": {"*"},
     "wire/dialects/__init__.py": {"*"},
     "llm/aws.py": {"botocore.session"},
     "llm/gcp.py": {"google.auth", "google.auth.exceptions"},
-    "llm/http.py": {"aiohttp", "email.utils", "ssl", "urllib.request"},
+    "llm/http.py": {"email.utils", "ssl", "tau.llm.connections", "urllib.request"},
+    "llm/connections.py": {"base64"},
     "tools/table.py": {"*"},
     "core/convert.py": {"hashlib"},
     "host/files.py": {"tempfile"},
@@ -69,7 +71,11 @@ LATE = {
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
     "host/export.py": {"tau.export", "tau.export.page"},
     "host/resources.py": {"tau.store.resources"},
-    "host/opening.py": {"tau.host.actions", "tau.host.loading", "tau.host.recording"},
+    "host/confine.py": {"shutil"},
+    "host/opening.py": {
+        *("tau.host.actions", "tau.host.loading", "tau.host.permissions", "tau.host.recording"),
+        *("tau.host.confined_files", "tau.host.sandbox"),
+    },
     "export/markdown.py": {"markdown_it"},
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},
@@ -79,7 +85,7 @@ LATE = {
 # Every library has one file that knows it.
 LIBRARIES = {
     "msgspec": {"records/base.py"},
-    "aiohttp": {"llm/http.py"},
+    "httptools": {"llm/connections.py"},
     "markdown_it": {"export/markdown.py"},
     "nh3": {"export/safe.py"},
     "pygments": {"export/code.py"},
@@ -294,12 +300,12 @@ def test_a_plain_import_is_light() -> None:
         [sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True
     ).stdout.split()
     assert "tau" in loaded
-    assert {"argparse", "asyncio", "aiohttp", "json", "msgspec"} & set(loaded) == set()
+    assert {"argparse", "asyncio", "httptools", "json", "msgspec"} & set(loaded) == set()
 
 
 def test_rpc_mode_starts_without_what_only_some_need() -> None:
     late = (
-        "aiohttp",
+        "httptools",
         "yaml",
         "markdown_it",
         "nh3",

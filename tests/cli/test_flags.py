@@ -221,7 +221,7 @@ pi()
     assert done.returncode == 0
     loaded = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines()]
     assert "tau.rpc.server" in loaded
-    assert {"aiohttp", "http.client", "urllib.request", "xllamacpp"}.isdisjoint(loaded)
+    assert {"httptools", "http.client", "urllib.request", "xllamacpp"}.isdisjoint(loaded)
     read = [Path(line).name for line in done.stderr.splitlines() if "llm/data" in line]
     assert read == ["xai.json", "groq.json"]
 

@@ -54,6 +54,7 @@ def test_a_text_is_replaced(data: bytes, old: str, new: str, result: bytes) -> N
 # What else there is in a file
 
 
+@pytest.mark.promise("F12")
 @pytest.mark.parametrize(
     ("data", "old", "new", "result"),
     [
@@ -76,6 +77,7 @@ def test_every_line_keeps_its_own_ending(data: bytes, old: str, new: str, result
     assert edit(data, (old, new)) == result
 
 
+@pytest.mark.promise("F12")
 def test_a_byte_order_mark_stays_whatever_the_model_does_with_it() -> None:
     data = b"\xef\xbb\xbfimport a\r\nimport b\n"
     for old, new in [("import a", "import c"), ("\ufeffimport a", "import c"), ("\ufeffimport a", "\ufeffimport c")]:
@@ -83,6 +85,7 @@ def test_a_byte_order_mark_stays_whatever_the_model_does_with_it() -> None:
     assert edited(data, [Edit("import a", "import c")], "f").diff == "-1 import a\n+1 import c\n 2 import b"
 
 
+@pytest.mark.promise("F11")
 def test_bytes_that_are_no_text_stay() -> None:
     data = b"caf\xe9 1\n\xff\xfe\x80\ncaf\xe9 2\n"
     assert edit(data, ("2", "3")) == b"caf\xe9 1\n\xff\xfe\x80\ncaf\xe9 3\n"
@@ -236,6 +239,7 @@ def test_half_of_a_surrogate_pair_is_no_character() -> None:
 # Any file
 
 
+@pytest.mark.promise("F11", "F12")
 def test_no_byte_changes_outside_of_an_edit() -> None:
     told = {check(random_case(random.Random(seed))) for seed in range(1000)}
     assert {"exact", "alike", "one letter"} <= told

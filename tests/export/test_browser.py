@@ -14,6 +14,7 @@ from export.chromium import Browser, Trap, chromium
 from export.infested import infested
 from export.payloads import HOME, PAYLOADS, RUN
 from export.sample import long_session, sample
+from export.visit import complaints, opened, scripts_run, stir, until
 from tau.export import Export
 from tau.export.page import page
 
@@ -55,27 +56,6 @@ def _write(path: Path, export: Export) -> Path:
     return path
 
 
-def opened(browser: Browser, path: Path, fragment: str = "", *, width: int = 1280) -> Browser:
-    browser.look(width, 900)
-    browser.open(path, fragment)
-    until(browser, "'ready' in document.documentElement.dataset")
-    return browser
-
-
-def until(browser: Browser, condition: str) -> None:
-    """Wait for something in the page, but not longer than 20 seconds."""
-    ask = f"({condition}) ? done(true) : performance.now() > end ? done(false) : setTimeout(ask, 10)"
-    assert browser.run(
-        f"new Promise((done) => {{ const end = performance.now() + 20000, ask = () => {ask}; ask(); }})"
-    ), condition
-
-
-def complaints(browser: Browser) -> list[str]:
-    """Exceptions of our script, and whatever the policy had to stop."""
-    told = [event for event in browser.events if event.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded")]
-    return [json.dumps(event["params"])[:500] for event in told]
-
-
 def texts(browser: Browser, selector: str) -> list[str]:
     return list(
         browser.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((it) => it.textContent.trim())")
@@ -107,47 +87,15 @@ def test_the_traps_work(browser: Browser, trap: Trap, tmp_path: Path) -> None:
     assert trap.visits > before
 
 
+@pytest.mark.promise("G10")
 def test_no_payload_runs_or_calls_home(browser: Browser, trap: Trap, pages: Path) -> None:
     before = trap.visits
     opened(browser, pages / "infested.html")
-    _stir(browser)
-    assert browser.run("typeof top.ran") == "undefined"
-    assert [event["params"] for event in browser.events if event.get("method") == "Page.javascriptDialogOpening"] == []
+    stir(browser)
+    assert scripts_run(browser) == 0
     assert browser.requests() == []
     assert complaints(browser) == []
     assert trap.visits == before
-
-
-def _stir(browser: Browser) -> None:
-    """Show many branches, unfold everything, search for payloads, and poke all that can be poked."""
-    browser.run(
-        """(async () => {
-          const wait = (ms) => new Promise((done) => setTimeout(done, ms));
-          const rows = JSON.parse(document.getElementById("rows").textContent).slice(1);
-          document.querySelector("[data-filter=all]").click();
-          const ends = rows.filter((row, at) => row[4] === at);
-          for (let at = 0; at < ends.length; at += Math.ceil(ends.length / 40)) {
-            const row = ends[at];
-            location.hash = "#e-" + encodeURIComponent(row[0]);
-            await wait(60);
-          }
-          document.getElementById("toggle-thinking").click();
-          document.getElementById("toggle-output").click();
-          for (const fold of document.querySelectorAll("details")) fold.open = true;
-          for (const text of ["<script>", "onerror", "javascript:", "' onload='"]) {
-            document.getElementById("search").value = text;
-            document.getElementById("search").dispatchEvent(new Event("input"));
-            await wait(400);
-          }
-          for (const it of document.querySelectorAll("#talk *, .row")) {
-            for (const kind of ["mouseover", "focus", "load", "error", "toggle", "animationstart"])
-              it.dispatchEvent(new Event(kind));
-          }
-          for (const it of document.querySelectorAll("#talk button, #talk img, .row")) it.click();
-          scrollTo(0, document.documentElement.scrollHeight);
-          await wait(300);
-        })()"""
-    )
 
 
 def test_links_lead_into_the_web_or_nowhere(browser: Browser, pages: Path) -> None:

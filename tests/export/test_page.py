@@ -200,6 +200,7 @@ def test_there_are_200_payloads() -> None:
     assert len(set(PAYLOADS)) >= 200
 
 
+@pytest.mark.promise("G10")
 @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
 def test_a_payload_is_inert_wherever_it_stands(payload: str) -> None:
     assert faults(b"".join(page(infested([payload])))) == []
@@ -216,6 +217,7 @@ def test_the_check_itself_finds_faults() -> None:
     assert len(faults(b"".join(page(session())) + bad)) >= 6
 
 
+@pytest.mark.promise("G10")
 def test_the_policy_allows_our_style_and_script_and_nothing_else() -> None:
     policy = next(given["content"] for tag, given in OURS.tags if given.get("http-equiv") == "Content-Security-Policy")
 

@@ -275,6 +275,7 @@ def test_what_cannot_be_loaded_is_told_and_the_others_load(tmp_path: Path, sourc
     asyncio.run(story())
 
 
+@pytest.mark.promise("C20")
 def test_loading_has_a_limit(tmp_path: Path) -> None:
     file = written(tmp_path, "import time\ntime.sleep(3600)\n")
 

@@ -100,6 +100,7 @@ GATES = {
 }
 
 
+@pytest.mark.promise("C16", "C17", "C26")
 @pytest.mark.parametrize("fault", GATES)
 def test_a_gate_that_fails_blocks_and_is_told_once_and_works_again(tmp_path: Path, fault: str) -> None:
     file = written(tmp_path, FAULTS)
@@ -119,6 +120,7 @@ def test_a_gate_that_fails_blocks_and_is_told_once_and_works_again(tmp_path: Pat
     asyncio.run(story())
 
 
+@pytest.mark.promise("C24")
 @pytest.mark.parametrize("fault", ["loop", "sleep", "stubborn"])
 def test_what_cannot_be_stopped_is_ended_and_started_again(tmp_path: Path, fault: str) -> None:
     file = written(tmp_path, FAULTS)
@@ -180,6 +182,7 @@ def test_a_line_that_is_abused_ends_the_process_and_not_us(tmp_path: Path, fault
     asyncio.run(story())
 
 
+@pytest.mark.promise("C18", "C19")
 @pytest.mark.parametrize(
     ("fault", "why"), [("task", "in a task"), ("timer", "in a thread"), ("in_thread", "in a thread")]
 )
@@ -197,6 +200,7 @@ def test_what_fails_behind_its_back_is_told_and_nothing_ends(tmp_path: Path, fau
     asyncio.run(story())
 
 
+@pytest.mark.promise("C10", "C11", "C12")
 def test_nothing_that_is_printed_reaches_our_stdout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, FAULTS)
 

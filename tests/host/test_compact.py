@@ -458,6 +458,7 @@ def test_a_full_window_is_compacted_before_a_prompt() -> None:
     run(told())
 
 
+@pytest.mark.promise("E14")
 def test_an_overflow_is_mended_once() -> None:
     async def told() -> None:
         home = Home(overflowed(), ["S"])

@@ -32,6 +32,7 @@ def refused(path: Path, *, overwrite: bool = False) -> str:
     return str(refusal.value)
 
 
+@pytest.mark.promise("G10")
 def test_an_export_is_private_and_leaves_nothing_else_behind(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     assert write_export([b"one ", b"two"], path) == path
@@ -57,6 +58,7 @@ def test_the_sign_of_an_export_stands_in_its_first_200_bytes() -> None:
     assert b'<meta name="generator" content="tau session export">' in b"".join(empty())[:200]
 
 
+@pytest.mark.promise("G11")
 @pytest.mark.parametrize("content", [b"", b"precious", b"<!doctype html><title>mine</title>", b"x" * 500 + PI])
 def test_a_file_that_is_no_export_is_not_touched(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.html"
@@ -74,6 +76,7 @@ def test_a_file_is_replaced_when_that_was_asked_for(tmp_path: Path) -> None:
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o600)
 
 
+@pytest.mark.promise("G11")
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     goal, link = tmp_path / "goal.html", tmp_path / "link.html"
     write_export(empty(), goal)

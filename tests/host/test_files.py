@@ -48,6 +48,7 @@ def test_a_new_file_gets_the_usual_mode(tmp_path: Path) -> None:
     assert mode(tmp_path / "a") == 0o640
 
 
+@pytest.mark.promise("F15")
 @pytest.mark.parametrize("bits", [0o600, 0o750, 0o666, 0o4755])
 def test_a_file_keeps_its_mode(bits: int, tmp_path: Path) -> None:
     path = tmp_path / "a"
@@ -83,6 +84,7 @@ def test_a_file_keeps_its_attributes(tmp_path: Path) -> None:
     assert os.getxattr(path, "user.note") == b"mine"
 
 
+@pytest.mark.promise("F15")
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there/a").write_bytes(b"old")
@@ -98,6 +100,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.promise("F15")
 @pytest.mark.parametrize("content", [b"longer than the old one", b"short", b""])
 def test_hard_links_stay_together(content: bytes, tmp_path: Path) -> None:
     path, other = tmp_path / "a", tmp_path / "b"
@@ -168,6 +171,7 @@ def test_the_agents_credentials_are_neither_written_nor_read(tmp_path: Path) -> 
     assert failure(files.open, f"{tmp_path}/link") == said.replace("written", "read")
 
 
+@pytest.mark.promise("F13", "F14")
 def test_kills_and_full_disks_leave_the_old_file_or_the_new_one() -> None:
     done = subprocess.run([sys.executable, KILLS, "20"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -28,6 +28,7 @@ def refused(place: Path, name: str) -> None:
         files(place).replace(str(place / name), b"evil")
 
 
+@pytest.mark.promise("H03")
 @pytest.mark.parametrize("name", OWN)
 def test_the_agents_own_files_are_not_written(place: Path, name: str) -> None:
     refused(place, f"agent/{name}" if "." in name else f"agent/{name}/deep/x.py")

@@ -89,6 +89,7 @@ def test_nobody_waits_for_who_watches_an_answer_stream(tmp_path: Path) -> None:
     play(story())
 
 
+@pytest.mark.promise("C15", "C21")
 def test_an_observer_that_raises_or_is_late_is_one_error_and_the_run_goes_on(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path, settings={"extensionHost": {"observerTimeoutMs": 50}})
@@ -281,6 +282,7 @@ def test_a_blocked_call_is_a_failed_result_with_the_reason_and_nothing_else(tmp_
     play(story())
 
 
+@pytest.mark.promise("C16")
 def test_a_gate_that_fails_or_is_late_is_shut(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(

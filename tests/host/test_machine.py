@@ -79,6 +79,7 @@ def test_a_command_runs_in_the_directory_it_is_given(tmp_path: Path) -> None:
     assert run("pwd -P", tmp_path) == (Exit(0), f"{tmp_path.resolve()}\n".encode())
 
 
+@pytest.mark.promise("F04")
 def test_stdin_is_empty(tmp_path: Path) -> None:
     assert run("cat; echo end", tmp_path) == (Exit(0), b"end\n")
 
@@ -88,6 +89,7 @@ def test_a_command_knows_that_an_agent_runs_it(tmp_path: Path) -> None:
     assert run("echo $MINE $PI_CODING_AGENT $AI_AGENT $HOME", tmp_path, machine) == (Exit(0), b"1 true pi\n")
 
 
+@pytest.mark.promise("F25")
 def test_only_the_three_standard_descriptors_are_inherited(tmp_path: Path) -> None:
     with open(tmp_path / "secret", "w") as file:
         os.set_inheritable(file.fileno(), True)
@@ -107,12 +109,14 @@ def test_a_shell_that_is_not_there_is_named(tmp_path: Path) -> None:
         run("true", tmp_path, LocalMachine(shell_path="/no/such/shell"))
 
 
+@pytest.mark.promise("F05")
 def test_a_directory_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(ToolError) as failed:
         run("true", tmp_path / "gone")
     assert str(failed.value) == f"Working directory does not exist: {tmp_path}/gone\nCannot execute bash commands."
 
 
+@pytest.mark.promise("F16", "F17")
 @pytest.mark.parametrize("command", ["echo a\0b", "echo \ud800", "echo " + "x" * 3_000_000])
 def test_a_command_no_system_can_start_is_refused(command: str, tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="command"):
@@ -136,6 +140,7 @@ def test_streams_can_be_kept_apart(tmp_path: Path) -> None:
 # Background processes
 
 
+@pytest.mark.promise("F01")
 def test_a_background_child_that_holds_the_pipe_does_not_hold_the_command(tmp_path: Path) -> None:
     machine = LocalMachine()
     took = seconds(lambda: run("sleep 60 & echo started", tmp_path, machine))
@@ -292,6 +297,7 @@ def test_work_in_a_thread_holds_nobody_up(tmp_path: Path) -> None:
 # Files for long output
 
 
+@pytest.mark.promise("F20")
 def test_a_spill_is_private_and_has_a_name_nobody_can_guess() -> None:
     spill = LocalMachine().spill()
     spill.write(b"a")
@@ -305,6 +311,7 @@ def test_a_spill_is_private_and_has_a_name_nobody_can_guess() -> None:
     path.unlink()
 
 
+@pytest.mark.promise("F03")
 def test_a_spill_stops_at_its_limit_and_says_so() -> None:
     spill = LocalMachine(spill_limit=2048).spill()
     for _ in range(3):

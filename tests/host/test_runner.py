@@ -160,6 +160,7 @@ def test_an_environment_of_any_size_is_passed_on() -> None:
     )
 
 
+@pytest.mark.promise("F07")
 def test_secrets_can_be_kept_from_commands(tmp_path: Path) -> None:
     keys = Keys(tmp_path / "auth.json", {})
     keys.configured = {"acme": "$ACME", "other": "BETA", "third": "!pass show key"}
@@ -276,6 +277,7 @@ def _with_variable(setting: bytes) -> list[int]:
 # The runner itself
 
 
+@pytest.mark.promise("F19")
 def test_many_commands_leave_no_zombie_no_keeper_and_no_descriptor() -> None:
     async def main() -> tuple[list[int], int, int]:
         gc.collect()  # what earlier tests left

@@ -6,7 +6,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -153,6 +152,7 @@ def test_any_status_but_200_is_told_with_its_number_and_body(status: str, body: 
     assert (str(found), found.status, found.retry_after_ms) == (text, int(status[:3]), None)
 
 
+@pytest.mark.promise("E15")
 @pytest.mark.parametrize("size", [5_000, 1_000_000])
 @pytest.mark.parametrize("character", ["x", "é"])
 def test_an_error_text_is_cut_to_4_kib(size: int, character: str) -> None:
@@ -161,6 +161,7 @@ def test_an_error_text_is_cut_to_4_kib(size: int, character: str) -> None:
     assert len(text.encode()) <= 4096
 
 
+@pytest.mark.promise("G12")
 @pytest.mark.parametrize("header", ["x-api-key", "Authorization", "api-key"])
 def test_our_own_key_is_never_shown(header: str) -> None:
     value = f"Bearer {KEY}" if header == "Authorization" else KEY
@@ -577,14 +578,3 @@ def test_certificates_are_checked_against_those_the_environment_names(
     assert caught.value.transient is False
     environment(monkeypatch, SSL_CERT_FILE=str(trusted))
     assert asyncio.run(main()) == [b"data: 1\n\n"]
-
-
-def test_loading_the_library_without_certificates_leaves_those_of_others_alone() -> None:
-    """In a process of its own: here the library is loaded already."""
-    script = (
-        "import ssl; from tau.llm.http import Http; before = ssl.create_default_context().cert_store_stats();"
-        "http = Http(alone=True); http.warm(); import aiohttp;"
-        "print(ssl.create_default_context().cert_store_stats() == before == http._certificates().cert_store_stats())"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"

@@ -96,6 +96,7 @@ def test_what_needs_a_signature_is_signed() -> None:
             environment={"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "a-long-secret"}
         ),
         Options("<authenticated>", environment={"GOOGLE_OAUTH_ACCESS_TOKEN": "a-long-secret"}),
+        Options(environment={"https_proxy": "http://me:a-long-secret@proxy:3128"}),
     ],
 )
 def test_no_error_tells_a_secret(options: Options) -> None:

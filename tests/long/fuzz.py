@@ -24,24 +24,24 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from client import WITHIN, Agent, Json, as_record
+from faults import mutations
+from faults.mutations import CRUMBS, Mutation, Random, places
 
 LINES = 20_000
-LIFE = 1_000  # lines for one process; then its stdin ends
+LIFE = 2_500  # lines for one process; then its stdin ends
+AT_ONCE = 2  # so many processes; they wait for disks and children much of the time
 BURST = 120  # at most so many at once
 LONGEST = 100_000  # bytes of a line; the limit of the program is tested elsewhere
 DEEP = 3_000  # deeper than any reader goes
 SHALLOW = 200  # so deep every reader goes
 MOST_DIGITS = 4_000  # Python reads no longer integers, neither here nor there
-
-Random = random.Random
-Mutation = Callable[[bytes, Random], bytes]
 
 
 # What is mutated.
@@ -155,39 +155,12 @@ def corpus() -> list[bytes]:
 
 # How it is mutated.
 
-CRUMBS: list[bytes] = [
-    *(b"\0", b"\xef\xbb\xbf", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"\xf4\x90\x80\x80", b"\r", b" "),
-    *(bytes([sign]) for sign in b'"\\{}[],:-.0e'),
-    *(b"1e999", b"NaN", b"null", b"true", b"//", b"/**/", b'"type":"abort",', b'"id":0,'),
-    *(b"\\ud800", b"\\udc00", b"\\u0000", b"\\u2028", b"\\u00", b"\\x"),
-]
 VALUES: list[Any] = [
     *(None, True, False, 0, -1, 1.5, 1e308, 2**53, 2**63, 2**64, 10**30),
     *("", "x", "\0", "\ud800", "\u2028", "all", "steer", "a" * 3_000),
     *([], {}, [1, [2, [None]]], ["a"] * 300, {"type": "prompt"}, [IMAGE], {"type": "image"}),
 ]
 NAMES: list[str] = sorted({command["type"] for command in COMMANDS} | {name for one in COMMANDS for name in one})
-
-
-def flipped(line: bytes, chance: Random) -> bytes:
-    at, bit = chance.randrange(len(line)), 1 << chance.randrange(8)
-    return line[:at] + bytes([line[at] ^ bit]) + line[at + 1 :]
-
-
-def crumbled(line: bytes, chance: Random) -> bytes:
-    """Something small put in, or in the place of a byte."""
-    at = chance.randrange(len(line))
-    return line[:at] + chance.choice(CRUMBS) + line[at + chance.randrange(2) :]
-
-
-def truncated(line: bytes, chance: Random) -> bytes:
-    start, end = _slice(line, chance)
-    return chance.choice([line[:start], line[end:], line[:start] + line[end:]])
-
-
-def doubled(line: bytes, chance: Random) -> bytes:
-    start, end = _slice(line, chance)
-    return line[:end] + line[start:end] * chance.choice([1, 1, 1, 2, 30]) + line[end:]
 
 
 def spliced(line: bytes, chance: Random) -> bytes:
@@ -201,10 +174,10 @@ def retyped(line: bytes, chance: Random) -> bytes:
     if value is None:
         return line
     # Mostly not the type: without one a line is soon refused.
-    places = [(place, key) for place, key in _places(value) if key != "type" or chance.random() < 0.2]
-    if not places:
+    found = [(place, key) for place, key in places(value) if key != "type" or chance.random() < 0.2]
+    if not found:
         return line
-    place, key = chance.choice(places)
+    place, key = chance.choice(found)
     place[key] = chance.choice(VALUES)
     return _json(value, chance)
 
@@ -235,23 +208,10 @@ def twice_said(line: bytes, chance: Random) -> bytes:
     return b"%b,%b" % (more[:-1], line[1:]) if chance.random() < 0.5 else b"%b,%b" % (line[:-1], more[1:])
 
 
-IN_BYTES: list[Mutation] = [flipped, crumbled, truncated, doubled, spliced]
+IN_BYTES: list[Mutation] = [*mutations.IN_BYTES, spliced]
 IN_SHAPE: list[Mutation] = [retyped, renamed, twice_said]
 # Bytes break JSON nearly always, so most lines are left whole: what can be read gets further into the program.
 STYLES = [IN_SHAPE, IN_SHAPE, IN_BYTES, [*IN_BYTES, *IN_SHAPE]]
-
-
-def _slice(line: bytes, chance: Random) -> tuple[int, int]:
-    start = chance.randrange(len(line))
-    return start, min(len(line), start + 1 + int(chance.expovariate(1 / 20)))
-
-
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Everywhere in a JSON value that something stands."""
-    for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
-        yield value, key
-        if isinstance(item, dict | list):
-            yield from _places(item)
 
 
 def _json(value: Any, chance: Random) -> bytes:
@@ -358,6 +318,8 @@ def _is_extreme(value: Any) -> bool:
     """JSON, but of the kind that a reader may refuse: numbers beyond a double, nesting without end."""
     level = [value]
     for _ in range(SHALLOW):
+        if not level:
+            return False
         if any(isinstance(one, float) and one - one != 0 for one in level):
             return True
         level = [
@@ -477,18 +439,22 @@ def is_fit(line: bytes, folder: Path) -> bool:
 
 
 def fuzz(amount: int, seed: int, folder: Path) -> Figures:
-    lives = []
-    for number, start in enumerate(range(0, amount, LIFE)):
+    """So many lines, in lives of some thousand. The first surprise is raised, when the lives beside it have ended."""
+
+    def one(number: int) -> Figures:
         chance = Random(f"{seed}/{number}")
         try:
-            lives.append(life(min(LIFE, amount - start), chance, folder / str(number)))
+            return life(min(LIFE, amount - number * LIFE), chance, folder / str(number))
         except Surprise as surprise:
             guilty = alone(surprise.lines, folder / f"{number} alone")
             named = "\n".join(repr(line) for line in guilty) or "none: it takes several, or luck"
             raise Surprise(
                 f"seed {seed}, life {number}: {surprise}\n--- of {len(surprise.lines)} lines, guilty alone:\n{named}",
-                surprise.lines,
+                guilty or surprise.lines,
             ) from None
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        lives = list(pool.map(one, range(-(-amount // LIFE))))
     totals = Figures(*(sum(column) for column in zip(*lives, strict=True)))
     return totals._replace(memory=max(one.memory for one in lives))
 

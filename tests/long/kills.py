@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,18 @@ KINDS: dict[str, Callable[[], Calls]] = {"write": writes, "edit": edits, "write 
 WHOLE = {text.encode() for text in (OLD, EDITED, WRITTEN)}
 
 
+async def run(tool: Tool, path: Path, args: dict[str, Any]) -> None:
+    await tool.run({"path": path.name, **args}, ToolContext(LocalMachine(), str(path.parent), lambda outcome: None))
+
+
 async def change(path: Path, calls: Calls, done: int) -> None:
-    context = ToolContext(LocalMachine(), str(path.parent), lambda outcome: None)
     for tool, args in calls:
-        await tool.run({"path": path.name, **args}, context)
+        await run(tool, path, args)
         os.write(done, b".")
+
+
+class HalfAFile(AssertionError):
+    """Neither the old content nor the new one."""
 
 
 def kill_once(folder: Path, kind: str, dice: random.Random) -> bool:
@@ -80,7 +87,8 @@ def kill_once(folder: Path, kind: str, dice: random.Random) -> bool:
 
     left = [file.read_bytes() for file in folder.glob(".tau-*")]
     saved = "links" in kind and any(copy in WHOLE for copy in left)
-    assert saved or path.read_bytes() in WHOLE, f"half a file after a {kind}"
+    if not saved and path.read_bytes() not in WHOLE:
+        raise HalfAFile(f"half a file after a {kind}")
     return bool(left)
 
 
@@ -95,19 +103,25 @@ def in_new_folders(work: Callable[[Path], bool], times: int) -> int:
     return hits
 
 
+def halves(times: int, dice: random.Random) -> int:
+    lost = 0
+    for kind in islice(cycle(KINDS), times):
+        try:
+            in_new_folders(lambda folder, kind=kind: kill_once(folder, kind, dice), 1)  # type: ignore[misc]
+        except HalfAFile as error:
+            lost += 1
+            print(error, file=sys.stderr)
+    return lost
+
+
 # Full disks
 
 
 def fails(path: Path, tool: Tool, args: dict[str, Any], said: str) -> None:
     """A change that finds no room says so, and there is the old file and nothing beside it."""
     before, names = path.read_bytes(), sorted(os.listdir(path.parent))
-    context = ToolContext(LocalMachine(), str(path.parent), lambda outcome: None)
-
-    async def main() -> None:
-        await tool.run({"path": path.name, **args}, context)
-
     try:
-        asyncio.run(main())
+        asyncio.run(run(tool, path, args))
     except ToolError as error:
         assert str(error) == f"{said}, write '{path}'", str(error)
     else:
@@ -141,14 +155,75 @@ def full(folder: Path) -> None:
     fail_in_every_way(folder, "ENOSPC: no space left on device", 190 * 1024)
 
 
+def full_at_random(folder: Path, times: int, seed: int) -> int:
+    """How often neither the old file nor the new was there, on a disk that is full at a random point of a change."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", folder], check=True)
+    dice, lost, failed = random.Random(seed), 0, 0
+    for number in range(times):
+        path = folder / f"file {number}"
+        path.write_text("old\n" * 10_000)
+        if number % 3 == 2:
+            (folder / f"other {number}").hardlink_to(path)
+        size = dice.randrange(1, 2 * MIB)
+        room = dice.randrange(0, 2 * size)
+        (folder / "filler").write_bytes(b"x" * max(0, free(folder) - room))
+        tool, args = dice.choice(
+            [(WRITE, {"content": "x" * size}), (EDIT, {"oldText": "old\n" * 10_000, "newText": "x" * size})]
+        )
+        wanted = path.read_bytes()
+        try:
+            asyncio.run(run(tool, path, args))
+            wanted = b"x" * size
+        except ToolError as error:
+            assert "ENOSPC" in str(error), str(error)
+            failed += 1
+        lost += path.read_bytes() != wanted
+        for file in folder.iterdir():
+            file.unlink()
+    assert times < 10 or 0 < failed < times, "the disk was always full, or never"
+    return lost
+
+
+def free(folder: Path) -> int:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_bsize
+
+
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
+
+
+def can_mount() -> bool:
+    return (
+        bool(shutil.which("unshare")) and not subprocess.run([*NAMESPACE, "true"], stderr=subprocess.DEVNULL).returncode
+    )
+
+
 def in_another_process(name: str, folder: Path, *wrapped: str) -> bool:
     return subprocess.run([*wrapped, sys.executable, __file__, name, str(folder)]).returncode == 0
+
+
+def killed_at_random(times: int, seed: int) -> int:
+    """How often half a file was left. In a process without threads, for it forks."""
+    argv = [sys.executable, __file__, "kills", str(times), str(seed)]
+    return int(subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def lost_on_full_disks(folder: Path, times: int, seed: int) -> int:
+    """`full_at_random` in a process that may mount."""
+    argv = [*NAMESPACE, sys.executable, __file__, "random", str(folder), str(times), str(seed)]
+    return int(subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def main() -> None:
     match sys.argv[1:]:
         case ["limited" | "full" as name, folder]:
             {"limited": limited, "full": full}[name](Path(folder))
+            return
+        case ["kills", amount, seed]:
+            print(halves(int(amount), random.Random(int(seed))))
+            return
+        case ["random", folder, amount, seed]:
+            print(full_at_random(Path(folder), int(amount), int(seed)))
             return
         case [amount]:
             times = int(amount)
@@ -163,9 +238,8 @@ def main() -> None:
 
     assert in_new_folders(lambda folder: in_another_process("limited", folder), 1), "failed with a limited file size"
     print("limited file size: the old file stays")
-    namespace = ["unshare", "--user", "--map-root-user", "--mount"]
-    if shutil.which("unshare") and subprocess.run([*namespace, "true"], stderr=subprocess.DEVNULL).returncode == 0:
-        assert in_new_folders(lambda folder: in_another_process("full", folder, *namespace), 1), "failed on a full disk"
+    if can_mount():
+        assert in_new_folders(lambda folder: in_another_process("full", folder, *NAMESPACE), 1), "failed on a full disk"
         print("full disk: the old file stays")
     else:
         print("full disk: not tried, for no disk can be mounted here")

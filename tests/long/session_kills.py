@@ -4,7 +4,7 @@
 
 One session lives through all of it. Each life opens it, is asked for a run with
 tools, is told more while that goes on, and is killed (SIGKILL) after some record
-or other. The next life must have every message_end that was heard and every
+or other; some are killed while they open it. The next life must have every message_end that was heard and every
 prompt, steer and follow_up that was acknowledged; the last one is let live until
 nothing waits any more, and then each acknowledged text was said exactly once.
 """
@@ -30,6 +30,8 @@ from client import Agent, Json, calls, text
 KILLS = 200
 MOST_EVENTS = 60  # of a run before the kill; a whole one has some more
 LONGEST_WAIT = 0.004  # seconds on top, so that a kill is not always just behind a record
+STILLBORN = 0.08  # of the lives end before they are asked for anything
+LONGEST_BIRTH = 0.4  # seconds
 
 
 class Figures(NamedTuple):
@@ -89,6 +91,10 @@ def script() -> list[Json]:
 def life(folder: Path, session: Path, chance: random.Random, number: int, promises: Promises) -> None:
     agent = Agent(folder, *script(), args=["--session", str(session)])
     try:
+        if chance.random() < STILLBORN:
+            time.sleep(chance.random() * LONGEST_BIRTH)
+            agent.signal(signal.SIGKILL)
+            return
         promises.check(agent.get("get_entries")["entries"])
         agent.forget()
         asked = {agent.send("prompt", message=f"prompt {number}"): ("prompt", f"prompt {number}")}
@@ -136,7 +142,7 @@ def last_life(folder: Path, session: Path, promises: Promises) -> int:
         return len(entries)
 
 
-def kills(amount: int, seed: int, folder: Path) -> Figures:
+def kills(amount: int, seed: int | str, folder: Path) -> Figures:
     """Raises Lost, or AssertionError when a life does not even begin."""
     promises, chance = Promises(), random.Random(seed)
     session = folder / "session.jsonl"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from client import Agent, Json, said
+from faults.clients import read_until
 
 MIB = 1 << 20
 LIMIT = 32 * MIB
@@ -68,7 +68,7 @@ def stall(seconds: float, megabytes: float, folder: Path) -> Figures:
     answers = script(seconds, megabytes)
     with Agent(folder, {"text": "warm"}, *answers, listening=False) as agent:
         agent.write(b'{"type":"prompt","message":"what a first run costs is not counted"}\n')
-        _read_until(agent, b'"agent_settled"')
+        read_until(agent, b'"agent_settled"')
         before = agent.memory
 
         agent.write(b'{"type":"prompt","message":"go"}\n')
@@ -107,15 +107,6 @@ def added_up(events: Sequence[Json]) -> list[list[str]]:
                 blocks, at = answers[-1], update["contentIndex"]
                 blocks[at] = blocks.get(at, "") + update["delta"]
     return [[blocks[at] for at in sorted(blocks)] for blocks in answers]
-
-
-def _read_until(agent: Agent, words: bytes) -> None:
-    assert agent.process.stdout is not None
-    heard = b""
-    while words not in heard:
-        portion = os.read(agent.process.stdout.fileno(), 65536)
-        assert portion, agent.transcript()
-        heard += portion
 
 
 def main() -> int:

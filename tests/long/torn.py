@@ -75,7 +75,14 @@ def written(folder: Path) -> Path:
         log.accept(user(f"question {turn}: what about \u00e9, \U0001f600 and \u2028?"))
         log.say([*log.messages][-1])
         log.say(assistant("Let me look.", call("bash", command=f"echo {turn}")))
-        log.say(ToolResult("call_bash", "bash", [Text("line\n" * (turn % 40))], {"exitCode": 0}))
+        log.say(
+            ToolResult(
+                "call_bash",
+                "bash",
+                [Text("a line of output, as long as the lines of most commands are, more or less\n" * turn)],
+                {"exitCode": 0},
+            )
+        )
         log.say(assistant("an answer " * (turn % 7)))
     log.set_name("torn")
     log.label(log.tree.id(3), "here")
@@ -162,14 +169,14 @@ def destroyed(sound: Sound, path: Path, kinds: Sequence[bytes] = GARBAGE) -> int
     return count
 
 
-def tear(amount: int | None, seed: int, folder: Path) -> Figures:
+def tear(amount: int | None, seed: int, folder: Path, kinds: Sequence[bytes] = GARBAGE) -> Figures:
     """Cut at so many places, or at every one; raises Lost."""
     sound = Sound(folder / "sound")
     path = folder / "torn.jsonl"
     size = len(sound.data) + 1
     offsets = range(size) if amount is None else random.Random(seed).sample(range(size), min(amount, size))
     done, refused = cuts(sound, offsets, path)
-    return Figures(done, nul_tails(sound, path), destroyed(sound, path), refused)
+    return Figures(done, nul_tails(sound, path), destroyed(sound, path, kinds), refused)
 
 
 def main() -> int:

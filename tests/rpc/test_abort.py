@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from aborting import (
+    SCENES,
+    STUBBORN,
+    begin_streaming,
+    begin_waiting_for_a_retry,
+    on_stage,
+    output,
+    seconds_to_abort,
+    seconds_to_abort_in,
+)
 from client import (
     Agent,
     Json,
@@ -24,24 +34,9 @@ from client import (
     text,
     texts,
 )
+from model_server import NOWHERE
 
 SECOND = 1.0
-STUBBORN = "trap '' TERM INT HUP; echo $$; while :; do sleep 0.1; done"
-
-
-def seconds_to_abort(agent: Agent) -> float:
-    before = time.monotonic()
-    response = agent.ask("abort")
-    taken = time.monotonic() - before
-    assert response["success"], response
-    return taken
-
-
-def output(event: Json) -> str:
-    """What a tool has said so far; nothing, if the event is about something else."""
-    if event["type"] != "tool_execution_update":
-        return ""
-    return text(event["partialResult"])
 
 
 def first_number(events: list[Json]) -> int:
@@ -54,52 +49,11 @@ def test_idle(tmp_path: Path) -> None:
         assert agent.events == []
 
 
-def begin_streaming(agent: Agent) -> None:
-    agent.ask("prompt", message="go")
-    agent.until(piece)
-
-
-def begin_waiting_for_a_model(agent: Agent) -> None:
-    agent.ask("prompt", message="go")
-    agent.until(lambda event: event["type"] == "message_end" and event["message"]["role"] == "user")
-
-
-def begin_waiting_for_a_retry(agent: Agent) -> None:
-    agent.ask("prompt", message="go")
-    agent.until("auto_retry_start")
-
-
-def begin_a_tool(agent: Agent) -> None:
-    agent.ask("prompt", message="go")
-    agent.until(lambda event: "\n" in output(event))
-
-
-SCENES: dict[str, tuple[Json, Callable[[Agent], None]]] = {
-    "streaming": ({"text": "word ", "repeat": 1_000_000, "delayMs": 1}, begin_streaming),
-    "streaming as fast as it can": ({"text": "word ", "repeat": 100_000_000}, begin_streaming),
-    "a model that stalls in its answer": (endless("so far"), begin_streaming),
-    "a model that says nothing": ({"startDelayMs": 10**9, "text": "late"}, begin_waiting_for_a_model),
-    "between two tries": ({"error": {"message": "529 overloaded"}}, begin_waiting_for_a_retry),
-    "a tool": (calls("echo running; sleep 1000"), begin_a_tool),
-    "a tool that ignores SIGTERM": (calls(STUBBORN), begin_a_tool),
-    "a tool that prints without end": (calls("while :; do echo y; done"), begin_a_tool),
-    "a tool whose child holds the pipe": (calls("echo started; sleep 1000 & wait"), begin_a_tool),
-}
-
-
+@pytest.mark.promise("B18", "C22", "C24", "C25", "E21")
 @pytest.mark.parametrize("scene", SCENES)
 def test_answered_within_a_second_when_the_run_has_settled(tmp_path: Path, scene: str) -> None:
-    answer, begin = SCENES[scene]
-    with Agent(tmp_path, answer, settings={"retry": {"baseDelayMs": 600_000}}) as agent:
-
-        def measure() -> float:
-            begin(agent)
-            taken = seconds_to_abort(agent)
-            events = agent.settled()
-            assert kinds(events)[-1] == "agent_settled" and events[-1]["aborted"] is True
-            return taken
-
-        quick(measure, SECOND)
+    with on_stage(tmp_path, scene) as agent:
+        quick(lambda: seconds_to_abort_in(scene, agent), SECOND)
         told = [one["type"] if one["type"] != "response" else one["command"] for one in agent.records]
         assert told.index("agent_end") < told.index("agent_settled") < told.index("abort")
         state = agent.get("get_state")
@@ -138,10 +92,11 @@ def test_deltas_add_up_to_the_text_that_is_kept(tmp_path: Path) -> None:
         assert joined_deltas(agent.events) == text(answer)
 
 
+@pytest.mark.promise("B13")
 @pytest.mark.parametrize(
     "command", [STUBBORN, f"({STUBBORN}) & wait", f"bash -c {STUBBORN!r} | cat", "echo $$; exec sleep 1000"]
 )
-def test_no_process_of_the_tool_is_left(tmp_path: Path, command: str) -> None:  # B13
+def test_no_process_of_the_tool_is_left(tmp_path: Path, command: str) -> None:
     with Agent(tmp_path, calls(command)) as agent:
         agent.ask("prompt", message="go")
         pid = first_number(agent.until(lambda event: "\n" in output(event)))
@@ -241,3 +196,27 @@ def test_a_shell_command_of_the_client_goes_on(tmp_path: Path) -> None:
         agent.ask("abort")
         gate.say("still here")
         assert agent.response(bash)["data"]["output"] == "still here\n"
+
+
+@pytest.mark.promise("B18")
+def test_a_command_that_has_the_key_and_does_not_tell_it_holds_up_nothing(tmp_path: Path) -> None:
+    model = {"id": "m1", "name": "M", "contextWindow": 100_000, "maxTokens": 1000}
+    with Pipe(tmp_path / "pid") as pids:
+        key = f"!echo $$ >{pids.path}; exec sleep 1000"
+        provider = {"baseUrl": NOWHERE, "api": "openai-completions", "apiKey": key, "models": [model]}
+        models = {"providers": {"lab": provider}}
+        args = ["--provider", "lab", "--model", "m1"]
+        with Agent(tmp_path, models=models, args=args, offline=False) as agent:
+            started: list[int] = []
+
+            def measure() -> float:
+                agent.send("prompt", message="go")
+                started.append(int(pids.line()))
+                taken = seconds_to_abort(agent)
+                assert agent.settled()[-1]["aborted"] is True
+                return taken
+
+            quick(measure, SECOND)
+            agent.signal(signal.SIGTERM)
+            assert agent.exit_code(within=10) == 143
+            assert all(is_gone(pid, within=2) for pid in started)

@@ -10,6 +10,7 @@ import pytest
 SCRIPT = Path(__file__).parent.parent / "long" / "big_output.py"
 
 
+@pytest.mark.promise("F03")
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_half_a_gigabyte_of_output_costs_little_and_is_told_rightly() -> None:
     done = subprocess.run([sys.executable, str(SCRIPT), "500M"], capture_output=True, check=False)

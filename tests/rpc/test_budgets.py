@@ -26,6 +26,7 @@ def exceeded(events: list[Json]) -> Json:
     return event
 
 
+@pytest.mark.promise("E24")
 def test_a_prompt_has_no_more_turns_than_it_may(tmp_path: Path) -> None:
     with Agent(tmp_path, calls("echo one"), calls("echo two"), args=["--max-turns", "2"]) as agent:
         events = agent.prompt("go")

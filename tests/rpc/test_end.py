@@ -201,8 +201,9 @@ def test_a_signal_when_idle(tmp_path: Path, number: signal.Signals) -> None:
         assert agent.exit_code(within=10) == CODES[number]
 
 
+@pytest.mark.promise("B10", "B11", "B19")
 @pytest.mark.parametrize("number", CODES)
-def test_a_signal_during_a_tool_takes_the_tool_along(tmp_path: Path, number: signal.Signals) -> None:  # B10, B11, B19
+def test_a_signal_during_a_tool_takes_the_tool_along(tmp_path: Path, number: signal.Signals) -> None:
     def measure() -> float:
         with in_a_tool(tmp_path / f"{time.monotonic_ns()}") as (agent, pid):
             agent.signal(number)
@@ -227,7 +228,8 @@ def test_a_signal_while_streaming_tells_the_run_to_its_end(tmp_path: Path, numbe
         assert kinds(agent.events)[-1] == "agent_settled"
 
 
-def test_the_first_of_two_signals_decides(tmp_path: Path) -> None:  # B19
+@pytest.mark.promise("B19")
+def test_the_first_of_two_signals_decides(tmp_path: Path) -> None:
     with in_a_tool(tmp_path) as (agent, pid):
         agent.signal(signal.SIGTERM)
         agent.signal(signal.SIGTERM)
@@ -262,7 +264,8 @@ def test_a_signal_ends_it_even_when_nobody_reads(tmp_path: Path) -> None:
 # A client that is gone.
 
 
-def test_a_client_that_closes_both_pipes_during_a_tool(tmp_path: Path) -> None:  # B09
+@pytest.mark.promise("B09")
+def test_a_client_that_closes_both_pipes_during_a_tool(tmp_path: Path) -> None:
     def measure() -> float:
         with in_a_tool(tmp_path / f"{time.monotonic_ns()}", listening=False) as (agent, pid):
             agent.close()

@@ -134,6 +134,7 @@ def test_a_gate_asks_before_a_tool_runs(tmp_path: Path, confirmed: bool) -> None
         assert (end["isError"], text(end["result"])) == told
 
 
+@pytest.mark.promise("C25")
 @pytest.mark.parametrize("where", ["command", "gate"])
 def test_an_abort_cancels_a_dialog_that_nobody_answers(tmp_path: Path, where: str) -> None:
     with lab(tmp_path, calls("echo danger"), {"text": "done"}) as agent:

@@ -70,10 +70,11 @@ def test_an_abort_is_heard_while_an_extension_hangs_at_the_start(tmp_path: Path)
         assert agent.ask("get_state")["success"]
 
 
+@pytest.mark.promise("C13", "C14")
 @pytest.mark.parametrize(
     "code", ["    raise ValueError('no')\n", "    this is no Python\n", "    import no_such_thing\n"]
 )
-def test_one_that_was_asked_for_and_cannot_be_loaded_ends_the_program(tmp_path: Path, code: str) -> None:  # C13, C14
+def test_one_that_was_asked_for_and_cannot_be_loaded_ends_the_program(tmp_path: Path, code: str) -> None:
     path = written(tmp_path, code, "broken.py")
     argv = [*command_line(), "--model", "demo", "-e", str(path)]
     done = subprocess.run(
@@ -83,7 +84,8 @@ def test_one_that_was_asked_for_and_cannot_be_loaded_ends_the_program(tmp_path: 
     assert b"broken.py" in done.stderr and b"Traceback" not in done.stderr
 
 
-def test_one_that_is_found_and_cannot_be_loaded_is_told_and_the_rest_works(tmp_path: Path) -> None:  # C20
+@pytest.mark.promise("C20", "G14")
+def test_one_that_is_found_and_cannot_be_loaded_is_told_and_the_rest_works(tmp_path: Path) -> None:
     folder = tmp_path / "agent" / "extensions"
     folder.mkdir(parents=True)
     written(folder, "    raise ValueError('no good')\n", "a.py")
@@ -241,9 +243,10 @@ HANGING = {
 }
 
 
+@pytest.mark.promise("C22", "C24")
 @pytest.mark.parametrize("where", HANGING)
 @pytest.mark.parametrize("how", ["sleeps", "loops"])
-def test_an_abort_is_answered_whatever_an_extension_does(tmp_path: Path, where: str, how: str) -> None:  # C21, C22, C24
+def test_an_abort_is_answered_whatever_an_extension_does(tmp_path: Path, where: str, how: str) -> None:
     head, message = HANGING[where]
     hang = "await asyncio.Event().wait()" if how == "sleeps" else "while True: pass"
     code = f"    {head}\n        ctx.ui.notify('begun')\n        await asyncio.sleep(0.05)\n        {hang}\n"
@@ -255,8 +258,9 @@ def test_an_abort_is_answered_whatever_an_extension_does(tmp_path: Path, where: 
         assert agent.get("get_state")["isStreaming"] is False
 
 
+@pytest.mark.promise("C23")
 @pytest.mark.parametrize("how", ["signal", "end"])
-def test_the_end_is_told_to_extensions_which_cannot_hold_it_up(tmp_path: Path, how: str) -> None:  # C23
+def test_the_end_is_told_to_extensions_which_cannot_hold_it_up(tmp_path: Path, how: str) -> None:
     code = f"""
     import os, pathlib
 
@@ -507,3 +511,31 @@ def test_the_extensions_that_are_there_stay_when_one_that_was_named_is_gone(tmp_
         error = agent.until("extension_error")[-1]
         assert (error["extensionPath"], error["event"]) == ("<runtime>", "reload")
         assert agent.get("get_commands")["commands"][0]["name"] == "again"
+
+
+# Handlers that are only told.
+
+
+@pytest.mark.promise("C15", "C21")
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ("raise ValueError('on purpose')", "on purpose"),
+        ("await asyncio.Event().wait()", "No answer within 0.5 s."),
+        ("while True: pass", "No answer within 0.5 s."),
+    ],
+    ids=["raises", "hangs", "loops"],
+)
+def test_a_run_goes_on_whatever_becomes_of_those_who_are_only_told(tmp_path: Path, does: str, why: str) -> None:
+    code = f"""
+    @pi.on("turn_start")
+    async def told(event, ctx):
+        {does}
+"""
+    settings = {"extensionHost": {"observerTimeoutMs": 500, "loadTimeoutMs": 60_000}}
+    with guest(tmp_path, code, calls("echo done"), {"text": "ok"}, settings=settings) as agent:
+        events = agent.prompt("go")
+        assert (texts(events, "toolResult"), texts(events, "assistant")) == (["done\n"], ["", "ok"])
+        first, *_ = of("extension_error", agent.events)
+        assert (first["event"], why in first["error"]) == ("turn_start", True)
+        assert texts(agent.prompt("again"), "assistant") == ["ok"]

@@ -33,7 +33,8 @@ SEED = 11
 AMOUNT = 2_000
 
 
-def test_mutated_lines_get_one_response_each_and_end_nothing(tmp_path: Path) -> None:  # H11
+@pytest.mark.promise("H11")
+def test_mutated_lines_get_one_response_each_and_end_nothing(tmp_path: Path) -> None:
     figures = fuzz(AMOUNT, SEED, tmp_path)
     assert figures.lines == AMOUNT
     # A fuzzer that only ever says what is refused, or throws most of it away, tests little.

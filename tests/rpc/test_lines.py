@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import get_args
 
 import pytest
 
 from client import Agent, Json, endless, of, texts
-from tau.records.base import Record, UnsetType
-from tau.records.commands import AnyCommand, ImageGiven
+from faults.wrong_fields import CASES, shape
+from tau.records.commands import AnyCommand
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +50,7 @@ def still_works(agent: Agent, responses: int) -> None:
     assert len(agent.responses) == responses + 1
 
 
+@pytest.mark.promise("A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A10")
 @pytest.mark.parametrize(
     "line",
     [
@@ -101,11 +101,12 @@ def test_a_line_without_a_type_still_gets_its_id_back(agent: Agent, id: str) -> 
     assert refused(agent, f'{{"id":{id},"type":5}}'.encode())["id"] == json.loads(id)
 
 
+@pytest.mark.promise("A04", "A04b", "A11")
 @pytest.mark.parametrize(
     "name",
     ["nope", "", "Get_State", "get_state ", "__proto__", "constructor", "toString", "response", "agent_end", "\0"],
 )
-def test_an_unknown_command_is_named_and_keeps_its_id(agent: Agent, name: str) -> None:  # A04, A04b, A11
+def test_an_unknown_command_is_named_and_keeps_its_id(agent: Agent, name: str) -> None:
     before = len(agent.responses)
     response = agent.answer_to(json.dumps({"id": "mine", "type": name}).encode())
     assert response == {
@@ -118,21 +119,24 @@ def test_an_unknown_command_is_named_and_keeps_its_id(agent: Agent, name: str) -
     still_works(agent, before + 1)
 
 
+@pytest.mark.promise("A11")
 @pytest.mark.parametrize("name", ["__proto__", "constructor", "prototype"])
-def test_odd_names_of_fields_are_fields_nobody_knows(agent: Agent, name: str) -> None:  # A11
+def test_odd_names_of_fields_are_fields_nobody_knows(agent: Agent, name: str) -> None:
     line = json.dumps({"type": "get_state", name: {"type": "prompt", "isAdmin": True}})
     assert agent.answer_to(line.encode())["success"]
 
 
+@pytest.mark.promise("A07")
 @pytest.mark.parametrize("place", ["more", "id", "message"])
-def test_deep_nesting_in_a_field_is_answered_once(agent: Agent, place: str) -> None:  # A07
+def test_deep_nesting_in_a_field_is_answered_once(agent: Agent, place: str) -> None:
     line = b'{"type":"prompt","%b":%b%b}' % (place.encode(), b"[" * 50_000, b"]" * 50_000)
     before = len(agent.responses)
     assert agent.answer_to(line)["success"] is False
     still_works(agent, before + 1)
 
 
-def test_a_number_too_large_for_a_double_does_no_harm(agent: Agent) -> None:  # A08
+@pytest.mark.promise("A08")
+def test_a_number_too_large_for_a_double_does_no_harm(agent: Agent) -> None:
     before = len(agent.responses)
     agent.answer_to(b'{"type":"get_state","a":1e999}')
     agent.answer_to(b'{"id":1e999,"type":"get_state"}')
@@ -140,14 +144,16 @@ def test_a_number_too_large_for_a_double_does_no_harm(agent: Agent) -> None:  # 
     still_works(agent, before + 3)
 
 
-def test_blank_lines_are_ignored_and_crlf_is_a_line_end(agent: Agent) -> None:  # A09
+@pytest.mark.promise("A09")
+def test_blank_lines_are_ignored_and_crlf_is_a_line_end(agent: Agent) -> None:
     before = len(agent.responses)
     agent.write(b'\n\r\n  \n\t\r\n{"id":"crlf","type":"get_state"}\r\n \n')
     assert agent.response("crlf")["success"]
     still_works(agent, before + 1)
 
 
-def test_two_commands_with_the_same_id_get_two_responses(agent: Agent) -> None:  # A12
+@pytest.mark.promise("A12")
+def test_two_commands_with_the_same_id_get_two_responses(agent: Agent) -> None:
     before = len(agent.responses)
     agent.write(b'{"id":"twin","type":"get_state"}\n{"id":"twin","type":"get_messages"}\n')
     agent.next_response(after=before + 1)
@@ -155,6 +161,7 @@ def test_two_commands_with_the_same_id_get_two_responses(agent: Agent) -> None: 
     assert [(twin["id"], twin["command"]) for twin in twins] == [("twin", "get_state"), ("twin", "get_messages")]
 
 
+@pytest.mark.promise("A13")
 @pytest.mark.parametrize(
     "id",
     [
@@ -170,7 +177,7 @@ def test_two_commands_with_the_same_id_get_two_responses(agent: Agent) -> None: 
         ),
     ],
 )
-def test_an_id_of_any_type_comes_back_unchanged(agent: Agent, id: str) -> None:  # A13
+def test_an_id_of_any_type_comes_back_unchanged(agent: Agent, id: str) -> None:
     response = agent.answer_to(b'{"id":%b,"type":"get_state"}' % id.encode())
     assert response["success"] and response["id"] == json.loads(id)
 
@@ -193,120 +200,20 @@ def test_half_a_surrogate_pair_is_text_like_any_other(agent: Agent, order: tuple
 # A14: every field of every command, with every wrong type and unknown value.
 
 
-class Wrong(NamedTuple):
-    """A command that is right but for `field`."""
-
-    command: Json
-    field: str
-
-
-SAMPLES: dict[str, Any] = {
-    "message": "hello",
-    "provider": "scripted",
-    "modelId": "scripted",
-    "command": "true",
-    "sessionPath": "nowhere.jsonl",
-    "entryId": "00000000",
-    "name": "a name",
-    "images": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}],
-}
-JSON_KINDS: dict[Any, Any] = {str: "bogus", int: 5, float: 1.5, bool: True, list: [5], dict: {"type": 5}, None: None}
-
-
-def flat(hint: Any) -> list[Any]:
-    """The members of a union; of anything else, itself."""
-    return [one for part in get_args(hint) for one in flat(part)] if get_origin(hint) in (Union, UnionType) else [hint]
-
-
-def wrong_values(hint: Any) -> list[Any]:
-    """One value of every JSON kind that `hint` does not take; for an enumeration also unknown words."""
-    takes = set()
-    words: list[Any] = []
-    for one in flat(hint):
-        if get_origin(one) is Literal:
-            words += ["bogus", "", str(get_args(one)[0]).upper(), f"{get_args(one)[0]} "]
-            takes.add(str)
-        elif one is type(None):
-            takes.add(None)
-        elif get_origin(one) is list:
-            takes.add(list)
-        elif isinstance(one, type) and issubclass(one, Record):
-            takes.add(dict)
-        else:
-            takes |= {float, int} if one is float else {one}
-    return [value for kind, value in JSON_KINDS.items() if kind not in takes] + words
-
-
-def sample(hint: Any, name: str) -> Any:
-    if name in SAMPLES:
-        return SAMPLES[name]
-    first = next(one for one in flat(hint) if one is not UnsetType)
-    return get_args(first)[0] if get_origin(first) is Literal else True if first is bool else "something"
-
-
-def shape(record: type[Record]) -> dict[str, Any]:
-    hints = get_type_hints(record)
-    names = zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True)
-    return {wire: hints[name] for name, wire in names}
-
-
-def wrongs() -> Iterator[Wrong]:
-    for record in get_args(AnyCommand):
-        fields = shape(record)
-        required = list(fields)[: len(fields) - len(record.__struct_defaults__)]
-        right = {"type": record.__struct_config__.tag, **{name: sample(fields[name], name) for name in required}}
-        for name in required:
-            yield Wrong({key: value for key, value in right.items() if key != name}, name)
-        for name, hint in fields.items():
-            for value in wrong_values(hint):
-                yield Wrong({**right, name: value}, name)
-        if "images" in fields:
-            for place, image in wrong_images():
-                yield Wrong({**right, "images": [SAMPLES["images"][0], image]}, f"images[1]{place}")
-
-
-def wrong_images() -> Iterator[tuple[str, Any]]:
-    for value in (None, 5, "bogus", [5], True):
-        yield "", value
-    new = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-    old = {"type": "image", "source": {"type": "base64", "data": "aGk=", "mediaType": "image/png"}}
-    fields = shape(ImageGiven)
-    for name in new:
-        yield f".{name}", {key: value for key, value in new.items() if key != name}
-        for value in wrong_values(fields[name]):
-            yield f".{name}", {**new, name: value}
-    for value in wrong_values(fields["source"]):
-        if not isinstance(value, dict):
-            yield ".source", {"type": "image", "source": value}
-    for name in old["source"]:
-        source = dict(old["source"])
-        del source[name]
-        yield f".source.{name}", {"type": "image", "source": source}
-        for value in (None, 5, 1.5, True, [5], {"type": 5}):
-            yield f".source.{name}", {"type": "image", "source": {**old["source"], name: value}}
-
-
-CASES = list(wrongs())
-
-
 def test_there_is_a_case_for_every_field_of_every_command() -> None:
     fields = {(record.__struct_config__.tag, name) for record in get_args(AnyCommand) for name in shape(record)}
     assert {(case.command["type"], case.field.partition("[")[0]) for case in CASES} == fields
     assert len(CASES) > 150
 
 
-def test_a_wrong_field_is_named_and_changes_nothing(agent: Agent) -> None:  # A14, B06, B17
+@pytest.mark.promise("A14", "B17")
+def test_a_wrong_field_is_named_and_changes_nothing(agent: Agent) -> None:
     def everything() -> Json:
         kinds = ("get_state", "get_entries", "get_available_thinking_levels", "clear_queue", "get_session_stats")
         return {"settings.json": agent.settings, **{kind: agent.get(kind) for kind in kinds}}
 
     at_first, events = everything(), len(agent.events)
-    accepted = []
-    for case in CASES:
-        response = agent.ask(**{"kind" if key == "type" else key: value for key, value in case.command.items()})
-        assert response["command"] == case.command["type"]
-        if response["success"] or case.field not in response["error"]:
-            accepted.append((case, response))
+    accepted = [(case, response) for case in CASES if not case.is_refused(response := case.ask(agent))]
     assert accepted == []
     assert (everything(), agent.events[events:]) == (at_first, [])
 
@@ -326,13 +233,15 @@ def test_null_is_as_good_as_absent_where_a_field_is_optional(tmp_path: Path, com
         assert agent.ask(**command)["success"]
 
 
-def test_a_session_goes_on_after_poisoned_prompts(agent: Agent) -> None:  # A15
+@pytest.mark.promise("A15")
+def test_a_session_goes_on_after_poisoned_prompts(agent: Agent) -> None:
     poison = [{"message": 5}, {"message": None}, {"message": {"text": "x"}}, {"message": "x", "images": [5]}, {}]
     assert [agent.ask("prompt", **fields)["success"] for fields in poison] == [False] * len(poison)
     assert texts(agent.prompt("and now?"), "assistant") == ["ok"]
 
 
-def test_line_separators_of_other_worlds_are_content(agent: Agent) -> None:  # A16
+@pytest.mark.promise("A16")
+def test_line_separators_of_other_worlds_are_content(agent: Agent) -> None:
     message = "a\u2028b\u2029c\u0085d\re\x0bf\x0cg\x1eh\U0001f600"
     line = json.dumps({"id": "slow", "type": "prompt", "message": message}, ensure_ascii=False).encode() + b"\r\n"
     for at in range(len(line)):
@@ -341,14 +250,16 @@ def test_line_separators_of_other_worlds_are_content(agent: Agent) -> None:  # A
     assert texts(agent.settled(), "user")[-1:] == [message]
 
 
-def test_a_last_command_without_newline_is_answered(tmp_path: Path) -> None:  # A17
+@pytest.mark.promise("A17")
+def test_a_last_command_without_newline_is_answered(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.write(b'{"id":"last","type":"get_state"}')
         agent.close()
         assert (agent.exit_code(), [response["id"] for response in agent.responses]) == (0, ["last"])
 
 
-def test_a_line_that_is_never_finished_is_answered_and_ends_it_cleanly(tmp_path: Path) -> None:  # A21
+@pytest.mark.promise("A21")
+def test_a_line_that_is_never_finished_is_answered_and_ends_it_cleanly(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.write(b'{"type":"get_state"}\n{"type":"promp')
         agent.close()
@@ -356,7 +267,8 @@ def test_a_line_that_is_never_finished_is_answered_and_ends_it_cleanly(tmp_path:
         assert [(one["command"], one["success"]) for one in agent.responses] == [("get_state", True), ("parse", False)]
 
 
-def test_a_flood_of_follow_ups_is_queued_or_refused_and_its_output_stays_linear(tmp_path: Path) -> None:  # A20
+@pytest.mark.promise("A20")
+def test_a_flood_of_follow_ups_is_queued_or_refused_and_its_output_stays_linear(tmp_path: Path) -> None:
     count = 2_000
     with Agent(tmp_path, endless("busy")) as agent:
         agent.ask("prompt", message="go")
@@ -372,6 +284,7 @@ def test_a_flood_of_follow_ups_is_queued_or_refused_and_its_output_stays_linear(
         assert agent.bytes_read < 10_000 * count
 
 
+@pytest.mark.promise("A22")
 @pytest.mark.parametrize(
     "line",
     [
@@ -381,7 +294,7 @@ def test_a_flood_of_follow_ups_is_queued_or_refused_and_its_output_stays_linear(
         b'{"type":"extension_ui_response","id":5,"confirmed":"perhaps"}',
     ],
 )
-def test_an_answer_to_a_dialog_that_is_not_open_is_ignored(agent: Agent, line: bytes) -> None:  # A22
+def test_an_answer_to_a_dialog_that_is_not_open_is_ignored(agent: Agent, line: bytes) -> None:
     before = len(agent.responses)
     agent.write(line + b"\n")
     still_works(agent, before)

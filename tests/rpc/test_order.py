@@ -49,7 +49,8 @@ IDLE = (
 )
 
 
-def test_every_command_is_answered_once_when_idle(tmp_path: Path) -> None:  # B01
+@pytest.mark.promise("B01")
+def test_every_command_is_answered_once_when_idle(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         for command in (*IDLE, *reversed(IDLE)):
             assert agent.ask(command)["command"] == command
@@ -58,8 +59,9 @@ def test_every_command_is_answered_once_when_idle(tmp_path: Path) -> None:  # B0
         assert len(agent.responses) == 2 * len(IDLE)
 
 
+@pytest.mark.promise("B16")
 @pytest.mark.parametrize("command", ["steer", "follow_up"])
-def test_what_is_queued_when_idle_is_told_with_the_next_prompt(tmp_path: Path, command: str) -> None:  # B16
+def test_what_is_queued_when_idle_is_told_with_the_next_prompt(tmp_path: Path, command: str) -> None:
     with Agent(tmp_path) as agent:
         agent.get(command, message="later")
         assert agent.until("queue_update")[-1] == {
@@ -90,8 +92,9 @@ def test_a_run_is_told_in_the_documented_order(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.promise("B06")
 @pytest.mark.parametrize("behavior", [None, "bogus", 5, "Steer", "follow_up"])
-def test_a_prompt_while_streaming_must_say_how_to_queue_it(tmp_path: Path, behavior: Any) -> None:  # B06
+def test_a_prompt_while_streaming_must_say_how_to_queue_it(tmp_path: Path, behavior: Any) -> None:
     with Agent(tmp_path, endless("so far")) as agent:
         streaming(agent)
         response = agent.ask("prompt", message="and", streamingBehavior=behavior)
@@ -115,8 +118,9 @@ def test_a_prompt_while_streaming_is_queued_as_it_says(tmp_path: Path, behavior:
         assert texts(events, "user")[-1] == "and"
 
 
+@pytest.mark.promise("B07")
 @pytest.mark.parametrize("count", [2, 10])
-def test_prompts_in_one_write_are_never_both_accepted_and_one_lost(tmp_path: Path, count: int) -> None:  # B07, G15
+def test_prompts_in_one_write_are_never_both_accepted_and_one_lost(tmp_path: Path, count: int) -> None:
     with Agent(tmp_path) as agent:
         ids = [f"number {at}" for at in range(count)]
         agent.write(lines(*({"id": id, "type": "prompt", "message": id} for id in ids)))
@@ -209,7 +213,8 @@ def test_what_is_queued_in_the_moment_a_run_ends_is_not_stranded(tmp_path: Path,
 # Another session in the middle of a run.
 
 
-def test_a_new_session_ends_the_run_and_keeps_its_partial_answer(tmp_path: Path) -> None:  # B03
+@pytest.mark.promise("B03")
+def test_a_new_session_ends_the_run_and_keeps_its_partial_answer(tmp_path: Path) -> None:
     with Agent(tmp_path, endless("partial")) as agent:
         streaming(agent)
         before = agent.get("get_state")["sessionId"]
@@ -221,7 +226,8 @@ def test_a_new_session_ends_the_run_and_keeps_its_partial_answer(tmp_path: Path)
         assert (state["isStreaming"], state["messageCount"]) == (False, 0)
 
 
-def test_a_fork_ends_the_run_and_keeps_its_partial_answer(tmp_path: Path) -> None:  # B04
+@pytest.mark.promise("B04")
+def test_a_fork_ends_the_run_and_keeps_its_partial_answer(tmp_path: Path) -> None:
     with Agent(tmp_path, {"text": "first"}, endless("partial")) as agent:
         agent.prompt("one")
         streaming(agent)
@@ -268,7 +274,8 @@ def test_a_prompt_behind_a_new_session_is_meant_for_the_new_one(tmp_path: Path) 
 # Shell commands of the client.
 
 
-def test_one_abort_bash_stops_every_command(tmp_path: Path) -> None:  # B08
+@pytest.mark.promise("B08")
+def test_one_abort_bash_stops_every_command(tmp_path: Path) -> None:
     with Pipe(tmp_path / "pids") as pids, Agent(tmp_path) as agent:
         ids = [agent.send("bash", command=f"echo out; echo $$ >{pids.path}; exec sleep 1000") for _ in range(2)]
         started = [int(pids.line()) for _ in ids]
@@ -400,6 +407,7 @@ def test_a_queue_is_delivered_in_its_mode(
         assert [turn for turn in delivered if turn] == rounds
 
 
+@pytest.mark.promise("E19", "E20")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -418,13 +426,14 @@ def test_a_queue_is_delivered_in_its_mode(
     ],
     ids=lambda answer: str(answer["blocks"][0]["arguments"])[:50] + answer.get("stop", ""),
 )
-def test_a_call_that_is_cut_or_wrong_is_answered_and_not_run(tmp_path: Path, answer: Json) -> None:  # P8
+def test_a_call_that_is_cut_or_wrong_is_answered_and_not_run(tmp_path: Path, answer: Json) -> None:
     with Agent(tmp_path, answer, {"text": "ok"}) as agent:
         results = said(agent.prompt("go"), "toolResult")
         assert [result["isError"] for result in results] == [True]
         assert not (agent.cwd / "ran").exists()
 
 
+@pytest.mark.promise("E04")
 @pytest.mark.parametrize("ending", [{"hangAfter": 2}, {"error": {"message": "400 bad request", "after": 2}}])
 def test_a_call_of_an_answer_that_was_cut_off_is_not_run(tmp_path: Path, ending: Json) -> None:
     blocks = [{"tool": "bash", "arguments": {"command": "touch ran"}}, {"text": ["now", "then", "never"]}]
@@ -461,6 +470,7 @@ def test_a_transient_error_is_tried_again_until_it_works(tmp_path: Path) -> None
         assert [text(message) for message in agent.get("get_messages")["messages"]] == ["go", "ok"]
 
 
+@pytest.mark.promise("E12")
 def test_retries_come_to_an_end(tmp_path: Path) -> None:
     with Agent(tmp_path, TRANSIENT, settings={"retry": {"baseDelayMs": 1, "maxRetries": 2}}) as agent:
         events = agent.prompt("go")
@@ -472,6 +482,7 @@ def test_retries_come_to_an_end(tmp_path: Path) -> None:
         assert len(of("agent_settled", events)) == 1
 
 
+@pytest.mark.promise("E13")
 @pytest.mark.parametrize("message", ["401 invalid key", "400 bad request", "prompt is too long", "429 quota exceeded"])
 def test_what_waiting_cannot_mend_is_not_tried_again(tmp_path: Path, message: str) -> None:
     with Agent(tmp_path, {"error": {"message": message}}) as agent:
@@ -492,7 +503,8 @@ def test_retrying_can_be_switched_off(tmp_path: Path) -> None:
         assert of("agent_end", events)[0]["willRetry"] is False
 
 
-def test_abort_retry_ends_the_wait(tmp_path: Path) -> None:  # B18
+@pytest.mark.promise("B18")
+def test_abort_retry_ends_the_wait(tmp_path: Path) -> None:
     with Agent(tmp_path, TRANSIENT, {"text": "ok"}) as agent:
         agent.ask("prompt", message="go")
         agent.until("auto_retry_start")

@@ -53,6 +53,7 @@ def quiet_for(seconds: float) -> None:
 # A reader that is gone.
 
 
+@pytest.mark.promise("C01")
 @pytest.mark.parametrize(
     "answer, begun",
     [
@@ -63,7 +64,7 @@ def quiet_for(seconds: float) -> None:
         pytest.param({"error": {"message": "overloaded"}}, b"auto_retry_start", id="waiting for a retry"),
     ],
 )
-def test_a_closed_stdout_ends_a_run_and_the_program(tmp_path: Path, answer: Json, begun: bytes) -> None:  # C01
+def test_a_closed_stdout_ends_a_run_and_the_program(tmp_path: Path, answer: Json, begun: bytes) -> None:
     def measure() -> float:
         with Agent(tmp_path, answer, listening=False) as agent:
             agent.write(PROMPT)
@@ -74,7 +75,8 @@ def test_a_closed_stdout_ends_a_run_and_the_program(tmp_path: Path, answer: Json
     quick(measure, 2)
 
 
-def test_a_closed_stdout_is_noticed_when_there_is_nothing_to_say(tmp_path: Path) -> None:  # C01
+@pytest.mark.promise("C01")
+def test_a_closed_stdout_is_noticed_when_there_is_nothing_to_say(tmp_path: Path) -> None:
     def measure() -> float:
         with Agent(tmp_path, listening=False) as agent:
             agent.write(b'{"type":"get_state"}\n')
@@ -103,7 +105,8 @@ def check_the_answer(agent: Agent, length: int) -> None:
     assert agent.response("last")["success"]
 
 
-def test_an_answer_waits_in_bounded_memory_and_nothing_of_it_is_lost(tmp_path: Path) -> None:  # C02
+@pytest.mark.promise("C02")
+def test_an_answer_waits_in_bounded_memory_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
     """300 pieces of 1 kB, each with all before it twice: 90 MB of events are due."""
     pieces = [f"{at:08d}" * 125 for at in range(300)]
     with stalled(tmp_path, {"blocks": [{"text": pieces}], "delayMs": 8}) as agent:
@@ -119,7 +122,8 @@ def test_an_answer_waits_in_bounded_memory_and_nothing_of_it_is_lost(tmp_path: P
         assert agent.memory - before <= 32 * MIB
 
 
-def test_responses_wait_in_bounded_memory_and_all_come(tmp_path: Path) -> None:  # I01
+@pytest.mark.promise("I01")
+def test_responses_wait_in_bounded_memory_and_all_come(tmp_path: Path) -> None:
     with stalled(tmp_path, {"text": "x" * 1_000_000}) as agent:
         agent.write(PROMPT)
         read_until(agent, b"agent_settled")
@@ -155,11 +159,24 @@ def test_a_model_faster_than_its_reader_is_told_in_few_bytes(tmp_path: Path) -> 
         assert agent.bytes_read <= 40 * 300_000
 
 
+@pytest.mark.promise("C03")
+def test_where_only_deltas_are_told_an_answer_takes_ten_times_its_size_at_most(tmp_path: Path) -> None:
+    """Slow enough that every piece is told by itself."""
+    answer = {"text": "x" * 100, "repeat": 3_000, "delayMs": 1}
+    with Agent(tmp_path, answer, args=["--dialect", "1.5"]) as agent:
+        agent.ask("prompt", message="go")
+        events = agent.until("agent_end")
+        assert texts(events, "assistant") == ["x" * 300_000]
+        assert len(of("message_update", events)) > 1_000
+        assert agent.bytes_read <= 10 * 300_000
+
+
 # Too much to say.
 
 
+@pytest.mark.promise("A18")
 @pytest.mark.parametrize("start", [b"", b'{"type":"prompt","message":"'], ids=["garbage", "a prompt"])
-def test_a_line_of_100_mb_is_refused_while_it_comes(tmp_path: Path, start: bytes) -> None:  # A18
+def test_a_line_of_100_mb_is_refused_while_it_comes(tmp_path: Path, start: bytes) -> None:
     with Agent(tmp_path) as agent:
         agent.prompt("warm")
         memory, cpu = agent.memory, agent.cpu
@@ -175,6 +192,7 @@ def test_a_line_of_100_mb_is_refused_while_it_comes(tmp_path: Path, start: bytes
         assert agent.memory - memory <= 64 * MIB, (agent.memory - memory) / MIB
 
 
+@pytest.mark.promise("A18")
 @pytest.mark.parametrize("size, success", [(32 * MIB, True), (32 * MIB + 1, False)])
 def test_the_limit_of_a_line_is_32_mib(tmp_path: Path, size: int, success: bool) -> None:
     with Agent(tmp_path) as agent:
@@ -183,8 +201,9 @@ def test_the_limit_of_a_line_is_32_mib(tmp_path: Path, size: int, success: bool)
         assert response["success"] is success
 
 
+@pytest.mark.promise("A19")
 @pytest.mark.parametrize("listening", [True, False], ids=["reading along", "reading only afterwards"])
-def test_100_000_commands_at_once_are_answered_in_order(tmp_path: Path, listening: bool) -> None:  # A19
+def test_100_000_commands_at_once_are_answered_in_order(tmp_path: Path, listening: bool) -> None:
     with Agent(tmp_path, listening=listening) as agent:
         agent.write(b"".join(b'{"id":"%d","type":"get_state"}\n' % at for at in range(FLOOD)))
         if not listening:
@@ -206,6 +225,7 @@ def test_nothing_else_can_print_on_stdout(tmp_path: Path) -> None:  # P5
         assert agent.stderr.count("junk") == 2
 
 
+@pytest.mark.promise("F25")
 def test_commands_inherit_nothing_but_their_three_streams(tmp_path: Path) -> None:
     with Agent(tmp_path, calls("echo /proc/$$/fd/*"), {"text": "ok"}) as agent:
         seen = texts(agent.prompt("go"), "toolResult")[0].split()
@@ -213,6 +233,7 @@ def test_commands_inherit_nothing_but_their_three_streams(tmp_path: Path) -> Non
         assert [name.rpartition("/")[2] for name in seen] == ["0", "1", "2", "3"]
 
 
+@pytest.mark.promise("F04")
 def test_commands_find_stdin_empty(tmp_path: Path) -> None:
     with Agent(tmp_path, calls("cat; echo end"), {"text": "ok"}) as agent:
         assert texts(agent.prompt("go"), "toolResult") == ["end\n"]
@@ -222,6 +243,7 @@ def test_commands_find_stdin_empty(tmp_path: Path) -> None:
 ODD = "a\u2028b\u2029c\u0085d\r\n\te\x00f\x1bg\ud800h\udc00i\U0001f600\ufeff"
 
 
+@pytest.mark.promise("E26")
 def test_line_separators_are_escaped_wherever_they_stand(tmp_path: Path) -> None:
     """That every line is a record, with U+2028 and U+2029 escaped, is looked after by the client itself."""
     with Agent(tmp_path, {"blocks": [{"thinking": list(ODD)}, {"text": list(ODD)}]}) as agent:

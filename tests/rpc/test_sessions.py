@@ -81,7 +81,8 @@ def message(id: str, parent: str | None, content: Any = None, role: str = "user"
 # Written before it is told.
 
 
-def test_a_prompt_is_in_a_private_file_when_it_is_acknowledged(tmp_path: Path) -> None:  # D12, D13
+@pytest.mark.promise("D12", "D13")
+def test_a_prompt_is_in_a_private_file_when_it_is_acknowledged(tmp_path: Path) -> None:
     with Agent(tmp_path, endless("so far")) as agent:
         path = file_of(agent)
         folder = "--" + str(agent.cwd).removeprefix("/").replace("/", "-") + "--"
@@ -95,7 +96,8 @@ def test_a_prompt_is_in_a_private_file_when_it_is_acknowledged(tmp_path: Path) -
     assert messages(path) == [("user", "go")]
 
 
-def test_everything_that_was_told_is_in_the_file_at_that_moment(tmp_path: Path) -> None:  # D11
+@pytest.mark.promise("D11")
+def test_everything_that_was_told_is_in_the_file_at_that_moment(tmp_path: Path) -> None:
     with Agent(tmp_path, calls("echo hi"), {"text": "done"}) as agent:
         agent.get("prompt", message="go")
         path, heard = file_of(agent), 0
@@ -129,6 +131,7 @@ def test_a_session_that_is_opened_again_is_what_it_was(tmp_path: Path) -> None:
         assert messages(Path(state["sessionFile"]))[-2:] == [("user", "more"), ("assistant", "ok")]
 
 
+@pytest.mark.promise("B16")
 @pytest.mark.parametrize("command", ["steer", "follow_up"])
 def test_what_was_queued_survives_a_kill_and_is_delivered_in_the_resumed_session(tmp_path: Path, command: str) -> None:
     with Agent(tmp_path, endless("so far")) as agent:
@@ -255,8 +258,9 @@ def leave(agent: Agent, how: str, folder: Path) -> None:
             agent.get("switch_session", sessionPath=str(stored(folder / "other.jsonl", message("a", None))))
 
 
+@pytest.mark.promise("B03", "B04", "B05")
 @pytest.mark.parametrize("how", ["new_session", "clone", "fork", "switch_session"])
-def test_leaving_a_session_ends_its_run_and_keeps_its_partial_answer(tmp_path: Path, how: str) -> None:  # B03-B05
+def test_leaving_a_session_ends_its_run_and_keeps_its_partial_answer(tmp_path: Path, how: str) -> None:
     with Agent(tmp_path, endless("so ", "far")) as agent:
         streaming(agent)
         old = file_of(agent)
@@ -280,7 +284,8 @@ def test_leaving_a_session_ends_its_run_and_keeps_its_partial_answer(tmp_path: P
 # What no session is.
 
 
-def test_what_is_no_session_is_refused_and_left_alone(tmp_path: Path) -> None:  # D04, D05, H10
+@pytest.mark.promise("D04", "D05", "H10")
+def test_what_is_no_session_is_refused_and_left_alone(tmp_path: Path) -> None:
     notes, fifo, folder = tmp_path / "notes.md", tmp_path / "fifo.jsonl", tmp_path / "folder"
     notes.write_text("# Notes\n")
     os.mkfifo(fifo)
@@ -313,7 +318,8 @@ def test_what_is_no_session_is_refused_and_left_alone(tmp_path: Path) -> None:  
 # One writer.
 
 
-def test_a_second_process_is_refused_at_the_start(tmp_path: Path) -> None:  # D10
+@pytest.mark.promise("D10")
+def test_a_second_process_is_refused_at_the_start(tmp_path: Path) -> None:
     with Agent(tmp_path / "first") as first:
         first.prompt("mine")
         path = file_of(first)
@@ -326,7 +332,8 @@ def test_a_second_process_is_refused_at_the_start(tmp_path: Path) -> None:  # D1
         assert path.read_bytes() == before
 
 
-def test_a_second_process_is_refused_when_it_switches_and_goes_on_where_it_was(tmp_path: Path) -> None:  # D10
+@pytest.mark.promise("D10")
+def test_a_second_process_is_refused_when_it_switches_and_goes_on_where_it_was(tmp_path: Path) -> None:
     with Agent(tmp_path / "first") as first, Agent(tmp_path / "second", endless("so far")) as second:
         first.prompt("mine")
         path = file_of(first)
@@ -364,7 +371,8 @@ def fill(agent: Agent, room: int | None) -> None:
     resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (hard if room is None else room, hard))
 
 
-def test_when_the_disk_is_full_a_prompt_is_refused_and_nothing_changes(tmp_path: Path) -> None:  # H07, P24
+@pytest.mark.promise("H07")
+def test_when_the_disk_is_full_a_prompt_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.prompt("before")
         path = file_of(agent)
@@ -387,7 +395,8 @@ def test_when_the_disk_is_full_a_prompt_is_refused_and_nothing_changes(tmp_path:
         assert of("session_write_failed", agent.events) == []
 
 
-def test_when_the_disk_fills_up_during_a_run_the_client_is_told_and_nothing_is_lost(tmp_path: Path) -> None:  # H07
+@pytest.mark.promise("H07")
+def test_when_the_disk_fills_up_during_a_run_the_client_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, calls(f"read x <{gate.path}"), {"text": "done"}) as agent:
         agent.get("prompt", message="go")
         agent.until("tool_execution_start")
@@ -419,7 +428,24 @@ def test_when_the_disk_fills_up_during_a_run_the_client_is_told_and_nothing_is_l
         assert (agent.get("get_messages"), agent.events) == (told, [])
 
 
-def test_a_file_that_is_deleted_comes_back_whole(tmp_path: Path) -> None:  # D17
+@pytest.mark.promise("H07")
+def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_whole(tmp_path: Path) -> None:
+    with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, calls(f"read x <{gate.path}"), {"text": "done"}) as agent:
+        agent.get("prompt", message="go")
+        agent.until("tool_execution_start")
+        path = file_of(agent)
+        fill(agent, path.stat().st_size + 100)
+        gate.say()
+        agent.settled()
+        fill(agent, None)
+        agent.get("new_session")
+        assert [role for role, _ in messages(path)] == ["user", "assistant", "toolResult", "assistant"]
+        whole = {"type": "session_write_recovered", "sessionFile": str(path)}
+        assert of("session_write_recovered", agent.events) == [whole]
+
+
+@pytest.mark.promise("D17")
+def test_a_file_that_is_deleted_comes_back_whole(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.prompt("one")
         path = file_of(agent)
@@ -431,7 +457,8 @@ def test_a_file_that_is_deleted_comes_back_whole(tmp_path: Path) -> None:  # D17
         assert agent.get("get_entries") == told
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:  # D16
+@pytest.mark.promise("D16")
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "sessions").write_text("in the way")
     with Agent(tmp_path) as agent:
@@ -444,7 +471,8 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:  # D16
 # Damage.
 
 
-def test_damage_is_told_and_the_rest_is_there(tmp_path: Path) -> None:  # D01-D03, D09
+@pytest.mark.promise("D01", "D02", "D03", "D09")
+def test_damage_is_told_and_the_rest_is_there(tmp_path: Path) -> None:
     odd = message("d", "c", content=5)
     path = stored(tmp_path / "s.jsonl", message("a", None), b"\0" * 50, message("c", "b"), odd, message("e", "d"))
     with path.open("ab") as file:
@@ -470,12 +498,31 @@ def test_damage_is_told_and_the_rest_is_there(tmp_path: Path) -> None:  # D01-D0
         assert agent.get("get_last_assistant_text") == {"text": "ok"}
 
 
-def test_a_circle_of_parents_opens(tmp_path: Path) -> None:  # D07
+@pytest.mark.promise("D07")
+def test_a_circle_of_parents_opens(tmp_path: Path) -> None:
     path = stored(tmp_path / "s.jsonl", message("a", "b"), message("b", "a"), message("c", "c"))
     with Agent(tmp_path, args=["--session", str(path)]) as agent:
         agent.until("session_damaged")
         assert len(agent.get("get_entries")["entries"]) == 3
         agent.prompt("on")
+
+
+@pytest.mark.promise("D18")
+def test_a_clock_that_goes_back_does_not_change_the_order(tmp_path: Path) -> None:
+    said_tomorrow = [{**message(id, parent), "timestamp": "2199-01-01T00:00:00.000Z"} for parent, id in ("ab", "bc")]
+    for entry in said_tomorrow:
+        entry["message"]["timestamp"] = 7_226_582_400_000
+    path = stored(tmp_path / "s.jsonl", message("a", None), *said_tomorrow)
+    with Agent(tmp_path, {"text": "one"}, {"text": "two"}, args=["--session", str(path)]) as agent:
+        agent.prompt("first")
+        agent.prompt("second")
+        told = conversation(agent)
+        tree = agent.get("get_tree")
+    assert told == ["A", "B", "C", "first", "one", "second", "two"]
+    with Agent(tmp_path, args=["--session", str(path)]) as agent:
+        assert (conversation(agent), agent.get("get_tree"), agent.events) == (told, tree, [])
+        points = [point["text"] for point in agent.get("get_fork_messages")["messages"]]
+        assert points == ["A", "B", "C", "first", "second"]
 
 
 def test_an_older_session_is_lifted_when_there_is_something_to_add(tmp_path: Path) -> None:
@@ -781,7 +828,8 @@ def test_a_fork_behind_a_new_session_is_refused_in_words(tmp_path: Path) -> None
         assert said(agent.settled(), "assistant")[-1]["stopReason"] == "aborted"
 
 
-def test_a_session_is_not_left_before_everything_is_written(tmp_path: Path) -> None:  # P24
+@pytest.mark.promise("H07")
+def test_a_session_is_not_left_before_everything_is_written(tmp_path: Path) -> None:
     with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, calls(f"read x <{gate.path}"), {"text": "done"}) as agent:
         agent.get("prompt", message="go")
         agent.until("tool_execution_start")

@@ -35,6 +35,7 @@ def test_every_entry_is_read_as_it_is(tmp_path: Path) -> None:
     assert (file.read(), file.problems) == ({"a": KEY, "b": LOGIN, "c": 5}, [])
 
 
+@pytest.mark.promise("G04")
 @pytest.mark.parametrize("open_mode", [0o644, 0o640, 0o604, 0o666])
 def test_what_others_could_read_is_closed_and_told(tmp_path: Path, open_mode: int) -> None:
     file = written(tmp_path, encode({"a": KEY}), open_mode)
@@ -59,6 +60,7 @@ def test_a_new_file_is_private_from_the_start(tmp_path: Path) -> None:
     assert (file.read(), mode(file.path), mode(file.path.parent)) == ({"a": KEY}, 0o600, 0o700)
 
 
+@pytest.mark.promise("G03")
 @pytest.mark.parametrize("content", [b"{broken", b"[]", b"", b"\xff"])
 def test_a_file_that_cannot_be_read_is_never_written_over(tmp_path: Path, content: bytes) -> None:
     file = written(tmp_path, content)

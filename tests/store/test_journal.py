@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.disk import Faults
 from tau.errors import CommandError
 from tau.records.base import encode
 from tau.store.journal import Disk, Journal
@@ -107,7 +108,12 @@ class Slow(Disk):
 
     def __init__(self) -> None:
         self.synced: list[int] = []
+        self.folders: list[Path] = []
         self.fails = False
+
+    def sync_folder(self, path: Path) -> None:
+        super().sync_folder(path)
+        self.folders.append(path)
 
     def sync(self, handle: int) -> None:
         super().sync(handle)
@@ -123,6 +129,22 @@ def test_syncing_is_only_needed_after_writing(path: Path) -> None:
     assert journal.unsynced
     journal.sync()
     assert (journal.unsynced, journal.syncing(), disk.synced) == (False, None, [path.stat().st_size])
+
+
+def test_the_folder_of_a_new_file_is_synced_once(path: Path) -> None:
+    disk = Slow()
+    journal = Journal(path, disk)
+    journal.create([HEADER])
+    for line in (b"one", b"two"):
+        journal.append(line)
+        journal.sync()
+    assert (len(disk.synced), disk.folders) == (2, [path.parent.resolve()])
+    journal.close()
+    journal = Journal(path, disk)
+    journal.resume(path.stat().st_size)
+    journal.append(b"three")
+    journal.sync()
+    assert (len(disk.synced), disk.folders) == (3, [path.parent.resolve()])
 
 
 def test_a_journal_may_be_closed_while_it_is_synced(path: Path) -> None:
@@ -150,39 +172,45 @@ def test_a_sync_that_fails_is_to_be_done_again(path: Path) -> None:
     assert (journal.unsynced, len(disk.synced)) == (False, 1)
 
 
-# Faults, at every call.
+class Forgetful(Disk):
+    """A system for which a sync that failed is the end of it: what was not synced is lost, and is not tried again."""
 
-
-class Faults(Disk):
-    """From the `first` call on, `count` calls of write, cut or sync go wrong: with an error, or `short` before it."""
-
-    def __init__(self, first: int, count: int, error: int, short: int | None = None) -> None:
-        self.calls = 0
-        self.faulty = range(first, first + count)
-        self.error = error
-        self.short = short
-
-    def write(self, handle: int, data: bytes | memoryview) -> int:
-        try:
-            self._fail()
-        except OSError:
-            if self.short is None or len(data) < 2:
-                raise
-            # Half of it gets there, and the rest is a call of its own; -1: all but the last byte.
-            return super().write(handle, data[: self.short if self.short < 0 else len(data) // 2])
-        return super().write(handle, data)
+    safe = 0
+    fails = False
 
     def sync(self, handle: int) -> None:
-        self._fail()  # and else not done: it takes time, and nobody cuts the power
+        size = os.fstat(handle).st_size
+        if self.fails:
+            with open(f"/proc/self/fd/{handle}", "r+b") as file:
+                file.seek(self.safe)
+                file.write(b"\0" * (size - self.safe))
+            raise OSError(errno.EIO, "Input/output error")
+        self.safe = size
 
-    def cut(self, handle: int, size: int) -> None:
-        self._fail()
-        super().cut(handle, size)
 
-    def _fail(self) -> None:
-        self.calls += 1
-        if self.calls in self.faulty:
-            raise OSError(self.error, os.strerror(self.error))
+@pytest.mark.promise("D21")
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="opens a file by its descriptor")
+@pytest.mark.parametrize("fails", [1, 3])
+@pytest.mark.parametrize("safe", ["nothing", "some"])
+def test_a_sync_that_fails_loses_nothing_even_if_the_system_forgets(path: Path, fails: int, safe: str) -> None:
+    disk = Forgetful()
+    journal = Journal(path, disk)
+    journal.create([HEADER])
+    journal.append(entry("0", None))
+    if safe == "some":
+        journal.sync()
+    disk.fails = True
+    for at in range(1, fails + 1):
+        journal.append(entry(f"{at}", f"{at - 1}", "x" * 100_000))
+        with pytest.raises(OSError):
+            journal.sync()
+    disk.fails = False
+    journal.append(entry("last", f"{fails}"))
+    journal.sync()
+    assert (ids(path), journal.unsynced) == ([*(f"{at}" for at in range(fails + 1)), "last"], False)
+
+
+# Faults, at every call.
 
 
 class Story:
@@ -249,6 +277,7 @@ class Story:
 NAMES = ["ENOSPC", "EIO", "EDQUOT", "EROFS", "EINTR"]
 
 
+@pytest.mark.promise("D22", "H07", "H08")
 @pytest.mark.parametrize("count", [1, 2, 10])
 @pytest.mark.parametrize("short", [None, 0, -1])
 def test_no_fault_at_any_call_loses_anything(path: Path, count: int, short: int | None) -> None:
@@ -270,6 +299,7 @@ def test_no_fault_at_any_call_loses_anything(path: Path, count: int, short: int 
         path.unlink()
 
 
+@pytest.mark.promise("D22", "H07", "H08")
 @pytest.mark.parametrize("name", NAMES)
 def test_no_kind_of_fault_leaves_half_a_line(path: Path, name: str) -> None:
     for first in range(1, 51):

@@ -96,6 +96,7 @@ def test_entries_of_other_kinds_are_passed_over(tmp_path: Path, entry: object) -
     assert (found.get("anthropic"), found.problems) == ("from-env", [])
 
 
+@pytest.mark.promise("G03")
 @pytest.mark.parametrize("content", [b"{not json", b"[]", b"\xff"])
 def test_a_broken_file_is_reported_and_left_alone(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "auth.json"

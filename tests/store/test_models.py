@@ -26,6 +26,7 @@ def test_comments_trailing_commas_and_a_bom_are_fine(tmp_path: Path) -> None:
     assert read_models(file) == ({"providers": {"lab": {"baseUrl": "http://lab//v1", "apiKey": "a, ]"}}}, None)
 
 
+@pytest.mark.promise("G02")
 @pytest.mark.parametrize(
     ("content", "begins"),
     [

@@ -227,6 +227,7 @@ def test_an_entry_that_names_no_parent_goes_on_from_the_entry_before_it(path: Pa
     assert (branch(found), len(found.problems)) == ("abc", 1)
 
 
+@pytest.mark.promise("D07")
 def test_a_circle_is_impossible(path: Path) -> None:
     found = opened(session(path, message("a", "b"), message("b", "c"), message("c", "a"), message("d", "d")))
     assert [found.tree.parent(at) for at in range(4)] == [ROOT, 0, 0, 2]
@@ -234,6 +235,7 @@ def test_a_circle_is_impossible(path: Path) -> None:
     assert found.tree.json().count(b'"children"') == 4
 
 
+@pytest.mark.promise("D08")
 def test_a_second_entry_with_an_id_stays_where_it_is(path: Path) -> None:
     found = opened(session(path, *chain("abc"), message("b", "a", "again"), message("d", "b")))
     assert [found.tree.parent(at) for at in range(5)] == [ROOT, 0, 1, 0, 3]
@@ -244,6 +246,7 @@ def test_a_second_entry_with_an_id_stays_where_it_is(path: Path) -> None:
     )
 
 
+@pytest.mark.promise("D08")
 def test_a_whole_line_of_descent_that_stands_twice_is_read(path: Path) -> None:
     found = opened(session(path, *chain("abc"), *chain("abc")))
     assert (whole(found), branch(found), len(found.problems)) == ("abcabc", "abc", 3)
@@ -283,6 +286,7 @@ ENTRIES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.promise("D09")
 @settings(deadline=None, max_examples=200, derandomize=True, database=None)
 @given(st.lists(ENTRIES, max_size=8))
 def test_whatever_shapes_its_entries_have_a_session_opens_and_answers(lines: list[Json]) -> None:
@@ -363,6 +367,7 @@ NO_SESSIONS = {
 }
 
 
+@pytest.mark.promise("D04", "D06")
 @pytest.mark.parametrize("name", NO_SESSIONS)
 def test_what_is_no_session_is_refused_and_left_alone(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -386,6 +391,7 @@ def test_a_file_of_any_size_that_is_no_session_is_refused_at_once(tmp_path: Path
         open_session(path)
 
 
+@pytest.mark.promise("H10")
 def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path: Path) -> None:
     fifo, folder, link = tmp_path / "fifo.jsonl", tmp_path / "folder.jsonl", tmp_path / "link.jsonl"
     os.mkfifo(fifo)

@@ -66,6 +66,7 @@ def test_what_the_file_says_is_taken_and_what_we_do_not_know_ignored(path: Path)
     assert file.problems == []
 
 
+@pytest.mark.promise("G01")
 def test_for_each_wrong_value_the_default_is_taken_and_its_place_named(path: Path) -> None:
     wrong = {"steeringMode": "zork", "retry": {"maxRetries": "x"}, "enabledModels": ["a", 5], "defaultModel": "m-1"}
     file = write(path, wrong)
@@ -83,6 +84,7 @@ def test_a_null_costs_only_its_own_setting(path: Path) -> None:
     assert len(file.problems) == 1
 
 
+@pytest.mark.promise("G01")
 @pytest.mark.parametrize("content", [b"{not json", b"[]", b"null", b'{"a":1', b"\xff", b'{"a":NaN}', b"[" * 10**5])
 def test_a_broken_file_means_the_defaults_and_is_reported(path: Path, content: bytes) -> None:
     file = write(path, content)
@@ -126,6 +128,7 @@ def test_nothing_is_written_when_nothing_changes(path: Path) -> None:
     assert (path.stat().st_ino, path.read_bytes()) == (before.st_ino, b'{ "defaultModel":"a" }')
 
 
+@pytest.mark.promise("G01")
 @pytest.mark.parametrize("content", [b"{not json", b"[]", b'{"steeringMode":"zork"}'])
 def test_a_file_with_a_mistake_is_left_exactly_as_it_is(path: Path, content: bytes) -> None:
     file = write(path, content)

@@ -102,6 +102,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.promise("S05", "S06")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_whatever_changes_ends_the_trust(agent: Path, project: Path, change: Callable[[Path], None]) -> None:
     remember(agent, project)
@@ -168,6 +169,7 @@ def test_the_same_content_elsewhere_is_another_project(agent: Path, project: Pat
     assert not said(agent, tmp_path / "other").trusted
 
 
+@pytest.mark.promise("S04")
 def test_a_link_in_the_place_of_a_trusted_folder_is_not_trusted(agent: Path, project: Path, tmp_path: Path) -> None:
     remember(agent, project)
     project.rename(tmp_path / "evil")
@@ -187,6 +189,7 @@ def test_folders_below_a_trusted_one_are_not_trusted(agent: Path, project: Path)
     assert not said(agent, project / "sub").trusted
 
 
+@pytest.mark.promise("S03")
 def test_a_trust_file_inside_the_project_decides_nothing(project: Path) -> None:
     inside = project / ".pi" / "agent"
     remember(inside, project)

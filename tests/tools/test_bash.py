@@ -191,6 +191,7 @@ def test_a_failure_with_long_output_names_the_file_too(tmp_path: Path) -> None:
     assert take_file(said).startswith(b"1\n2\n")
 
 
+@pytest.mark.promise("F03")
 def test_endless_output_needs_little_memory_and_time(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.monotonic()

@@ -146,6 +146,7 @@ def test_a_file_is_edited_under_a_name_that_looks_the_same(tmp_path: Path) -> No
     assert {name: (tmp_path / name).read_text() for name in os.listdir(tmp_path)} == {"Jane\u2019s file": "BETA"}
 
 
+@pytest.mark.promise("F11", "F12", "F15")
 def test_a_link_its_mode_and_every_other_byte_stay(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"\xef\xbb\xbfcaf\xe9\r\nbeta \ngamma\r\n")
     (tmp_path / "real").chmod(0o750)
@@ -170,6 +171,7 @@ def test_edits_at_the_same_time_see_each_other(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "".join(f"[{n}]\n" for n in range(30))
 
 
+@pytest.mark.promise("F26")
 def test_with_the_setting_only_what_the_model_knows_is_edited(four: Path) -> None:
     where = context(four, fresh=True)
 

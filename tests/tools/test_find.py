@@ -64,6 +64,7 @@ def test_folders_have_a_slash_and_stand_before_what_is_in_them(project: Path, rg
     assert paths(project, rg, "{src*,lib,b.*}") == ["src/", "src/b.py", "src/lib/", "src.txt"]
 
 
+@pytest.mark.promise("F24")
 def test_a_pattern_that_begins_with_a_dash_is_a_pattern(project: Path, rg: str | None) -> None:
     assert paths(project, rg, "-d.py") == ["src/lib/-d.py"]
 

@@ -97,6 +97,7 @@ def test_nothing_found_is_said(project: Path, rg: str | None) -> None:
     assert grep(project, rg, "a.t", literal=True) == Outcome([Text("No matches found")], UNSET)
 
 
+@pytest.mark.promise("F24")
 @pytest.mark.parametrize("pattern", ["-e", "-e x", "--files", "-"])
 def test_a_pattern_that_begins_with_a_dash_is_a_pattern(pattern: str, project: Path, rg: str | None) -> None:
     found = rows(project, rg, pattern, path="sub")

@@ -89,6 +89,7 @@ def test_of_an_animation_the_first_picture_is_shown() -> None:
     assert (size(data), mime) == ((2000, 8), "image/png")
 
 
+@pytest.mark.promise("F22")
 @pytest.mark.parametrize(
     "data", [b"", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", picture((3000, 30))[:-30], b"GIF89a" + b"\0" * 99]
 )
@@ -106,6 +107,7 @@ def bomb(width: int, height: int) -> bytes:
     )
 
 
+@pytest.mark.promise("F23")
 @pytest.mark.parametrize("side", [10_000, 30_000])
 def test_a_picture_that_would_fill_the_memory_is_refused(side: int) -> None:
     with pytest.raises(ToolError, match="too many pixels"):

@@ -173,6 +173,7 @@ def measured(work: Callable[[], T]) -> tuple[T, float, int]:
     return result, time.monotonic() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
 
+@pytest.mark.promise("F10", "F10b")
 def test_the_first_lines_of_a_huge_file_come_quickly(huge: Path) -> None:
     outcome, took, grown = measured(lambda: read(huge, "huge", limit=5))
     assert outcome == Outcome([Text(lines(1, 5) + "\n\n[More lines in file. Use offset=6 to continue.]")], UNSET)
@@ -252,6 +253,7 @@ def test_a_directory(tmp_path: Path) -> None:
     assert failure(tmp_path, ".") == "EISDIR: illegal operation on a directory, read"
 
 
+@pytest.mark.promise("F18")
 @pytest.mark.parametrize(
     ("path", "said"),
     [
@@ -274,6 +276,7 @@ def test_a_file_of_somebody_else(four: Path) -> None:
     assert failure(four, "a.txt") == f"EACCES: permission denied, access '{four}/a.txt'"
 
 
+@pytest.mark.promise("F08", "F09")
 def test_what_is_no_regular_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("fifo")
@@ -287,6 +290,7 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
         }
 
 
+@pytest.mark.promise("H01")
 @pytest.mark.parametrize("name", ["environ", "mem", "task/{pid}/environ"])
 def test_the_inside_of_a_process(name: str, tmp_path: Path) -> None:
     name = name.format(pid=os.getpid())
@@ -314,6 +318,7 @@ def keys(tmp_path: Path) -> Iterator[Path]:
         os.environ["PI_CODING_AGENT_DIR"] = before
 
 
+@pytest.mark.promise("H02")
 def test_the_agents_credentials_whatever_leads_to_them(keys: Path) -> None:
     (keys / "soft").symlink_to("agent/auth.json")
     (keys / "hard").hardlink_to(keys / "agent" / "auth.json")
@@ -395,6 +400,7 @@ def test_what_a_path_means() -> None:
     }
 
 
+@pytest.mark.promise("F21")
 @pytest.mark.parametrize(
     ("asked", "name"),
     [

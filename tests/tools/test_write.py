@@ -107,6 +107,7 @@ def test_a_new_file_may_be_written_and_written_again(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.promise("F26")
 def test_a_file_that_changed_since_it_was_read_is_not_overwritten(tmp_path: Path) -> None:
     where = context(tmp_path, fresh=True)
     (tmp_path / "a").write_text("1\n2\n")

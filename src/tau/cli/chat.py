@@ -39,6 +39,7 @@ from tau.records.deltas import TextDelta, TextEnd
 from tau.records.dialogs import UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageEnd, ToolEnd, ToolStart
 from tau.records.messages import Assistant, Text
+from tau.store.files import make_folder
 from tau.store.places import agent_dir
 
 log = logging.getLogger(__name__)
@@ -223,7 +224,7 @@ def _recall(path: Path) -> None:
 
 def _keep(path: Path) -> None:
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # what one asks is nobody else's business
         readline.write_history_file(path)
 

@@ -10,7 +10,8 @@ from tau.wire.dialects import NAMES
 PROGRAMS = ("pi", "tau")
 COMMANDS = ("completion", "doctor")
 FILES = {"FILE", "DIR", "PATH", "PATH|ID"}  # values that are files
-WORDS = {"thinking": LEVELS, "dialect": NAMES, "model": ("demo",)}  # values that the table does not list
+# Values that the table does not list.
+WORDS = {"thinking": LEVELS, "dialect": NAMES, "model": ("demo",), "permissions": ("ask", "rules")}
 
 
 def main(given: Given) -> int:

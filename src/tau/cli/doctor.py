@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -64,9 +65,11 @@ def main(given: Given) -> int:
 def _machine() -> Iterator[Finding]:
     yield Finding(FINE, f"Python {platform.python_version()} on {platform.platform()}")
     try:
-        yield Finding(FINE, f"aiohttp {version('aiohttp')}, msgspec {version('msgspec')}")
+        yield Finding(FINE, f"httptools {version('httptools')}, msgspec {version('msgspec')}")
     except PackageNotFoundError as error:
         yield Finding(WRONG, f"{error.name} is not installed")
+    if sys.platform == "linux":
+        yield Finding(NOTE, f"for --sandbox workspace: {_landlock()}; for --sandbox strict: {_bubblewrap()}")
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
         if os.environ.get(name) or os.environ.get(name.lower()):
             yield Finding(NOTE, f"{name} is set")
@@ -74,6 +77,16 @@ def _machine() -> Iterator[Finding]:
         if path := os.environ.get(name):
             there = os.path.exists(path)
             yield Finding(NOTE if there else WRONG, f"{name} names {path}" + ("" if there else ", which is not there"))
+
+
+def _landlock() -> str:
+    from tau.host import landlock
+
+    return f"Landlock, version {known}" if (known := landlock.version()) else "no Landlock"
+
+
+def _bubblewrap() -> str:
+    return "bubblewrap" if os.access("/usr/bin/bwrap", os.X_OK) else "no bubblewrap (/usr/bin/bwrap)"
 
 
 # Files. A mistake is told with its line, so that an editor can go there.

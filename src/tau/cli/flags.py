@@ -41,6 +41,8 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("exclude-tools", "xt", "A,B", "tools the model does not get"),
         Flag("no-tools", "nt", "", "give the model no tools"),
         Flag("no-builtin-tools", "nbt", "", "give the model none of tau's own tools"),
+        Flag("permissions", "", "ask|rules FILE", "ask the client before a tool does more than read; or go by rules"),
+        Flag("sandbox", "", "workspace|strict", "keep commands and file tools to the working folder (Linux)"),
     ),
     "limits and results": (
         Flag("max-turns", "", "N", "end the work on a prompt after this many turns"),
@@ -128,6 +130,10 @@ def parse(argv: list[str]) -> Given:
             if not rest:
                 raise UsageError(f"{word} needs a value: {flag.value}")
             value = rest.pop(0)
+        if (name, value) == ("permissions", "rules"):
+            if not rest:
+                raise UsageError(f"--permissions needs a value: {flag.value}")
+            value = f"rules {rest.pop(0)}"
         if flag.several:
             given.lists.setdefault(flag.name, []).append(value)
         else:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tau.cli.flags import Given
+from tau.core.secrets import masked
 from tau.errors import UsageError
 from tau.host.basis import Basis
 from tau.host.opening import Opening, Wanted, Wishes, read_up
@@ -23,11 +24,39 @@ def opening(given: Given) -> Opening:
     level = logging.INFO if "verbose" in given.flags else logging.WARNING
     logging.basicConfig(stream=sys.stderr, level=level, format="tau: %(levelname)s: %(message)s")
     read = read_up(agent_dir(), wishes(given))
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(Discreet(handler.formatter, read.models.keys.known))
+    _hide(read, given.flags.get("api-key", ""))
     for warning in read.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     if read.settings.http_proxy:
         use_proxy(read.settings.http_proxy)
-    return read
+    return read.confined()
+
+
+def _hide(read: Opening, key: str) -> None:
+    inherited = read.settings.child_environment
+    if not (key or inherited.filter_secrets or inherited.no_new_privileges):
+        return
+    from tau.host.privacy import hide_argument, hide_memory, no_new_privileges
+
+    hide_argument(key)
+    if inherited.filter_secrets:
+        hide_memory()  # else a command could look there for what was kept back
+    if inherited.no_new_privileges:
+        no_new_privileges()
+
+
+class Discreet(logging.Formatter):
+    """Lines for stderr, with tracebacks and all, in which no key can be read."""
+
+    def __init__(self, like: logging.Formatter | None, known: Callable[[], Iterable[str]]) -> None:
+        super().__init__()
+        self._like = like or self
+        self._known = known
+
+    def format(self, record: logging.LogRecord) -> str:
+        return masked(self._like.format(record), self._known())
 
 
 def use_proxy(address: str) -> None:
@@ -79,6 +108,8 @@ def wishes(given: Given) -> Wishes:
             allow_unknown_cost="allow-unknown-cost" in flags,
         ),
         output_schema=flags.get("output-schema"),
+        permissions=flags.get("permissions"),
+        sandbox=flags.get("sandbox"),
         resources=Requested(
             system=flags.get("system-prompt"),
             appended=lists.get("append-system-prompt", ()),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
 from typing import Any
 
 from tau.records.base import replace
@@ -204,7 +203,7 @@ def _renamed(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
             if calls := message.tool_calls:
                 same = same_model(message, model)
                 waiting = [(call.id, _fresh(call.id, rule, model, same, used)) for call in calls]
-            if any(old != new for old, new in waiting):
+            if any([old != new for old, new in waiting]):
                 fresh = iter([new for _, new in waiting])
                 content = [
                     replace(block, id=next(fresh)) if isinstance(block, ToolCall) else block
@@ -212,7 +211,9 @@ def _renamed(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
                 ]
                 message = replace(message, content=content)
         elif type(message) is ToolResult:
-            pair = next(pair for pair in waiting if pair[0] == message.tool_call_id)
+            for pair in waiting:  # there is one: `_paired` has seen to it
+                if pair[0] == message.tool_call_id:
+                    break
             waiting.remove(pair)
             if pair[0] != pair[1]:
                 message = replace(message, tool_call_id=pair[1])
@@ -220,13 +221,11 @@ def _renamed(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
 
 
 def _fresh(id: str, rule: IdRule, model: Model, same: bool, used: set[str]) -> str:
-    for attempt in count(1):
-        new = rule(id, model, same, attempt)
-        call = new.partition("|")[0]
-        if call not in used:
-            used.add(call)
-            return new
-    raise AssertionError
+    attempt = 1
+    while (call := (new := rule(id, model, same, attempt)).partition("|")[0]) in used:
+        attempt += 1
+    used.add(call)
+    return new
 
 
 def _fitted(id: str, limit: int, attempt: int) -> str:

@@ -6,7 +6,7 @@ wrong, tau exits with 2, so that a script can tell its own mistake from a model'
 
 from __future__ import annotations
 
-ANSWERED, FAILED, USAGE, CUT = 0, 1, 2, 3
+ANSWERED, FAILED, USAGE, CUT, DENIED = 0, 1, 2, 3, 4
 
 # Code to meaning, for the help and the documents.
 EXITS: dict[int, str] = {
@@ -14,6 +14,7 @@ EXITS: dict[int, str] = {
     FAILED: "the model failed, the run was aborted, or the answer could not be delivered",
     USAGE: "the command line, or a file that it names, is wrong; nothing was run",
     CUT: "the answer was cut off at the limit of its length",
+    DENIED: "answered, but --permissions did not let every tool call pass",
     129: "stopped by SIGHUP",
     130: "stopped by SIGINT",
     143: "stopped by SIGTERM",

@@ -18,25 +18,29 @@ def stats(
 ) -> SessionStats:
     """`unpriced` says of an answer that cost nothing whether that is because nobody knows what it cost."""
     counts: dict[type, int] = {}
-    answers = []
-    for message in messages:
+    sums = dict.fromkeys(("input", "output", "cache_read", "cache_write"), 0)
+    cost: float = 0
+    calls, unknown = 0, False
+    for message in messages:  # each is let go again: there may be more of them than memory
         counts[type(message)] = counts.get(type(message), 0) + 1
         if isinstance(message, Assistant):
-            answers.append(message)
-    used = [answer.usage for answer in answers]
-    sums = {part: sum(getattr(use, part) for use in used) for part in ("input", "output", "cache_read", "cache_write")}
+            for part in sums:
+                sums[part] += getattr(message.usage, part)
+            calls += len(message.tool_calls)
+            cost += message.usage.cost.total
+            unknown = unknown or (_spent(message) and unpriced(message))
     return SessionStats(
         session_file=session_file,
         session_id=session_id,
         user_messages=counts.get(User, 0),
-        assistant_messages=len(answers),
-        tool_calls=sum(len(answer.tool_calls) for answer in answers),
+        assistant_messages=counts.get(Assistant, 0),
+        tool_calls=calls,
         tool_results=counts.get(ToolResult, 0),
         total_messages=sum(counts.values()),
         tokens=TokenSums(**sums, total=sum(sums.values())),
-        cost=sum(use.cost.total for use in used),
+        cost=cost,
         context_usage=context_usage,
-        cost_unknown=True if any(_spent(answer) and unpriced(answer) for answer in answers) else UNSET,
+        cost_unknown=True if unknown else UNSET,
     )
 
 

@@ -264,8 +264,9 @@ class Tree:
         """The same, in blocks of lines."""
         return (self._lines.block(first, last) for first, last in self._lines.blocks(range(len(self)), size))
 
-    def of_kind(self, kind: str) -> list[int]:
-        return _places(bytes(self._kinds), (kind,))
+    def of_kind(self, *kinds: str) -> list[int]:
+        """The entries of these kinds on every branch, in the order in which they were added."""
+        return _places(bytes(self._kinds), kinds)
 
     @property
     def name(self) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tau.export import Entry, Given
-from tau.records.base import parse, wire
+from tau.records.base import parse_stored, wire
 from tau.records.entries import Label, MessageEntry
 from tau.records.lines import OtherEntry
 from tau.records.messages import Assistant, ToolResult
@@ -116,7 +116,7 @@ class Outline:
 def _read(given: Given) -> Entry:
     if not isinstance(given, OtherEntry):
         return given
-    value = parse(wire(given))
+    value = parse_stored(wire(given))
     return value if isinstance(value, dict) else {}
 
 

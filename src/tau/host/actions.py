@@ -21,7 +21,7 @@ from tau.host.hooking import Destination, custom
 from tau.host.log import now
 from tau.host.session import BUSY, Session
 from tau.records import dialogs
-from tau.records.base import UNSET, BadRecord, Record, decode, encode, parse, plain, wire
+from tau.records.base import UNSET, BadRecord, Record, decode, encode, parse, parse_stored, plain, wire
 from tau.records.entries import Label
 from tau.records.messages import Image, Text
 from tau.records.models import ThinkingLevel
@@ -243,7 +243,7 @@ class OfBranch(Record):
 
 
 async def get_entries(session: Session, wanted: Nothing) -> list[Any]:
-    return [parse(line) for line in session.log.tree.after(None)]
+    return [parse_stored(line) for line in session.log.tree.after(None)]
 
 
 async def get_branch(session: Session, wanted: OfBranch) -> list[Any]:
@@ -251,11 +251,11 @@ async def get_branch(session: Session, wanted: OfBranch) -> list[Any]:
     at = tree.leaf if wanted.from_id is None else tree.find(wanted.from_id)
     if at is None:
         raise CommandError(f"Entry not found: {wanted.from_id}")
-    return [parse(tree.line(one)) for one in tree.path(at)]
+    return [parse_stored(tree.line(one)) for one in tree.path(at)]
 
 
 async def get_tree(session: Session, wanted: Nothing) -> Any:
-    return parse(session.log.tree.json())
+    return parse_stored(session.log.tree.json())
 
 
 async def get_entry(session: Session, wanted: OfEntry) -> Any:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from tau.llm.calls import Transport
 from tau.records.base import Value
+from tau.records.settings import SandboxLevel
 from tau.store.settings import SettingsFile
 from tau.tools import Machine, Tool
 
@@ -24,3 +25,4 @@ class Surroundings(Value):
     script: bytes = b""
     mode: Mode = "rpc"  # only in RPC mode is there always somebody to ask
     agent_dir: Path | None = None  # the user's files; None: where they usually are
+    sandbox: SandboxLevel | None = None  # what the machine is confined to

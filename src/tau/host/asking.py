@@ -75,6 +75,7 @@ def state(session: Session) -> SessionState:
         auto_compaction_enabled=session.settings.compaction.enabled,
         message_count=session.log.message_count,
         pending_message_count=len(session.queues),
+        sandbox=session.around.sandbox or UNSET,
     )
 
 

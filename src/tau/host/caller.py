@@ -97,10 +97,15 @@ class Caller:
                     # Before anybody can act on the answer.
                     budget.answered(draft)
                     counted = True
+                    self._owner.models.accepted(model)
                 yield facts
                 if not counted:
                     characters += sum(fact.weight for fact in facts if isinstance(fact, Update))
                     budget.streamed(draft, characters)
+        except ModelError as error:
+            if not (unknown(error) and self._owner.models.renewed(model)):
+                raise
+            raise ModelError(str(error), status=error.status, transient=True) from None
         finally:
             if not counted:
                 budget.answered(draft)
@@ -113,6 +118,11 @@ class Caller:
         if owner.models.takes_time(model):
             return await owner.around.machine.in_thread(lambda: owner.models.asked(model))
         return owner.models.asked(model)
+
+
+def unknown(error: ModelError) -> bool:
+    """Whether a server does not know who asks, or no longer."""
+    return error.status == 401 or (error.status in (400, 403) and "expired" in str(error).lower())
 
 
 def takes_tools(model: Model) -> bool:

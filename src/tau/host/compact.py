@@ -28,7 +28,7 @@ from tau.host.drive import GRACE
 from tau.host.hooking import Hooks
 from tau.host.log import iso, now
 from tau.host.switch import Switch
-from tau.records.base import UNSET, UnsetType, Value, parse, replace
+from tau.records.base import UNSET, UnsetType, Value, parse_stored, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
 from tau.records.messages import Assistant, Usage
 from tau.records.models import Model, ThinkingLevel
@@ -290,7 +290,7 @@ class Compactor:
         kept_at = written.tree.find(result.first_kept_entry_id)
         written.compact(*made, from_hook=given is not None)
         if hooks is not None and hooks.extensions.wants("session_compact"):
-            entry = parse(written.tree.line(written.tree.leaf))
+            entry = parse_stored(written.tree.line(written.tree.leaf))
             told = {"compactionEntry": entry, "fromExtension": given is not None, **about}
             await hooks.tell("session_compact", told, switch)
         return replace(

@@ -29,19 +29,28 @@ class Dialogs:
         self._alone = False
         self._show = show
         self._extensions = extensions
-        self._open: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
+        self._open: dict[str, tuple[Question, asyncio.Future[Any], Any]] = {}
 
     def show(self, request: UiRequest) -> None:
         if self.has_ui:
             self._show(request)
 
-    async def ask(self, question: Question) -> Any:
-        """What was answered. Time spent here is not the extension's. Who is cancelled leaves no dialog behind."""
+    @property
+    def attended(self) -> bool:
+        """Whether there is somebody who could answer."""
+        return self.has_ui and not self._alone
+
+    async def ask(self, question: Question, *, late: Any = UNSET, ended: Any = UNSET) -> Any:
+        """What was answered. Time spent here is not the extension's. Who is cancelled leaves no dialog behind.
+
+        `late` stands for no answer when the time is over, `ended` when nobody waits for one any more.
+        """
         nothing = _nothing(question)
-        if not self.has_ui or self._alone:
-            return nothing
+        late, ended = (nothing if one is UNSET else one for one in (late, ended))
+        if not self.attended:
+            return ended
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._open[question.id] = question, answer
+        self._open[question.id] = question, answer, ended
         about = {"kind": question.__struct_config__.tag, "title": question.title}
         patience = PATIENCE.get()
         timeout = getattr(question, "timeout", UNSET) or None
@@ -52,7 +61,7 @@ class Dialogs:
                 async with asyncio.timeout(timeout / 1000 if timeout is not None else None):
                     return await answer
         except TimeoutError:
-            return nothing
+            return late
         finally:
             del self._open[question.id]
             self._extensions.spread("ui_prompt_end", lambda: about, newest=False)
@@ -60,7 +69,7 @@ class Dialogs:
     def answer(self, response: Mapping[str, Any]) -> None:
         """An extension_ui_response. One that says nothing useful counts as cancelled."""
         id = response.get("id")
-        question, answer = self._open.get(id, (None, None)) if isinstance(id, str) else (None, None)
+        question, answer, _ = self._open.get(id, (None,) * 3) if isinstance(id, str) else (None,) * 3
         if question is None or answer is None or answer.done():
             return
         if response.get("cancelled"):
@@ -73,9 +82,9 @@ class Dialogs:
 
     def cancel(self) -> None:
         """Nobody waits for an answer any more."""
-        for question, answer in list(self._open.values()):
+        for _, answer, ended in list(self._open.values()):
             if not answer.done():
-                answer.set_result(_nothing(question))
+                answer.set_result(ended)
 
     def close(self) -> None:
         """There is nobody left who could answer; what is shown may still be seen."""

@@ -65,6 +65,8 @@ class Hands(Value):
     take: Callable[[Queue], list[Waiting]]
     will_retry: Callable[[Failed], bool]
     now: Callable[[], int]
+    # Why a call may not run, if it may not; asked last, and beside what else runs.
+    permit: Callable[[ToolCall, dict[str, Any]], Awaitable[Outcome | None]] | None = None
     # What shall be told as a tool's result instead; None where nobody wants to change any.
     review: Callable[[ToolDone, dict[str, Any]], Awaitable[ToolDone]] | None = None
     # The conversation to go on with if it had to become shorter, else None.
@@ -303,6 +305,11 @@ class Drive:
 
         begun = self._hands.now()
         try:
+            if self._hands.permit is not None:
+                if (refused := await self._hands.permit(call, arguments)) is not None:
+                    self._done(ToolDone(call, refused, is_error=True))
+                    return
+                begun = self._hands.now()
             outcome = await self._hands.execute(call, arguments, progress)
             done = ToolDone(call, outcome)
         except asyncio.CancelledError as stop:
@@ -320,8 +327,11 @@ class Drive:
             except asyncio.CancelledError:
                 if not self._switch.flipped and _cancelled_from_outside():
                     raise
-        if self._running.pop(id(call), None) is not None:
-            self._inbox.put(replace(done, duration_ms=max(0, self._hands.now() - begun)))
+        self._done(replace(done, duration_ms=max(0, self._hands.now() - begun)))
+
+    def _done(self, done: ToolDone) -> None:
+        if self._running.pop(id(done.call), None) is not None:
+            self._inbox.put(done)
 
     async def _leave(self) -> None:
         """Nothing this run started goes on working for it; a cancelled run leaves no task behind."""

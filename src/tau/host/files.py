@@ -28,6 +28,7 @@ from tau.store.places import agent_dir
 from tau.tools import Entry
 
 PORTION = 1024 * 1024
+MODELS = "models.json"  # beside the file of keys, and it may have some in it, too
 
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 _READ = os.O_RDONLY | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
@@ -116,6 +117,12 @@ class LocalFiles:
                     found.append(Entry(entry.name, entry.is_dir()))
         return found
 
+    def is_secret(self, path: str) -> bool:
+        try:
+            return _OF_A_PROCESS.fullmatch(os.path.realpath(path)) is not None or self._holds_keys(os.stat(path))
+        except OSError:
+            return False
+
     def _check_secrets(self, path: str, file: int, status: os.stat_result) -> None:
         if _OF_A_PROCESS.fullmatch(_real_path(path, file)):
             raise ToolError(f"{path} shows the environment or the memory of a process and may not be read")
@@ -124,22 +131,24 @@ class LocalFiles:
 
     def _check_writable(self, path: str, target: str, status: os.stat_result) -> None:
         """A file can be replaced by whoever may write to its folder, but what is read-only was meant to stay."""
-        if self._holds_keys(status):
+        if _is_same(self._keys, status):
             raise ToolError(f"{path} holds the agent's own credentials and may not be written")
         if not os.access(target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _holds_keys(self, status: os.stat_result) -> bool:
-        try:
-            return os.path.samestat(os.stat(self._keys), status)
-        except OSError:
-            return False
+        return any(_is_same(path, status) for path in (self._keys, os.path.join(os.path.dirname(self._keys), MODELS)))
 
 
 class _Opened(io.FileIO):
     def read(self, size: int | None = -1, /) -> bytes:
         with _worded("read"):
             return super().read(size) or b""  # None: a special file that would have made us wait
+
+
+def opened(file: int) -> BinaryIO:
+    """A descriptor that somebody has opened to read from."""
+    return _Opened(file, "rb")
 
 
 @contextmanager
@@ -157,6 +166,13 @@ def _status(path: str) -> os.stat_result | None:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _is_same(path: str, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), status)
+    except OSError:
+        return False
 
 
 # What may be opened

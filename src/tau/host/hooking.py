@@ -31,6 +31,7 @@ from tau.records.base import (
     encode_parts,
     keep,
     parse,
+    parse_stored,
     plain,
     replace,
     wire,
@@ -259,7 +260,7 @@ class Hooks:
             "fileOps": plan.details,
             "settings": plain(settings),
         }
-        entries = [parse(tree.line(at)) for at in tree.branch]
+        entries = [parse_stored(tree.line(at)) for at in tree.branch]
         payload = {"preparation": preparation, "branchEntries": entries, **about}
 
         def check(answer: Any) -> None:

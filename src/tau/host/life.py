@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from tau.core.exits import FAILED, USAGE, signalled
 from tau.errors import ExtensionFailure, TauError
+from tau.store.values import stop_commands
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +50,30 @@ def _copy(handle: int, instead: int) -> int:
 def to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Do it, and end the process with the code it returns."""
     # A long conversation is a million objects that live as long as the session. What is loaded by now lives for
-    # ever, and there are few circles to be found among the rest: looking for them seldom is looking often enough.
+    # ever, and there are few circles to be found among the rest: `Tidying` looks for them when a prompt is done with.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     asyncio.run(_to_the_end(work))
     raise AssertionError("this ends with its process")
+
+
+class Tidying:
+    """Lets go of what only holds itself, whenever a prompt is done with.
+
+    There is little of it, but every tool that failed is among it, with the messages
+    and the output that were under way, and so is a session that was left. What is
+    new is looked at each time, what has lasted seldom.
+    """
+
+    def __init__(self) -> None:
+        self._times = 0
+        self._session = ""
+
+    def settled(self, session: str) -> None:
+        """A prompt is done with, in the session of this id."""
+        self._times += 1
+        moved, self._session = session != self._session, session
+        gc.collect(2 if moved or self._times % 1000 == 0 else 1 if self._times % 50 == 0 else 0)
 
 
 async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
@@ -73,6 +93,7 @@ async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
 
 def leave(code: int) -> NoReturn:
     """Not by way of asyncio.run, which waits for every task and thread: one of them may never end."""
+    stop_commands()
     if sys.stderr is not None:  # we may have been started without it
         sys.stderr.flush()
     os._exit(code)

@@ -23,7 +23,7 @@ from tau.core.queues import Queue
 from tau.core.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
 from tau.host.conversation import Conversation
-from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse, replace, wire
+from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse_stored, replace, wire
 from tau.records.entries import (
     BranchSummaryEntry,
     CompactionEntry,
@@ -40,8 +40,9 @@ from tau.records.lines import Outline
 from tau.records.lines import messages as messages_of
 from tau.records.messages import Assistant, Custom, Stored, User, read_message
 from tau.records.models import Model, ThinkingLevel
-from tau.store.journal import Journal
-from tau.store.sessions import Opened, file_name, make_folder
+from tau.store.files import make_folder
+from tau.store.journal import DISK, Disk, Journal
+from tau.store.sessions import Opened, file_name
 
 QUEUED = "tau.queued"
 CLEARED = "tau.queue_cleared"
@@ -58,9 +59,14 @@ class Queued(Record):
 
 
 class Log:
-    """`folder` is where the file goes; None keeps the session in memory. `trouble` hears of writes that failed."""
+    """`folder` is where the file goes; None keeps the session in memory. `trouble` hears of writes that failed.
 
-    def __init__(self, header: Header, folder: Path | None, trouble: Trouble, tree: Tree | None = None) -> None:
+    `disk` is what the file is written by; copies of this log are written by it too.
+    """
+
+    def __init__(
+        self, header: Header, folder: Path | None, trouble: Trouble, tree: Tree | None = None, disk: Disk = DISK
+    ) -> None:
         self.header = header
         self.folder = folder
         self.tree = tree or Tree()
@@ -69,6 +75,7 @@ class Log:
         self.lacks_level = False  # an old session: the level it goes on with is noted before its next prompt
         self.in_trouble = False  # a write failed, and not all is well yet
         self._trouble = trouble
+        self._disk = disk
         self._begun = False  # whether there is a file, or should be one
         self._journal: Journal | None = None
         self._messages: Conversation | None = None if tree else Conversation(self.tree)
@@ -78,20 +85,27 @@ class Log:
 
     @classmethod
     def new(
-        cls, cwd: str, folder: Path | None, trouble: Trouble, *, parent: str | None = None, id: str | None = None
+        cls,
+        cwd: str,
+        folder: Path | None,
+        trouble: Trouble,
+        *,
+        parent: str | None = None,
+        id: str | None = None,
+        disk: Disk = DISK,
     ) -> Log:
         made = session_id() if id is None else id
         header = Header(id=made, timestamp=iso(), cwd=cwd, parent_session=UNSET if parent is None else parent)
-        return cls(header, folder, trouble)
+        return cls(header, folder, trouble, disk=disk)
 
     @classmethod
-    def resumed(cls, opened: Opened, trouble: Trouble) -> Log:
+    def resumed(cls, opened: Opened, trouble: Trouble, disk: Disk = DISK) -> Log:
         """Go on with a session that was read. Raises CommandError if it cannot be had."""
-        log = cls(opened.header, opened.path.parent, trouble, opened.tree)
+        log = cls(opened.header, opened.path.parent, trouble, opened.tree, disk)
         log.path = opened.path
         log.problems = opened.problems
         log.lacks_level = log.last_level() is None
-        log._journal, log._begun = Journal(opened.path), True
+        log._journal, log._begun = Journal(opened.path, disk), True
         try:
             if opened.lifted is None:
                 log._journal.resume(opened.size)
@@ -224,18 +238,18 @@ class Log:
         self._add(CustomEntry, CLEARED)
 
     def undelivered(self) -> list[tuple[Queue, User | Custom]]:
-        """Queued messages of an earlier process that were never said."""
+        """Queued messages of an earlier process that were never said, on whichever branch: a queue has no branches."""
         waiting: list[tuple[Queue, User | Custom]] = []
-        if not self.tree.on_branch("custom"):
+        if not self.tree.of_kind("custom"):
             return waiting
-        for at in self.tree.on_branch("custom", "message", "custom_message"):
+        for at in self.tree.of_kind("custom", "message", "custom_message"):
             if self.tree.kind(at) == "custom" and b"tau.queue" in self.tree.line(at):
                 entry = self.tree.entry(at)
                 if isinstance(entry, CustomEntry) and entry.custom_type == CLEARED:
                     waiting.clear()
                 elif isinstance(entry, CustomEntry) and entry.custom_type == QUEUED:
                     with suppress(BadRecord):
-                        queued = decode(Queued, encode(entry.data))
+                        queued = decode(Queued, encode(None if entry.data is UNSET else entry.data))
                         waiting.append((queued.queue, queued.message))
             elif waiting:
                 with suppress(BadRecord):
@@ -297,7 +311,7 @@ class Log:
         Labels go to the end; what hung on one hangs on its parent. What waits to be said is not said twice.
         """
         parent = str(self.path) if self.path is not None else None
-        made = Log.new(cwd or self.header.cwd, folder or self.folder, self._trouble, parent=parent)
+        made = Log.new(cwd or self.header.cwd, folder or self.folder, self._trouble, parent=parent, disk=self._disk)
         whole = self.tree.beginning(branch)
         if whole is not None and not whole.of_kind("label"):
             made.tree = whole
@@ -324,7 +338,7 @@ class Log:
             outline = decode(Outline, line)
             assert isinstance(outline.id, str)  # entries without one are not in a tree
             if outline.parent_id != made.tree.leaf_id:
-                line = encode({**parse(line), "parentId": made.tree.leaf_id})
+                line = encode({**parse_stored(line), "parentId": made.tree.leaf_id})
             made.tree.add(line, outline.id, self.tree.kind(at))
             kept.add(outline.id)
         for label in labels:
@@ -333,7 +347,8 @@ class Log:
 
     def whole_copy(self, cwd: str, folder: Path | None) -> Log:
         """A new session with every entry of this one, branches and all. Raises CommandError if it cannot be written."""
-        made = Log.new(cwd, folder, self._trouble, parent=str(self.path) if self.path is not None else None)
+        parent = str(self.path) if self.path is not None else None
+        made = Log.new(cwd, folder, self._trouble, parent=parent, disk=self._disk)
         made.tree, made._messages = self.tree, None
         if made.undelivered():
             made.queue_cleared()
@@ -381,16 +396,15 @@ class Log:
 
     def _add(self, kind: Any, *values: Any) -> None:
         entry = self._entry(kind, *values)
-        failed: OSError | None = None
-        if self._begun:
-            try:
+        try:
+            if self._begun:
                 self._write(wire(entry))
-            except OSError as error:
-                failed = error
-        self._grow(entry)
-        if failed is not None:
+        except OSError as error:  # not kept in a variable, which would keep this frame, and with it the error
+            self._grow(entry)
             self.in_trouble = True
-            self._trouble(failed)
+            self._trouble(error)
+        else:
+            self._grow(entry)
 
     def _grow(self, entry: Any) -> None:
         self.tree.add(wire(entry), entry.id, str(entry.__struct_config__.tag))
@@ -414,7 +428,7 @@ class Log:
     def _create(self, lines: Iterable[bytes]) -> None:
         assert self.path is not None
         make_folder(self.path.parent)
-        journal = Journal(self.path)
+        journal = Journal(self.path, self._disk)
         journal.create(chain([wire(self.header)], lines))
         self._journal, self._begun = journal, True
 

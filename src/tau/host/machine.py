@@ -41,9 +41,11 @@ class LocalMachine:
         processes: Processes | None = None,
         files: Files | None = None,
     ) -> None:
+        self._processes = processes or Processes()
+        self.sandbox = self._processes.sandbox
+        self.post = self._processes.post
         self.use(shell_path=shell_path, prefix=prefix, env=env, files=files)
         self._spill_limit = spill_limit
-        self._processes = processes or Processes()
         self._jobs: list[set[Job]] = [set()]  # commands that may have processes: ours, and of what we are a part of
 
     def use(
@@ -99,7 +101,7 @@ class LocalMachine:
         return await asyncio.to_thread(work)
 
     def spill(self) -> LocalSpill:
-        return LocalSpill(self._spill_limit)
+        return LocalSpill(self._spill_limit, self.sandbox.output if self.sandbox else None)
 
     def part(self) -> LocalMachine:
         """As Machine.part. The whole can still kill everything."""
@@ -144,6 +146,8 @@ class LocalMachine:
         if not os.path.isdir(cwd):
             raise ToolError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
         env = {**(os.environ if self._env is None else self._env), **MARKS}
+        if self.sandbox is not None:
+            env |= self.sandbox.environment
         pipes = _pipes(2 if apart else 1)
         try:
             job = Job(Order(words, os.path.abspath(cwd), env, pipes[0][1], pipes[-1][1]), self._processes)
@@ -163,10 +167,11 @@ class LocalMachine:
 class LocalSpill:
     """A file for the output of one command that only its owner can read. Never raises for a full disk."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, folder: str | None = None) -> None:
+        """`folder`: not where temporary files usually are."""
         import tempfile
 
-        self.path = os.path.join(tempfile.gettempdir(), f"pi-bash-{os.urandom(8).hex()}.log")
+        self.path = os.path.join(folder or tempfile.gettempdir(), f"pi-bash-{os.urandom(8).hex()}.log")
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         self._limit = limit
         self._room = limit

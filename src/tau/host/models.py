@@ -8,8 +8,8 @@ from typing import NamedTuple
 from tau.core.matching import Match, Several, exact, find, readings, scope
 from tau.core.pricing import unpriced
 from tau.core.thinking import clamp, following, levels
-from tau.errors import CommandError, UsageError
-from tau.llm.apis import credentials
+from tau.errors import CommandError, ModelError, UsageError
+from tau.llm.apis import credentials, forget
 from tau.llm.catalog import DEFAULTS, LOCAL, OFFLINE, SERVERS, Catalog, ProviderGiven
 from tau.records.base import UNSET, replace
 from tau.records.messages import Assistant
@@ -42,6 +42,7 @@ class Models:
         self.current: Model | None = None
         self.level: ThinkingLevel = "off"
         self._returning: ThinkingLevel | None = None  # the level after a model that cannot think; None: it stays off
+        self._renewed: set[str] = set()  # providers whose keys were asked for anew, and not accepted since
         self.fixed = False  # named on the command line: a session's own model does not replace it
 
     # Which there are.
@@ -255,6 +256,11 @@ class Models:
         """What it takes to call `model`: values of its entry that are variables or commands are looked up now."""
         environment = self.keys.environment(model.provider)
         key = self.keys.get(model.provider)
+        if key is None and self.keys.takes_time(model.provider):
+            source = self.keys.source(model.provider)
+            raise ModelError(
+                f"No API key for {model.provider}: the command in {source} did not tell it.", transient=False
+            )
         if key == AUTHENTICATED and (find_credentials := credentials(model.api)) is not None:
             environment = find_credentials(environment)
         given = {name: value(text, environment) for name, text in (model.headers or {}).items()}
@@ -266,6 +272,21 @@ class Models:
         elif key is not None and configured is not None and configured.auth_header:
             headers["authorization"] = f"Bearer {key}"
         return Asked(replace(model, headers=headers or UNSET), key, environment)
+
+    def renewed(self, model: Model) -> bool:
+        """A server does not know who we are: whether to ask it again, with what a command or an account says now.
+
+        Once, until it has accepted something.
+        """
+        renewable = forget(model.api) if self.keys.ambient(model.provider) else self.keys.forget(model.provider)
+        if not renewable or model.provider in self._renewed:
+            self._renewed.discard(model.provider)
+            return False
+        self._renewed.add(model.provider)
+        return True
+
+    def accepted(self, model: Model) -> None:
+        self._renewed.discard(model.provider)
 
     def unpriced(self, answer: Assistant) -> bool:
         """Whether nobody knows what this answer cost."""

@@ -29,9 +29,9 @@ from tau.host.models import Models
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
-from tau.records.base import UNSET, parse
+from tau.records.base import UNSET, parse_stored
 from tau.records.entries import CustomMessageEntry
-from tau.records.events import Event, SessionDamaged
+from tau.records.events import Event, SessionDamaged, SessionWriteRecovered
 from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
 from tau.records.settings import Settings
@@ -189,6 +189,10 @@ class Moves:
                 await self._owner.around.machine.in_thread(work)
         except OSError as error:
             logger.warning("%s was left before it was synced: %s", left.path, error)
+        else:
+            if left.in_trouble:  # the client was told of that, and will not be told by whoever keeps the next session
+                left.in_trouble = False
+                self._owner.mention(SessionWriteRecovered(str(left.path)))
         left.close()
 
     def settle_in(self, *, restore: bool) -> None:
@@ -263,7 +267,7 @@ class Moves:
                 owner.log.move_leaf(at, summary.summary, summary.details, from_hook=given is not None)
             moved = {"newLeafId": owner.log.tree.leaf_id, "oldLeafId": left, "fromExtension": given is not None}
             if summary is not None:
-                moved["summaryEntry"] = parse(owner.log.tree.line(owner.log.tree.leaf))
+                moved["summaryEntry"] = parse_stored(owner.log.tree.line(owner.log.tree.leaf))
             if wanted.label is not None:
                 owner.log.label(entry_id if summary is None else owner.log.tree.leaf_id or entry_id, wanted.label)
             owner.kept_soon()

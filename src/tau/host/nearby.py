@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from tau.core.secrets import shown_address
 from tau.llm.catalog import LOCAL, Catalog
 from tau.records.base import BadRecord, parse, replace
 from tau.records.models import Model
@@ -24,7 +25,7 @@ WINDOWS = ("max_model_len", "max_context_length", "context_length", "context_win
 
 
 class Heard(NamedTuple):
-    """What a server said: its models, or why it has none."""
+    """What a server said: its models, or why it has none. The address is as people may see it."""
 
     base_url: str
     models: list[Model]
@@ -41,17 +42,17 @@ def hear(catalog: Catalog, keys: Keys, patience: float = PATIENCE) -> dict[str, 
             ids = _models(like.base_url, keys.get(name), patience)
         except (OSError, http.client.HTTPException, BadRecord, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            heard[name] = Heard(like.base_url, [], why or type(error).__name__)
+            heard[name] = Heard(shown_address(like.base_url), [], why or type(error).__name__)
         else:
-            heard[name] = Heard(like.base_url, [_sized(like, entry) for entry in ids], None)
+            heard[name] = Heard(shown_address(like.base_url), [_sized(like, entry) for entry in ids], None)
 
     threads = [threading.Thread(target=ask, args=one, daemon=True) for one in servers.items()]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(patience)
-    silent = {name: Heard(like.base_url, [], f"no answer within {patience:g} s") for name, like in servers.items()}
-    return {name: heard.get(name, silent[name]) for name in servers}
+    why = f"no answer within {patience:g} s"
+    return {name: heard.get(name) or Heard(shown_address(like.base_url), [], why) for name, like in servers.items()}
 
 
 def _models(base_url: str, key: str | None, patience: float) -> list[Mapping[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 from tau.core.budgets import NO_BUDGET, refused, wrong
 from tau.core.matching import as_level
 from tau.core.pricing import OFFLINE_APIS
+from tau.core.secrets import SHORTEST
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host import local
@@ -25,7 +27,7 @@ from tau.host.guests import Guests, Running
 from tau.host.log import Log
 from tau.host.machine import LocalMachine
 from tau.host.models import Models
-from tau.host.processes import Processes
+from tau.host.processes import CannotConfine, Processes
 from tau.host.session import Client, Session
 from tau.llm.calls import Transport
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
@@ -36,18 +38,23 @@ from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
 from tau.store.extension_files import Found
-from tau.store.keys import VARIABLES, Keys
+from tau.store.keys import Keys
 from tau.store.listing import by_id, newest
 from tau.store.models import read_models
 from tau.store.sessions import Opened, folder_for, open_session
 from tau.store.sought import Requested, Sought
-from tau.tools import Tool
+from tau.tools import Files, Tool
 from tau.tools.table import DEFAULT, TOOLS, Table
 from tau.wire.dialect import Dialect
 
 log = logging.getLogger(__name__)
 NO_KEY = "replayed"  # what stands for a key where nothing is asked of anybody
-SECRETS = ("*_API_KEY", "*_TOKEN", "*SECRET*", "*PASSWORD*", "*CREDENTIALS*")
+# Names of variables, in capitals.
+SECRETS = (
+    *("*_API_KEY", "API_KEY", "*APIKEY*", "*ACCESS_KEY*", "*PRIVATE_KEY*", "*_TOKEN", "TOKEN", "*AUTHTOKEN*"),
+    *("*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*_PWD", "*_PAT", "*_AUTH", "*CREDENTIALS*"),
+)
+_PASSWORD_IN_ADDRESS = re.compile(r"\w://[^\s/@:]*:[^\s/@]+@")
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -87,6 +94,8 @@ class Wishes(NamedTuple):
     output_schema: str | None = None  # a file: what every prompt shall come to
     keys: Mapping[str, str] = MappingProxyType({})  # by provider, before all others
     settings: Mapping[str, Any] = MappingProxyType({})  # over those of all files, in the names that these have
+    permissions: str | Mapping[str, Any] | None = None  # "ask", "rules FILE", or what would be in such a file
+    sandbox: str | None = None  # its level; None: what the user's settings say
 
 
 class Opening(NamedTuple):
@@ -104,6 +113,8 @@ class Opening(NamedTuple):
     cwd: str = ""
     environment: Mapping[str, str] = os.environ  # what commands inherit
     aim: Aim | None = None
+    permissions: Any = None  # as host.permissions has read them
+    processes: Processes | None = None  # started already, because they are in a sandbox
 
     @property
     def settings(self) -> Settings:
@@ -126,16 +137,42 @@ class Opening(NamedTuple):
         self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False
     ) -> tuple[Session, LocalMachine, Http]:
         """`saves`: what the client chooses is kept in the user's settings. `shared`: with others in this process."""
-        machine, http, tools = LocalMachine(processes=Processes(shared=shared)), Http(alone=not shared), Table()
+        processes = self.confined().processes or Processes(shared=shared)
+        machine, http, tools = LocalMachine(processes=processes), Http(), Table()
         self.equip(machine, http, tools)
         file, transport, agent_dir = self.basis.file if saves else None, self._transport(http), self.basis.agent_dir
-        around = Surroundings(self.cwd, machine, transport, tools, file, self.folder, self.script, mode, agent_dir)
+        level = processes.sandbox.level if processes.sandbox else None
+        around = Surroundings(
+            self.cwd, machine, transport, tools, file, self.folder, self.script, mode, agent_dir, level
+        )
         copied = self.wishes.session.copy_of is not None
         session = Session(around, self.settings, self.models, client, self.sought(), None if copied else self.found)
         session.guests = Guests(session, Starting(self, session, machine, http, tools))
         self._settle(session)
         session.budget.limits, session.aim = self.wishes.budget, self.aim
+        if self.permissions is not None:
+            from tau.host.permissions import Permits
+
+            asks = self.dialect.dialogs
+            session.toolbox.gate = Permits(self.permissions, session.dialogs, self.cwd, machine.in_thread, asks=asks)
         return session, machine, http
+
+    def confined(self) -> Opening:
+        """The same with its sandbox, if one is wanted. Blocks; raises UsageError if it cannot be had."""
+        level = self.wishes.sandbox or self.settings.sandbox.level
+        if level is None or self.processes is not None:
+            return self
+        if sys.platform != "linux":
+            raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: it needs Linux.")
+        from tau.host.sandbox import Sandbox
+
+        given = self.settings.sandbox
+        granted = given.readable, given.writable
+        try:
+            sandbox = Sandbox(level, self.cwd, self.basis.agent_dir, self.folder, *granted, self.environment)
+            return self._replace(processes=Processes(sandbox=sandbox), cwd=sandbox.tree)
+        except CannotConfine as error:
+            raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: {error}.") from None
 
     def _transport(self, http: Http) -> Transport:
         if self.wishes.record is None and self.wishes.replay is None:
@@ -149,14 +186,15 @@ class Opening(NamedTuple):
 
     def equip(self, machine: LocalMachine, http: Http, tools: Table) -> None:
         """What settings say about these, also while they are used."""
-        settings, agent_dir = self.settings, self.basis.agent_dir
-        filters = settings.child_environment.filter_secrets
+        settings = self.settings
+        confined = machine.sandbox is not None
+        filters = settings.child_environment.filter_secrets or confined
         inherited = None if self.environment is os.environ else self.environment
         machine.use(
             shell_path=settings.shell_path,
             prefix=settings.shell_command_prefix,
             env=without_secrets(self.environment, self.models.keys) if filters else inherited,
-            files=LocalFiles(str(agent_dir / "auth.json"), None if settings.allow_config_writes else self._guarded()),
+            files=self._confined_files(machine) if confined else self._files(),
         )
         http.use(
             settings.http_idle_timeout_ms / 1000,
@@ -165,6 +203,19 @@ class Opening(NamedTuple):
         )
         names = self.wishes.tools if self.wishes.tools is not None else settings.default_tools or DEFAULT
         tools.choose(names)
+
+    def _files(self) -> LocalFiles:
+        guarded = None if self.settings.allow_config_writes else self._guarded()
+        return LocalFiles(str(self.basis.agent_dir / "auth.json"), guarded)
+
+    def _confined_files(self, machine: LocalMachine) -> Files:
+        from tau.host.confined_files import ConfinedFiles
+
+        agent_dir = str(self.basis.agent_dir)
+        guarded = None if self.settings.allow_config_writes else agent_dir
+        sessions = None if self.folder is None else str(self.folder)
+        places = (os.path.join(agent_dir, "auth.json"), guarded, self.cwd, sessions)
+        return ConfinedFiles(machine.post, places)
 
     def sought(self) -> Sought:
         settings = self.settings
@@ -318,7 +369,11 @@ def read_up(
     wanted = wishes.session
     folder, found = choose_session(agent_dir, wanted._replace(folder=wanted.folder or settings.session_dir), cwd)
     script, aim = _script(models, wishes.script), _aim(wishes.output_schema, cwd)
-    return Opening(basis, models, wishes, script, warnings, folder, found, untold, unfound, cwd, environment, aim)
+    permissions = _permissions(wishes.permissions, cwd)
+    return Opening(
+        *(basis, models, wishes, script, warnings, folder, found, untold, unfound),
+        *(cwd, environment, aim, permissions),
+    )
 
 
 def choose_model(models: Models, settings: Settings, wishes: Wishes) -> list[str]:
@@ -395,19 +450,28 @@ def _aim(path: str | None, cwd: str) -> Aim | None:
         raise UsageError(f"--output-schema {path}: {error}") from None
 
 
+def _permissions(given: str | Mapping[str, Any] | None, cwd: str) -> Any:
+    if given is None:
+        return None
+    from tau.host.permissions import read_permissions
+
+    return read_permissions(given, cwd)
+
+
 def _in(cwd: str, path: str) -> Path:
     return Path(cwd, Path(path).expanduser()).absolute()
 
 
 def without_secrets(environment: Mapping[str, str], keys: Keys) -> dict[str, str]:
-    """What a command may inherit: no variable that is named like a secret, or that holds a provider's key."""
-    of_providers = {name for names in VARIABLES.values() for name in names}
-    of_providers |= {source.strip("${}") for source in keys.configured.values()}
-    return {
-        name: value
-        for name, value in environment.items()
-        if name not in of_providers and not any(fnmatchcase(name.upper(), pattern) for pattern in SECRETS)
-    }
+    """What a command may inherit: no variable that is named like a secret, or that has a key or a password in it."""
+    of_providers = keys.variables()
+    known = [key for key in keys.known() if len(key) >= SHORTEST]
+
+    def has_secret(name: str, value: str) -> bool:
+        named = name in of_providers or any(fnmatchcase(name.upper(), pattern) for pattern in SECRETS)
+        return named or any(key in value for key in known) or _PASSWORD_IN_ADDRESS.search(value) is not None
+
+    return {name: value for name, value in environment.items() if not has_secret(name, value)}
 
 
 def known_models(agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ) -> tuple[Models, list[str]]:
@@ -418,6 +482,10 @@ def known_models(agent_dir: Path, keys: Keys, environment: Mapping[str, str] = o
         return Models(Catalog(environment=environment), keys), [trouble] if trouble else []
     given, problems = providers(content)
     keys.configured = {name: provider.api_key for name, provider in given.items() if provider.api_key}
+    keys.headers = [text for provider in given.values() for text in provider.headers.values()]
+    keys.headers += [
+        text for one in given.values() for model in one.models or () for text in (model.headers or {}).values()
+    ]
     return Models(Catalog(given, environment), keys), [told(problem, path) for problem in problems]
 
 

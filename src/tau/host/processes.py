@@ -4,7 +4,8 @@ On Linux a process of our own does it (runner.py): then nothing a command starts
 can get away, and nothing outlives us. Elsewhere, and where that process cannot
 be had, a command leads a process group and to end it is to kill the group: a
 process that leaves its group is not found again, and nothing is killed when we
-are killed ourselves.
+are killed ourselves. In a sandbox there is no such second way: it is the runner
+that is confined, and without one nothing is started.
 """
 
 from __future__ import annotations
@@ -23,20 +24,28 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from tau.errors import ToolError
+
+if TYPE_CHECKING:
+    from tau.host.sandbox import Sandbox
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RUNNER = Path(__file__).with_name("runner.py")
 PATIENCE = 0.6  # seconds to wait for what was killed: the kernel may hold it back, or it may not be ours to kill
+READY = 20.0  # seconds for a sandbox to be made; a tenth of one is usual
 NEEDED = ("LD_LIBRARY_PATH",)  # what the interpreter itself may need of the environment; secrets are none of that
 LOST = (
     "The process that watched over this command was killed, and the command with it. It may have done part of its work."
 )
 NUL = "Neither a command nor its environment can contain a NUL character"
+
+
+class CannotConfine(Exception):
+    """There is no sandbox; why, as the end of a sentence."""
 
 
 class Order(NamedTuple):
@@ -60,18 +69,34 @@ class Way(Protocol):
 class Processes:
     """Starts commands in the best way this system has."""
 
-    def __init__(self, program: Path = RUNNER, *, shared: bool = False) -> None:
-        """`shared`: one runner is enough for all in this process; it ends with the last of them."""
+    def __init__(self, program: Path = RUNNER, *, shared: bool = False, sandbox: Sandbox | None = None) -> None:
+        """`shared`: one runner is enough for all in this process; it ends with the last of them. None is in a sandbox.
+
+        With `sandbox` all commands run in it. Its runner is started at once: raises CannotConfine.
+        """
         self._program = program
-        self._shared = shared
+        self._shared = shared and sandbox is None
+        self.sandbox = sandbox
         self._runner: Runner | None = None
         self._failures = 0  # runners in a row that did nothing
         can = sys.platform == "linux" and sys.executable and not hasattr(sys, "frozen") and program.is_file()
         self._groups = not can  # there is no other way, or none has worked
         self._leave: Callable[[], object] = _nothing
+        self._beginning = threading.Lock()
+        if sandbox is not None:
+            self._groups = False
+            self._begin()
+
+    def post(self, words: Sequence[str], stdout: int) -> socket.socket:
+        """Run a program in the sandbox, from any thread. It ends when what is returned is closed."""
+        with open(os.devnull, "wb") as nowhere:
+            order = Order(words, "/", {}, stdout, nowhere.fileno())
+            return self._confined().post(order)
 
     def start(self, order: Order, tell: Callable[[bytes], None]) -> Way:
         """What cannot be started at all is a ToolError."""
+        if self.sandbox is not None:
+            return self._confined().start(order, tell)
         if not self._groups and self._runner is None:
             try:
                 self._runner = shared_runner(self._program) if self._shared else Runner(self._program)
@@ -87,7 +112,7 @@ class Processes:
             if not begun:
                 way.runner.dead = True
                 self.release()
-            if self._failures == 2:
+            if self._failures == 2 and self.sandbox is None:
                 self._give_up("it ends at once")
 
     def release(self) -> threading.Thread | None:
@@ -95,6 +120,20 @@ class Processes:
         runner, self._runner = self._runner, None
         self._leave()
         return runner.ended if runner is not None and not runner.users else None
+
+    def _begin(self) -> Runner:
+        runner = Runner(self._program, self.sandbox)
+        self._runner, self._leave = runner, weakref.finalize(self, runner.leave)
+        return runner
+
+    def _confined(self) -> Runner:
+        if self._failures > 2:
+            raise ToolError("The sandbox ends as soon as it is made. Nothing is run without it.")
+        with self._beginning:
+            try:
+                return self._runner or self._begin()
+            except CannotConfine as error:
+                raise ToolError(f"The sandbox cannot be made any more: {error}. Nothing is run without it.") from None
 
     def _give_up(self, why: str) -> None:
         log.warning("no tool runner: %s; a process that leaves its group may outlive its command", why)
@@ -179,23 +218,28 @@ def _nothing() -> None:
 
 
 class Runner:
-    """The running runner.py, as long as it has users."""
+    """The running runner.py, as long as it has users. Raises CannotConfine if it is to be in a sandbox and is not."""
 
-    def __init__(self, program: Path) -> None:
+    def __init__(self, program: Path, sandbox: Sandbox | None = None) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
+                words = [sys.executable, "-I", "-S", str(program)] if sandbox is None else sandbox.words()
                 process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(program)],
+                    words,
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     env={name: os.environ[name] for name in NEEDED if name in os.environ},
                     cwd="/",
                     start_new_session=True,
                 )
-            except OSError:
+            except BaseException:
                 ours.close()
+                if sandbox is not None:
+                    sandbox.clear()
                 raise
+        if sandbox is not None:
+            _wait_for(ours, process)
         ours.setblocking(False)
         self._line = ours
         self.dead = False
@@ -212,6 +256,10 @@ class Runner:
                 self._close()
 
     def start(self, order: Order, tell: Callable[[bytes], None]) -> Kept:
+        return Kept(self, self.post(order), tell)
+
+    def post(self, order: Order) -> socket.socket:
+        """The line to the keeper of a command."""
         try:
             with _request(order) as request:
                 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -221,7 +269,19 @@ class Runner:
                     socket.send_fds(self._line, [b"start"], fds)
         except OSError as error:
             raise _refusal("fork", error.errno or 0, order) from None
-        return Kept(self, ours, tell)
+        return ours
+
+
+def _wait_for(line: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    line.settimeout(READY)
+    try:
+        said = line.recv(4096)
+    except OSError:
+        said = b"refused it is not ready after %d seconds" % READY
+    if said != b"ready":
+        line.close()
+        process.wait()  # it hears that, and clears up
+        raise CannotConfine(said.removeprefix(b"refused").decode("utf-8", "replace").strip() or "it ends at once")
 
 
 _running: weakref.WeakValueDictionary[Path, Runner] = weakref.WeakValueDictionary()
@@ -246,7 +306,13 @@ def _request(order: Order) -> io.FileIO:
     if data.count(b"\0") >= len(fields):
         raise ToolError(NUL)
     file = io.FileIO(os.memfd_create("command"), "wb")
-    file.write(data)
+    try:
+        rest = memoryview(data)
+        while rest:  # a limit on the size of files cuts it, and half a command must never be run
+            rest = rest[file.write(rest) :]
+    except OSError:
+        file.close()
+        raise
     return file
 
 
@@ -348,6 +414,8 @@ def _refusal(what: str, number: int, order: Order) -> ToolError:
     """Why a command could not be started."""
     if number == errno.E2BIG:
         return ToolError("The command is too long for the system; write it to a file and run that")
+    if what == "crowd":
+        return ToolError(f"The command had more than {number} processes at once. It was ended, and all of them.")
     why = os.strerror(number)
     if what == "cwd":
         return ToolError(f"Cannot work in {order.cwd}: {why}")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tau.core.budgets import told
 from tau.core.draft import Update
-from tau.core.exits import ANSWERED, CUT, FAILED, of_answer
+from tau.core.exits import ANSWERED, CUT, DENIED, FAILED, of_answer
 from tau.errors import CommandError
 from tau.host.life import FAREWELL, Stop, within
 from tau.host.machine import LocalMachine
@@ -56,6 +56,7 @@ class Tally:
         self.output: StructuredOutput | None = None  # of the last prompt, if it was after one
         self.exceeded: BudgetExceeded | None = None  # the limit that ended the last prompt
         self.failures: list[str] = []
+        self.denials: Sequence[str] = ()  # why calls were not allowed
         self.turns = 0
         self.usage = Usage()
 
@@ -96,7 +97,8 @@ class Tally:
     @property
     def code(self) -> int:
         """The worst that happened."""
-        return next((code for code in (FAILED, CUT) if code in self._codes), ANSWERED)
+        worst = next((code for code in (FAILED, CUT) if code in self._codes), ANSWERED)
+        return DENIED if worst == ANSWERED and self.denials else worst
 
     @property
     def texts(self) -> list[str]:
@@ -124,6 +126,7 @@ class Tally:
             exit_code=code,
             output=self.output.value if self.output is not None else UNSET,
             limit=self.exceeded.limit if self.exceeded is not None else UNSET,
+            denials=list(self.denials) or UNSET,
         )
 
     @property
@@ -146,6 +149,8 @@ async def ask_all(stop: Stop, session: Session, machine: LocalMachine, tally: Ta
 async def _ask(session: Session, tally: Tally, prompts: Sequence[Prompt]) -> None:
     if session.guests.expected:
         await session.guests.begin()
+    if session.toolbox.gate is not None:
+        tally.denials = session.toolbox.gate.denials
     for prompt in prompts:
         tally.output = tally.exceeded = None
         try:
@@ -168,6 +173,8 @@ def complain(tally: Tally) -> None:
     """Say on stderr what failed, each thing once."""
     for why in dict.fromkeys(tally.failures):
         print(f"Error: {why}", file=sys.stderr)
+    for reason in dict.fromkeys(tally.denials):
+        print(f"Denied: {reason}", file=sys.stderr)
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

@@ -17,6 +17,7 @@ from tau.errors import ModelError, UsageError
 from tau.llm.calls import Request, Transport
 from tau.llm.replay import Exchange, Heard, Shelf, exchange, failure, normal, portions
 from tau.records.base import BadRecord, decode, plain, replace
+from tau.store.files import make_folder
 
 log = logging.getLogger(__name__)
 # Stands for every key while answers are replayed: nobody reads it.
@@ -36,7 +37,7 @@ class Recorder:
         self._folder = folder
         self._places = places
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             self._last = max((int(file.name[:4]) for file in folder.glob("[0-9][0-9][0-9][0-9]-*.json")), default=0)
         except OSError as error:
             raise UsageError(f"--record {folder}: {error.strerror}") from None

@@ -19,6 +19,7 @@ line, a file with the request, then where stdout and stderr go. A keeper says
     exit N       it ended; N is minus the signal, if one ended it
     cwd N, exec N, fork N
                  it could not be started: errno
+    crowd N      it had more than N processes, and is being ended with all of them
     gone         nothing is left of it; may follow in the same message
 
 and then its line ends. A line that ends before the first word means that the
@@ -28,16 +29,22 @@ command was never started.
 from __future__ import annotations
 
 import ctypes
+import errno
 import gc
 import os
 import resource
 import select
 import signal
 import socket
+import sys
 from collections.abc import Iterable
 
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
+
+CONFINED = "confined"  # the word that says that we are in a sandbox, see confine.py
 
 END = signal.SIGUSR1  # from the kernel: the parent is dead
 # A command that looks for processes to kill must not hit us with a signal that has a polite meaning. These are handled
@@ -47,10 +54,19 @@ HEARD = (signal.SIGCHLD, END, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, sign
 PAUSE = 5  # milliseconds between two rounds of killing
 ROUNDS = 2000  # what lives longer cannot be killed: it belongs to another user, or hangs in the kernel
 
+CROWD = 2000  # processes of one command at a time; then it is ended, before there is no room for anybody else
+PULSE = 100  # milliseconds between two looks at how many there are
+FILE_SIZE = 16 << 30  # bytes; a soft limit, against accidents: a command that needs more says `ulimit -f unlimited`
+
 prctl = ctypes.CDLL(None, use_errno=True).prctl
 prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
+# What a list of processes shows, as addresses of the texts.
+_NAMES = [ctypes.create_string_buffer(name) for name in (b"tau-runner", b"tau-keeper")]
+RUNNER, KEEPER = map(ctypes.addressof, _NAMES)
+
 Fds = list[int]
+Order = tuple[bytes, list[bytes], dict[bytes, bytes]]
 
 
 def main() -> None:
@@ -59,14 +75,23 @@ def main() -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_SIZE if most < 0 else min(FILE_SIZE, most), most))
     gc.disable()
     gc.freeze()  # a collection would touch, and so copy, the memory that the keepers share
-    serve(socket.socket(fileno=0), agent)
+    serve(socket.socket(fileno=0), agent, confined=CONFINED in sys.argv[1:])
 
 
-def serve(line: socket.socket, agent: int) -> None:
+def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
     """Start a keeper for each message, until the line ends."""
-    signals = adopt_orphans("tau-runner")
+    for number in HEARD:
+        signal.signal(number, lambda number, frame: None)
+    signals = adopt_orphans(RUNNER)
+    if confined:
+        # Our parent may be outside, where we do not see whether it lives. And no command shall write into our memory.
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        say(line.fileno(), b"ready")
     keepers: set[int] = set()
     poll = select.poll()
     poll.register(line, select.POLLIN)
@@ -94,6 +119,7 @@ def serve(line: socket.socket, agent: int) -> None:
 
 def start(fds: Fds, keepers: set[int]) -> None:
     runner = os.getpid()
+    order = read(fds[1])  # here and not in the keeper, to which all it touches is copied
     try:
         keeper = os.fork()
     except OSError as error:
@@ -103,7 +129,7 @@ def start(fds: Fds, keepers: set[int]) -> None:
         keepers.add(keeper)
         return
     try:
-        keep(fds, runner)
+        keep(fds, order, runner)
     finally:
         os._exit(1)
 
@@ -123,11 +149,18 @@ def reap(keepers: set[int]) -> bool:
         keepers.discard(child)
 
 
-def keep(fds: Fds, runner: int) -> None:
+def read(request: int) -> Order:
+    """The folder, the words and the environment of a command."""
+    cwd, count, *rest = os.pread(request, os.fstat(request).st_size, 0).split(b"\0")
+    end = int(count)
+    return cwd, rest[:end], dict(item.split(b"=", 1) for item in rest[end:])
+
+
+def keep(fds: Fds, order: Order, runner: int) -> None:
     """The life of a keeper. Does not return."""
     os.dup2(1, 0)  # /dev/null
     os.dup2(1, 2)
-    signals = adopt_orphans("tau-keeper")
+    signals = adopt_orphans(KEEPER)
     if os.getppid() != runner:
         os._exit(0)
     line, request, stdout, stderr = fds
@@ -137,23 +170,34 @@ def keep(fds: Fds, runner: int) -> None:
         os._exit(0)  # nobody waits for this command any more
     poll.register(signals, select.POLLIN)
     say(line, b"taken")
+    stage = b"cwd"
     try:
-        command = os.fork()
+        os.chdir(order[0])
+        stage = b"exec"
+        command = spawn(order, stdout, stderr)
     except OSError as error:
-        say(line, b"fork %d" % (error.errno or 0))
+        say(line, b"%b %d" % (stage, error.errno or 0))
         os._exit(0)
-    if not command:
-        become(*fds)
     for fd in (request, stdout, stderr):
         os.close(fd)
 
-    rounds = 0
+    rounds, usual = 0, running()
     while rounds < ROUNDS:
         reap_for(command, line)
         if rounds:
             rounds += 1
             kill(below(os.getpid()))
-        for ready, _ in poll.poll(PAUSE if rounds else None):
+        elif (now := running()) > usual + CROWD:
+            # Who counts a crowd that grows counts for ever, so it has to stand still.
+            signal_group(command, signal.SIGSTOP)
+            if len(below(os.getpid())) > CROWD:
+                say(line, b"crowd %d" % CROWD)
+                signal_group(command, signal.SIGKILL)
+                rounds = 1
+            else:
+                signal_group(command, signal.SIGCONT)
+                usual = now
+        for ready, _ in poll.poll(PAUSE if rounds else PULSE):
             if ready != signals:  # nothing is ever said to us: the line has ended
                 poll.unregister(ready)
                 rounds = rounds or 1
@@ -180,38 +224,56 @@ def reap_for(command: int, line: int) -> None:
         say(line, news[0])
 
 
-def become(line: int, request: int, stdout: int, stderr: int) -> None:
-    """Turn into the command. Everything else that is open is closed by that."""
-    stage = b"cwd"
-    try:
-        os.setsid()
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # somebody may kill the keeper and the runner
-        os.dup2(stdout, 1)
-        os.dup2(stderr, 2)
-        size = os.fstat(request).st_size
-        cwd, count, *rest = os.pread(request, size, 0).split(b"\0")
-        words = rest[: int(count)]
-        environment = dict(item.split(b"=", 1) for item in rest[int(count) :])
-        os.chdir(cwd)
-        stage = b"exec"
-        os.execvpe(words[0], words, environment)
-    except OSError as error:
-        say(line, b"%b %d" % (stage, error.errno or 0))
-    finally:
-        os._exit(127)
+def spawn(order: Order, stdout: int, stderr: int) -> int:
+    """Start the command in the folder we are in. It inherits its output and nothing else that is open.
+
+    A fork would have the kernel copy what we touch from then on; this way there is nothing to copy.
+    """
+    _, words, environment = order
+    path = environment.get(b"PATH", os.fsencode(os.defpath))
+    failure = OSError(errno.ENOENT, "not on the path")
+    for place in [b""] if b"/" in words[0] else path.split(b":"):
+        try:
+            return os.posix_spawn(
+                os.path.join(place, words[0]),
+                words,
+                environment,
+                file_actions=[(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)],
+                setsid=True,
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:  # another place may have one that can be run
+            failure = error
+    raise failure
 
 
-def adopt_orphans(name: str) -> int:
-    """Take in whatever loses its parent below us, and hear of our own parent's death. The result tells of signals."""
+def adopt_orphans(name: int) -> int:
+    """Take in whatever loses its parent below us, and hear of our own parent's death. The result tells of signals.
+
+    Keepers have the handlers of the runner already: each page that a keeper touches is a copy, and there is a
+    keeper for every command.
+    """
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    for number in HEARD:
-        signal.signal(number, lambda number, frame: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     if prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) or prctl(PR_SET_PDEATHSIG, END, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
-    with open("/proc/self/comm", "w") as comm:
-        comm.write(name)
+    prctl(PR_SET_NAME, name, 0, 0, 0)
     return woken
+
+
+def running() -> int:
+    """How much runs on this machine, in tasks: quick to read, and enough to know when to look closer."""
+    try:
+        fd = os.open("/proc/loadavg", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        return int(os.read(fd, 100).split()[3].partition(b"/")[2])
+    except (OSError, ValueError, IndexError):
+        return 0
+    finally:
+        os.close(fd)
 
 
 def below(top: int, spare: Iterable[int] = ()) -> list[int]:
@@ -244,6 +306,24 @@ def kill(processes: list[int]) -> None:
             os.kill(process, signal.SIGKILL)
         except OSError:  # gone, or another user's
             continue
+
+
+def signal_group(command: int, number: int) -> None:
+    """All of a command that has not left its group, at once: nobody is born meanwhile."""
+    try:
+        try:
+            os.waitid(os.P_PID, command, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # it was waited for: now its number may be a stranger's, but not while a group has it
+            os.kill(command, 0)
+            return
+    except ProcessLookupError:
+        pass
+    except OSError:
+        return
+    try:
+        os.killpg(command, number)
+    except OSError:  # gone, or another user's
+        return
 
 
 def say(line: int, words: bytes) -> None:

@@ -225,6 +225,7 @@ class Session:
             take=self.queues.take,
             will_retry=_never,
             now=now,
+            permit=self.toolbox.permit,
             review=self.toolbox.review,
         )
 

@@ -1,13 +1,15 @@
 """The tools of a session, its own and those of extensions, and running the ones a model calls.
 
-A call is looked up, checked, and shown to the extensions that guard tools; then it
-runs on the machine of the run it belongs to.
+A call is looked up, checked, and shown to the extensions that guard tools; what
+they leave of it is put to the permissions, where there are any. Then it runs on
+the machine of the run it belongs to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from tau.core.loop import ToolDone, refusal
 from tau.core.schema import check, complaint
@@ -23,6 +25,20 @@ from tau.tools.seen import Seen
 from tau.tools.table import TOOLS
 
 
+class Gate(Protocol):
+    """Who decides whether a call may run. The real one is host/permissions.py."""
+
+    denials: list[str]  # why each of them may not
+
+    async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
+        """None, or why it may not."""
+
+    def withholds(self, tool: str, path: str) -> bool:
+        """Whether a tool that looks at many files must pass over this one."""
+
+    def forget(self) -> None: ...
+
+
 class Toolbox:
     def __init__(self, around: Surroundings, settings: Callable[[], Settings], hooks: Hooks) -> None:
         self._around = around
@@ -33,6 +49,7 @@ class Toolbox:
         self._chosen: list[str] | None = None  # by an extension, out of `_choice`
         self._choice: frozenset[str] = frozenset()
         self.lent: Mapping[str, Tool] = {}  # for the prompt under way; others of the same names step back
+        self.gate: Gate | None = None
         self.forget()
 
     # Which there are.
@@ -74,6 +91,8 @@ class Toolbox:
     def forget(self) -> None:
         """Another conversation: its model has read nothing yet."""
         self._seen = Seen(required=self._settings().edit.require_fresh)
+        if self.gate is not None:
+            self.gate.forget()
 
     async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         """The arguments to run with, or why the call is refused."""
@@ -91,9 +110,16 @@ class Toolbox:
             return refused(said.get("reason"))
         return _fitting(tool, said["input"]) if "input" in said else arguments
 
+    async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
+        """Why a call may not run, if it may not. A tool that is lent does nothing but hand in a result."""
+        if self.gate is None or call.name in self.lent:
+            return None
+        return await self.gate.permit(call, arguments)
+
     async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         resize = self._settings().images.auto_resize
-        context = ToolContext(self._machine, self._around.cwd, progress, self._seen, resize, call.id)
+        withheld = None if self.gate is None else partial(self.gate.withholds, call.name)
+        context = ToolContext(self._machine, self._around.cwd, progress, self._seen, resize, call.id, withheld)
         return await self.tools[call.name].run(arguments, context)
 
     async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:

@@ -23,6 +23,7 @@ from tau.library.threads import Threads
 from tau.records.base import encode
 from tau.records.budgets import Budget
 from tau.records.models import ThinkingLevel
+from tau.records.settings import SandboxLevel
 from tau.store import places
 from tau.store.sought import Requested
 from tau.tools import Tool
@@ -90,6 +91,8 @@ class Opening(Awaitable[Agent]):
     """functions for the moments that extensions take part in, as `agent.on`"""
     permission: Permission | None = None
     """asked before every call of a tool, with its name and input: True, False, or why not"""
+    permissions: str | os.PathLike[str] | Mapping[str, Any] | None = None
+    """rules for tools: "ask", a file of them, or what would be in it; `dialogs` answers what they ask"""
     dialogs: DialogHandler | Mapping[Method, DialogHandler] | None = None
     """who answers questions of extensions, as `agent.on_dialog`"""
     on_event: EventHandler | None = None
@@ -104,6 +107,8 @@ class Opening(Awaitable[Agent]):
     """a folder for what is asked of models, and what they answer"""
     replay: Where | None = None
     """such a folder, to answer from it instead of asking"""
+    sandbox: SandboxLevel | None = None
+    """what commands and file tools are kept to, "workspace" or "strict"; None: as the settings say"""
     agent_dir: Where | None = None
     """the user's files; by default ~/.pi/agent"""
     env: Mapping[str, str] | None = field(default=None, repr=False)
@@ -128,7 +133,7 @@ class Opening(Awaitable[Agent]):
         threads, environment = Threads(), os.environ if self.env is None else self.env
         folder = _absolute(self.agent_dir) if self.agent_dir is not None else places.agent_dir(environment)
         cwd, wishes = _folder(self.cwd), self._wishes(threads, environment)
-        read = await asyncio.to_thread(read_up, folder, wishes, environment, cwd)
+        read = await asyncio.to_thread(lambda: read_up(folder, wishes, environment, cwd).confined())
         for warning in read.warnings:
             log.warning("%s", warning)
         hub = Hub()
@@ -176,6 +181,8 @@ class Opening(Awaitable[Agent]):
             budget=self.budget,
             record=_path(self.record),
             replay=_path(self.replay),
+            permissions=_permissions(self.permissions),
+            sandbox=self.sandbox,
         )
 
     def _wanted(self, environment: Mapping[str, str]) -> Wanted:
@@ -214,6 +221,10 @@ def _folder(cwd: Where | None) -> str:
     if not os.path.isdir(place):
         raise UsageError(f"cwd: there is no folder {place}")
     return place
+
+
+def _permissions(given: Where | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
+    return given if given is None or given == "ask" or isinstance(given, Mapping) else f"rules {os.fspath(given)}"
 
 
 def _tool(given: ToolGiven, threads: Threads) -> str | Tool:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
 from tau.core.draft import Done, Draft, Heard
+from tau.core.secrets import masked, of_address, of_headers
 from tau.errors import ModelError, shortened
 from tau.llm import apis
 from tau.llm.calls import Context, Decoder, Fact, Options, Pause, Reader, Request, World
@@ -35,15 +36,16 @@ async def stream(
             else:
                 yield step
         return
-    if hasattr(api, "pieces"):
-        async with aclosing(api.pieces(model, context, options, draft, world)) as portions:
-            async for facts in portions:
-                yield facts
-        return
-
-    heard = False
-    secrets = [options.secret, *(options.environment.get(name) for name in SECRETS)]
+    secrets = [options.secret, *(options.environment.get(name) for name in SECRETS), *of_address(model.base_url)]
+    secrets += of_headers(model.headers or {}, whatever_their_name=True)
+    for name in PROXIES:
+        secrets += of_address(options.environment.get(name) or options.environment.get(name.lower()) or "")
     try:
+        if hasattr(api, "pieces"):
+            async with aclosing(api.pieces(model, context, options, draft, world)) as portions:
+                async for facts in portions:
+                    yield facts
+            return
         request: Request = api.request(model, context, options)
         if world.watchers is not None:
             request = await world.watchers.outgoing(request)
@@ -51,7 +53,8 @@ async def stream(
             request = api.sign(request, model, options)
         if world.watchers is not None:
             request = replace(request, heard=world.watchers.incoming)
-        secrets += [value.removeprefix("Bearer ") for name, value in request.headers.items() if _is_secret(name)]
+        secrets += [*of_headers(request.headers), *of_address(request.url)]
+        heard = False
         decoder, reader = getattr(api, "Decoder", SSEDecoder)(), api.Reader(draft)
         async with aclosing(world.transport.post(request)) as portions:
             async for portion in portions:
@@ -84,19 +87,11 @@ def _read(portion: bytes, decoder: Decoder, reader: Reader) -> tuple[list[Fact],
 
 
 # What the environment may hold that nobody should read in an error.
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_OAUTH_ACCESS_TOKEN")
-
-
-def _is_secret(header: str) -> bool:
-    return any(word in header.lower() for word in ("key", "auth", "token", "secret", "cookie"))
 
 
 def _fit_to_read(error: ModelError, secrets: Sequence[str | None]) -> ModelError:
     """Short, and without our credentials, which some servers repeat in what they say."""
-    said = str(error)
-    for secret in secrets:
-        if secret and len(secret) >= 8:
-            said = said.replace(secret, "***")
-    return ModelError(
-        shortened(said), status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms
-    )
+    said = shortened(masked(str(error), secrets))
+    return ModelError(said, status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms)

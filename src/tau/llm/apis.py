@@ -43,3 +43,8 @@ def credentials(name: str) -> Callable[[Mapping[str, str]], Mapping[str, str]] |
         return None
     found: Callable[[Mapping[str, str]], Mapping[str, str]] = import_module(CREDENTIALS[name]).found
     return found
+
+
+def forget(name: str) -> bool:
+    """Find the credentials for `name` anew the next time. False if there are none that were found."""
+    return name in CREDENTIALS and bool(import_module(CREDENTIALS[name]).forget())

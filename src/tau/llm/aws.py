@@ -39,6 +39,13 @@ def found(environment: Mapping[str, str]) -> Mapping[str, str]:
     return {**environment, **more}
 
 
+def forget() -> bool:
+    """What is kept was not accepted, whatever it says of how long it is good. False if nothing is kept."""
+    kept = _session.cache_info().currsize > 0
+    _session.cache_clear()
+    return kept
+
+
 @lru_cache(maxsize=8)
 def _session(profile: str | None) -> Any:
     """Kept, since it renews credentials by itself before they expire."""

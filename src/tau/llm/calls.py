@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tau.core.convert import Spoken
 from tau.core.draft import Begun, Done, Draft, Heard, Update
+from tau.core.secrets import shown_address
 from tau.records.base import Value, field
 from tau.records.models import Model, ThinkingLevel
 
@@ -102,6 +103,10 @@ class Request(Value):
     body: dict[str, Any]
     heard: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
 
+    def __repr__(self) -> str:
+        """Without what nobody should read in a log."""
+        return f"Request({shown_address(self.url)!r})"
+
 
 class Pause(Value):
     """An offline model takes its time."""
@@ -112,7 +117,7 @@ class Pause(Value):
 class Decoder(Protocol):
     """Turns bytes into the events of a stream, as pairs of name and data."""
 
-    def feed(self, data: bytes) -> Sequence[tuple[str, str]]: ...
+    def feed(self, data: bytes) -> Iterable[tuple[str, str]]: ...
 
 
 class Reader(Protocol):

@@ -40,6 +40,13 @@ def found(environment: Mapping[str, str]) -> Mapping[str, str]:
     return {**environment, **more}
 
 
+def forget() -> bool:
+    """What is kept was not accepted, whatever it says of how long it is good. False if nothing is kept."""
+    kept = _account.cache_info().currsize > 0
+    _account.cache_clear()
+    return kept
+
+
 @lru_cache(maxsize=8)
 def _account(file: str | None) -> tuple[Any, str | None]:
     """Kept with its token, which is good for an hour."""

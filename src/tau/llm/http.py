@@ -1,8 +1,7 @@
 """The network side of model calls: POST, stream the bytes, turn a bad status into a sentence.
 
-The only file that knows the HTTP library, and the only one in llm/ that waits.
-The library is imported when the first model is called (`warm` does it ahead of
-time), since it costs more to load than all the rest of tau.
+connections.py has the protocol, and is loaded when the first model is called
+(`warm` does it ahead of time); here is what a model call makes of it.
 
 Nothing here waits for ever, nothing is kept without a limit, and nothing is
 tried twice: whether to ask again is for core/after.py to say and for the client
@@ -14,11 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import sys
 import time
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -30,7 +28,7 @@ from tau.records.base import BadRecord, encode, encode_parts, parse
 if TYPE_CHECKING:
     import ssl
 
-    import aiohttp
+    from tau.llm.connections import Connection, Connections
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +36,6 @@ ERROR_LIMIT = 4096
 RESPONSE_LIMIT = 64 * 1024 * 1024
 PORTION_LIMIT = 256 * 1024
 LINGER = 0.5  # seconds
-MANY = 64  # parts of a body
 HEADERS = {
     "content-type": "application/json",
     "accept": "text/event-stream",
@@ -50,20 +47,16 @@ _SECRET = re.compile(r"key|auth|token|secret|cookie", re.IGNORECASE)
 
 
 class Http:
-    """One connection pool. Deadlines are in seconds, and 0 is none.
+    """One pool of connections. Deadlines are in seconds, and 0 is none.
 
     `connect` is for a connection, `first_byte` for that and the beginning of an
     answer (if not given: as `idle`), `idle` for every further piece of it.
     """
 
-    def __init__(
-        self, idle: float = 120, connect: float = 30, first_byte: float | None = None, *, alone: bool = False
-    ) -> None:
-        """`alone`: nobody else in this process will use the library, so it need not load certificates for them."""
-        self._alone = alone
-        self._context: ssl.SSLContext | None = None
+    def __init__(self, idle: float = 120, connect: float = 30, first_byte: float | None = None) -> None:
         self.use(idle, connect, first_byte)
-        self._session: aiohttp.ClientSession | None = None
+        self._context: ssl.SSLContext | None = None
+        self._connections: Connections | None = None
         self._lingering: set[asyncio.Task[None]] = set()
 
     def use(self, idle: float, connect: float, first_byte: float | None) -> None:
@@ -72,12 +65,12 @@ class Http:
         self._connect = connect or None
         self._first_byte = self._idle if first_byte is None else first_byte or None
 
-    def warm(self) -> None:
-        """Load the library; safe to call from any thread."""
-        if self._alone and "aiohttp" not in sys.modules:
-            with _no_certificates():
-                import aiohttp
-        import aiohttp  # noqa: F401
+    def warm(self, url: str = "https:") -> None:
+        """Load what a call to this address needs; safe to call from any thread."""
+        import tau.llm.connections  # noqa: F401
+
+        if url.startswith("https:"):
+            self._certificates()
 
     async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
         response = await self._begun(request)
@@ -96,82 +89,68 @@ class Http:
                     if size > RESPONSE_LIMIT:
                         raise ModelError(f"The answer is larger than {RESPONSE_LIMIT >> 20} MiB.", transient=False)
                     yield portion
+            response.done()
         except GeneratorExit:
             # The reader has heard enough, most often because the answer is whole. If the rest of the response is no
             # more than its end, the connection can serve the next request and spare it a handshake.
             self._lingering.add(task := asyncio.create_task(_drained(response)))
             task.add_done_callback(self._lingering.discard)
-            task.add_done_callback(lambda _: response.close())  # also of a task that was cancelled before it began
+            task.add_done_callback(lambda _: response.done())  # also of a task that was cancelled before it began
             raise
         except zlib.error as error:
-            response.close()
+            response.drop()
             raise ModelError(f"The model server sent a packed answer that is broken: {error}", transient=True) from None
         except BaseException:
-            response.close()
+            response.drop()
             raise
 
-    async def _begun(self, request: Request) -> aiohttp.ClientResponse:
-        self.warm()
-        import aiohttp
+    async def _begun(self, request: Request) -> Connection:
+        from tau.llm.connections import Connections, ConnectTimeout
 
+        if self._connections is None:
+            self._connections = Connections(self._certificates)
+        body = list(encode_parts(request.body))
+        size = str(sum(map(len, body)))
         try:
             async with asyncio.timeout(self._first_byte):
-                return await self._ask(request)
-        except aiohttp.ConnectionTimeoutError:
+                return await self._connections.post(
+                    request.url,
+                    {**HEADERS, "content-length": size, **{n.lower(): value for n, value in request.headers.items()}},
+                    body,
+                    proxy=proxy_for(request.url),
+                    connect=self._connect,
+                )
+        except ConnectTimeout:
             raise ModelError(f"Connection timed out after {self._connect:g} s: {request.url}", transient=True) from None
         except TimeoutError:
             raise _silent(self._first_byte) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise _failed(error, request) from None
-
-    async def _ask(self, request: Request) -> aiohttp.ClientResponse:
-        import aiohttp
-
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
-                timeout=aiohttp.ClientTimeout(total=None, connect=self._connect),
-                auto_decompress=False,
-                # Not `trust_env`, which would also send what a .netrc says.
-                trust_env=False,
-            )
-        proxy = proxy_for(request.url)
-        body = list(encode_parts(request.body))
-        size = str(sum(map(len, body)))
-        return await self._session.post(
-            request.url,
-            data=_sent(body) if len(body) > MANY else b"".join(body),
-            headers={**HEADERS, "content-length": size, **{n.lower(): value for n, value in request.headers.items()}},
-            allow_redirects=False,
-            proxy=proxy,
-            ssl=self._certificates() if f"{request.url} {proxy}".count("https://") else True,
-        )
 
     def _certificates(self) -> ssl.SSLContext:
         """Those of the system, or those that the environment names. Loaded when a server has to show its own."""
         import ssl
 
         if self._context is None:
-            self._context = ssl.create_default_context()
+            context = ssl.create_default_context()
+            context.set_alpn_protocols(["http/1.1"])
+            self._context = context
         return self._context
 
-    async def _portion(self, response: aiohttp.ClientResponse, request: Request, seconds: float | None) -> bytes:
+    async def _portion(self, response: Connection, request: Request, seconds: float | None) -> bytes:
         """The next of the body as it comes, empty at its end."""
-        import aiohttp
-
-        try:
-            # Most often there is something, and then no clock is needed.
-            portion = response.content.read_nowait()
-            while not portion and not response.content.at_eof():
-                async with asyncio.timeout(seconds):
-                    portion = await response.content.readany()
+        # Most often there is something, and then no clock is needed.
+        if portion := response.taken():
             return portion
+        try:
+            async with asyncio.timeout(seconds):
+                return await response.read()
         except TimeoutError:
             raise _silent(seconds) from None
-        except (aiohttp.ClientError, OSError) as error:
+        except OSError as error:
             raise _failed(error, request) from None
 
-    async def _refused(self, response: aiohttp.ClientResponse, request: Request) -> ModelError:
+    async def _refused(self, response: Connection, request: Request) -> ModelError:
         status, body = response.status, b""
         with suppress(ModelError, zlib.error):  # the status says enough
             unpack = _unpacking(response.headers)
@@ -190,48 +169,21 @@ class Http:
             task.cancel()
         if self._lingering:
             await asyncio.wait(self._lingering, timeout=1)
-        if self._session is not None:
-            session, self._session = self._session, None
-            async with asyncio.timeout(1):
-                await session.close()
+        if self._connections is not None:
+            await self._connections.close()
 
 
-@contextmanager
-def _no_certificates() -> Iterator[None]:
-    """The library loads the certificates of the system when it is imported, and twice.
-
-    That takes as long as half of the import, and we have our own way to them.
-    """
-    import ssl
-
-    context: Any = ssl.SSLContext
-    kept = context.load_default_certs
-    context.set_default_verify_paths = context.load_default_certs = lambda self, *given: None
-    try:
-        yield
-    finally:
-        del context.set_default_verify_paths
-        context.load_default_certs = kept
-
-
-async def _sent(body: list[bytes]) -> AsyncIterator[bytes]:
-    """A long body in parts that wait for each other: given as a whole, it would be copied once more to wait."""
-    body.reverse()
-    while body:
-        yield body.pop()
-
-
-async def _drained(response: aiohttp.ClientResponse) -> None:
+async def _drained(response: Connection) -> None:
     """Read what little may be left, then let go of the connection: alive at the end of the body, else not."""
     try:
         async with asyncio.timeout(LINGER):
             left = PORTION_LIMIT
-            while left > 0 and not response.content.at_eof():
-                left -= len(await response.content.readany())
+            while left > 0 and (portion := await response.read()):
+                left -= len(portion)
     except Exception as error:
         log.debug("a connection was not kept: %s", error)
     finally:
-        response.close()
+        response.done()
 
 
 def _silent(seconds: float | None) -> ModelError:
@@ -239,24 +191,20 @@ def _silent(seconds: float | None) -> ModelError:
 
 
 def _failed(error: Exception, request: Request) -> ModelError:
-    """What the library says, in our words."""
+    """What went wrong on the way, as one reads it."""
     import ssl
 
-    import aiohttp
+    from tau.llm.connections import ProxyRefused
 
     what = masked(str(error) or type(error).__name__, request.headers)
-    ours = isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError)
-    if ours or not isinstance(error, aiohttp.ClientError | OSError):
+    if not isinstance(error, OSError):
         return ModelError(f"Bad model server address or header for {request.url!r}: {what}", transient=False)
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+    if isinstance(error, ssl.SSLCertVerificationError):
         hint = "SSL_CERT_FILE may name a file with the certificates to trust."
         return ModelError(f"Connection error: {what} {hint}", transient=False)
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return ModelError(
-            f"Connection error: the proxy answered {error.status} {error.message}",
-            status=error.status,
-            transient=transient("", error.status),
-        )
+    if isinstance(error, ProxyRefused):
+        told = transient("", error.status)
+        return ModelError(f"Connection error: {what}", status=error.status, transient=told)
     return ModelError(f"Connection error: {what}", transient=True)
 
 

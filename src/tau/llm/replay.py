@@ -14,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from tau.core.secrets import MASK, forms, of_address, of_headers, without
 from tau.errors import ModelError
 from tau.llm.calls import Request
 from tau.records.base import Record, encode, encode_parts, parse
@@ -28,7 +29,6 @@ SHOWN = {"accept", "anthropic-beta", "anthropic-version", "content-type", "opena
 # Of the answer: what says who asked, or could be used to ask.
 HIDDEN = re.compile(r"key|auth|token|secret|cookie|organization|project|account", re.IGNORECASE)
 SECRET_QUERY = re.compile(r"key|token|sig|credential", re.IGNORECASE)
-MASK = "***"
 SHORTEST_SECRET, LONG = 6, 20
 
 # What in a body only steers caches, wherever it stands, and what on top of it says who asks and when.
@@ -145,39 +145,32 @@ def exchange(request: Request, what: Normal, heard: Heard) -> Exchange:
         ended=heard.ended,
         status=heard.status,
         headers={
-            name.lower(): _masked(value, secrets)
+            name.lower(): without(secrets, value)
             for name, value in (heard.headers or {}).items()
             if not HIDDEN.search(name)
         },
         failure=None if heard.failure is None else _refusal(heard.failure, secrets),
     )
-    body = parse(_masked(encode(what.body).decode(), secrets).encode())
-    return Exchange(VERSION, what.key, Asked(_masked(what.path, secrets), headers, body), response)
+    body = parse(without(secrets, encode(what.body).decode()).encode())
+    return Exchange(VERSION, what.key, Asked(without(secrets, what.path), headers, body), response)
 
 
-def _secrets(request: Request) -> list[str]:
+def _secrets(request: Request) -> set[str]:
     others = [(name, value) for name, value in request.headers.items() if name.lower() not in SHOWN]
     hidden = [value for name, value in others if HIDDEN.search(name) or len(value) >= LONG]
     hidden += [value for name, value in parse_qsl(urlsplit(request.url).query) if SECRET_QUERY.search(name)]
     whole = [value for value in hidden if len(value) >= SHORTEST_SECRET]
     # "Bearer abc", "Basic abc", and signatures of several parts
     parts = [part for value in whole for part in re.split(r"[\s,;]+|=(?=\w)", value) if len(part) >= LONG]
-    return sorted({*whole, *parts}, key=len, reverse=True)
+    found = {*whole, *parts, *of_headers(dict(others)), *of_address(request.url)}
+    return {form for secret in found if secret for form in (forms(secret) or {secret})}
 
 
-def _masked(text: str, secrets: Sequence[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, MASK)
-    return text
-
-
-def _portions(portions: Sequence[bytes], secrets: Sequence[str]) -> list[Any]:
-    whole = b"".join(portions)
-    found = [secret.encode("utf-8", "replace") for secret in secrets]
-    if any(secret in whole for secret in found):
-        for secret in found:
-            whole = whole.replace(secret, MASK.encode())
-        portions = [whole]  # it may have stood across a border
+def _portions(portions: Sequence[bytes], secrets: Collection[str]) -> list[Any]:
+    whole = b"".join(portions).decode("latin-1")  # whatever it is, a character for each byte
+    kept = without([secret.encode("utf-8", "replace").decode("latin-1") for secret in secrets], whole)
+    if kept != whole:
+        portions = [kept.encode("latin-1")]  # it may have stood across a border
     return [_as_text(portion) for portion in portions]
 
 
@@ -188,8 +181,8 @@ def _as_text(portion: bytes) -> Any:
         return {"base64": b64encode(portion).decode()}
 
 
-def _refusal(error: ModelError, secrets: Sequence[str]) -> Refusal:
-    return Refusal(_masked(str(error), secrets), error.status, error.transient, error.retry_after_ms)
+def _refusal(error: ModelError, secrets: Collection[str]) -> Refusal:
+    return Refusal(without(secrets, str(error)), error.status, error.transient, error.retry_after_ms)
 
 
 # What is found again.

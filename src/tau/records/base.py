@@ -203,6 +203,9 @@ def decode_lines(kind: type[T], data: bytes | memoryview) -> list[T] | None:
         return None
 
 
+MOST_DIGITS = 4_000  # Python reads integers of no more than some thousand
+
+
 def parse(data: bytes) -> Any:
     """Any JSON value, strictly: no NaN, no invalid UTF-8, no bottomless nesting."""
     try:
@@ -220,6 +223,23 @@ def parse(data: bytes) -> Any:
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None
     except ValueError as error:
+        raise BadRecord(str(error)) from None
+
+
+def parse_stored(line: bytes) -> Any:
+    """The same for what stands in a session: a number that no program can hold is null there, and the rest is read.
+
+    Only as much of a stored line is looked at as it must be (records/lines.py), so this is where it would be met.
+    """
+    try:
+        return parse(line)
+    except BadRecord:
+        pass
+    try:
+        return json.loads(
+            line.decode(), parse_constant=_no_constant, parse_float=_float_or_none, parse_int=_int_or_none
+        )
+    except (ValueError, RecursionError) as error:
         raise BadRecord(str(error)) from None
 
 
@@ -353,6 +373,15 @@ def _mended(value: Any) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON value")
+
+
+def _float_or_none(digits: str) -> float | None:
+    value = float(digits)
+    return value if value - value == 0 else None
+
+
+def _int_or_none(digits: str) -> int | None:
+    return int(digits) if len(digits) <= MOST_DIGITS else None
 
 
 def _finite_float(text: str) -> float:

@@ -9,6 +9,7 @@ from tau.records.commands import QueueMode
 from tau.records.events import Limit
 from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
+from tau.records.settings import SandboxLevel
 
 Disposition = Literal["started", "queued", "handled"]
 
@@ -26,6 +27,7 @@ class SessionState(Record):
     auto_compaction_enabled: bool
     message_count: int
     pending_message_count: int
+    sandbox: SandboxLevel | UnsetType = UNSET
 
 
 class Accepted(Record):
@@ -224,7 +226,8 @@ class Result(Record, tag_field="type", tag="result"):
     `text`, which is null if the answer failed, and `stopReason` are those of the last
     answer; `errorMessage` is the last that went wrong. `usage` and `cost`, in dollars,
     are summed over all turns. `output` is the result of `--output-schema`, and `limit`
-    the one that ended the last prompt.
+    the one that ended the last prompt. `denials` says of every call that
+    `--permissions` did not let pass why not; it is absent where there were none.
     """
 
     text: str | None
@@ -238,3 +241,4 @@ class Result(Record, tag_field="type", tag="result"):
     exit_code: int
     output: Any = UNSET
     limit: Limit | UnsetType = UNSET
+    denials: list[str] | UnsetType = UNSET

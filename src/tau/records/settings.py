@@ -13,6 +13,7 @@ from tau.records.commands import QueueMode
 from tau.records.models import ThinkingLevel
 
 ProjectTrust = Literal["ask", "always", "never"]
+SandboxLevel = Literal["workspace", "strict"]
 
 
 class RetrySettings(Record):
@@ -53,17 +54,31 @@ class ChildEnvironment(Record):
     """What commands inherit.
 
     It keeps secrets out of logs and transcripts; it is no wall, for a command can
-    read the files and processes of its user.
+    read the files of its user.
     """
 
     filter_secrets: bool = False
-    """take away variables with secrets in them: `*_API_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`, `*CREDENTIALS*`, and
-    whichever a provider's key comes from"""
+    """take away variables with secrets in them: those named like one (`*_API_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`,
+    `*CREDENTIALS*` and the like), those that have a provider's key in them, and addresses with a password"""
+    no_new_privileges: bool = False
+    """nothing that the agent starts gains rights by being executed, so `sudo` and the like do not work in commands;
+    heeded when the program starts"""
 
 
 class EditSettings(Record):
     require_fresh: bool = False
     """edit and write refuse to change a file that changed since the model last read it"""
+
+
+class SandboxSettings(Record):
+    """What commands and file tools may reach, as `--sandbox`, see [the sandbox](sandbox.md)."""
+
+    level: SandboxLevel | None = None
+    """`workspace` or `strict`; without one, and without `--sandbox`, there is no sandbox"""
+    readable: list[str] = []
+    """files and folders that may be read besides, such as `~/.rustup`"""
+    writable: list[str] = []
+    """files and folders that may be written besides, such as `~/.cache/go-build`"""
 
 
 class ImageSettings(Record):
@@ -140,6 +155,7 @@ class Settings(Record):
     shell_command_prefix: str | None = None
     """put before every command, on a line of its own"""
     child_environment: ChildEnvironment = ChildEnvironment()
+    sandbox: SandboxSettings = SandboxSettings()
     edit: EditSettings = EditSettings()
     images: ImageSettings = ImageSettings()
     extensions: list[str] = []
@@ -178,7 +194,7 @@ class Settings(Record):
 RESOURCE_LISTS = ("packages", "extensions", "skills", "prompts", "themes")
 
 # No project has a say in these, trusted or not: they are about the user's own machine, and about trust itself.
-USER_ONLY = ("defaultProjectTrust", "allowConfigWrites", "httpProxy")
+USER_ONLY = ("defaultProjectTrust", "allowConfigWrites", "httpProxy", "sandbox")
 
 WITHOUT_EFFECT = (
     *("autocompleteMaxVisible", "cacheWarming", "codemode", "collapseChangelog", "doubleEscapeAction"),

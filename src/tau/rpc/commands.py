@@ -15,6 +15,7 @@ from tau import __version__
 from tau.core.attachments import attached
 from tau.core.images import accepted
 from tau.core.queues import Queue
+from tau.core.secrets import shown
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError
 from tau.host import asking, choices
@@ -22,7 +23,7 @@ from tau.host.hooking import Destination
 from tau.host.session import Session
 from tau.records import commands as c
 from tau.records import replies as r
-from tau.records.base import UNSET, Raw, Record, UnsetType, decode, wire
+from tau.records.base import UNSET, Raw, Record, UnsetType, decode, replace, wire
 from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
 from tau.records.models import Model
@@ -67,7 +68,8 @@ async def new_session(session: Session, command: c.NewSession) -> r.Cancelled:
 
 
 def get_state(session: Session, command: c.GetState) -> r.SessionState:
-    return asking.state(session)
+    state = asking.state(session)
+    return state if state.model is None else replace(state, model=shown(state.model))
 
 
 def get_messages(session: Session, command: c.GetMessages) -> r.Messages:
@@ -75,16 +77,16 @@ def get_messages(session: Session, command: c.GetMessages) -> r.Messages:
 
 
 async def set_model(session: Session, command: c.SetModel) -> Model:
-    return await choices.set_model(session, command.provider, command.model_id)
+    return shown(await choices.set_model(session, command.provider, command.model_id))
 
 
 async def cycle_model(session: Session, command: c.CycleModel) -> r.Cycled | None:
     model = await choices.cycle_model(session)
-    return None if model is None else r.Cycled(model, session.models.level, bool(session.models.scoped))
+    return None if model is None else r.Cycled(shown(model), session.models.level, bool(session.models.scoped))
 
 
 def get_available_models(session: Session, command: c.GetAvailableModels) -> r.Models:
-    return r.Models(session.models.available)
+    return r.Models([shown(model) for model in session.models.available])
 
 
 async def set_thinking_level(session: Session, command: c.SetThinkingLevel) -> UnsetType:

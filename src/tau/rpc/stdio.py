@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
+from tau.core.draft import Update
 from tau.core.exits import ANSWERED
 from tau.core.pricing import OFFLINE_APIS
-from tau.host.life import FAREWELL, Stop, claim, to_the_end, within
+from tau.host.life import FAREWELL, Stop, Tidying, claim, to_the_end, within
 from tau.host.machine import LocalMachine
 from tau.host.session import Client, Session
 from tau.llm.http import Http
+from tau.records.dialogs import UiRequest
+from tau.records.events import AgentSettled, Event
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
@@ -41,7 +44,14 @@ def serve(open_session: Callable[[Client], Opened], dialect: Dialect = DEFAULT) 
 async def _serve(open_session: Callable[[Client], Opened], dialect: Dialect, stdin: int, stdout: int) -> int:
     stop = Stop()
     outbox = Outbox(stdout, lambda: stop.ask(ANSWERED), dialect)
-    session, machine, http = open_session(outbox.send)
+    loop, tidying = asyncio.get_running_loop(), Tidying()
+
+    def tell(event: Event | Update | UiRequest) -> Awaitable[None] | None:
+        if isinstance(event, AgentSettled):
+            loop.call_soon(tidying.settled, session.log.id)
+        return outbox.send(event)
+
+    session, machine, http = open_session(tell)
     session.leave = lambda: stop.ask(ANSWERED)
     server = Server(session, Inbox(stdin, LINE_LIMIT), outbox, dialect)
     warming = asyncio.create_task(_warm(server, outbox, http, session))
@@ -58,7 +68,8 @@ async def _serve(open_session: Callable[[Client], Opened], dialect: Dialect, std
 
 
 async def _ended(session: Session, outbox: Outbox) -> None:
-    await session.farewell()
+    """Nothing runs any more: what waits for its place in the session file gets it, and all of it lasts."""
+    await session.close()
     await outbox.drained()
 
 
@@ -73,5 +84,6 @@ async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) ->
 
 def _load(http: Http, session: Session) -> None:
     list(session.around.tools.values())
-    if session.models.current is not None and session.models.current.api not in OFFLINE_APIS:
-        http.warm()
+    model = session.models.current
+    if model is not None and model.api not in OFFLINE_APIS:
+        http.warm(model.base_url)

@@ -58,6 +58,11 @@ class AuthFile:
             open_to_others = os.name == "posix" and self.path.stat().st_mode & 0o077
         except FileNotFoundError:
             return
-        if open_to_others:
+        if not open_to_others:
+            return
+        try:
             os.chmod(self.path, PRIVATE)
+        except OSError as error:  # it may be mounted, or somebody else's
+            self.problems.append(f"{self.path}: others can read it, and this cannot be changed: {error.strerror}")
+        else:
             self.problems.append(f"{self.path}: others could read it; now only you can (mode 600)")

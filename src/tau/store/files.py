@@ -23,11 +23,11 @@ SMALL = 4 * 1024 * 1024
 def locked(path: Path) -> Iterator[None]:
     """Hold `path` alone. Raises TimeoutError when somebody else does not let go."""
     lock = path.with_name(path.name + ".lock")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     give_up = time.monotonic() + PATIENCE
     while True:
         try:
-            lock.mkdir()
+            lock.mkdir(mode=0o700)
             break
         except FileExistsError:
             with suppress(OSError):
@@ -42,6 +42,17 @@ def locked(path: Path) -> Iterator[None]:
     finally:
         with suppress(OSError):
             lock.rmdir()
+
+
+def make_folder(path: Path) -> None:
+    """A private folder, and private parents where they have to be made."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
 
 
 def replaced(path: Path, data: bytes) -> None:

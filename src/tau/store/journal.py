@@ -4,6 +4,10 @@ A write that fails leaves no half line (the file is cut back to where it was) an
 is not forgotten: the line waits, and everything after it waits behind it, until
 there is room again. Whoever appends is told at once.
 
+A sync that fails is not simply repeated: after it, the system may hold for written
+what never was, and say so to everybody who asks with the same open file. So what
+was not synced is written once more, to the file opened anew.
+
 The lock is taken on the file itself. It is released by the system when the
 process ends, however it ends.
 """
@@ -12,7 +16,9 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from tau.errors import CommandError
@@ -21,6 +27,7 @@ from tau.store.locks import holder, lock
 log = logging.getLogger(__name__)
 
 BATCH = 64 * 1024
+REMEMBERED = 16 * 1024 * 1024  # bytes that wait for a sync; what is more is read from the file if it has to be
 
 
 class Disk:
@@ -35,20 +42,40 @@ class Disk:
     def sync(self, handle: int) -> None:
         os.fsync(handle)
 
+    def sync_folder(self, path: Path) -> None:
+        """So that a new file is found again; some file systems know no such thing, and need none."""
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
     def cut(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)
+
+    def write_at(self, handle: int, data: bytes | memoryview, at: int) -> int:
+        return os.pwrite(handle, data, at)
+
+
+DISK = Disk()
 
 
 class Journal:
     """The one writer of a session file."""
 
-    def __init__(self, path: Path, disk: Disk | None = None) -> None:
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self.path = path
-        self._disk = disk or Disk()
+        self._disk = disk
         self._handle: int | None = None
         self._size = 0
         self._waiting: list[bytes] = []
         self._dirty = False
+        self._new = False  # its folder is still to be synced
+        self._synced = 0  # this much is safe
+        self._doubtful = False  # the last sync failed
+        self._recent: deque[tuple[int, bytes]] = deque()  # what was written since, and where
+        self._remembered = 0  # bytes of it
         self._fresh_line = b""
         self._lifted: list[bytes] | None = None
 
@@ -69,6 +96,7 @@ class Journal:
                     self._write(b"".join(waiting))
                     waiting.clear()
             self._write(b"".join(waiting))
+            self._new = True
         except BaseException:
             self.close()
             self.path.unlink(missing_ok=True)
@@ -80,7 +108,7 @@ class Journal:
         try:
             self._take_lock(self._handle)
             now, there = os.fstat(self._handle), os.stat(self.path)
-            self._size = now.st_size
+            self._size = self._synced = now.st_size
             # Whoever had the lock before us may have put another file in its place (see lift).
             if self._size != size or not os.path.samestat(now, there):
                 raise CommandError(f"{self.path} was changed by another program while it was being opened. Try again.")
@@ -139,19 +167,52 @@ class Journal:
         """
         if not self._dirty or self._handle is None:
             return None
+        doubtful, size, written = self._doubtful, self._size, [*self._recent]
+        handle = self._opened_anew() if doubtful else os.dup(self._handle)
         self._dirty = False
-        handle = os.dup(self._handle)
 
         def work() -> None:
             try:
+                if doubtful:
+                    self._write_again(handle, written, size)
                 self._disk.sync(handle)
+                if self._new:
+                    self._disk.sync_folder(Path(os.path.realpath(self.path)).parent)
+                    self._new = False
             except OSError:
-                self._dirty = True
+                self._dirty = self._doubtful = True
                 raise
             finally:
                 os.close(handle)
+            self._synced, self._doubtful = size, False
 
         return work
+
+    def _opened_anew(self) -> int:
+        """Our file, wherever it is by now, as somebody else would open it: not to append."""
+        assert self._handle is not None
+        there = Path(f"/proc/self/fd/{self._handle}")
+        handle = self._disk.open(there if there.exists() else self.path, os.O_RDWR)
+        if not os.path.samestat(os.fstat(handle), os.fstat(self._handle)):
+            os.close(handle)
+            raise FileNotFoundError(2, "the session file was deleted", str(self.path))
+        return handle
+
+    def _write_again(self, handle: int, written: list[tuple[int, bytes]], size: int) -> None:
+        """Everything that was not synced, as we remember it, and else as the file says."""
+        at = self._synced
+        for start, data in [*written, (size, b"")]:
+            while at < start:
+                self._write_at(handle, os.pread(handle, min(BATCH, start - at), at), at)
+                at += min(BATCH, start - at)
+            self._write_at(handle, data, start)
+            at = start + len(data)
+
+    def _write_at(self, handle: int, data: bytes, at: int) -> None:
+        rest = memoryview(data)
+        while rest:
+            done = self._disk.write_at(handle, rest, at)
+            rest, at = rest[done:], at + done
 
     def close(self) -> None:
         if self._handle is not None:
@@ -175,8 +236,15 @@ class Journal:
         except OSError:
             self._cut_back()
             raise
+        self._remember(data)
         self._size += len(data)
         self._dirty = True
+
+    def _remember(self, data: bytes) -> None:
+        self._recent.append((self._size, data))
+        self._remembered += len(data)
+        while self._recent and (self._recent[0][0] < self._synced or self._remembered > REMEMBERED):
+            self._remembered -= len(self._recent.popleft()[1])
 
     def _cut_back(self) -> None:
         """Take back half a line. If even that fails, the next line begins on a new one."""
@@ -207,8 +275,8 @@ class Journal:
             draft.unlink(missing_ok=True)
             raise
         self.close()
-        self._handle, self._size, self._fresh_line = made._handle, made._size, b""
-        self._lifted = None
+        self._handle, self._size, self._synced, self._fresh_line = made._handle, made._size, made._synced, b""
+        self._lifted, self._new, self._dirty = None, True, True
 
     def _ensure_there(self) -> None:
         """A file that was deleted under us is written anew by whoever owns the entries."""
@@ -223,6 +291,7 @@ def _back_up(path: Path) -> None:
         backup = path.with_name(f"{path.name}.bak{number if number > 1 else ''}")
         try:
             os.link(path, backup)
+            os.chmod(backup, 0o600)  # what others could read of a session was not meant for them
             return
         except FileExistsError:
             if os.path.samefile(path, backup):
@@ -232,4 +301,5 @@ def _back_up(path: Path) -> None:
             import shutil
 
             shutil.copy2(path, backup)
+            os.chmod(backup, 0o600)
             return

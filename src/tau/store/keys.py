@@ -1,7 +1,8 @@
 """API keys: from the command line, auth.json, the environment, or models.json, in this order.
 
 What a file says may be a key, a variable or a command (see values.py). Commands
-in auth.json are run once, those in models.json each time a key is wanted.
+in auth.json are run once, and once more when a server no longer takes what they said;
+those in models.json each time a key is wanted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tau.store.auth import AuthFile
-from tau.store.values import is_command, missing, value
+from tau.store.values import is_command, missing, value, variables
 
 # Stands for a key where the environment has other credentials, which the API's own module reads.
 AUTHENTICATED = "<authenticated>"
@@ -64,6 +65,9 @@ VARIABLES = {
 # Not keys but tokens, which go into another header.
 BEARER = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"}
 
+# Of other kinds of credentials.
+SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GOOGLE_OAUTH_ACCESS_TOKEN")
+
 # Variables that together are as good as a key.
 AMBIENT = {
     "amazon-bedrock": (
@@ -84,13 +88,15 @@ AMBIENT = {
 class Keys:
     def __init__(self, auth_file: Path, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
+        self._used: set[str] = set()
         self._given: dict[str, str] = {}
         self._for_all: str | None = None
         self.configured: dict[str, str] = {}
+        self.headers: list[str] = []  # what models.json has for headers, which may be keys by another name
         file = AuthFile(auth_file)
         self._saved = {name: entry for name, entry in file.read().items() if _is_key(entry)}
         self.problems = file.problems
-        self._told: dict[str, str | None] = {}  # what commands of auth.json have said
+        self._told: dict[str, str] = {}  # what commands of auth.json have said
 
     def give(self, provider: str, key: str) -> None:
         """A key from the command line: for this process only, before all others."""
@@ -114,6 +120,28 @@ class Keys:
 
     def get(self, provider: str) -> str | None:
         """The key."""
+        if (key := self._get(provider)) and key != AUTHENTICATED:
+            self._used.add(key)
+        return key
+
+    def known(self) -> set[str]:
+        """Every key that we have seen so far, from wherever: what no log may show. Runs nothing."""
+        found = {self._environment.get(name) for name in self.variables()}
+        found |= {self._for_all, *self._given.values(), *self._used}
+        found |= {value(text, self._environment) for text in self._written() if not is_command(text)}
+        return {key for key in found if key}
+
+    def variables(self) -> set[str]:
+        """Variables that keys come from, or may come from."""
+        usual = {name for names in (*VARIABLES.values(), SECRET_VARIABLES) for name in names}
+        return usual.union(*map(variables, self._written()))
+
+    def _written(self) -> list[str]:
+        """What files say."""
+        own = [text for provider in self._saved for text in self._own(provider).values()]
+        return [*(entry["key"] for entry in self._saved.values()), *own, *self.configured.values(), *self.headers]
+
+    def _get(self, provider: str) -> str | None:
         source, text = self._found(provider)
         if text is None:
             return None
@@ -121,9 +149,17 @@ class Keys:
             return text
         if source != "auth.json" or not is_command(text):
             return value(text, self.environment(provider))
-        if provider not in self._told:
-            self._told[provider] = value(text, self._environment)
-        return self._told[provider]
+        if provider not in self._told and (said := value(text, self._environment)) is not None:
+            self._told[provider] = said
+        return self._told.get(provider)
+
+    def forget(self, provider: str) -> bool:
+        """If a command has said the key, ask it again the next time. False if none has."""
+        return self._told.pop(provider, None) is not None
+
+    def ambient(self, provider: str) -> bool:
+        """Whether the key only stands for credentials that the environment leads to."""
+        return self._found(provider)[1] == AUTHENTICATED
 
     def source(self, provider: str) -> str | None:
         """Where the key comes from, for people: a file, a flag, or the name of a variable."""
@@ -139,10 +175,12 @@ class Keys:
 
     def environment(self, provider: str) -> Mapping[str, str]:
         """The variables for a provider: auth.json may have some for it alone."""
+        own = self._own(provider)
+        return ChainMap(own, dict(self._environment)) if own else self._environment
+
+    def _own(self, provider: str) -> dict[str, str]:
         own = self._saved.get(provider, {}).get("env")
-        if not isinstance(own, dict):
-            return self._environment
-        return ChainMap({name: text for name, text in own.items() if isinstance(text, str)}, dict(self._environment))
+        return {name: text for name, text in own.items() if isinstance(text, str)} if isinstance(own, dict) else {}
 
     def _found(self, provider: str) -> tuple[str | None, str | None]:
         """Where it was found, and what is written there."""

@@ -14,7 +14,6 @@ import os
 import stat
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from tau.core.tree import CODES, ROOT, Held, Lines, Source, Tree
@@ -289,14 +288,3 @@ def folder_for(cwd: str, agent_dir: Path) -> Path:
 def file_name(header: Header) -> str:
     time = header.timestamp.replace(":", "-").replace(".", "-")
     return f"{time}_{header.id}.jsonl"
-
-
-def make_folder(path: Path) -> None:
-    """A private folder, and private parents where they have to be made."""
-    missing = []
-    while not path.exists():
-        missing.append(path)
-        path = path.parent
-    for folder in reversed(missing):
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 log = logging.getLogger(__name__)
 COMMAND_TIMEOUT = 10
+_running: set[subprocess.Popen[bytes]] = set()
 _MARK = re.compile(r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
 
@@ -43,16 +44,40 @@ def missing(text: str, environment: Mapping[str, str]) -> list[str]:
     return [name for name in names if not environment.get(name)]
 
 
+def variables(text: str) -> list[str]:
+    """The variables that a text may take its value from."""
+    return [] if is_command(text) else [text, *(mark[2] or mark[3] for mark in _MARK.finditer(text) if not mark[1])]
+
+
 def output(command: str) -> str | None:
     try:
-        done = subprocess.run(
-            command, shell=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMMAND_TIMEOUT, check=True
-        )
-    except subprocess.CalledProcessError as error:
-        # The command may have the secret in it, so it is not shown.
-        log.warning("a command in a configuration file failed with exit code %s", error.returncode)
-        return None
+        said, code = _run(command)
     except (subprocess.SubprocessError, OSError) as error:
         log.warning("a command in a configuration file failed: %s", type(error).__name__)
         return None
-    return done.stdout.decode("utf-8", "replace").strip() or None
+    if code != 0:
+        # The command may have the secret in it, so it is not shown.
+        log.warning("a command in a configuration file failed with exit code %s", code)
+        return None
+    return said.decode("utf-8", "replace").strip() or None
+
+
+def _run(command: str) -> tuple[bytes, int]:
+    """In our own process group: some ask at the terminal for a password."""
+    nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+    with subprocess.Popen(command, shell=True, stdin=nothing, stdout=pipe, stderr=pipe) as process:
+        _running.add(process)
+        try:
+            said, _ = process.communicate(timeout=COMMAND_TIMEOUT)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            _running.discard(process)
+    return said, process.returncode
+
+
+def stop_commands() -> None:
+    """At the end of the program, for those who ask in threads of their own."""
+    for process in list(_running):
+        process.kill()

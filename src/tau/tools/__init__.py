@@ -56,6 +56,10 @@ class Files(Protocol):
         """What is there; None if nothing is."""
         ...
 
+    def is_secret(self, path: str) -> bool:
+        """Whether `open` would refuse it because nobody should read it. Quick, and never an error."""
+        ...
+
     def entries(self, path: str) -> list[Entry]:
         """The names in a folder, in no order; what vanishes meanwhile is left out."""
         ...
@@ -109,6 +113,7 @@ class ToolContext(Value):
     """What a tool gets besides its arguments. `seen` is what the session's model knows of files.
 
     Pictures that are too large for models are made smaller unless `resize` is off.
+    `withheld` says of a path whether what is in that file must not be shown.
     """
 
     machine: Machine
@@ -117,6 +122,7 @@ class ToolContext(Value):
     seen: Seen = field(default_factory=Seen)
     resize: bool = True
     call_id: str = ""
+    withheld: Callable[[str], bool] | None = None
 
 
 class Tool(Value):

@@ -52,7 +52,7 @@ class Found:
 class Matches:
     """What a search writes, file by file: as many matches as are wanted, with the lines around them."""
 
-    def __init__(self, limit: int, context: int, wanted: Callable[[str], bool]) -> None:
+    def __init__(self, limit: int, context: int, wanted: Callable[[bytes], bool]) -> None:
         self.files: dict[bytes, Found] = {}
         self.more = False  # than `limit`
         self.lines_cut = False
@@ -98,7 +98,7 @@ class Matches:
         if path != self._path:
             self._path = path
             self._found = None
-            if self._wanted(_name(path)):
+            if self._wanted(path):
                 if is_full:
                     self.more = True
                     return False
@@ -150,7 +150,15 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
         names=names,
     )
 
-    found = Matches(limit, around, wanted)
+    secret, withheld = machine.files.is_secret, context.withheld
+
+    def may_be_shown(path: bytes) -> bool:
+        there = os.path.join(where.folder, os.fsdecode(path))
+        return wanted(_name(path)) and not secret(there) and not (withheld is not None and withheld(there))
+
+    if where.is_file and secret(where.target):
+        raise ToolError(f"{args['path']} has secrets in it and may not be read")
+    found = Matches(limit, around, may_be_shown)
     complaint = await listen(machine, words(query, rg), where.folder, found.take)
     if not found.files:
         if NEWLINE in complaint:

@@ -72,6 +72,7 @@ class Dialect(Value):
     snapshots: bool = True  # message_update has the whole message so far, twice
     extras: bool = True  # message_update has `usage`, and toolcall_start the name of the tool
     responses: bool = True
+    dialogs: bool = True  # clients know `extension_ui_request`, and can answer it
     session_line: bool = True  # JSON mode begins with the header of the session
     events: Mapping[type[Event], Form] = field(default_factory=dict)
     json_events: Mapping[type[Event], Form] = field(default_factory=dict)

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from tau.errors import ModelError
 from tau.records.base import encode
 
-LIMIT = 16 * 1024 * 1024
+MIB = 1024 * 1024
+LIMIT = 16 * MIB
 PRELUDE = struct.Struct(">III")
 CRC = struct.Struct(">I")
 # Sizes of values by type; the two that are None begin with their own length.
@@ -37,16 +38,14 @@ class EventStreamDecoder:
         self._limit = limit
         self._bytes = bytearray()
 
-    def feed(self, data: bytes) -> list[tuple[str, str]]:
-        """The frames that `data` brings to their end."""
+    def feed(self, data: bytes) -> Iterator[tuple[str, str]]:
+        """The frames that `data` brings to their end, one by one: those before a broken one are good."""
         self._bytes += data
-        frames: list[tuple[str, str]] = []
         start = 0
         while (end := self._end(start)) is not None:
-            frames.append(_frame(bytes(self._bytes[start:end])))
+            yield _frame(bytes(self._bytes[start:end]))
             start = end
         del self._bytes[:start]
-        return frames
 
     def _end(self, start: int) -> int | None:
         """Where the frame at `start` ends, if it is all there. A length is believed only with its checksum."""
@@ -56,7 +55,8 @@ class EventStreamDecoder:
         if zlib.crc32(self._bytes[start : start + 8]) != crc:
             raise _broken("the checksum of a frame's length is wrong")
         if total > self._limit:
-            raise ModelError(f"The model server sent an event of more than {self._limit} bytes.")
+            size = f"{self._limit // MIB} MiB" if self._limit >= MIB else f"{self._limit} bytes"
+            raise ModelError(f"The model server sent an event of more than {size}.")
         if total < PRELUDE.size + headers + CRC.size:
             raise _broken("a frame is shorter than its headers")
         return start + total if len(self._bytes) >= start + total else None

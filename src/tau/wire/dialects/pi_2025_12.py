@@ -89,6 +89,7 @@ DIALECT = PI_2026_03.but(
     about="December 2025: no responses, attachments, `compaction` and `error` events",
     pi="0.13.2",
     responses=False,
+    dialogs=False,
     session_line=False,
     answers=Answers((Error, Compaction, ProtocolTold), _instead),
     events={

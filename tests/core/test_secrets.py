@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from tau.core.secrets import masked, of_address, of_headers, shown, shown_address
+from tau.records.base import replace
+from tau.records.models import Model
+
+SECRET = 'sk-"a/b+c&d=e\\f<g>é'
+MODEL = Model("m", "M", "openai-completions", "p", "https://host/v1")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        SECRET,
+        json.dumps(SECRET)[1:-1],
+        json.dumps(SECRET, ensure_ascii=False)[1:-1],
+        json.dumps(SECRET)[1:-1].replace("/", "\\/"),
+        html.escape(SECRET),
+        html.escape(SECRET).replace("&#x27;", "&#39;"),
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        quote_plus(SECRET),
+        re.sub("%..", lambda mark: mark[0].lower(), quote(SECRET, safe="")),
+    ],
+)
+def test_a_secret_is_known_in_every_notation(told: str) -> None:
+    assert masked(f"you sent <{told}>, which is wrong", [SECRET]) == "you sent <***>, which is wrong"
+
+
+@pytest.mark.parametrize("before", ["", "x", "xy", "user:"])
+@pytest.mark.parametrize("pack", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_secret_is_known_in_base64_wherever_it_begins(before: str, pack: Callable[[bytes], bytes]) -> None:
+    secret = "a-long-password?>~!"
+    packed = pack(f"{before}{secret}".encode()).decode()
+    told = masked(f"Basic {packed}.", [secret])
+    assert "***" in told and len(told) < len(packed)
+
+
+def test_notations_inside_notations_are_no_help() -> None:
+    key = "sk-ant-0123456789/abcdef+ghijkl"
+    told = json.dumps(json.dumps({"x": html.escape(html.escape(f"<{key}>"))}))
+    assert "0123456789" not in masked(told, [key])
+
+
+@pytest.mark.parametrize("left", range(8, len("sk-0123456789abcdef")))
+def test_the_beginning_of_a_secret_at_the_end_of_a_text_is_a_secret(left: int) -> None:
+    assert masked(f"you sent {'sk-0123456789abcdef'[:left]}", ["sk-0123456789abcdef"]) == "you sent ***"
+
+
+def test_what_is_short_is_left_alone() -> None:
+    assert masked("abc sk-0123 and so on", ["abc", "sk-0123", "", None]) == "abc sk-0123 and so on"
+
+
+def test_the_longest_secret_is_masked_first() -> None:
+    assert masked("0123456789ab 01234567", ["01234567", "0123456789ab"]) == "*** ***"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://host:8080/v1?x=1", "https://host:8080/v1?x=1"),
+        ("https://me:pass@host/v1", "https://***@host/v1"),
+        ("https://token@host", "https://***@host"),
+        ("https://host/v1?api_key=a&x=1&token=b#end", "https://host/v1?api_key=***&x=1&token=***#end"),
+        ("https://me:p@ss@host/v1", "https://***@host/v1"),
+        ("", ""),
+        ("no address", "no address"),
+    ],
+)
+def test_an_address_is_shown_without_what_opens_it(url: str, told: str) -> None:
+    assert shown_address(url) == told
+
+
+def test_what_an_address_and_headers_would_give_away() -> None:
+    assert set(of_address("https://me:p%20w@host/?api_key=k&x=1")) == {"p%20w", "p w", "me:p w", "k"}
+    assert set(of_address("https://token@host/")) == {"token"}
+    assert "pass" in next(of_address("http://me:pass@[broken"))
+    basic = base64.b64encode(b"me:pass").decode()
+    headers = {"Authorization": f"Basic {basic}", "x-api-key": "k", "user-agent": "tau", "cookie": "c"}
+    assert set(of_headers(headers)) == {f"Basic {basic}", basic, "me:pass", "pass", "k", "c"}
+    assert set(of_headers({"x-any": "v"}, whatever_their_name=True)) == {"v"}
+
+
+def test_a_model_is_shown_without_its_secrets_and_otherwise_as_it_is() -> None:
+    assert shown(MODEL) is MODEL
+    short = replace(MODEL, headers={"x-poll": "3600"})
+    assert shown(short) is short
+    secret = replace(MODEL, base_url="https://me:pw@host/v1", headers={"x-team": "a-long-value", "x-key": "k"})
+    assert shown(secret) == replace(MODEL, base_url="https://***@host/v1", headers={"x-team": "***", "x-key": "***"})

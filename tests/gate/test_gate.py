@@ -1,0 +1,38 @@
+"""A tenth of every figure, with lots that are always the same; `make gate` takes them whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gate import records, runs
+from gate.figure import Figure
+
+SCALE = 0.1
+SEED = int(os.environ.get("TAU_GATE_SEED", "1"))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", runs.names())
+def test_a_tenth_of_the_figure_holds(name: str) -> None:
+    done = runs.run(name, SCALE, SEED)
+    assert not done.failure, f"{done.failure}\n{done.said}"
+    assert [figure for figure in done.figures if not figure.holds] == [], done.said
+    assert all(figure.tried > 0 for figure in done.figures)
+
+
+def test_sums_add_up_different_lots_and_count_the_same_lot_once(tmp_path: Path) -> None:
+    (goal, what), wanted = next(iter(records.RELEASE.items()))
+    file = tmp_path / "records.jsonl"
+    for seed, tried, found in ((1, 40, 2), (2, 60, 0), (1, 40, 0)):
+        records.keep(file, [Figure(goal, what, tried, found, 0)], scale=1, seed=seed)
+    assert records.sums(records.read(file))[goal, what] == records.Sum(100, 0, 2)
+    assert not records.table(records.read(file))[1]
+    everything = [Figure(*key, amount, 0, 0) for key, amount in records.RELEASE.items()]
+    records.keep(file, everything, scale=50, seed=3)
+    rows, reached = records.table(records.read(file))
+    assert reached and rows[0] == [goal, what, f"{wanted + 100:,}", f"{wanted:,}", "0", "3", "reached"]
+    records.keep(file, [Figure(goal, what, 1, 1, 0)], scale=1, seed=4)
+    assert not records.table(records.read(file))[1]

@@ -1,0 +1,85 @@
+"""Compactions beside other things that happen: a run, an abort, a signal."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from aborting import begin_streaming, seconds_to_abort
+from client import Agent, Json, endless, kinds, of, quick, said, text
+
+LONG = "so many words " * 200
+SETTINGS: Json = {"compaction": {"keepRecentTokens": 1, "enabled": False}}
+
+
+@contextmanager
+def talking(folder: Path, *answers: Json) -> Iterator[Agent]:
+    """An agent that has something to compact, and will answer like this from then on."""
+    with Agent(folder, {"text": LONG}, {"text": LONG}, *answers, settings=SETTINGS) as agent:
+        agent.prompt(LONG)
+        agent.prompt(LONG)
+        yield agent
+
+
+def begin_compacting(agent: Agent) -> str:
+    compacting = agent.send("compact")
+    while not agent.get("get_state")["isCompacting"]:
+        pass
+    return compacting
+
+
+def entries(agent: Agent) -> list[Json]:
+    file = Path(agent.get("get_state")["sessionFile"])
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.promise("B02")
+def test_a_compaction_during_a_run_ends_it_and_its_half_answer_is_kept(tmp_path: Path) -> None:
+    with talking(tmp_path, endless("half ", "an answer"), {"text": "a summary"}, {"text": "on"}) as agent:
+        begin_streaming(agent)
+        compacted = agent.get("compact")
+        agent.settled()
+        events = agent.events
+        (ended,) = [one for one in said(events, "assistant") if one["stopReason"] == "aborted"]
+        assert "half an answer".startswith(text(ended)) and text(ended)
+        assert compacted["summary"].startswith("a summary")
+        assert kinds(events).count("agent_end") == kinds(events).count("agent_start") == 3
+        assert len(of("agent_settled", events)) == 3
+
+        kept = entries(agent)
+        messages = [entry["message"] for entry in kept if entry["type"] == "message"]
+        assert [message["stopReason"] for message in messages if message["role"] == "assistant"][-1] == "aborted"
+        assert [entry["type"] for entry in kept].count("compaction") == 1
+        assert [text(one) for one in said(agent.prompt("go on"), "assistant")] == ["on"]
+
+
+@pytest.mark.promise("B18")
+def test_an_abort_during_a_compaction_is_answered_within_a_second_and_nothing_is_compacted(tmp_path: Path) -> None:
+    with talking(tmp_path, endless("a summary that")) as agent:
+        before = agent.get("get_messages")
+
+        def measure() -> float:
+            compacting = begin_compacting(agent)
+            taken = seconds_to_abort(agent)
+            assert agent.response(compacting)["error"] == "Compaction cancelled"
+            return taken
+
+        quick(measure, 1.0)
+        assert agent.get("get_messages") == before
+        assert "compaction" not in [entry["type"] for entry in entries(agent)]
+
+
+@pytest.mark.promise("B18")
+def test_a_signal_during_a_compaction_ends_the_program_and_the_session_is_what_it_was(tmp_path: Path) -> None:
+    with talking(tmp_path, endless("a summary that")) as agent:
+        before = entries(agent)
+        file = agent.get("get_state")["sessionFile"]
+        begin_compacting(agent)
+        agent.signal(signal.SIGTERM)
+        assert agent.exit_code(within=10) == 143
+    assert [json.loads(line) for line in Path(file).read_text().splitlines()] == before

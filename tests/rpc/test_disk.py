@@ -1,0 +1,98 @@
+"""A disk that fails while a session is written to it: the real program under strace, which lets calls fail."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from client import Agent, calls, command_line, of, texts
+
+STRACE = shutil.which("strace")
+
+
+def _can_trace() -> bool:
+    return STRACE is not None and not subprocess.run([STRACE, "-f", "true"], capture_output=True).returncode
+
+
+pytestmark = pytest.mark.skipif(not _can_trace(), reason="needs strace, and the right to use it")
+
+
+class Faulty:
+    """A session whose file is on a disk that fails as `faults` says, in the words of strace."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *faults: str) -> None:
+        self.folder, self.file, self._trace = folder, folder / "s.jsonl", folder / "trace"
+        self.args = ["--session", str(self.file)]
+        calls = ["-e", "trace=openat,write,pwrite64,fsync"]
+        injected = [word for fault in faults for word in ("-e", f"inject={fault}")]
+        # -D: the program stays our child, and strace is its.
+        strace = [str(STRACE), "-D", "-f", "-qq", "-o", str(self._trace), "-P", str(self.file), *calls, *injected]
+        monkeypatch.setenv("TAU_RPC", " ".join([*strace, *command_line()]))
+
+    def kept(self) -> list[tuple[str, str]]:
+        """What is said in the file, every line of which must be whole."""
+        entries = [json.loads(line) for line in self.file.read_bytes().splitlines()]
+        said = [entry["message"] for entry in entries if entry["type"] == "message"]
+        return [(message["role"], message["content"][0]["text"]) for message in said]
+
+    def calls(self, name: str) -> list[str]:
+        return [line for line in self._trace.read_text().splitlines() if f" {name}(" in line]
+
+
+@pytest.mark.promise("D21")
+def test_a_sync_that_fails_is_told_and_made_good_by_writing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faulty = Faulty(tmp_path, monkeypatch, "fsync:error=EIO:when=1..2")
+    with Agent(tmp_path, args=faulty.args) as agent:
+        agent.prompt("go")
+        (failed,) = of("session_write_failed", agent.until("session_write_failed"))
+        assert (failed["sessionFile"], failed["error"]) == (str(faulty.file), "Input/output error")
+        agent.until("session_write_recovered")
+        agent.close()
+        assert agent.exit_code() == 0
+    # After each failure everything was written once more, which nobody had promised to be safe.
+    assert len(faulty.calls("pwrite64")) == 2 * len(faulty.calls("write"))
+    assert ["INJECTED" in line for line in faulty.calls("fsync")] == [True, True, False]
+    assert faulty.kept() == [("user", "go"), ("assistant", "ok")]
+
+
+@pytest.mark.promise("H08")
+def test_a_disk_that_fails_each_write_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    faulty = Faulty(tmp_path, monkeypatch, "write:error=EIO:when=1+")
+    with Agent(tmp_path, args=faulty.args) as agent:
+        for _ in range(2):
+            refused = agent.ask("prompt", message="go")
+            assert (refused["success"], refused["error"]) == (
+                False,
+                f"The session file {faulty.file} cannot be written: Input/output error",
+            )
+        assert agent.get("get_messages") == {"messages": []}
+        assert not faulty.file.exists()
+
+
+@pytest.mark.promise("D22", "H08")
+@pytest.mark.parametrize("error", ["EDQUOT", "EROFS", "EIO", "ENOSPC"])
+def test_a_disk_that_fails_for_a_while_is_told_and_has_everything_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    faulty = Faulty(tmp_path, monkeypatch, f"write:error={error}:when=2..4")
+    with Agent(tmp_path, calls("echo hi"), {"text": "done"}, args=faulty.args) as agent:
+        agent.get("prompt", message="go")
+        told = of("session_write_failed", agent.until("session_write_failed"))
+        assert told[0]["sessionFile"] == str(faulty.file)
+        assert told[0]["waiting"] == 1
+        agent.until("session_write_recovered")
+        assert texts(agent.prompt("more"), "assistant") == ["done"]
+        heard = agent.get("get_messages")
+    monkeypatch.delenv("TAU_RPC")
+    with Agent(tmp_path, args=faulty.args) as agent:
+        assert (agent.get("get_messages"), agent.events) == (heard, [])
+        assert [message["role"] for message in heard["messages"]] == [
+            *("user", "assistant", "toolResult", "assistant"),
+            *("user", "assistant"),
+        ]

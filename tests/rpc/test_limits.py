@@ -1,0 +1,23 @@
+"""Limits of the system that the agent works under."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+from client import Agent
+
+
+def test_a_command_is_run_whole_or_not_at_all_however_small_files_may_be(tmp_path: Path) -> None:
+    with Agent(tmp_path) as agent:
+        agent.get("bash", command="true")
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        whole = f"touch half; touch {'x' * 100}"
+        for room in range(len(str(agent.cwd)), len(str(agent.cwd)) + len(whole) + 30, 9):
+            resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (room, hard))
+            response = agent.ask("bash", command=whole)
+            assert not response["success"] and "Cannot run the command: File too large" in response["error"], response
+        assert list(agent.cwd.iterdir()) == []
+        resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        agent.get("bash", command=whole)
+        assert len(list(agent.cwd.iterdir())) == 2

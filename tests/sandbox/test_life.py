@@ -1,0 +1,121 @@
+"""A sandbox ends with its agent, however that ends, and leaves nothing behind: no process, no folder, no name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from client import Agent
+from escapes import HIDING, LEVELS, LIMIT, SECRET, Place, missing
+from tau.host.processes import LOST
+
+ENDS: dict[str, Callable[[Agent], object]] = {
+    "its client closes stdin": lambda agent: agent.close(),
+    "SIGTERM": lambda agent: agent.signal(signal.SIGTERM),
+    "SIGINT": lambda agent: agent.signal(signal.SIGINT),
+    "kill -9": lambda agent: agent.signal(signal.SIGKILL),
+}
+
+
+@pytest.fixture(params=LEVELS)
+def level(request: pytest.FixtureRequest) -> str:
+    if why := missing(request.param):
+        pytest.skip(why)
+    return str(request.param)
+
+
+@pytest.fixture
+def confined(tmp_path: Path, level: str) -> Iterator[Place]:
+    place = Place(tmp_path, level)
+    yield place
+    place.agent.end()
+
+
+def within(limit: float, done: Callable[[], bool]) -> bool:
+    until = time.monotonic() + limit
+    while not done() and time.monotonic() < until:
+        time.sleep(0.01)
+    return done()
+
+
+def started(place: Place, command: str) -> str:
+    """A command that has said it is ready; the id of its response."""
+    id = place.agent.send("bash", command=f"{command.replace('echo ready', 'touch ready')}")
+    assert within(10, (place.tree / "ready").exists)
+    (place.tree / "ready").unlink()
+    return id
+
+
+def beginnings(agent: Agent) -> list[Path]:
+    """The private folders of an agent, which its sandbox names in its command line."""
+    children = [int(pid) for pid in Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()]
+    lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in children]
+    return [path for path in Path("/tmp").glob("tau-sandbox-*") for line in lines if path.name in line]
+
+
+@pytest.mark.promise("B09", "B10", "B11", "B12", "X08")
+@pytest.mark.parametrize("end", ENDS)
+def test_nothing_is_alive_two_seconds_after_its_end(confined: Place, end: str) -> None:
+    for command in list(HIDING.values())[:3]:
+        started(confined, command)
+    (private,) = beginnings(confined.agent)
+    assert (private.stat().st_mode & 0o777, len(confined.commands()) >= 3) == (0o700, True)
+    ENDS[end](confined.agent)
+    # Whoever closes stdin waits for the commands that are under way; the others do not.
+    if end == "its client closes stdin":
+        confined.agent.signal(signal.SIGTERM)
+    assert confined.left() == set()
+    assert within(LIMIT, lambda: not private.exists())
+    assert within(LIMIT, lambda: not (confined.tree / ".pi").exists())
+
+
+@pytest.mark.promise("B13", "B14", "B15", "F06")
+@pytest.mark.parametrize("hiding", list(HIDING)[:3])
+def test_a_command_that_is_aborted_leaves_nobody(confined: Place, hiding: str) -> None:
+    id = started(confined, HIDING[hiding])
+    begun = time.monotonic()
+    confined.agent.ask("abort_bash")
+    assert confined.agent.response(id)["data"]["cancelled"] is True
+    assert time.monotonic() - begun < LIMIT
+    assert confined.left() == set()
+    assert confined.run("echo still here") == "still here\n"
+
+
+def test_a_sandbox_that_was_killed_is_made_anew_and_nothing_runs_without(confined: Place) -> None:
+    agent = confined.agent
+    confined.run("true")
+    (child,) = (int(pid) for pid in Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split())
+    os.kill(child, signal.SIGKILL)
+    responses = [agent.ask("bash", command=f"cat {confined.private[0]}; echo again") for _ in range(4)]
+    # The first may have been taken by the runner just before it died, too.
+    assert [response for response in responses[:1] if not response["success"] and LOST not in response["error"]] == []
+    said = [response["data"]["output"] for response in responses[1:]]
+    assert all(text.endswith("again\n") and SECRET not in text for text in said), said
+
+
+def test_two_agents_share_a_folder_and_what_is_protected_in_it(tmp_path: Path, level: str) -> None:
+    (tmp_path / "work").mkdir()
+    pi = tmp_path / "work" / ".pi"
+    with Agent(tmp_path, args=["--sandbox", level]) as first:
+        assert first.get("get_state")["sandbox"] == level
+        with Agent(tmp_path, args=["--sandbox", level]) as second:
+            assert second.get("get_state")["sandbox"] == level
+            first.close()
+            first.exit_code()
+            said = second.get("bash", command="echo x > .pi/settings.json; rmdir .pi; mkdir .pi2")
+            assert said["exitCode"] == 0 and pi.is_dir() and not list(pi.iterdir())
+    assert within(LIMIT, lambda: not pi.exists())
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == [".pi2"]
+
+
+def test_a_folder_of_the_user_s_that_is_empty_stays(tmp_path: Path, level: str) -> None:
+    (tmp_path / "work" / ".pi").mkdir(parents=True)
+    with Agent(tmp_path, args=["--sandbox", level]) as agent:
+        agent.get("bash", command="true")
+    assert within(LIMIT, lambda: not (tmp_path / "work" / ".git").exists())
+    assert (tmp_path / "work" / ".pi").is_dir()

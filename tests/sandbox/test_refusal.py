@@ -1,0 +1,111 @@
+"""X12: where a level cannot be enforced nothing is started, and the reason is told.
+
+What a machine lacks is taken away for real, by a filter of system calls around the
+whole program, or by a mount that hides bubblewrap: nothing in tau knows of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from escapes import (
+    CLONE3,
+    LANDLOCK,
+    LEVELS,
+    UNSHARE,
+    WITHOUT_NAMESPACES,
+    missing,
+    refused_without,
+    started,
+    without,
+)
+
+
+def refused(done: subprocess.CompletedProcess[str], folder: Path) -> str:
+    assert (done.returncode, done.stdout, (folder / "work" / "ran").exists()) == (2, "", False), done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((folder / "work").iterdir()) == []
+    return done.stderr
+
+
+@pytest.fixture(autouse=True)
+def capable() -> None:
+    for level in LEVELS:
+        if why := missing(level):
+            pytest.skip(why)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_same_question_is_answered_where_nothing_is_lacking(tmp_path: Path, level: str) -> None:
+    done = started(tmp_path, level, *without())
+    assert (done.returncode, (tmp_path / "work" / "ran").exists()) == (0, True), done.stderr
+
+
+@pytest.mark.promise("X12")
+def test_a_kernel_without_landlock_is_refused(tmp_path: Path) -> None:
+    said = refused(started(tmp_path, "workspace", *without((LANDLOCK, errno.ENOSYS))), tmp_path)
+    assert said == (
+        "Error: --sandbox workspace cannot be enforced, so nothing is started: "
+        "this kernel has no Landlock, or has it switched off (it is in Linux since 5.13).\n"
+    )
+
+
+@pytest.mark.promise("X12")
+def test_landlock_that_is_not_let_do_its_work_is_refused(tmp_path: Path) -> None:
+    said = refused(started(tmp_path, "workspace", *without((446, errno.EPERM))), tmp_path)
+    assert "Landlock does not work" in said
+
+
+@pytest.mark.promise("X12")
+def test_a_machine_without_user_namespaces_is_refused(tmp_path: Path) -> None:
+    said = refused(started(tmp_path, "workspace", *without((UNSHARE, errno.EPERM))), tmp_path)
+    assert "user namespaces are not to be had here: Operation not permitted" in said
+
+
+@pytest.mark.promise("X12")
+def test_bubblewrap_without_user_namespaces_is_refused_in_its_own_words(tmp_path: Path) -> None:
+    around = without((CLONE3, errno.ENOSYS), (UNSHARE, errno.EPERM), code=WITHOUT_NAMESPACES)
+    said = refused(started(tmp_path, "strict", *around), tmp_path)
+    assert "so nothing is started: bwrap: " in said
+
+
+@pytest.mark.promise("X12")
+def test_a_machine_without_bubblewrap_is_refused(tmp_path: Path) -> None:
+    hide = 'mount --bind /dev/null /usr/bin/bwrap && exec "$@"'
+    said = refused(started(tmp_path, "strict", "unshare", "-rm", "sh", "-c", hide, "sh"), tmp_path)
+    assert "there is no /usr/bin/bwrap; install bubblewrap" in said
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_working_folder_that_holds_everything_is_refused(tmp_path: Path, level: str) -> None:
+    (tmp_path / "work").symlink_to(tmp_path / "home")
+    (tmp_path / "home").mkdir()
+    done = started(tmp_path, level)
+    assert done.returncode == 2
+    assert "holds your home folder" in done.stderr
+
+
+@pytest.mark.promise("X12")
+@pytest.mark.parametrize("level", LEVELS)
+def test_no_level_starts_where_its_means_are_missing(tmp_path: Path, level: str) -> None:
+    assert refused_without(tmp_path, level)
+
+
+def test_a_level_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    assert 'There is no sandbox "loose"' in refused(started(tmp_path, "loose"), tmp_path)
+
+
+def test_a_link_in_the_place_of_what_is_protected_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / ".git").symlink_to(tmp_path)
+    done = started(tmp_path, "workspace")
+    assert done.returncode == 2 and ".git is a link" in done.stderr
+
+
+def test_session_files_that_commands_could_write_are_refused(tmp_path: Path) -> None:
+    done = started(tmp_path, "workspace", "env", f"PI_CODING_AGENT_SESSION_DIR={tmp_path / 'work'}")
+    assert done.returncode == 2 and "--session-dir" in done.stderr
