@@ -70,13 +70,13 @@ def main() -> int:
         for job in jobs:
             results.append(run(job, place, contenders, 1 if given.quick else given.rounds))
             print(job_table(results[-1]) + "\n", flush=True)
+            if given.json:  # after each, so that a run that is stopped leaves what it had
+                write(given.json, results)
     print(summary(results))
     worse = False
     if given.compare:
         text, worse = compared(given.compare, results, 1 + (given.gate or ALLOWED) / 100)
         print(f"\n{text}")
-    if given.json:
-        write(given.json, results)
     if given.keep:
         keep(given.keep, results)
     return int(worse and given.gate is not None)

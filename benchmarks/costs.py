@@ -9,7 +9,6 @@ so the difference is what that thing costs. Needs valgrind; takes a minute.
 
 from __future__ import annotations
 
-import compileall
 import json
 import shutil
 import sys
@@ -131,14 +130,15 @@ def tables(bench: Bench, pool: ThreadPoolExecutor) -> str:
 def main() -> None:
     if shutil.which("valgrind") is None:
         raise SystemExit("There is no valgrind here to count instructions with")
-    compileall.compile_dir(ROOT / "src", quiet=1)
     ruler = RULERS["instructions"]
     with (
         tempfile.TemporaryDirectory(prefix="tau-costs-") as folder,
         Mock() as mock,
         ThreadPoolExecutor(ruler.at_once) as pool,
     ):
-        text = tables(Bench(Place(mock, Path(folder)), ruler), pool)
+        bench = Bench(Place(mock, Path(folder)), ruler)
+        bench.compile()
+        text = tables(bench, pool)
     print(text)
     if "--page" in sys.argv[1:]:
         PAGE.write_text(put(PAGE.read_text(), "costs", text))

@@ -93,6 +93,14 @@ class Program:
             if wanted(head):
                 return head
 
+    def answered(self) -> None:
+        """Read to the end of a run. One that failed is no measure of anything."""
+        failed = False
+        while not _is_end(head := self.head()):
+            failed = failed or _is_error(head)
+        if failed:
+            raise Failed("the model's answer failed")
+
     def head(self) -> bytes:
         """Read the next line to its end and return its first bytes."""
         while True:
@@ -137,10 +145,14 @@ class Program:
             return Failed("out of memory")
         return Failed(f"died ({code}): {' '.join(said.split())[-160:]}")
 
-    def end(self) -> float:
-        """Close its stdin and wait for it: the processor seconds of its life and of the children it has waited for."""
+    def close(self) -> None:
+        """Nothing more will be said."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+
+    def end(self) -> float:
+        """Close its stdin and wait for it: the processor seconds of its life and of the children it has waited for."""
+        self.close()
         while os.readv(self._out, [self._buffer]):
             pass
         _, status, used = os.wait4(self._process.pid, 0)
@@ -183,6 +195,14 @@ def is_response(head: bytes) -> bool:
 def is_event(name: str) -> Callable[[bytes], bool]:
     start = b'{"type":"%b"' % name.encode()
     return lambda head: head.startswith(start)
+
+
+def _is_end(head: bytes) -> bool:
+    return head.startswith(b'{"type":"agent_end"')
+
+
+def _is_error(head: bytes) -> bool:
+    return head.startswith(b'{"type":"message_update","assistantMessageEvent":{"type":"error"')
 
 
 def family(pid: int) -> list[int]:

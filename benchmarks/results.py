@@ -45,6 +45,7 @@ def about() -> dict[str, Any]:
 def write(file: Path, results: Sequence[Result]) -> None:
     """Everything that was measured."""
     jobs = {result.job.name: told(result) for result in results}
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({**about(), "jobs": jobs, "relative": relative(results)}, indent=2) + "\n")
 
 

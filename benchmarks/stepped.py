@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Self
 
 from benchmarks.jobs.commands import PROMPT
-from benchmarks.measure import Program, is_event
+from benchmarks.measure import Failed, Program, is_event
 from benchmarks.mock import PORTION, read_request
 from benchmarks.streams import answers
 
@@ -20,6 +20,7 @@ PIECE = b'"text_delta"'
 
 class Stepped:
     def __init__(self, pieces: int) -> None:
+        self._pieces = pieces
         self._answers = answers(f"paced-{pieces}")
         self._seen = threading.Semaphore(0)
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -33,17 +34,18 @@ class Stepped:
         self._listening.shutdown(socket.SHUT_RDWR)  # or accept would go on waiting
         self._listening.close()
 
-    def two_prompts(self, program: Program) -> int:
-        """The first has a short answer. Then the next piece follows each update: how many there were."""
+    def two_prompts(self, program: Program) -> None:
+        """The first has a short answer. Then the next piece follows each update, and all must be seen alone."""
         program.say(PROMPT)
-        program.until(is_event("agent_end"))
+        program.answered()
         program.say(PROMPT)
         updates = 0
         while not is_event("agent_end")(head := program.head()):
             if PIECE in head:
                 updates += 1
                 self._seen.release()
-        return updates
+        if updates != self._pieces:
+            raise Failed(f"{self._pieces} pieces came in {updates} updates")
 
     def _serve(self) -> None:
         while True:

@@ -142,7 +142,7 @@ def test_sessions_in_one_process_are_opened_asked_and_looked_at(tmp_path: Path) 
 
 def test_pieces_that_wait_for_each_other_are_not_joined(tmp_path: Path) -> None:
     with Stepped(20) as model, tau_here().start(tmp_path, model.url, "--no-session") as program:
-        assert model.two_prompts(program) == 20
+        model.two_prompts(program)  # raises Failed if fewer than twenty updates came
 
 
 # The gate.

@@ -13,7 +13,7 @@ from statistics import median
 from benchmarks import many_sessions
 from benchmarks.job import ALONE, Job, Place, Target, Values
 from benchmarks.jobs.commands import GET_STATE, PROMPT
-from benchmarks.measure import Program, is_event
+from benchmarks.measure import Program
 from benchmarks.peers import Contender, work
 
 PIECES = 100
@@ -42,7 +42,7 @@ def processes(count: int, place: Place, contender: Contender) -> Values:
             for one in started:
                 one.say(PROMPT)
             for one in started:
-                one.until(is_event("agent_end"))
+                one.answered()
         found["prompts"] = (first.elapsed - before) * 1e3
         found["CPU, prompts of each"] = (sum(one.cpu() for one in started) - cpu) / count * 1e3
         return found

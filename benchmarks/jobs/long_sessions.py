@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks import sessions
 from benchmarks.job import ALONE, BEST, Job, Place, Target, Values
 from benchmarks.jobs.commands import FORK, GET_FORKS, GET_MESSAGES, GET_STATE, PROMPT
-from benchmarks.measure import MB, Failed, Program, is_event
+from benchmarks.measure import MB, Failed, Program
 from benchmarks.peers import Contender
 
 
@@ -46,7 +46,7 @@ def work_through(program: Program, last: str, found: Values) -> None:
     found["CPU, get_messages"] = (program.cpu() - cpu) * 1e3
     before, cpu = program.elapsed, program.cpu()
     program.say(PROMPT)
-    program.until(is_event("agent_end"))
+    program.answered()
     found["next prompt"] = (program.elapsed - before) * 1e3
     found["CPU, next prompt"] = (program.cpu() - cpu) * 1e3
     found["get_fork_messages"] = program.ask(GET_FORKS) * 1e3

@@ -11,7 +11,7 @@ from functools import partial
 
 from benchmarks.job import ALONE, Job, Place, Target, Values
 from benchmarks.jobs.commands import PROMPT
-from benchmarks.measure import MB, is_event
+from benchmarks.measure import MB
 from benchmarks.peers import TOOLS, Contender
 from benchmarks.streams import PORTION
 
@@ -27,11 +27,11 @@ def streamed(stream: str, pieces: int, dialect: str, deadline: float, place: Pla
         contender.start(home, url, "--no-session", *TOOLS, env=env, deadline=deadline) as program,
     ):
         program.say(PROMPT)
-        program.until(is_event("agent_end"))
+        program.answered()
         program.rest()
         cpu, wall, lines, written = program.cpu(), program.elapsed, program.lines, program.bytes
         program.say(PROMPT)
-        program.until(is_event("agent_end"))
+        program.answered()
         return {
             "CPU per piece": (program.cpu() - cpu) / pieces * 1e6,
             "wall": (program.elapsed - wall) * 1e3,

@@ -9,7 +9,7 @@ import time
 
 from benchmarks.job import ALONE, BEST, Job, Place, Target, Values
 from benchmarks.jobs.commands import BASH, GET_STATE, PROMPT
-from benchmarks.measure import Program, is_event
+from benchmarks.measure import Program
 from benchmarks.peers import TOOLS, Contender
 
 TURNS = 200
@@ -35,11 +35,11 @@ def bash_turns(place: Place, contender: Contender) -> Values:
     url = place.mock.url(f"bash-{TURNS}")
     with place.home() as home, contender.start(home, url, *TOOLS) as program:
         program.say(PROMPT)
-        program.until(is_event("agent_end"))
+        program.answered()
         program.rest()
         cpu, wall = program.cpu(), program.elapsed
         program.say(PROMPT)
-        program.until(is_event("agent_end"))
+        program.answered()
         return {
             "CPU per turn": (program.cpu() - cpu) / TURNS * 1e3,
             "wall per turn": (program.elapsed - wall) / TURNS * 1e3,
