@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from tau.errors import ToolError
+from tau.host.environment import without_secrets
 from tau.host.machine import LocalMachine
-from tau.host.opening import without_secrets
 from tau.host.processes import LOST, Processes
 from tau.store.keys import Keys
 from tau.tools import Exit, Stream

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,12 +14,12 @@ from typing import Any, NamedTuple
 from tau.core.budgets import NO_BUDGET, refused, wrong
 from tau.core.matching import as_level
 from tau.core.pricing import OFFLINE_APIS
-from tau.core.secrets import SHORTEST
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host import local
 from tau.host.around import Mode, Surroundings
 from tau.host.basis import Basis
+from tau.host.environment import without_secrets
 from tau.host.files import LocalFiles
 from tau.host.guarded import Guarded
 from tau.host.guests import Guests, Running
@@ -49,12 +48,6 @@ from tau.wire.dialect import Dialect
 
 log = logging.getLogger(__name__)
 NO_KEY = "replayed"  # what stands for a key where nothing is asked of anybody
-# Names of variables, in capitals.
-SECRETS = (
-    *("*_API_KEY", "API_KEY", "*APIKEY*", "*ACCESS_KEY*", "*PRIVATE_KEY*", "*_TOKEN", "TOKEN", "*AUTHTOKEN*"),
-    *("*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*_PWD", "*_PAT", "*_AUTH", "*CREDENTIALS*"),
-)
-_PASSWORD_IN_ADDRESS = re.compile(r"\w://[^\s/@:]*:[^\s/@]+@")
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -460,18 +453,6 @@ def _permissions(given: str | Mapping[str, Any] | None, cwd: str) -> Any:
 
 def _in(cwd: str, path: str) -> Path:
     return Path(cwd, Path(path).expanduser()).absolute()
-
-
-def without_secrets(environment: Mapping[str, str], keys: Keys) -> dict[str, str]:
-    """What a command may inherit: no variable that is named like a secret, or that has a key or a password in it."""
-    of_providers = keys.variables()
-    known = [key for key in keys.known() if len(key) >= SHORTEST]
-
-    def has_secret(name: str, value: str) -> bool:
-        named = name in of_providers or any(fnmatchcase(name.upper(), pattern) for pattern in SECRETS)
-        return named or any(key in value for key in known) or _PASSWORD_IN_ADDRESS.search(value) is not None
-
-    return {name: value for name, value in environment.items() if not has_secret(name, value)}
 
 
 def known_models(agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ) -> tuple[Models, list[str]]:

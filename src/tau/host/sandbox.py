@@ -228,7 +228,8 @@ class Sandbox:
 def _program() -> list[str]:
     """Where tau, its libraries and its Python are."""
     packages = [path for path in sys.path if path.endswith("-packages") and os.path.isabs(path)]
-    return [sys.prefix, sys.base_prefix, os.path.dirname(tau.__file__), *packages]
+    # Python lists the folder that it finds us in.
+    return [sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(tau.__file__)), *packages]
 
 
 def _granted(path: str, setting: str) -> str:
