@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
-from client import as_record
+from client import WITHIN, as_record
 from faults.mutations import IN_BYTES, Random, retyped
 from kit import MODEL, for_model, new_draft, user
 from streams import BASH, aws, recorded, recorded_frames, sse
@@ -177,7 +177,7 @@ async def read_stream(case: Case, network: Transport | None = None, url: str = "
     options = Options("some-secret-key", environment=KEYS)
     told: list[Any] = []
     try:
-        async with asyncio.timeout(SLOW):
+        async with asyncio.timeout(WITHIN):
             world = World(network or Wire(case.portions), no_pause)
             async for facts in llm.stream(model, context, options, draft, world):
                 told += facts
