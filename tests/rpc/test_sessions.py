@@ -444,6 +444,25 @@ def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_who
         assert of("session_write_recovered", agent.events) == [whole]
 
 
+@pytest.mark.promise("H07")
+def test_a_session_that_was_left_while_it_could_not_be_synced_is_told_to_be_whole_when_it_is(tmp_path: Path) -> None:
+    with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, calls(f"read x <{gate.path}"), {"text": "done"}) as agent:
+        agent.get("prompt", message="go")
+        agent.until("tool_execution_start")
+        path = file_of(agent)
+        fill(agent, path.stat().st_size + 100)
+        gate.say()
+        agent.settled()
+        fill(agent, None)
+        soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        agent.get("new_session")
+        assert of("session_write_recovered", agent.events) == []
+        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        whole = {"type": "session_write_recovered", "sessionFile": str(path)}
+        assert agent.until("session_write_recovered")[-1] == whole
+        assert [role for role, _ in messages(path)] == ["user", "assistant", "toolResult", "assistant"]
+
+
 @pytest.mark.promise("D17")
 def test_a_file_that_is_deleted_comes_back_whole(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:

@@ -22,13 +22,14 @@ class Keeper:
         kept: Callable[[], Log],
         in_thread: Callable[[Callable[[], None]], Awaitable[None]],
         trouble: Callable[[OSError], None],
-        recovered: Callable[[], None],
+        recovered: Callable[[Log], None],
     ) -> None:
         self._kept = kept
         self._in_thread = in_thread
         self._trouble = trouble
         self._recovered = recovered
         self._task: asyncio.Task[Any] | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
 
     def soon(self) -> None:
         """Something was written."""
@@ -37,8 +38,37 @@ class Keeper:
 
     def stop(self) -> None:
         """Nothing is kept any more by itself: somebody has seen to it."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in (self._task, *self._leaving):
+            if task is not None:
+                task.cancel()
+
+    async def see_off(self, left: Log) -> None:
+        """Sync what was left for another session, and close it: now, or as soon as it can be done."""
+        if not await self._seen_off(left):
+            self._leaving.add(task := asyncio.create_task(self._see_off_later(left)))
+            task.add_done_callback(self._leaving.discard)
+
+    async def _see_off_later(self, left: Log) -> None:
+        try:
+            while True:
+                await asyncio.sleep(AGAIN)
+                if await self._seen_off(left):
+                    return
+        finally:
+            left.close()
+
+    async def _seen_off(self, left: Log) -> bool:
+        try:
+            if (work := left.syncing()) is not None:
+                await self._in_thread(work)
+        except OSError as error:
+            log.warning("%s was left and is not synced yet: %s", left.path, error)
+            return False
+        if left.in_trouble:  # the client was told of that, and nobody else will tell it more
+            left.in_trouble = False
+            self._recovered(left)
+        left.close()
+        return True
 
     async def _keep(self) -> None:
         pause = SOON
@@ -64,7 +94,9 @@ class Keeper:
                 kept.in_trouble = True
                 self._trouble(error)
             return False
+        if kept.waiting:  # something could not be written while we synced
+            return False
         if kept.in_trouble:
             kept.in_trouble = False
-            self._recovered()
+            self._recovered(kept)
         return True

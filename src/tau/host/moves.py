@@ -24,6 +24,7 @@ from tau.host.around import Surroundings
 from tau.host.compact import BranchText, Compactor
 from tau.host.dialogs import Dialogs
 from tau.host.hooking import Destination, Hooks
+from tau.host.keeper import Keeper
 from tau.host.log import Log
 from tau.host.models import Models
 from tau.host.runs import Runs
@@ -31,7 +32,7 @@ from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
 from tau.records.base import UNSET, parse_stored
 from tau.records.entries import CustomMessageEntry
-from tau.records.events import Event, SessionDamaged, SessionWriteRecovered
+from tau.records.events import Event, SessionDamaged
 from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
 from tau.records.settings import Settings
@@ -51,6 +52,7 @@ class Owner(Protocol):
     models: Models
     queues: Queues
     log: Log
+    keeper: Keeper
     runs: Runs
     compactor: Compactor
     shell: Shell
@@ -164,7 +166,7 @@ class Moves:
         owner.clear_queues()
         owner.toolbox.forget()
         left, owner.log = owner.log, target
-        await self._leave(left)
+        await owner.keeper.see_off(left)
         self.settle_in(restore=restore)
         if waited != len(owner.queues):
             await owner.tell_queues()
@@ -182,18 +184,6 @@ class Moves:
                 f"The session file {log.path} cannot be written: {error.strerror or error}. "
                 f"{log.waiting} entries wait for that, so the session cannot be left now."
             ) from None
-
-    async def _leave(self, left: Log) -> None:
-        try:
-            if (work := left.syncing()) is not None:
-                await self._owner.around.machine.in_thread(work)
-        except OSError as error:
-            logger.warning("%s was left before it was synced: %s", left.path, error)
-        else:
-            if left.in_trouble:  # the client was told of that, and will not be told by whoever keeps the next session
-                left.in_trouble = False
-                self._owner.mention(SessionWriteRecovered(str(left.path)))
-        left.close()
 
     def settle_in(self, *, restore: bool) -> None:
         """Take up what a session was when it was left: its model and level if wanted, and what waited to be said."""

@@ -97,7 +97,7 @@ class Session:
         self.shell = Shell(around.machine, around.cwd, self._remember, lambda: self.runs.busy, self.hooks, self._live)
         self.moves = Moves(self)
         self.local = Local()
-        self._keeper = Keeper(lambda: self.log, around.machine.in_thread, self.write_failed, self._write_recovered)
+        self.keeper = Keeper(lambda: self.log, around.machine.in_thread, self.write_failed, self._write_recovered)
         self._saving = asyncio.Lock()
         self._mentions: set[asyncio.Future[None]] = set()
         self.log: Log = self.moves.fresh_log() if found is None else Log.resumed(found, self.write_failed)
@@ -247,15 +247,15 @@ class Session:
 
     def kept_soon(self) -> None:
         """Something was written: see to it that it lasts."""
-        self._keeper.soon()
+        self.keeper.soon()
 
     def write_failed(self, error: OSError) -> None:
         logger.warning("the session file cannot be written: %s", error)
         self.mention(SessionWriteFailed(str(self.log.path), error.strerror or str(error), self.log.waiting))
         self.kept_soon()
 
-    def _write_recovered(self) -> None:
-        self.mention(SessionWriteRecovered(str(self.log.path)))
+    def _write_recovered(self, log: Log) -> None:
+        self.mention(SessionWriteRecovered(str(log.path)))
 
     async def save(self, changes: dict[str, Any]) -> None:
         """Keep a choice of the client for next time, as real pi does."""
@@ -304,12 +304,12 @@ class Session:
         self.hooks.abort()
         self.dialogs.close()
         await self.moves.stop()
-        await self._keeper.now()
+        await self.keeper.now()
         await self.farewell(late=clock() - began)
         self.around.machine.kill_background()
         self.local.stop()
-        await self._keeper.now()
-        self._keeper.stop()
+        await self.keeper.now()
+        self.keeper.stop()
         self.log.close()
 
 
