@@ -533,7 +533,7 @@ class Held:
             lambda: self.log,
             self._in_thread,
             lambda error: self.told.append("failed"),
-            lambda: self.told.append("recovered"),
+            lambda _: self.told.append("recovered"),
         )
 
     async def _in_thread(self, work: Callable[[], None]) -> None:

@@ -264,6 +264,6 @@ def test_a_session_that_another_has_is_not_to_be_had(tmp_path: Path) -> None:
                 with pytest.raises(tau.CommandError, match="is in use"):
                     await opened(tmp_path, session=agent.session_file)
                 open_files.append(descriptors())
-            assert open_files[0] == open_files[-1]
+            assert open_files[-1] <= open_files[0]  # what others left is still being closed
 
     play(story())
