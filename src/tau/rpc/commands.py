@@ -149,14 +149,15 @@ def set_budget(session: Session, command: c.SetBudget) -> Budget:
 
 
 class Asked(Record):
-    """The id of a command that was read: a client finds it again in the updates of what it runs."""
+    """The id of a command that was read: a client finds it again in the updates of what it runs, as it wrote it."""
 
-    id: Any = UNSET
+    id: Raw = Raw()
 
 
 async def bash(session: Session, command: c.Bash) -> r.BashResult:
     asked = decode(Asked, wire(command))
-    return await session.shell.run(command.command, exclude=command.exclude_from_context is True, id=asked.id)
+    id = asked.id if bytes(asked.id) else UNSET
+    return await session.shell.run(command.command, exclude=command.exclude_from_context is True, id=id)
 
 
 def abort_bash(session: Session, command: c.AbortBash) -> UnsetType:
