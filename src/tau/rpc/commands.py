@@ -23,10 +23,11 @@ from tau.host.hooking import Destination
 from tau.host.session import Session
 from tau.records import commands as c
 from tau.records import replies as r
-from tau.records.base import UNSET, Raw, Record, UnsetType, decode, replace, wire
+from tau.records.base import UNSET, Raw, UnsetType, replace, wire
 from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
 from tau.records.models import Model
+from tau.rpc.envelopes import opened
 from tau.wire import dialects
 
 BEHAVIORS: dict[str | None, Queue | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
@@ -148,14 +149,8 @@ def set_budget(session: Session, command: c.SetBudget) -> Budget:
     return session.budget.limits
 
 
-class Asked(Record):
-    """The id of a command that was read: a client finds it again in the updates of what it runs, as it wrote it."""
-
-    id: Raw = Raw()
-
-
 async def bash(session: Session, command: c.Bash) -> r.BashResult:
-    asked = decode(Asked, wire(command))
+    asked = opened(wire(command))  # a client finds its id again in the updates of what it runs
     id = asked.id if bytes(asked.id) else UNSET
     return await session.shell.run(command.command, exclude=command.exclude_from_context is True, id=id)
 

@@ -16,10 +16,11 @@ from typing import Any
 
 from tau.errors import CommandError
 from tau.host.session import Session
-from tau.records.base import UNSET, BadRecord, Raw, Record, Spliced, UnsetType, decode, encode, keep, one_line, parse
+from tau.records.base import UNSET, BadRecord, Spliced, UnsetType, decode, encode, keep, one_line, parse
 from tau.records.commands import Command
 from tau.records.replies import Messages
 from tau.rpc.commands import HANDLERS
+from tau.rpc.envelopes import opened
 from tau.rpc.inbox import Inbox, Line
 from tau.rpc.outbox import Outbox
 from tau.wire.dialect import Dialect
@@ -31,13 +32,6 @@ log = logging.getLogger(__name__)
 AT_THE_SAME_TIME = 1024
 IN_ONE_GO = 64
 PATIENCE = 1.0  # seconds for a command of an extension to end, when nothing more is said and nothing runs
-
-
-class Envelope(Record):
-    """What every command has. The id may be any JSON value and is echoed byte for byte."""
-
-    id: Raw = Raw()
-    type: Any = UNSET
 
 
 class Refused(Exception):
@@ -169,7 +163,7 @@ class Server:
 
 def _kind(line: Line | None) -> Any:
     try:
-        return _opened(line).type if isinstance(line, bytes) else None
+        return opened(line).type if isinstance(line, bytes) else None
     except BadRecord:
         return None
 
@@ -179,7 +173,7 @@ def understood(line: Line, dialect: Dialect = DEFAULT) -> tuple[type[Command], s
     if isinstance(line, TooLong):
         raise Refused("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
     try:
-        envelope = _opened(line)
+        envelope = opened(line)
     except BadRecord as error:
         raise Refused("parse", b"", f"Failed to parse command: {error}") from None
     id, name = one_line(bytes(envelope.id)), envelope.type
@@ -197,20 +191,6 @@ def as_ours(line: bytes, kind: type[Command], name: str) -> bytes:
     """The same command by the name it has here: a record is read by its tag."""
     ours = str(kind.__struct_config__.tag)
     return line if name == ours else encode({**parse(line), "type": ours})
-
-
-def _opened(line: bytes) -> Envelope:
-    try:
-        if not line.isascii():
-            line.decode()  # decoding does not look into what it skips
-        return decode(Envelope, line)
-    except UnicodeDecodeError:
-        raise BadRecord("not valid UTF-8") from None
-    except (BadRecord, RecursionError, UnicodeEncodeError):
-        value = parse(line)
-    if not isinstance(value, dict):
-        raise BadRecord('expected an object with a string "type"')
-    return Envelope(Raw(encode(value["id"])) if "id" in value else Raw(), value.get("type"))
 
 
 def response(id: bytes, name: str, data: Any, error: str | UnsetType) -> bytes:
