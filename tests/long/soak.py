@@ -46,6 +46,7 @@ PATIENCE = 10.0  # seconds until a run under faults is aborted
 WARM_UP = 0.25  # part of a life in which what is loaded late is loaded, and the heap finds its size
 PER_PROMPT = 1.0  # KiB
 KEPT_FILES = 6
+GONE = 2.0  # seconds after which nothing is left of what was ended
 ENOUGH_RESTS = 8  # to say how something grows
 TOO_WRONG = 20  # failures after which it is of no use to go on
 
@@ -321,7 +322,7 @@ class Soak:
 
     def _judge_the_dead(self, life: Life) -> None:
         self.looked_for += settle_up(self.ledger, self.disk.folder)
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + GONE
         left = living(life.mark)
         for pid in left:
             is_gone(pid, within=max(0.0, deadline - time.monotonic()))
@@ -404,13 +405,14 @@ class Soak:
     def _measure(self, life: Life) -> None:
         agent = life.agent
         self.provider.calm()
+        began = time.monotonic()
         crew = living(life.mark)
-        deadline = time.monotonic() + SOON
-        while len(crew) > (life.crew or 99) and time.monotonic() < deadline:
+        while (foreign := _foreign(crew)) or len(crew) > (life.crew or len(crew)):
+            if time.monotonic() - began - self.heart.lost(began) > GONE:
+                break
             time.sleep(0.05)
             crew = living(life.mark)
-        if foreign := [line for line in crew.values() if "tau" not in line]:
-            self.left += [f"at rest: {line[:200]}" for line in foreign]
+        self.left += [f"at rest: {line[:200]}" for line in foreign]
         life.crew = len(crew) if life.crew is None else max(life.crew, len(crew))
         agent.tell_well("get_state")
         self._no_traceback(agent)
@@ -550,6 +552,11 @@ class Soak:
             Figure("R23", "more descriptors at rest", len(rests), descriptors, 0),
             Figure("R23", "more threads at rest", len(rests), threads, 0),
         ]
+
+
+def _foreign(crew: dict[int, str]) -> list[str]:
+    """Processes that are none of tau's own."""
+    return [line for line in crew.values() if "tau" not in line]
 
 
 def more_at_rest(rests: list[tuple[int, Figures]], number: Callable[[Figures], int]) -> int:
