@@ -277,8 +277,20 @@ def _with_variable(setting: bytes) -> list[int]:
 # The runner itself
 
 
+def test_one_command_after_the_other_has_the_same_keeper() -> None:
+    async def main() -> set[int]:
+        machine = LocalMachine()
+        found = set()
+        for _ in range(10):
+            await run(machine, "true")
+            found |= set(children(newest_runner()))
+        return found
+
+    assert len(play(main())) <= 2  # the next order may overtake the word that it is free
+
+
 @pytest.mark.promise("F19")
-def test_many_commands_leave_no_zombie_no_keeper_and_no_descriptor() -> None:
+def test_many_commands_leave_no_zombie_one_keeper_and_no_descriptor() -> None:
     async def main() -> tuple[list[int], int, int]:
         gc.collect()  # what earlier tests left
         machine = LocalMachine()
@@ -288,7 +300,7 @@ def test_many_commands_leave_no_zombie_no_keeper_and_no_descriptor() -> None:
         for _ in range(25):
             await run(machine, "true")
         await asyncio.gather(*(run(machine, "(sleep 0 &) & true", apart=True) for _ in range(25)))
-        while children(runner):  # it hears of the last a moment after us
+        while len(children(runner)) > 1:  # it hears of the last a moment after us
             await asyncio.sleep(0.001)
         after = len(os.listdir("/proc/self/fd")), len(os.listdir(f"/proc/{runner}/fd"))
         zombies = [pid for pid in children(os.getpid()) if state(pid) == "Z"]

@@ -8,8 +8,8 @@ it. So it knows nothing of tau; processes.py is its other side.
 
 Each command has a keeper, which is a subreaper: whatever the command starts
 stays below its keeper, by whatever name, session or fork it hides. A keeper
-lives as long as anything is below it, and kills all of it when its line to the
-agent ends or when the runner does. Both happen by themselves when the agent
+has no other command as long as anything is below it, and kills all of it when its
+line to the agent ends or when the runner does. Both happen by themselves when the agent
 dies, however it dies.
 
 The agent sends one message per command with these descriptors: the keeper's
@@ -92,49 +92,78 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         say(line.fileno(), b"ready")
-    keepers: set[int] = set()
+    keepers: dict[int, socket.socket] = {}
+    free: list[int] = []
     poll = select.poll()
     poll.register(line, select.POLLIN)
     poll.register(signals, select.POLLIN)
     while True:
-        for ready, _ in poll.poll():
+        # Orders last: a keeper that has just become free can take one.
+        for ready, _ in sorted(poll.poll(), key=lambda one: one[0] == line.fileno()):
             if ready == signals:
                 heard = os.read(signals, 512)
                 # The kernel also says so when just the thread that started us has ended.
                 if END in heard and os.getppid() != agent:
                     return
-                continue
-            message, fds, _, _ = socket.recv_fds(line, 16, 4)
-            if not message:
-                return
-            for fd in fds:
-                os.set_inheritable(fd, False)
-            if len(fds) == 4:  # else there were too many for us, and closing them tells
-                start(fds, keepers)
-            for fd in fds:
-                os.close(fd)
+            elif ready == line.fileno():
+                message, fds, _, _ = socket.recv_fds(line, 16, 4)
+                if not message:
+                    return
+                for fd in fds:
+                    os.set_inheritable(fd, False)
+                if len(fds) == 4:  # else there were too many for us, and closing them tells
+                    start(fds, keepers, free, poll)
+                for fd in fds:
+                    os.close(fd)
+            else:
+                release(ready, keepers, free, poll)
         if not reap(keepers):
             kill(below(os.getpid(), spare=keepers))
 
 
-def start(fds: Fds, keepers: set[int]) -> None:
-    runner = os.getpid()
-    order = read(fds[1])  # here and not in the keeper, to which all it touches is copied
+def start(fds: Fds, keepers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
+    """By a keeper that has nothing to do, or else by a new one."""
+    while free:
+        try:
+            socket.send_fds(keepers[free.pop()], [b"start"], fds)
+            return
+        except (KeyError, OSError):  # it was killed
+            continue
+    # The order is read here and not in the keeper, to which all it touches is copied.
+    runner, order, usual = os.getpid(), read(fds[1]), running()
     try:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         keeper = os.fork()
     except OSError as error:
         say(fds[0], b"fork %d" % (error.errno or 0))
         return
     if keeper:
-        keepers.add(keeper)
+        theirs.close()
+        keepers[keeper] = ours
+        poll.register(ours, select.POLLIN)
         return
     try:
-        keep(fds, order, runner)
+        for other in (ours, *keepers.values()):
+            other.close()
+        keep(theirs, fds, order, usual, runner)
     finally:
         os._exit(1)
 
 
-def reap(keepers: set[int]) -> bool:
+def release(ready: int, keepers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
+    """A keeper has done its work. One is kept for the next command, for a fork costs more than most commands do."""
+    for keeper, line in keepers.items():
+        if line.fileno() == ready:
+            if os.read(ready, 16) and not free:
+                free.append(keeper)
+            else:
+                poll.unregister(ready)
+                line.close()
+            return
+    poll.unregister(ready)
+
+
+def reap(keepers: dict[int, socket.socket]) -> bool:
     """False if anything has died that was not a keeper at the end of its work: then there are orphans here."""
     fine = True
     while True:
@@ -146,7 +175,7 @@ def reap(keepers: set[int]) -> bool:
             return fine
         if child not in keepers or status:
             fine = False
-        keepers.discard(child)
+        keepers.pop(child, None)
 
 
 def read(request: int) -> Order:
@@ -156,38 +185,65 @@ def read(request: int) -> Order:
     return cwd, rest[:end], dict(item.split(b"=", 1) for item in rest[end:])
 
 
-def keep(fds: Fds, order: Order, runner: int) -> None:
-    """The life of a keeper. Does not return."""
+def keep(runner_line: socket.socket, fds: Fds, order: Order, usual: int, runner: int) -> None:
+    """The life of a keeper: one command after the other. Does not return."""
     os.dup2(1, 0)  # /dev/null
     os.dup2(1, 2)
     signals = adopt_orphans(KEEPER)
-    if os.getppid() != runner:
-        os._exit(0)
+    poll = select.poll()
+    poll.register(runner_line, select.POLLIN)
+    poll.register(signals, select.POLLIN)
+    while os.getppid() == runner:
+        attend(fds, order, usual, signals)
+        os.chdir("/")
+        say(runner_line.fileno(), b"free")
+        message = b""
+        while not message and os.getppid() == runner:
+            for ready, _ in poll.poll():
+                if ready == signals:
+                    os.read(signals, 512)
+                    continue
+                message, fds, _, _ = socket.recv_fds(runner_line, 16, 4)
+                if len(fds) != 4:
+                    os._exit(0)
+                for fd in fds:
+                    os.set_inheritable(fd, False)
+                order, usual = read(fds[1]), running()
+    os._exit(0)
+
+
+def attend(fds: Fds, order: Order, usual: int, signals: int) -> None:
+    """Start a command, and stay until nothing is left of it."""
     line, request, stdout, stderr = fds
     poll = select.poll()
     poll.register(line, select.POLLIN)
-    if poll.poll(0):
-        os._exit(0)  # nobody waits for this command any more
-    poll.register(signals, select.POLLIN)
-    say(line, b"taken")
-    stage = b"cwd"
-    try:
-        os.chdir(order[0])
-        stage = b"exec"
-        command = spawn(order, stdout, stderr)
-    except OSError as error:
-        say(line, b"%b %d" % (stage, error.errno or 0))
-        os._exit(0)
+    stage, command = b"cwd", 0
+    if not poll.poll(0):  # else nobody waits for this command any more
+        say(line, b"taken")
+        try:
+            os.chdir(order[0])
+            stage = b"exec"
+            command = spawn(order, stdout, stderr)
+        except OSError as error:
+            say(line, b"%b %d" % (stage, error.errno or 0))
     for fd in (request, stdout, stderr):
         os.close(fd)
+    if command:
+        poll.register(signals, select.POLLIN)
+        watch(command, line, usual, signals, poll)
+    os.close(line)
 
-    rounds, usual = 0, running()
-    while rounds < ROUNDS:
-        reap_for(command, line)
+
+def watch(command: int, line: int, usual: int, signals: int, poll: select.poll) -> None:
+    """Until nothing is left. `usual` is how much ran before."""
+    rounds, quiet = 0, False
+    while not reap_for(command, line):
+        if rounds == ROUNDS:
+            os._exit(1)
         if rounds:
             rounds += 1
             kill(below(os.getpid()))
-        elif (now := running()) > usual + CROWD:
+        elif quiet and (now := running()) > usual + CROWD:
             # Who counts a crowd that grows counts for ever, so it has to stand still.
             signal_group(command, signal.SIGSTOP)
             if len(below(os.getpid())) > CROWD:
@@ -197,31 +253,33 @@ def keep(fds: Fds, order: Order, runner: int) -> None:
             else:
                 signal_group(command, signal.SIGCONT)
                 usual = now
-        for ready, _ in poll.poll(PAUSE if rounds else PULSE):
+        said = poll.poll(PAUSE if rounds else PULSE)
+        quiet = not said
+        for ready, _ in said:
             if ready != signals:  # nothing is ever said to us: the line has ended
                 poll.unregister(ready)
                 rounds = rounds or 1
             elif END in os.read(signals, 512):
                 rounds = rounds or 1
                 line = -1  # say no more: the agent shall not take this for an end of the command's own
-    os._exit(1)
 
 
-def reap_for(command: int, line: int) -> None:
-    """Tell of the command's end. Without any child the work of a keeper is done."""
+def reap_for(command: int, line: int) -> bool:
+    """Tell of the command's end. True if nothing is left of it."""
     news: list[bytes] = []
     while True:
         try:
             child, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             say(line, b" ".join([*news, b"gone"]))
-            os._exit(0)
+            return True
         if child == command:
             news.append(b"exit %d" % os.waitstatus_to_exitcode(status))
         if not child:
             break
     if news:
         say(line, news[0])
+    return False
 
 
 def spawn(order: Order, stdout: int, stderr: int) -> int:
