@@ -299,7 +299,8 @@ def due(line: bytes) -> Due | None:
     if not line.strip(b" \t\r\v\f"):
         return NOTHING
     try:
-        value = json.loads(line.decode(), parse_constant=_refuse)
+        # All that stands there, also what a second key of the same name takes back.
+        value = json.loads(line.decode(), parse_constant=_refuse, object_pairs_hook=Pairs)
     except RecursionError:
         return None if "extension_ui_response" in unescaped(line) else SOMETHING
     except ValueError:
@@ -314,6 +315,14 @@ def due(line: bytes) -> Due | None:
     return Due(1, Answered(kind if isinstance(kind, str) else "parse", _id(value)))
 
 
+class Pairs(dict[str, Any]):
+    """An object that knows also the values that others have taken the place of."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.written = [value for _, value in pairs]
+
+
 def _is_extreme(value: Any) -> bool:
     """JSON, but of the kind that a reader may refuse: numbers beyond a double, nesting without end."""
     level = [value]
@@ -325,8 +334,8 @@ def _is_extreme(value: Any) -> bool:
         level = [
             item
             for one in level
-            if isinstance(one, dict | list)
-            for item in (one.values() if isinstance(one, dict) else one)
+            if isinstance(one, Pairs | list)
+            for item in (one.written if isinstance(one, Pairs) else one)
         ]
     return bool(level)
 
