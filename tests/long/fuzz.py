@@ -300,7 +300,7 @@ def due(line: bytes) -> Due | None:
         return NOTHING
     try:
         # All that stands there, also what a second key of the same name takes back.
-        value = json.loads(line.decode(), parse_constant=_refuse, object_pairs_hook=Pairs)
+        value = json.loads(line.decode(), parse_constant=_refuse, object_pairs_hook=Written)
     except RecursionError:
         return None if "extension_ui_response" in unescaped(line) else SOMETHING
     except ValueError:
@@ -315,7 +315,7 @@ def due(line: bytes) -> Due | None:
     return Due(1, Answered(kind if isinstance(kind, str) else "parse", _id(value)))
 
 
-class Pairs(dict[str, Any]):
+class Written(dict[str, Any]):
     """An object that knows also the values that others have taken the place of."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
@@ -334,8 +334,8 @@ def _is_extreme(value: Any) -> bool:
         level = [
             item
             for one in level
-            if isinstance(one, Pairs | list)
-            for item in (one.written if isinstance(one, Pairs) else one)
+            if isinstance(one, Written | list)
+            for item in (one.written if isinstance(one, Written) else one)
         ]
     return bool(level)
 

@@ -454,7 +454,8 @@ def test_a_session_that_was_left_while_it_could_not_be_synced_is_told_to_be_whol
         gate.say()
         agent.settled()
         fill(agent, None)
-        soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, most))
         agent.get("new_session")
         assert of("session_write_recovered", agent.events) == []
         resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (soft, hard))
