@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import sysconfig
 import time
 from pathlib import Path
@@ -288,3 +290,15 @@ def test_else_it_is_the_one_beside_our_python(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", str(tmp_path))
     beside = Path(sysconfig.get_path("scripts")) / "rg"
     assert installed(str(tmp_path)) == (str(beside) if beside.exists() else None)
+
+
+def test_ripgrep_is_found_also_after_no_file_could_be_opened_for_once() -> None:
+    """In a process of its own, in which nothing was looked for before."""
+    script = (
+        "import os, resource; from tau.tools.ripgrep import installed;"
+        "soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE); used = len(os.listdir('/proc/self/fd')) - 1;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard)); first = installed('/');"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)); print(first == installed('/'))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")

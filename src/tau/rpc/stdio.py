@@ -10,6 +10,7 @@ Whatever happens, no process that a tool started is left behind.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
@@ -30,6 +31,7 @@ from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
 LINE_LIMIT = 32 * 1024 * 1024
+log = logging.getLogger(__name__)
 PAUSE = 0.03  # seconds in which a client says what it has ready
 
 Opened = tuple[Session, LocalMachine, Http]
@@ -83,7 +85,10 @@ async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) ->
 
 
 def _load(http: Http, session: Session) -> None:
-    list(session.around.tools.values())
-    model = session.models.current
-    if model is not None and model.api not in OFFLINE_APIS:
-        http.warm(model.base_url)
+    try:
+        list(session.around.tools.values())
+        model = session.models.current
+        if model is not None and model.api not in OFFLINE_APIS:
+            http.warm(model.base_url)
+    except OSError as error:  # no descriptor is free; who needs it will load it
+        log.debug("nothing was loaded ahead of time: %s", error)

@@ -18,9 +18,9 @@ import asyncio
 import json
 import os
 import shutil
+import site
 import sys
-import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import tau
@@ -100,8 +100,17 @@ def installed(cwd: str) -> str | None:
     """
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     trusted = [folder for folder in folders if os.path.isabs(folder) and not _of_project(folder, cwd)]
-    ours = sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user")
-    return shutil.which("rg", path=os.pathsep.join((*trusted, *ours)))
+    return shutil.which("rg", path=os.pathsep.join((*trusted, *_scripts())))
+
+
+def _scripts() -> Iterator[str]:
+    """Where packages put programs. Not asked of sysconfig: if it cannot read a file once, it never answers again."""
+    yield os.path.dirname(sys.executable)
+    base = site.getuserbase()
+    if os.name == "nt":
+        yield os.path.join(base, f"Python{sys.version_info.major}{sys.version_info.minor}", "Scripts")
+    else:
+        yield os.path.join(base, "bin")
 
 
 def _of_project(folder: str, cwd: str) -> bool:
