@@ -92,18 +92,21 @@ async def measure(question: Question, root: Path, rg: str, rounds: int) -> tuple
         words = [rg, "--no-config", "--hidden", *question.rg, "./"]
         await asyncio.to_thread(subprocess.run, words, cwd=root, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
 
+    machine = LocalMachine()  # as in a session: what starts its commands is there since the first of them
+
     async def ours() -> None:
-        await question.ask(question.args, context(root), rg)
+        await question.ask(question.args, context(root, machine), rg)
 
     await plain()
     await ours()
     pairs = [(await seconds(plain), await seconds(ours)) for _ in range(rounds)]
+    await machine.release()
     theirs, tool = (min(times) for times in zip(*pairs, strict=True))
     return theirs, tool
 
 
-def context(root: Path) -> ToolContext:
-    return ToolContext(LocalMachine(), str(root), lambda outcome: None)
+def context(root: Path, machine: LocalMachine) -> ToolContext:
+    return ToolContext(machine, str(root), lambda outcome: None)
 
 
 async def told(question: Question, root: Path, rg: str, rounds: int, without: bool) -> float:
@@ -111,7 +114,7 @@ async def told(question: Question, root: Path, rg: str, rounds: int, without: bo
     theirs, tool = await measure(question, root, rg, rounds)
     line = f"{question.name:30} rg {theirs * 1000:7.1f} ms   tool {tool * 1000:7.1f} ms   x{tool / theirs:.2f}"
     if without:
-        own = await seconds(lambda: question.ask(question.args, context(root), None))
+        own = await seconds(lambda: question.ask(question.args, context(root, LocalMachine()), None))
         line += f"   without rg {own * 1000:8.1f} ms"
     print(line)
     return tool / theirs

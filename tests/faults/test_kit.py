@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from client import Agent, Json, as_record, calls, joined_deltas, texts
+from client import WITHIN, Agent, Json, as_record, calls, joined_deltas, texts
 from faults.clients import dripping, read_until
 from faults.mutations import Random
 from faults.processes import Watch, below
@@ -23,6 +24,10 @@ def test_a_slow_client_gets_every_record_in_order(tmp_path: Path) -> None:
     with Agent(tmp_path, {"blocks": [{"text": pieces}]}, listening=False) as agent:
         agent.write(b'{"type":"prompt","message":"go"}\n{"id":"last","type":"get_state"}\n')
         with dripping(agent, 400_000) as heard:
+            until = time.monotonic() + WITHIN
+            while b'"agent_settled"' not in heard:  # the end of stdin would end the run
+                assert time.monotonic() < until
+                time.sleep(0.01)
             agent.close()
             assert agent.exit_code() == 0
     records: list[Json] = [record for line in bytes(heard).splitlines() if (record := as_record(line)) is not None]
