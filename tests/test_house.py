@@ -73,9 +73,10 @@ LATE = {
     "host/resources.py": {"tau.store.resources"},
     "host/confine.py": {"shutil"},
     "host/opening.py": {
-        *("tau.host.actions", "tau.host.loading", "tau.host.permissions", "tau.host.recording"),
+        *("tau.host.permissions", "tau.host.recording"),
         *("tau.host.confined_files", "tau.host.sandbox"),
     },
+    "host/starting.py": {"tau.host.actions", "tau.host.loading"},
     "export/markdown.py": {"markdown_it"},
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},

@@ -22,12 +22,13 @@ from tau.host.basis import Basis
 from tau.host.environment import without_secrets
 from tau.host.files import LocalFiles
 from tau.host.guarded import Guarded
-from tau.host.guests import Guests, Running
+from tau.host.guests import Guests
 from tau.host.log import Log
 from tau.host.machine import LocalMachine
 from tau.host.models import Models
 from tau.host.processes import CannotConfine, Processes
 from tau.host.session import Client, Session
+from tau.host.starting import Starting
 from tau.llm.calls import Transport
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
 from tau.llm.http import Http
@@ -210,6 +211,10 @@ class Opening(NamedTuple):
         places = (os.path.join(agent_dir, "auth.json"), guarded, self.cwd, sessions)
         return ConfinedFiles(machine.post, places)
 
+    def choose_model(self, models: Models) -> list[str]:
+        """Again, when there are more of them; what is to be said about it."""
+        return choose_model(models, self.settings, self.wishes)
+
     def sought(self) -> Sought:
         settings = self.settings
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
@@ -234,94 +239,6 @@ class Opening(NamedTuple):
             session.log = session.moves.fresh_log(id=wanted.id)
         if wanted.name and wanted.name.strip():
             session.log.set_name(wanted.name.strip())
-
-
-class Starting:
-    """As guests.Plan: the extensions of one session, and what that they are there changes in it."""
-
-    def __init__(self, opening: Opening, session: Session, machine: LocalMachine, http: Http, tools: Table) -> None:
-        self.flags = opening.wishes.flags
-        self.following = opening.wishes.following
-        self._opening = opening
-        self._basis = opening.basis
-        self._session = session
-        self._equipment = machine, http, tools
-        self._chooses = opening.unfound is not None
-
-    @property
-    def found(self) -> Sequence[Found]:
-        return self._basis.extensions
-
-    async def load(self) -> Running:
-        """With what is needed for that: nothing of it is there before."""
-        from tau.host.actions import acting, facts
-        from tau.host.loading import load_extensions
-
-        session = self._session
-        return await load_extensions(
-            session.extensions,
-            self.found,
-            acting(session),
-            lambda: facts(session),
-            session.around.cwd,
-            str(self._basis.agent_dir),
-            session.around.mode,
-            session.dialogs.has_ui,
-            self.flags,
-            self.following,
-        )
-
-    @property
-    def undecided(self) -> bool:
-        return self._basis.trust.undecided
-
-    async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[Found]:
-        basis, session = self._basis, self._session
-        if remember and trusted is not None:
-            try:
-                await session.around.machine.in_thread(lambda: basis.remember(trusted=trusted))
-            except (ValueError, OSError) as error:
-                log.warning("what was decided about this project is not remembered: %s", error)
-        if not trusted:
-            if basis.untrusted:
-                log.warning("%s", basis.untrusted)
-            return []
-        before = {os.path.realpath(one.path) for one in self.found}
-        await session.around.machine.in_thread(lambda: basis.read(trusted=True))
-        await self._renew()
-        session.toolbox.forget()
-        self._chooses = True
-        return [one for one in self.found if os.path.realpath(one.path) not in before]
-
-    def settle(self) -> None:
-        opening, models, said = self._opening, self._session.models, self._session.log
-        untold = opening.untold
-        if self._chooses or self._session.extensions.providers:
-            untold = choose_model(models, opening.settings, opening.wishes)
-            if opening.found is not None and not models.fixed:
-                models.restore(said.last_model(), said.last_level())
-            elif opening.found is None and models.current is not None:
-                if said.last_model() != (models.current.provider, models.current.id):
-                    said.set_model(models.current)
-                if said.last_level() != models.level:
-                    said.set_level(models.level)
-        for warning in untold:
-            log.warning("%s", warning)
-
-    async def again(self) -> Sequence[Found]:
-        await self._session.around.machine.in_thread(self._basis.read)
-        self._session.resources.withdraw()
-        await self._renew()
-        return self.found
-
-    async def _renew(self) -> None:
-        session, settings = self._session, self._basis.settings
-        session.settings = settings
-        session.queues.modes = {"steer": settings.steering_mode, "follow_up": settings.follow_up_mode}
-        self._opening.equip(*self._equipment)
-        for warning in self._basis.warnings:
-            log.warning("%s", warning)
-        await session.resources.reload(self._opening.sought())
 
 
 def read_up(
