@@ -57,6 +57,8 @@ def main(program: str, argv: list[str]) -> int:
     except UsageError as error:
         print(f"Error: {error}", file=sys.stderr)
         return USAGE
+    finally:
+        gc.enable()  # also if the start went wrong: who called us may go on
 
 
 def run(program: str, given: Given) -> int:
