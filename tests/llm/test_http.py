@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from tau.core.secrets import masked, of_headers
 from tau.errors import ModelError
 from tau.llm.calls import Request
-from tau.llm.http import RESPONSE_LIMIT, Http, masked, proxy_for, retry_after_ms
+from tau.llm.http import RESPONSE_LIMIT, Http, proxy_for, retry_after_ms
 from tau.records.base import parse
 
 KEY = "sk-very-secret-key"
@@ -177,7 +178,7 @@ def test_a_key_at_the_edge_of_the_cut_is_not_shown_in_part() -> None:
 
 
 def test_masking_leaves_short_values_and_other_headers_alone() -> None:
-    assert masked("a b tau-agent", {"x-api-key": "a", "user-agent": "tau-agent"}) == "a b tau-agent"
+    assert masked("a b tau-agent", of_headers({"x-api-key": "a", "user-agent": "tau-agent"})) == "a b tau-agent"
 
 
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "TEXT/HTML", "text/plain"])
@@ -390,7 +391,7 @@ def test_a_header_that_cannot_be_one_is_not_tried_again() -> None:
 
 @pytest.mark.parametrize("name", ["x-portkey-api-key", "Cookie", "X-Auth-Token", "proxy-authorization"])
 def test_whatever_may_be_a_secret_is_masked(name: str) -> None:
-    assert masked(f"you sent {KEY}", {name: KEY}) == "you sent ***"
+    assert masked(f"you sent {KEY}", of_headers({name: KEY})) == "you sent ***"
 
 
 # Packed answers, which we do not ask for.

@@ -7,7 +7,8 @@ import os
 import re
 import resource
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -428,9 +429,10 @@ def test_when_the_disk_fills_up_during_a_run_the_client_is_told_and_nothing_is_l
         assert (agent.get("get_messages"), agent.events) == (told, [])
 
 
-@pytest.mark.promise("H07")
-def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_whole(tmp_path: Path) -> None:
-    with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, calls(f"read x <{gate.path}"), {"text": "done"}) as agent:
+@contextmanager
+def room_again(folder: Path) -> Iterator[tuple[Agent, Path]]:
+    """An agent whose session could not be written for a while, and has not found out yet that now it can."""
+    with Pipe(folder / "gate") as gate, Agent(folder, calls(f"read x <{gate.path}"), {"text": "done"}) as agent:
         agent.get("prompt", message="go")
         agent.until("tool_execution_start")
         path = file_of(agent)
@@ -438,6 +440,12 @@ def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_who
         gate.say()
         agent.settled()
         fill(agent, None)
+        yield agent, path
+
+
+@pytest.mark.promise("H07")
+def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_whole(tmp_path: Path) -> None:
+    with room_again(tmp_path) as (agent, path):
         agent.get("new_session")
         assert [role for role, _ in messages(path)] == ["user", "assistant", "toolResult", "assistant"]
         whole = {"type": "session_write_recovered", "sessionFile": str(path)}
@@ -446,14 +454,7 @@ def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_who
 
 @pytest.mark.promise("H07")
 def test_a_session_that_was_left_while_it_could_not_be_synced_is_told_to_be_whole_when_it_is(tmp_path: Path) -> None:
-    with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, calls(f"read x <{gate.path}"), {"text": "done"}) as agent:
-        agent.get("prompt", message="go")
-        agent.until("tool_execution_start")
-        path = file_of(agent)
-        fill(agent, path.stat().st_size + 100)
-        gate.say()
-        agent.settled()
-        fill(agent, None)
+    with room_again(tmp_path) as (agent, path):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, most))
         agent.get("new_session")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 import zlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tau.core.after import transient
+from tau.core.secrets import masked, of_headers
 from tau.errors import ModelError, shortened
 from tau.llm.calls import Request
 from tau.records.base import BadRecord, encode, encode_parts, parse
@@ -43,7 +43,6 @@ HEADERS = {
     "accept-encoding": "identity",
     "user-agent": "tau",
 }
-_SECRET = re.compile(r"key|auth|token|secret|cookie", re.IGNORECASE)
 
 
 class Http:
@@ -156,7 +155,7 @@ class Http:
             unpack = _unpacking(response.headers)
             while len(body) < 4 * ERROR_LIMIT and (packed := await self._portion(response, request, self._idle)):
                 body += next(unpack(packed), b"")
-        text = masked(f"{status} {_told(body)}", request.headers)
+        text = masked(f"{status} {_told(body)}", of_headers(request.headers))
         return ModelError(
             shortened(text, ERROR_LIMIT),
             status=status,
@@ -196,7 +195,7 @@ def _failed(error: Exception, request: Request) -> ModelError:
 
     from tau.llm.connections import ProxyRefused
 
-    what = masked(str(error) or type(error).__name__, request.headers)
+    what = masked(str(error) or type(error).__name__, of_headers(request.headers))
     if not isinstance(error, OSError):
         return ModelError(f"Bad model server address or header for {request.url!r}: {what}", transient=False)
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -219,16 +218,6 @@ def _told(body: bytes) -> str:
         return encode(parse(body)).decode()
     except BadRecord:
         return body.decode("utf-8", "replace").strip() or "status code (no body)"
-
-
-def masked(text: str, headers: Mapping[str, str]) -> str:
-    """Without our own credentials, which some servers repeat in their errors."""
-    for name, value in headers.items():
-        if _SECRET.search(name):
-            secret = value.removeprefix("Bearer ")
-            if len(secret) >= 8:
-                text = text.replace(secret, "***")
-    return text
 
 
 # Packed answers.

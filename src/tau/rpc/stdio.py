@@ -76,7 +76,7 @@ async def _ended(session: Session, outbox: Outbox) -> None:
 
 
 async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) -> None:
-    """Load tools and the HTTP library while the client thinks about its first answer, not while it waits for one."""
+    """Load tools and the HTTP client while the client thinks about its first answer, not while it waits for one."""
     await server.answered.wait()
     await asyncio.sleep(PAUSE)
     while outbox.busy:
