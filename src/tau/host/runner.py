@@ -194,9 +194,12 @@ def keep(runner_line: socket.socket, fds: Fds, order: Order, usual: int, runner:
     poll.register(runner_line, select.POLLIN)
     poll.register(signals, select.POLLIN)
     while os.getppid() == runner:
-        attend(fds, order, usual, signals)
+        last = attend(fds, order, usual, signals)
         os.chdir("/")
-        say(runner_line.fileno(), b"free")
+        say(runner_line.fileno(), b"free")  # first: who hears the last word may order again at once
+        if last:
+            say(fds[0], last)
+        os.close(fds[0])
         message = b""
         while not message and os.getppid() == runner:
             for ready, _ in poll.poll():
@@ -212,12 +215,12 @@ def keep(runner_line: socket.socket, fds: Fds, order: Order, usual: int, runner:
     os._exit(0)
 
 
-def attend(fds: Fds, order: Order, usual: int, signals: int) -> None:
-    """Start a command, and stay until nothing is left of it."""
+def attend(fds: Fds, order: Order, usual: int, signals: int) -> bytes:
+    """Start a command, and stay until nothing is left of it. What is to be said of that is the result."""
     line, request, stdout, stderr = fds
     poll = select.poll()
     poll.register(line, select.POLLIN)
-    stage, command = b"cwd", 0
+    stage, command, last = b"cwd", 0, b""
     if not poll.poll(0):  # else nobody waits for this command any more
         say(line, b"taken")
         try:
@@ -225,19 +228,19 @@ def attend(fds: Fds, order: Order, usual: int, signals: int) -> None:
             stage = b"exec"
             command = spawn(order, stdout, stderr)
         except OSError as error:
-            say(line, b"%b %d" % (stage, error.errno or 0))
+            last = b"%b %d" % (stage, error.errno or 0)
     for fd in (request, stdout, stderr):
         os.close(fd)
     if command:
         poll.register(signals, select.POLLIN)
-        watch(command, line, usual, signals, poll)
-    os.close(line)
+        last = watch(command, line, usual, signals, poll)
+    return last
 
 
-def watch(command: int, line: int, usual: int, signals: int, poll: select.poll) -> None:
+def watch(command: int, line: int, usual: int, signals: int, poll: select.poll) -> bytes:
     """Until nothing is left. `usual` is how much ran before."""
     rounds, quiet = 0, False
-    while not reap_for(command, line):
+    while not (last := reap_for(command, line)):
         if rounds == ROUNDS:
             os._exit(1)
         if rounds:
@@ -262,24 +265,24 @@ def watch(command: int, line: int, usual: int, signals: int, poll: select.poll) 
             elif END in os.read(signals, 512):
                 rounds = rounds or 1
                 line = -1  # say no more: the agent shall not take this for an end of the command's own
+    return last if line >= 0 else b""
 
 
-def reap_for(command: int, line: int) -> bool:
-    """Tell of the command's end. True if nothing is left of it."""
+def reap_for(command: int, line: int) -> bytes:
+    """Tell of the command's end. If nothing is left of it, the result is what is still to be said."""
     news: list[bytes] = []
     while True:
         try:
             child, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            say(line, b" ".join([*news, b"gone"]))
-            return True
+            return b" ".join([*news, b"gone"])
         if child == command:
             news.append(b"exit %d" % os.waitstatus_to_exitcode(status))
         if not child:
             break
     if news:
         say(line, news[0])
-    return False
+    return b""
 
 
 def spawn(order: Order, stdout: int, stderr: int) -> int:
