@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kit import assistant, user
-from tau.core.tree import ROOT, Held, Lines, Tree, context, message_of, milliseconds, prompt_text, summary_of
+from tau.core.tree import CODES, ROOT, Held, Lines, Tree, context, message_of, milliseconds, prompt_text, summary_of
 from tau.records.base import encode, wire
 from tau.records.entries import (
     AnyEntry,
@@ -234,6 +234,20 @@ def test_a_broken_summary_leaves_the_one_before_it_in_force() -> None:
 def test_one_can_fork_before_each_message_of_the_user_on_the_branch() -> None:
     tree = grown(*FORKED, MessageEntry("f", "e", TIME, assistant('"user"')))
     assert tree.fork_points() == [ForkPoint(id, id.upper()) for id in "abde"]
+
+
+def test_one_can_fork_before_messages_however_their_lines_are_written() -> None:
+    rows = [wire(said("a", None, 'they wrote {"role":"user"}')), wire(MessageEntry("b", "a", TIME, assistant("hi")))]
+    rows += [json.dumps(json.loads(wire(said(id, None, id))), indent=None).encode() for id in "cd"]
+    upside_down = json.loads(rows[-1])
+    upside_down["message"] = dict(reversed(upside_down["message"].items()))
+    rows += [
+        json.dumps(upside_down).encode().replace(b'"d"', b'"e"'),
+        b'{"type":"message","id":"f","message":{"role":"user"}}',
+    ]
+    tree = Tree(lines(*rows), range(-1, len(rows) - 1), [CODES["message"]] * len(rows))
+    tree.add(wire(said("g", "f", "g")), "g", "message")
+    assert [point.entry_id for point in tree.fork_points()] == list("acdeg")
 
 
 def test_the_text_of_a_prompt_is_its_text_blocks() -> None:

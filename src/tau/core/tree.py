@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from tau.records.base import BadRecord, decode, encode
@@ -26,7 +26,7 @@ from tau.records.entries import (
     MessageEntry,
     SessionInfo,
 )
-from tau.records.lines import OtherEntry, Outline, message_json, messages, read_entry
+from tau.records.lines import OtherEntry, Outline, message_json, read_entry
 from tau.records.messages import (
     AnyMessage,
     BranchSummary,
@@ -52,9 +52,9 @@ KINDS = (
 )
 SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")
 CODES = {kind: code for code, kind in enumerate(KINDS)}
-USER = b'{"role":"user"'
 ROOT = -1
 T = TypeVar("T")
+_USER = re.compile(rb'"role"\s*:\s*"user"')  # in a text the quotes would have backslashes
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
 
 
@@ -278,10 +278,11 @@ class Tree:
 
     def fork_points(self) -> list[ForkPoint]:
         points = []
-        for block, given in self.message_blocks(self.on_branch("message"), 512 * 1024, messages):
-            for at, message in zip(block, given or repeat(USER), strict=False):
-                if message.startswith(USER) and (text := prompt_text(entry := self.entry(at))) is not None:
-                    points.append(ForkPoint(entry.id, text))
+        for first, last in self._lines.blocks(self.on_branch("message"), 512 * 1024):
+            for line in _of_users(self._lines.block(first, last)):
+                with suppress(BadRecord):
+                    if (text := prompt_text(entry := read_entry(line))) is not None:
+                        points.append(ForkPoint(entry.id, text))
         return points
 
     def json(self) -> bytes:
@@ -357,6 +358,16 @@ def _places(codes: bytes, kinds: Sequence[str], first: int = 0) -> list[int]:
     """Where in `codes` one of `kinds` stands."""
     wanted = re.compile(b"[%b]" % re.escape(bytes(CODES[kind] for kind in kinds)))
     return [match.start() for match in wanted.finditer(codes, first)]
+
+
+def _of_users(block: bytes) -> Iterator[bytes]:
+    """The lines of a block that may be what a user said. The others are not even parted."""
+    end = -1
+    for found in _USER.finditer(block):
+        if found.start() > end:
+            start, end = block.rfind(b"\n", 0, found.start()) + 1, block.find(b"\n", found.end())
+            end = end if end >= 0 else len(block)
+            yield block[start:end]
 
 
 def nested(roots: list[T], node: Callable[[T], bytes], children: Callable[[T], list[T]]) -> bytes:
