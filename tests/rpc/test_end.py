@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -156,6 +157,36 @@ def test_stdin_from_a_file(tmp_path: Path) -> None:
         assert agent.exit_code() == 0
         assert agent.response("1")["success"] and agent.response("2")["success"]
         assert texts(agent.events, "assistant") == ["done"]
+
+
+def test_stdin_from_a_file_that_is_longer_than_what_may_wait(tmp_path: Path) -> None:
+    line = b'{"type":"get_state","x":"%b"}\n' % (b"x" * 100_000)
+    with (tmp_path / "in").open("wb") as file:
+        file.writelines(line for _ in range(400))
+    with (tmp_path / "in").open("rb") as file, Agent(tmp_path, stdin=file.fileno()) as agent:
+        assert agent.exit_code() == 0
+        assert len(agent.responses) == 400
+
+
+def test_pipes_that_are_non_blocking(tmp_path: Path) -> None:
+    theirs, ours = os.pipe()
+    heard, said = os.pipe()
+    for end in (theirs, said):
+        os.set_blocking(end, False)
+    command = scripted(tmp_path, {"text": "done"})
+    with subprocess.Popen(command, stdin=theirs, stdout=said, cwd=tmp_path, env=surroundings(tmp_path)) as process:
+        os.close(theirs)
+        os.close(said)
+        for _ in range(3):
+            time.sleep(0.1)  # whoever reads too early finds nothing
+            os.write(ours, b'{"type":"get_state"}\n' * 500)  # the answers are more than a pipe holds
+        os.write(ours, b'{"type":"prompt","message":"go"}\n')
+        os.close(ours)
+        time.sleep(0.3)
+        with open(heard, "rb") as stream:
+            records = [json.loads(line) for line in stream]
+    assert process.returncode == 0
+    assert (len(of("response", records)), len(of("agent_end", records))) == (1501, 1)
 
 
 def test_stdin_from_dev_null(tmp_path: Path) -> None:

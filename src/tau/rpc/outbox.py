@@ -183,7 +183,8 @@ class Outbox:
             if self._size <= AT_ONCE and self._takes_some():
                 batch = self._batch()
                 if len(batch) <= AT_ONCE:
-                    self._write_now(batch)
+                    batch = self._write_now(batch)
+                if not batch:
                     return
                 self._items.appendleft(batch[:-1])
                 self._size += len(batch) - 1
@@ -199,13 +200,17 @@ class Outbox:
         poll.register(self._handle, select.POLLOUT)
         return any(what & select.POLLOUT for _, what in poll.poll(0))
 
-    def _write_now(self, batch: bytes) -> None:
+    def _write_now(self, batch: bytes) -> bytes:
+        """What could not be written."""
         try:
             while batch:
                 batch = batch[os.write(self._handle, batch) :]
+        except BlockingIOError:
+            return batch
         except OSError:
             self._broken = True
             self._loop.call_soon(self._lost)
+        return b""
 
     def _lost(self) -> None:
         if self._room is not None:
@@ -239,14 +244,21 @@ class Outbox:
                 if not batch:
                     self._busy = False
                     return True
-            try:
-                while batch:
+            while batch:
+                try:
                     batch = batch[os.write(self._handle, batch) :]
-            except OSError:
-                return False
+                except BlockingIOError:  # it was non-blocking when we got it
+                    self._wait_until_it_takes_some()
+                except OSError:
+                    return False
             room = self._room
             if room is not None and self._size <= LOW:
                 self._call(room.set)
+
+    def _wait_until_it_takes_some(self) -> None:
+        poll = select.poll()
+        poll.register(self._handle, select.POLLOUT)
+        poll.poll()
 
     def _call(self, what: Callable[[], None]) -> None:
         try:
