@@ -22,7 +22,7 @@ from client import Agent, Pipe, calls, endless, is_gone, of, piece, quick, said,
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 SECOND = 1.0
-# Threads that asyncio keeps for blocking work. It starts one more now and then, if the last has not yet said it is done.
+# Threads that asyncio keeps for blocking work: one more now and then, if the last has not yet said that it is done.
 POOL = min(32, (os.cpu_count() or 1) + 4)
 
 

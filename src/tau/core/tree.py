@@ -145,6 +145,7 @@ class Tree:
         self._places: dict[str, int] | None = None
         self.leaf = len(self._parents) - 1
         self._leaf = ROOT, ""  # the id of the last leaf that was asked for
+        self._counted = ROOT, 0  # the messages that are seen from the last leaf for which that was asked
 
     def __len__(self) -> int:
         return len(self._parents)
@@ -270,7 +271,10 @@ class Tree:
 
     @property
     def name(self) -> str | None:
-        for at in reversed(self.of_kind("session_info")):
+        at = len(self._kinds)
+        while (
+            at := self._kinds.rfind(CODES["session_info"], 0, at)
+        ) >= 0:  # asked for often, in sessions that are long
             entry = self.entry(at)
             if isinstance(entry, SessionInfo) and entry.name:
                 return entry.name
@@ -317,10 +321,13 @@ class Tree:
 
     def seen_count(self) -> int:
         """How many messages that are."""
-        branch = self.branch
-        kinds = self._kinds_of(branch)
-        compaction, first = self._last_summary(branch, kinds)
-        return sum(kinds.count(CODES[kind], first) for kind in SEEN_BY_MODELS) + (compaction is not None)
+        if self._counted[0] != self.leaf:
+            branch = self.branch
+            kinds = self._kinds_of(branch)
+            compaction, first = self._last_summary(branch, kinds)
+            count = sum(kinds.count(CODES[kind], first) for kind in SEEN_BY_MODELS) + (compaction is not None)
+            self._counted = self.leaf, count
+        return self._counted[1]
 
     def _last_summary(self, branch: Sequence[int], kinds: bytes) -> tuple[CompactionEntry | None, int]:
         """The last compaction of a branch, and the place on it from where entries still stand."""
