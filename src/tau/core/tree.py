@@ -4,8 +4,8 @@ Entries are only ever added, and the parent of an entry is always one that came
 before it: so there are no circles, whatever a file says. The leaf is where the
 next entry goes; a branch is the way from a root to the leaf.
 
-Entries are known by their place in the file. Their lines stay bytes; what is
-kept of each beside that is two small numbers, since a session may have a million.
+Entries are known by their place in the file. Their lines stay where they are; what
+is kept of each beside that is two small numbers, since a session may have a million.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from tau.core.file_lines import Lines
 from tau.records.base import BadRecord, decode, encode
 from tau.records.entries import (
     AnyEntry,
@@ -56,83 +57,6 @@ ROOT = -1
 T = TypeVar("T")
 _USER = re.compile(rb'"role"\s*:\s*"user"')  # in a text the quotes would have backslashes
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
-
-
-class Source(Protocol):
-    """Where lines are that were read once and may be read again."""
-
-    def read(self, start: int, end: int) -> bytes: ...
-
-
-class Held:
-    """Lines in memory."""
-
-    def __init__(self, data: bytes = b"") -> None:
-        self._data = data
-
-    def read(self, start: int, end: int) -> bytes:
-        return self._data[start:end]
-
-
-class Lines:
-    """The lines of a file by number. They stay where they are until somebody asks; what is added is held."""
-
-    def __init__(self, source: Source | None = None, starts: Sequence[int] = (), ends: Sequence[int] = ()) -> None:
-        self._source = source or Held()
-        self._starts = array("Q", starts)
-        self._ends = array("Q", ends)
-        self._added: list[bytes] = []
-        self._added_size = 0
-
-    def __len__(self) -> int:
-        return len(self._starts) + len(self._added)
-
-    def __getitem__(self, at: int) -> bytes:
-        read = len(self._starts)
-        if at >= read:
-            return self._added[at - read]
-        return self._source.read(self._starts[at], self._ends[at])
-
-    def append(self, line: bytes) -> None:
-        self._added.append(line)
-        self._added_size += len(line)
-
-    def block(self, first: int, last: int) -> bytes:
-        """Lines that follow each other, all of those that were read or all that were added."""
-        read = len(self._starts)
-        if first >= read:
-            return b"\n".join(self._added[first - read : last + 1 - read])
-        return self._source.read(self._starts[first], self._ends[last])
-
-    def beginning(self, count: int) -> Lines:
-        """The first of them, where they are."""
-        some = Lines(self._source, self._starts[:count], self._ends[:count])
-        for line in self._added[: max(0, count - len(self._starts))]:
-            some.append(line)
-        return some
-
-    def blocks(self, ats: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
-        """`ats` in blocks of about `size` bytes with nothing else in them, each by its first and last line."""
-        read, first, last, room, goes_on = len(self._starts), -1, -1, 0, -1
-        for at in ats:
-            start, end = (self._starts[at], self._ends[at]) if at < read else (at, at + len(self._added[at - read]))
-            room -= end - start
-            if room < 0 or at != last + 1 or at == read or (at < read and start != goes_on):
-                if first >= 0:
-                    yield first, last
-                first, room = at, size
-            last, goes_on = at, end + 1
-        if first >= 0:
-            yield first, last
-
-    def span(self, first: int, last: int) -> int:
-        """How many bytes there are from one line to another, those that were added not counted."""
-        read = len(self._starts)
-        return self._ends[min(last, read - 1)] - self._starts[first] if first < read else 0
-
-    @property
-    def size(self) -> int:
-        return (self._ends[-1] if self._ends else 0) + self._added_size
 
 
 class Tree:
