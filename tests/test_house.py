@@ -62,6 +62,7 @@ LATE = {
     "llm/http.py": {"email.utils", "ssl", "tau.llm.connections", "urllib.request"},
     "llm/connections.py": {"base64"},
     "tools/table.py": {"*"},
+    "tools/seen.py": {"hashlib"},
     "core/convert.py": {"hashlib"},
     "host/files.py": {"tempfile"},
     "host/machine.py": {"shutil", "tempfile"},

@@ -8,9 +8,12 @@ Contents are remembered as digests, and only if the setting asks for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from tau.errors import ToolError
+
+if TYPE_CHECKING:
+    from hashlib import blake2b
 
 
 class Seen:
@@ -25,7 +28,7 @@ class Seen:
         if not self.required:
             yield from portions
             return
-        digest = blake2b()
+        digest = _digest()
         for portion in portions:
             digest.update(portion)
             yield portion
@@ -34,7 +37,7 @@ class Seen:
     def note(self, real: str, data: bytes) -> None:
         """The model wrote this."""
         if self.required:
-            self._digests[real] = blake2b(data).digest()
+            self._digests[real] = _digest(data).digest()
 
     def check(self, path: str, real: str, portions: Iterable[bytes]) -> None:
         """Refuse to change a file that is not as the model knows it."""
@@ -43,8 +46,14 @@ class Seen:
         known = self._digests.get(real)
         if known is None:
             raise ToolError(f"{path} has not been read in this session, or is too large to check. Read it first.")
-        digest = blake2b()
+        digest = _digest()
         for portion in portions:
             digest.update(portion)
         if digest.digest() != known:
             raise ToolError(f"{path} has changed since it was last read. Read it again before you change it.")
+
+
+def _digest(data: bytes = b"") -> blake2b:
+    from hashlib import blake2b  # seldom needed
+
+    return blake2b(data)
