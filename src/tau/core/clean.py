@@ -17,9 +17,10 @@ _CONTROL_SEQUENCE = r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}"
 _STRING = r"(?P<string>\x1b[\]PX^_])[^\x00-\x08\x0a-\x1f\x80-\x9f]*"
 _SHORT = r"\x1b[ -/]{0,8}"
 
-_SEQUENCE = re.compile(f"{_CONTROL_SEQUENCE}[@-~]?|{_STRING}|{_SHORT}[0-~]?")
-_UNFINISHED = re.compile(rf"(?:{_CONTROL_SEQUENCE}|{_STRING}|{_SHORT})\Z")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufff9-\ufffb]")
+# Not compiled yet: most starts never see a terminal's text. `re` keeps what it has compiled.
+_SEQUENCE = f"{_CONTROL_SEQUENCE}[@-~]?|{_STRING}|{_SHORT}[0-~]?"
+_UNFINISHED = rf"(?:{_CONTROL_SEQUENCE}|{_STRING}|{_SHORT})\Z"
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufff9-\ufffb]"
 
 
 class Cleaner:
@@ -34,11 +35,11 @@ class Cleaner:
         # No sequence contains the beginning of another, so only the last one can be unfinished.
         last = max(text.rfind("\x1b"), text.rfind("\x9b"))
         if last < 0:
-            return _CONTROL.sub("", text)
-        if unfinished := _UNFINISHED.match(text, last):
+            return re.sub(_CONTROL, "", text)
+        if unfinished := re.compile(_UNFINISHED).match(text, last):
             self._held = unfinished["string"] or unfinished[0]
             text = text[:last]
-        return _CONTROL.sub("", _SEQUENCE.sub("", text))
+        return re.sub(_CONTROL, "", re.sub(_SEQUENCE, "", text))
 
     def end(self) -> str:
         """What was held back; nothing, because half a sequence is no text either."""

@@ -22,7 +22,7 @@ from typing import Any
 from tau.records.base import BadRecord, parse
 
 Schema = dict[str, Any]
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 DEEPEST = 64
 
 TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
@@ -315,7 +315,7 @@ def _coerced(kind: Any, value: Any) -> Any:
 
 
 def _number(text: str) -> int | float | None:
-    if not _NUMBER.fullmatch(text.strip()):
+    if not re.fullmatch(_NUMBER, text.strip()):
         return None
     try:
         return int(text)

@@ -229,12 +229,12 @@ class Files(Value):
         return "".join(f"\n\n<{tag}>\n{chr(10).join(paths)}\n</{tag}>" for tag, paths in names if paths)
 
 
-_LISTS = re.compile(r"(?:\n\n<(read-files|modified-files)>\n(?:(?!</\1>).)*\n</\1>)+\Z", re.DOTALL)
+_LISTS = r"(?s)(?:\n\n<(read-files|modified-files)>\n(?:(?!</\1>).)*\n</\1>)+\Z"
 
 
 def without_lists(summary: str) -> str:
     """An earlier summary as its model wrote it: the lists are made anew each time."""
-    return _LISTS.sub("", summary)
+    return re.sub(_LISTS, "", summary)
 
 
 def files_of(messages: Iterable[Stored]) -> Files:

@@ -55,7 +55,7 @@ SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")
 CODES = {kind: code for code, kind in enumerate(KINDS)}
 ROOT = -1
 T = TypeVar("T")
-_USER = re.compile(rb'"role"\s*:\s*"user"')  # in a text the quotes would have backslashes
+_USER = rb'"role"\s*:\s*"user"'  # in a text the quotes would have backslashes
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
 
 
@@ -294,7 +294,7 @@ def _places(codes: bytes, kinds: Sequence[str], first: int = 0) -> list[int]:
 def _of_users(block: bytes) -> Iterator[bytes]:
     """The lines of a block that may be what a user said. The others are not even parted."""
     end = -1
-    for found in _USER.finditer(block):
+    for found in re.finditer(_USER, block):
         if found.start() > end:
             start, end = block.rfind(b"\n", 0, found.start()) + 1, block.find(b"\n", found.end())
             end = end if end >= 0 else len(block)

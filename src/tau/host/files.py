@@ -38,7 +38,7 @@ _KINDS = (
     (stat.S_ISCHR, "a character device"),
     (stat.S_ISBLK, "a block device"),
 )
-_OF_A_PROCESS = re.compile(r"/proc/[^/]+(?:/task/\d+)?/(?:environ|mem)")
+_OF_A_PROCESS = r"/proc/[^/]+(?:/task/\d+)?/(?:environ|mem)"
 _NAME_IS_TAKEN = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
 
@@ -119,12 +119,12 @@ class LocalFiles:
 
     def is_secret(self, path: str) -> bool:
         try:
-            return _OF_A_PROCESS.fullmatch(os.path.realpath(path)) is not None or self._holds_keys(os.stat(path))
+            return re.fullmatch(_OF_A_PROCESS, os.path.realpath(path)) is not None or self._holds_keys(os.stat(path))
         except OSError:
             return False
 
     def _check_secrets(self, path: str, file: int, status: os.stat_result) -> None:
-        if _OF_A_PROCESS.fullmatch(_real_path(path, file)):
+        if re.fullmatch(_OF_A_PROCESS, _real_path(path, file)):
             raise ToolError(f"{path} shows the environment or the memory of a process and may not be read")
         if self._holds_keys(status):
             raise ToolError(f"{path} holds the agent's own credentials and may not be read")

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 log = logging.getLogger(__name__)
 COMMAND_TIMEOUT = 10
 _running: set[subprocess.Popen[bytes]] = set()
-_MARK = re.compile(r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_MARK = r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
 
 def is_command(text: str) -> bool:
@@ -33,20 +33,20 @@ def value(text: str, environment: Mapping[str, str]) -> str | None:
         return None
     if environment.get(text):
         return environment[text].strip() or None
-    return _MARK.sub(lambda mark: mark[1] or environment[mark[2] or mark[3]], text).strip() or None
+    return re.sub(_MARK, lambda mark: mark[1] or environment[mark[2] or mark[3]], text).strip() or None
 
 
 def missing(text: str, environment: Mapping[str, str]) -> list[str]:
     """The variables that a text needs and that are not set, or empty."""
     if is_command(text):
         return []
-    names = [mark[2] or mark[3] for mark in _MARK.finditer(text) if not mark[1]]
+    names = [mark[2] or mark[3] for mark in re.finditer(_MARK, text) if not mark[1]]
     return [name for name in names if not environment.get(name)]
 
 
 def variables(text: str) -> list[str]:
     """The variables that a text may take its value from."""
-    return [] if is_command(text) else [text, *(mark[2] or mark[3] for mark in _MARK.finditer(text) if not mark[1])]
+    return [] if is_command(text) else [text, *(mark[2] or mark[3] for mark in re.finditer(_MARK, text) if not mark[1])]
 
 
 def output(command: str) -> str | None:
