@@ -16,7 +16,7 @@ from gate.figure import Figure
 MIB = 1 << 20
 PIECES, PIECE = 3_000, 100
 COMPACT = "1.5"
-RATE = 12 * MIB  # bytes a second: that is RATE of rpc/outbox.py, and some more for the last updates, which do not wait
+RATE = 12 * MIB  # bytes a second: that is RATE of rpc/backlog.py, and some more for the last updates, which do not wait
 
 
 def measure(scale: float, seed: int) -> list[Figure]:
