@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from tau.core.truncate import size
 from tau.errors import ToolError
 from tau.host.files import LocalFiles
-from tau.host.processes import Job, Order, Processes
+from tau.host.orders import Order
+from tau.host.processes import Job, Processes
 from tau.tools import Exit, Files, Heard, Stream
 
 T = TypeVar("T")

@@ -26,7 +26,8 @@ from tau.host.guests import Guests
 from tau.host.log import Log
 from tau.host.machine import LocalMachine
 from tau.host.models import Models
-from tau.host.processes import CannotConfine, Processes
+from tau.host.processes import Processes
+from tau.host.runners import CannotConfine
 from tau.host.session import Client, Session
 from tau.host.starting import Starting
 from tau.llm.calls import Transport

@@ -1,32 +1,30 @@
 """Start a command, hear of its end, and end all that came from it.
 
-On Linux a process of our own does it (runner.py): then nothing a command starts
-can get away, and nothing outlives us. Elsewhere, and where that process cannot
-be had, a command leads a process group and to end it is to kill the group: a
-process that leaves its group is not found again, and nothing is killed when we
-are killed ourselves. In a sandbox there is no such second way: it is the runner
-that is confined, and without one nothing is started.
+On Linux a process of our own does it (runners.py). Elsewhere, and where that
+process cannot be had, a command leads a process group (groups.py). In a sandbox
+there is no such second way: it is the runner that is confined, and without one
+nothing is started.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import io
 import logging
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tau.errors import ToolError
+from tau.host.groups import Group
+from tau.host.orders import Order, Way, refusal
+from tau.host.runners import PROGRAM, CannotConfine, Kept, Runner, shared_runner
 
 if TYPE_CHECKING:
     from tau.host.sandbox import Sandbox
@@ -34,42 +32,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-RUNNER = Path(__file__).with_name("runner.py")
 PATIENCE = 0.6  # seconds to wait for what was killed: the kernel may hold it back, or it may not be ours to kill
-READY = 20.0  # seconds for a sandbox to be made; a tenth of one is usual
-NEEDED = ("LD_LIBRARY_PATH",)  # what the interpreter itself may need of the environment; secrets are none of that
 LOST = (
     "The process that watched over this command was killed, and the command with it. It may have done part of its work."
 )
-NUL = "Neither a command nor its environment can contain a NUL character"
-
-
-class CannotConfine(Exception):
-    """There is no sandbox; why, as the end of a sentence."""
-
-
-class Order(NamedTuple):
-    """A program to run: its words, its folder, its environment, and the descriptors for its output."""
-
-    words: Sequence[str]
-    cwd: str
-    env: Mapping[str, str]
-    stdout: int
-    stderr: int
-
-
-class Way(Protocol):
-    """A command that was started in some way. What happens to it is told in the words of runner.py; b"" is the end."""
-
-    def kill(self) -> None: ...
-
-    def is_alive(self) -> bool: ...
 
 
 class Processes:
     """Starts commands in the best way this system has."""
 
-    def __init__(self, program: Path = RUNNER, *, shared: bool = False, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, program: Path = PROGRAM, *, shared: bool = False, sandbox: Sandbox | None = None) -> None:
         """`shared`: one runner is enough for all in this process; it ends with the last of them. None is in a sandbox.
 
         With `sandbox` all commands run in it. Its runner is started at once: raises CannotConfine.
@@ -191,7 +163,7 @@ class Job:
         if what == b"exit":
             _settle(self.exited, int(number))
         elif number:
-            _settle(self.exited, _refusal(what.decode(), int(number), self._order))
+            _settle(self.exited, refusal(what.decode(), int(number), self._order))
         elif not said:
             if not self.exited.done() and not self._killed:
                 _kill_writers(self._pipes)
@@ -220,211 +192,6 @@ def _nothing() -> None:
     pass
 
 
-class Runner:
-    """The running runner.py, as long as it has users. Raises CannotConfine if it is to be in a sandbox and is not."""
-
-    def __init__(self, program: Path, sandbox: Sandbox | None = None) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            try:
-                words = [sys.executable, "-I", "-S", str(program)] if sandbox is None else sandbox.words()
-                process = subprocess.Popen(
-                    words,
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    env={name: os.environ[name] for name in NEEDED if name in os.environ},
-                    cwd="/",
-                    start_new_session=True,
-                )
-            except BaseException:
-                ours.close()
-                if sandbox is not None:
-                    sandbox.clear()
-                raise
-        if sandbox is not None:
-            _wait_for(ours, process)
-        ours.setblocking(False)
-        self._line = ours
-        self.dead = False
-        self.users = 1
-        self._close = weakref.finalize(self, ours.close)
-        self.ended = threading.Thread(target=process.wait, name="wait for the tool runner", daemon=True)
-        self.ended.start()
-
-    def leave(self) -> None:
-        """One user less; the last one ends it."""
-        with _starting:
-            self.users -= 1
-            if not self.users:
-                self._close()
-
-    def start(self, order: Order, tell: Callable[[bytes], None]) -> Kept:
-        return Kept(self, self.post(order), tell)
-
-    def post(self, order: Order) -> socket.socket:
-        """The line to the keeper of a command."""
-        try:
-            with _request(order) as request:
-                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                # If the runner is dead or stuck this fails, and that their end is closed will tell.
-                with theirs, suppress(OSError):
-                    fds = [theirs.fileno(), request.fileno(), order.stdout, order.stderr]
-                    socket.send_fds(self._line, [b"start"], fds)
-        except OSError as error:
-            raise _refusal("fork", error.errno or 0, order) from None
-        return ours
-
-
-def _wait_for(line: socket.socket, process: subprocess.Popen[bytes]) -> None:
-    line.settimeout(READY)
-    try:
-        said = line.recv(4096)
-    except OSError:
-        said = b"refused it is not ready after %d seconds" % READY
-    if said != b"ready":
-        line.close()
-        process.wait()  # it hears that, and clears up
-        raise CannotConfine(said.removeprefix(b"refused").decode("utf-8", "replace").strip() or "it ends at once")
-
-
-_running: weakref.WeakValueDictionary[Path, Runner] = weakref.WeakValueDictionary()
-_starting = threading.Lock()
-
-
-def shared_runner(program: Path) -> Runner:
-    """The runner that others in this process have, or a new one for all."""
-    with _starting:
-        runner = _running.get(program)
-        if runner is None or runner.dead or not runner.users:
-            runner = _running[program] = Runner(program)
-        else:
-            runner.users += 1
-        return runner
-
-
-def _request(order: Order) -> io.FileIO:
-    """A file for the runner, because a message has a limit that some environments are beyond."""
-    fields = [order.cwd, str(len(order.words)), *order.words, *(f"{name}={value}" for name, value in order.env.items())]
-    data = b"\0".join(map(os.fsencode, fields))
-    if data.count(b"\0") >= len(fields):
-        raise ToolError(NUL)
-    file = io.FileIO(os.memfd_create("command"), "wb")
-    try:
-        rest = memoryview(data)
-        while rest:  # a limit on the size of files cuts it, and half a command must never be run
-            rest = rest[file.write(rest) :]
-    except OSError:
-        file.close()
-        raise
-    return file
-
-
-class Kept:
-    """A command below a keeper: our end of its line."""
-
-    def __init__(self, runner: Runner, line: socket.socket, tell: Callable[[bytes], None]) -> None:
-        self.runner = runner
-        self._line = line
-        self._tell = tell
-        self._loop = asyncio.get_running_loop()
-        self._close = weakref.finalize(self, line.close)
-        line.setblocking(False)
-        self._loop.add_reader(line, self._hear)
-
-    def kill(self) -> None:
-        if self._loop.is_closed():  # nobody will hear the rest
-            self._close()
-        elif self._close.alive:
-            with suppress(OSError):  # their end is gone already
-                self._line.shutdown(socket.SHUT_WR)
-
-    def is_alive(self) -> bool:
-        return self._close.alive
-
-    def _hear(self) -> None:
-        try:
-            said = self._line.recv(64)
-        except BlockingIOError:
-            return
-        except OSError:
-            said = b""
-        words = said.removesuffix(b"gone").rstrip()
-        if words:
-            self._tell(words)
-        if not words or words != said:
-            self._loop.remove_reader(self._line)
-            self._close()
-            # They know each other, and without this the runner would live until somebody collects garbage.
-            tell, self._tell = self._tell, _nobody
-            tell(b"")
-
-
-def _nobody(said: bytes) -> None:
-    pass
-
-
-class Group:
-    """A command as the leader of a process group."""
-
-    def __init__(self, order: Order, tell: Callable[[bytes], None]) -> None:
-        self._tell = tell
-        self._loop = asyncio.get_running_loop()
-        self._process = _popen(order)
-        self._waited = False
-        try:
-            # A thread waits, because not every system can wait in the loop.
-            threading.Thread(target=self._wait, name=f"wait for {self._process.pid}", daemon=True).start()
-        except RuntimeError as error:  # there are too many threads
-            _signal(self._process.pid)
-            self._process.wait()
-            raise ToolError(f"Cannot run the command: {error}") from None
-        self._loop.call_soon(tell, b"taken")
-
-    def kill(self) -> None:
-        if self.is_alive():
-            _signal(self._process.pid)
-
-    def is_alive(self) -> bool:
-        return not self._waited or _is_left(self._process.pid)
-
-    def _wait(self) -> None:
-        code = self._process.wait()
-        self._waited = True
-        with suppress(RuntimeError):  # the loop is closed, so nobody asks any more
-            self._loop.call_soon_threadsafe(self._tell, b"exit %d" % code)
-            self._loop.call_soon_threadsafe(self._tell, b"")
-
-
-def _popen(order: Order) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            order.words,
-            cwd=order.cwd,
-            env=order.env,
-            stdin=subprocess.DEVNULL,
-            stdout=order.stdout,
-            stderr=order.stderr,
-            start_new_session=True,
-        )
-    except OSError as error:
-        what = "cwd" if error.filename == order.cwd else "exec" if error.filename else "fork"
-        raise _refusal(what, error.errno or 0, order) from None
-    except ValueError:
-        raise ToolError(NUL) from None
-
-
-def _refusal(what: str, number: int, order: Order) -> ToolError:
-    """Why a command could not be started."""
-    if number == errno.E2BIG:
-        return ToolError("The command is too long for the system; write it to a file and run that")
-    if what == "crowd":
-        return ToolError(f"The command had more than {number} processes at once. It was ended, and all of them.")
-    why = os.strerror(number)
-    if what == "cwd":
-        return ToolError(f"Cannot work in {order.cwd}: {why}")
-    return ToolError(f"Cannot start {order.words[0]!r}: {why}" if what == "exec" else f"Cannot run the command: {why}")
-
-
 def _kill_writers(pipes: set[int]) -> None:
     """End what still writes to these pipes: a command whose keeper was killed together with the runner."""
     names = {f"pipe:[{pipe}]" for pipe in pipes}
@@ -433,32 +200,3 @@ def _kill_writers(pipes: set[int]) -> None:
             with suppress(OSError):  # gone, or another user's
                 if any(os.readlink(f"/proc/{name}/fd/{end}") in names for end in (1, 2)):
                     os.kill(int(name), signal.SIGKILL)
-
-
-def _signal(group: int) -> None:
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    except PermissionError:  # somebody in the group is not ours to kill; its leader is
-        with suppress(OSError):
-            os.kill(group, signal.SIGKILL)
-
-
-def _is_left(group: int) -> bool:
-    """Whether processes of a group are alive whose leader is dead.
-
-    No new process gets a number that is still the number of a group. So when there
-    is one again, the group is gone and the number belongs to a stranger.
-    """
-    return _exists(os.killpg, group) and not _exists(os.kill, group)
-
-
-def _exists(kill: Callable[[int, int], None], number: int) -> bool:
-    try:
-        kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
