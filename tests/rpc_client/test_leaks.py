@@ -65,7 +65,7 @@ def test_a_client_whose_start_was_cancelled_leaves_nothing() -> None:
         starting.cancel()
         await asyncio.wait([starting])
         assert starting.cancelled() and children() == []
-        assert len(descriptors()) == len(before)
+        assert len(descriptors()) <= len(before)
 
     asyncio.run(asyncio.wait_for(main(), 60))
 

@@ -428,7 +428,7 @@ def test_refusing_leaves_nothing_open(tmp_path: Path) -> None:
             open_session(tmp_path / name)
         except CommandError:
             continue
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before  # what other tests have left may be closed meanwhile
 
 
 # Where they are.
