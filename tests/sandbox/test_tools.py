@@ -189,6 +189,49 @@ def test_the_user_s_settings_choose_and_grant_but_a_project_s_do_not(project: Pr
     assert not (granted / "b").exists() and (cache / "c").read_text() == "made\n"
 
 
+def test_a_link_that_a_command_has_made_does_not_bring_the_user_s_files_to_the_model(project: Project) -> None:
+    """tau itself reads context files and skills, outside; trusting a project does not trust what was written since."""
+    skill = project.tree / ".agents" / "skills" / "note" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: note\ndescription: Take a note.\n---\nNote it.\n")
+    (project.tree / ".pi").mkdir()
+    (project.tree / ".pi" / "settings.json").write_text("{}")
+    page = project.folder / "page.html"
+    args = ["--sandbox", project.level, "--approve"]
+    with Agent(project.folder, args=args) as agent:
+        agent.get("bash", command=f"ln -s {project.secret} AGENTS.md")
+    with Agent(project.folder, args=args) as agent:
+        agent.prompt("/skill:note")
+        agent.get("bash", command=f"ln -sf {project.secret} {skill}")
+        agent.prompt("/skill:note")
+        agent.get("export_html", outputPath=str(page))
+        assert "AGENTS.md is a link that leads out of the project" in agent.stderr
+    assert "Note it." in page.read_text()
+    assert SECRET not in page.read_text()
+
+
+def test_a_rule_about_paths_knows_the_temporary_folder_of_the_sandbox(project: Project) -> None:
+    """Where a link is that nobody outside sees."""
+    (project.tree / "keys").mkdir()
+    (project.tree / "keys" / "a").write_text("secret\n")
+    rules = project.folder / "rules.json"
+    rules.write_text('{"deny": [{"path": "keys"}], "otherwise": "allow"}')
+    turns = [
+        call("bash", command="ln -s $PWD/k* /tmp/link"),
+        call("read", path="/tmp/link/a"),
+        call("write", path="/tmp/link/b", content="x"),
+        call("grep", path="/tmp/link", pattern="secret"),
+        call("write", path="/tmp/c", content="x"),
+    ]
+    answers = [*({"blocks": [turn]} for turn in turns), {"text": "done"}]
+    args = ["--sandbox", project.level, "--tools", "*", "--permissions", "rules", str(rules)]
+    with Agent(project.folder, *answers, args=args) as agent:
+        made, *denied, written = results(agent.prompt("go"))
+    assert made == "(no output)"
+    assert [text.partition(": ")[2][:16] for text in denied] == ["the rule deny[0]"] * 3
+    assert written == "Successfully wrote 1 bytes to /tmp/c"
+
+
 def test_a_repository_around_the_working_folder_can_be_read(project: Project) -> None:
     around = project.folder / "home" / "repo"
     (around / "part").mkdir(parents=True)

@@ -114,14 +114,27 @@ def _home() -> str:
 
 
 class Permits:
-    """As toolbox.Gate. `asks`: the client has the words for a question."""
+    """As toolbox.Gate. `asks`: the client has the words for a question.
 
-    def __init__(self, read: Read, dialogs: Dialogs, cwd: str, in_thread: InThread, *, asks: bool) -> None:
+    `inside` follows the links of a sandbox, where the tools are: it has a /tmp of its own, which we do not see.
+    """
+
+    def __init__(
+        self,
+        read: Read,
+        dialogs: Dialogs,
+        cwd: str,
+        in_thread: InThread,
+        *,
+        asks: bool,
+        inside: Callable[[str], str] | None = None,
+    ) -> None:
         self._read = read
         self._dialogs = dialogs
         self._cwd = cwd
         self._in_thread = in_thread
         self._asks = asks
+        self._inside = inside
         self._granted: set[tuple[str, ...]] = set()  # for this session
         self.denials: list[str] = []
 
@@ -132,7 +145,7 @@ class Permits:
     def withheld(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
         place = cache(lambda: self._seen(tool, named(tool, arguments)))
         withholds = self._read.rules.withholds
-        return lambda path: withholds(Call(tool, [os.path.realpath(path)], ways=_ways(path)), place())
+        return lambda path: withholds(Call(tool, self._real([path]), ways=_ways(path)), place())
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         name = call.name
@@ -165,7 +178,7 @@ class Permits:
                 names += _names(path, self._cwd)
             except (ToolError, ValueError):
                 unknown = True
-        call = Call(tool, _real(names), about.commands, unknown=unknown)
+        call = Call(tool, self._real(names), about.commands, unknown=unknown)
         if about.commands and self._read.rules.about_paths:
             words = [word for line in call.lines for word in line.words]
             parts = list(dict.fromkeys(part for word in words for part in (word, word.rpartition("=")[2]) if part))
@@ -173,9 +186,16 @@ class Permits:
             for part in parts[:MENTIONED]:
                 with suppress(ToolError, ValueError):
                     names += _names(part, self._cwd)
-            call.mentioned = _real(names)
+            call.mentioned = self._real(names)
         call.ways = list(dict.fromkeys(way for name in names for way in _ways(name)))
         return call
+
+    def _real(self, names: Sequence[str]) -> list[str]:
+        """Raises ToolError if nobody answers in the sandbox: then the call does not run."""
+        found = list(map(os.path.realpath, names))
+        if self._inside is not None:
+            found += map(self._inside, dict.fromkeys([*names, *found]))
+        return list(dict.fromkeys(found))
 
     async def _ask(self, call: Call, arguments: Mapping[str, Any], place: str, key: tuple[str, ...]) -> Outcome | None:
         for_session = f"Allow for this session: {_remembered(call)}"
@@ -234,10 +254,6 @@ def _of_address(path: str) -> list[str]:
         return []
     file = rest[rest.find("/", 2) :] if rest.startswith("//") else rest
     return [rest.removeprefix("//"), file, unquote(file)]
-
-
-def _real(names: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(map(os.path.realpath, names)))
 
 
 def _ways(name: str) -> list[str]:
