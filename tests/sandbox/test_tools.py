@@ -146,7 +146,13 @@ def test_output_that_is_too_long_is_kept_where_the_tools_can_read_it(project: Pr
 
 @pytest.mark.promise("F07", "F25")
 def test_commands_have_neither_keys_nor_descriptors(project: Project) -> None:
-    env = {"ANTHROPIC_API_KEY": SECRET, "GITHUB_TOKEN": SECRET, "MY_SECRET_THING": SECRET, "KEPT": "kept"}
+    env = {
+        "ANTHROPIC_API_KEY": SECRET,
+        "GITHUB_TOKEN": SECRET,
+        "MY_SECRET_THING": SECRET,
+        "MASTER_KEY": SECRET,
+        "KEPT": "kept",
+    }
     with project.agent(env=env) as agent:
         said = agent.get("bash", command="env; cat /proc/*/environ | tr '\\0' '\\n'; ls /proc/self/fd; echo $KEPT")[
             "output"

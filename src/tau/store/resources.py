@@ -77,7 +77,7 @@ def _row(name: str, kind: Literal["prompt", "skill"], item: Template | Skill) ->
 
 
 def look(sought: Sought, offers: Offers = ()) -> Found:
-    cwd, requested = Path(sought.cwd), sought.requested
+    requested = sought.requested
     custom, problems = _prompts("SYSTEM.md", sought, () if requested.system is None else (requested.system,))
     appended, more = _prompts("APPEND_SYSTEM.md", sought, requested.appended)
     problems += more

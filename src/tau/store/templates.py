@@ -20,8 +20,8 @@ SHOWN = 60  # characters of a first line that stands for a description
 def find_templates(places: Sequence[Place], within: Path | None) -> tuple[list[Template], list[str]]:
     """The first of a name counts; what is wrong with the others.
 
-    `within` is a project that is not trusted, or that commands in a sandbox write to: its templates must not be links to
-    files elsewhere, or /review could send the user's private key to a model.
+    `within` is a project that is not trusted, or that commands in a sandbox write
+    to: its templates must not be links to files elsewhere, or /review could send the user's private key to a model.
     """
     by_name: dict[str, Template] = {}
     real_paths: set[str] = set()

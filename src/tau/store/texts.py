@@ -24,7 +24,7 @@ class Taken(NamedTuple):
 
 
 def read_text(path: Path, limit: int, within: Path | None = None) -> Taken:
-    """At most `limit` bytes, as UTF-8 without a byte order mark. Raises OSError, also if it is not `within` a folder."""
+    """At most `limit` bytes, as UTF-8 without a byte order mark. Raises OSError, also if it does not lie `within`."""
     _must_be_file(os.stat(path))
     handle = os.open(path, _FLAGS)
     with os.fdopen(handle, "rb") as file:
