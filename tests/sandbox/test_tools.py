@@ -123,9 +123,11 @@ def test_the_temporary_folder_is_private_shared_by_all_tools_and_gone_at_the_end
         call("bash", command="echo mine > /tmp/note; ls /tmp | grep -c pytest"),
         call("read", path="/tmp/note"),
         call("write", path="/tmp/other", content="x"),
-        call("bash", command="cat /tmp/other"),
+        call("bash", command="cat /tmp/other; mkdir /tmp/deep; echo mine > /tmp/deep/note"),
+        call("grep", pattern="mine", path="/tmp/deep"),
+        call("find", pattern="note", path="/tmp/deep"),
     )
-    assert said[1:] == ["mine\n", "Successfully wrote 1 bytes to /tmp/other", "x"]
+    assert said[1:] == ["mine\n", "Successfully wrote 1 bytes to /tmp/other", "x", "note:1: mine", "note"]
     assert not Path("/tmp/note").exists() and not Path("/tmp/other").exists()
 
 
