@@ -65,8 +65,32 @@ AROUND = [
     "echo a\\;b; {}",
     "eval {}",
     "xargs sudo {}",
+    "# a comment is not continued \\\n{}",
+    "echo a # nor this one \\\n{}",
+    "A=a\u00a0b {}",
+    "A=a\rb {}",
+    "A=a\u2003b {}",
+    "set -- a; for x do {}; done",
+    "select x in a; do {}; done",
+    "prlimit {}",
+    "setpriv --no-new-privs {}",
+    "mapfile -C {} -c 1",
 ]
 QUOTING = ["bash -c {}", "sh -lc {}", "eval {}", "sudo sh -c {}", "env -S {}", "su -c {}", "xargs sh -c {}"]
+QUOTING += ["rbash -c {}", "compgen -C {}", "sg root -c {}"]
+# Ways in which bash runs a command that stands in quotes.
+HIDDEN = [
+    "x='$(rm a)'; echo \"${x@P}\"",
+    "x='a[`rm a`]'; ((x))",
+    "let 'a[$(rm a)]=1'",
+    "[[ 'a[$(rm a)]' -eq 0 ]]",
+    "test -v 'a[$(rm a)]'",
+    "printf -v 'a[$(rm a)]' x",
+    "a=1; echo ${a:'x[$(rm a)]'}",
+    "echo ${ rm a; }",
+    "echo rm a | xargs env",
+    "echo rm a | parallel",
+]
 
 
 @pytest.mark.parametrize(
@@ -141,6 +165,56 @@ def test_the_same_word_elsewhere_is_no_command(line: str) -> None:
     assert not read.unclear
 
 
+@pytest.mark.parametrize("line", HIDDEN)
+def test_what_the_shell_would_run_of_a_quoted_text_is_not_overlooked(line: str) -> None:
+    assert Line(line).unclear
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "unknown-runner rm x",
+        "awk 'BEGIN{system(\"rm x\")}'",
+        "python3 -c 'import os; os.system(\"rm x\")'",
+        "git -c alias.q='!rm x' q",
+        "sed '1e rm x' a",
+        "sed 's/.*/rm/e' a",
+        "tar cf a --checkpoint-action=exec=rm b",
+        "GIT_SSH_COMMAND=rm git fetch",
+        "PAGER=rm cat a",
+        "hash -p /bin/rm x; x a",
+        "cp /bin/rm x; ./x a",
+        "alias q=rm",
+    ],
+)
+def test_a_program_that_is_given_the_words_of_a_command_may_run_it(line: str) -> None:
+    assert Line(line).hints_at(["rm"])
+    assert not Line(line.replace("rm", "ls")).hints_at(["rm"])
+
+
+@pytest.mark.parametrize("line", ["echo rm", "grep -n rm a", "ls rm; cat rm", "firm x", "cd rm && pwd", "kill 1"])
+def test_a_program_that_only_shows_its_words_runs_none(line: str) -> None:
+    assert not Line(line).hints_at(["rm"])
+
+
+@pytest.mark.parametrize("line", ["git $x", 'git "$x" a', "git pus?", "git p*", "git {push,origin}", "git -C . p${x}"])
+def test_what_the_shell_fills_in_may_be_the_next_word_of_a_prefix(line: str) -> None:
+    assert Line(line).may_begin(["git", "push"])
+    assert not Line(line).begins(["git", "push"])
+
+
+@pytest.mark.parametrize(
+    "line", ["git add *.py", "git log x$y", "git add 'p*'", 'git add "pus?"', "git log HEAD~1", "ls $x"]
+)
+def test_what_cannot_become_the_word_is_no_reason_to_doubt(line: str) -> None:
+    assert not Line(line).may_begin(["git", "push"])
+
+
+@pytest.mark.parametrize("line", ["RM x", "/BIN/rM x", "sudo Rm x"])
+def test_on_some_file_systems_a_program_has_its_name_in_capitals_too(line: str) -> None:
+    assert Line(line).begins(["rm"])
+
+
 @pytest.mark.parametrize("line", ["git push", "git -C /x push --force", "git -c a=b push", "sudo git -C x push"])
 def test_options_between_the_words_of_a_prefix_do_not_hide_it(line: str) -> None:
     assert Line(line).begins(["git", "push"])
@@ -161,5 +235,9 @@ def test_every_line_can_be_read(line: str) -> None:
 
 
 def test_a_very_long_line_is_read_in_reasonable_time() -> None:
-    for line in ("rm " * 100_000, "echo `x` " * 50_000, "sudo " + "a " * 100_000):
-        assert not Line(line).begins(["zork", "a"])
+    for line in ("rm " * 100_000, "echo `x` " * 50_000, "sudo " + "a " * 100_000, "echo `x` " + "a " * 100_000):
+        read = Line(line)
+        for prefix in (["zork", "a"], ["a", "zork"], ["rm", "zork"]):
+            assert not read.begins(prefix)
+            assert not read.may_begin(prefix)
+            assert not read.hints_at(prefix)

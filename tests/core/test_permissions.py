@@ -103,6 +103,12 @@ def test_whatever_a_rule_would_allow_it_would_also_deny(call: Call, rule: Rule) 
         ("/", "/etc/passwd", False, True),
         ("~/.ssh/**", f"{HOME}/.ssh/id", True, True),
         ("./a", f"{CWD}/a", True, True),
+        ("./", f"{CWD}/a", False, True),
+        ("a//b/./c", f"{CWD}/a/b/c", True, True),
+        ("//etc//passwd", "/etc/passwd", True, True),
+        ("secrets", f"{CWD.upper()}/secrets/a", False, True),
+        ("log[!s]x", f"{CWD}/log/x", False, True),
+        ("log[+-9]x", f"{CWD}/log/x", False, True),
         ("caf\u00e9", f"{CWD}/cafe\u0301", True, True),
     ],
 )
@@ -135,6 +141,33 @@ def test_a_command_of_which_nobody_knows_what_it_runs_is_asked_about_where_some_
     assert decided(call, deny=[Rule(command="rm")], otherwise="deny") == "deny"
 
 
+def test_a_command_that_may_run_what_is_denied_is_asked_about_unless_a_rule_vouches_for_the_program() -> None:
+    hidden, filled = Call("bash", commands=["git commit -m 'rm it'"]), Call("bash", commands=["git pus?"])
+    deny = [Rule(command=["rm", "git push"])]
+    assert [decided(call, deny=deny, otherwise="allow") for call in (hidden, filled)] == ["ask", "ask"]
+    vouching = [Rule(tool="bash", command="git")]
+    assert [decided(call, deny=deny, allow=vouching) for call in (hidden, filled)] == ["allow", "ask"]
+
+
+def test_a_path_that_nobody_can_follow_is_asked_about_where_some_are_denied() -> None:
+    call = Call("fetch", unknown=True)
+    assert decided(call, otherwise="allow") == "allow"
+    assert decided(call, deny=[Rule(path="a")], otherwise="allow") == "ask"
+    assert decided(call, deny=[Rule(tool="read", path="a")], otherwise="allow") == "allow"
+
+
+def test_every_name_on_the_way_to_a_file_can_be_denied_and_only_the_real_one_allowed() -> None:
+    call = Call("read", ["/data/key"], ways=[f"{CWD}/secrets/key"])
+    assert decided(call, deny=[Rule(path="secrets")], otherwise="allow") == "deny"
+    assert decided(call, allow=[Rule(path="secrets/**")], otherwise="deny") == "deny"
+
+
+def test_tools_are_denied_in_any_spelling_and_allowed_in_one() -> None:
+    assert decided(Call("bash"), deny=[Rule(tool="Bash")], otherwise="allow") == "deny"
+    assert decided(Call("mcp_x"), deny=[Rule(tool="MCP_*")], otherwise="allow") == "deny"
+    assert decided(Call("bash"), allow=[Rule(tool="Bash")], otherwise="deny") == "deny"
+
+
 def test_without_rules_reading_in_the_working_folder_is_all_that_is_allowed() -> None:
     given_ = Rules(HARMLESS, CWD, HOME)
     calls = [Call("read", [f"{CWD}/a"]), Call("ls", [CWD]), Call("read", ["/a"]), Call("write", [f"{CWD}/a"])]
@@ -153,6 +186,8 @@ def test_without_rules_reading_in_the_working_folder_is_all_that_is_allowed() ->
         ("edit", {"files": ["a", {"path": "b", "text": "c"}]}, ["a", "b"], []),
         ("run", {"cmd": ["rm", "-rf", "a b"]}, [], ["rm -rf 'a b'"]),
         ("todo", {"text": "x"}, [], []),
+        ("put", {"files": {"/etc/a": "text"}}, ["/etc/a", "text"], []),
+        ("put", {"path": {"value": "/etc/a"}}, ["value", "/etc/a"], []),
     ],
 )
 def test_what_a_call_is_about_is_found_by_the_usual_names(
@@ -171,6 +206,9 @@ def test_what_a_call_is_about_is_found_by_the_usual_names(
         ({"deny": [Rule(path=" ")]}, "deny[0].path"),
         ({"deny": [Rule(path="a[")]}, "deny[0].path"),
         ({"deny": [Rule(path="../a")]}, "deny[0].path"),
+        ({"deny": [Rule(path="{/etc/**,~/.ssh/**}")]}, "deny[0].path"),
+        ({"deny": [Rule(path="{a,**/b}")]}, "deny[0].path"),
+        ({"deny": [Rule(tool="bash ")]}, "deny[0].tool"),
         ({"ask": [Rule(command="git; rm")]}, "ask[0].command"),
         ({"ask": [Rule(command="git push *")]}, "ask[0].command"),
         ({"deadline": 0}, "deadline"),

@@ -231,6 +231,76 @@ def test_a_denied_file_stays_closed_under_every_name(tmp_path: Path) -> None:
         assert text(searched) == "fine.txt:1: secret of none"
 
 
+def test_a_denied_name_stays_closed_where_it_is_a_link_itself(tmp_path: Path) -> None:
+    """A folder that is denied may lie elsewhere; so may a file, under a name that is not denied."""
+    work, data = tmp_path / "work", tmp_path / "data"
+    work.mkdir()
+    data.mkdir()
+    (data / "key").write_text("secret\n")
+    (work / "secrets").symlink_to("../data")
+    (work / "other").symlink_to("secrets")
+    (work / ".env").symlink_to("../data/key")
+    (work / "link").symlink_to(".env")
+    ways = [tool("read", path=path) for path in ("secrets/key", "other/key", "../data/key", ".env", "link")]
+    ways += [calls("cat other/key"), calls("cat < link"), tool("write", path="secrets/new", content="x")]
+    rules = {"deny": [{"path": "secrets/**"}, {"path": "**/.env"}], "otherwise": "allow"}
+    with ruled(tmp_path, rules, *ways, OK, args=["--tools", "*"]) as agent:
+        denied = said(agent.prompt("go"), "toolResult")
+        assert [denial(message)["by"] for message in denied] == ["rule"] * len(ways)
+        assert "secret\n" not in map(text, denied)
+
+
+def test_a_search_passes_over_what_would_have_to_be_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "work" / "private").mkdir(parents=True)
+    (tmp_path / "work" / "private" / "a.txt").write_text("secret\n")
+    (tmp_path / "work" / "b.txt").write_text("secret of none\n")
+    rules = {"ask": [{"path": "private"}], "allow": [{"tool": "grep", "path": "**"}]}
+    searches = [tool("grep", pattern="secret", path=path) for path in (".", "private")]
+    with ruled(tmp_path, rules, *searches, OK, args=["--tools", "*"]) as agent:
+        agent.send("prompt", message="go")
+        answer(agent, question(agent), value=ONCE)
+        agent.settled()
+        found = [text(message) for message in said(agent.events, "toolResult")]
+        assert found == ["b.txt:1: secret of none", "a.txt:1: secret"]
+
+
+def test_the_address_of_a_file_is_all_that_tools_may_make_of_it(tmp_path: Path) -> None:
+    """Ours take it for a name, others for an address."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "key").write_text("secret\n")
+    (work / "file:").symlink_to("..")
+    names = ["file:///key", f"file://localhost{work}/keys/a", f"FILE:{work}/k%65ys/a", f"file://{work}/keys/a"]
+    rules = {"deny": [{"path": "keys"}, {"path": str(tmp_path / "key")}], "otherwise": "allow"}
+    with ruled(tmp_path, rules, *(tool("read", path=name) for name in names), OK) as agent:
+        denied = said(agent.prompt("go"), "toolResult")
+        assert [denial(message)["by"] for message in denied] == ["rule"] * len(names)
+
+
+def test_a_command_with_more_words_than_are_looked_at_is_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "work" / "keys").mkdir(parents=True)
+    (tmp_path / "work" / "keys" / "a").write_text("secret\n")
+    line = f"true {' '.join(map(str, range(2000)))}; cat keys/a"
+    with ruled(tmp_path, {"deny": [{"path": "keys"}], "otherwise": "allow"}, calls(line), OK) as agent:
+        agent.send("prompt", message="go")
+        answer(agent, question(agent), value=DENY)
+        assert denial(result(agent.settled()))["by"] == "user"
+
+
+def test_who_decides_sees_every_sign_of_a_command_and_one_line_for_a_path(tmp_path: Path) -> None:
+    turns = [calls("touch a #\x1b[2K\x1b[1A\u202e\u200b\techo é"), tool("write", path="a\nb", content="x")]
+    with asking(tmp_path, *turns, OK) as agent:
+        agent.send("prompt", message="go")
+        request = question(agent)
+        assert request["title"] == "Allow bash?\n\ntouch a #\\x1b[2K\\x1b[1A\\u202e\\u200b\techo é"
+        answer(agent, request, value=DENY)
+        request = question(agent)
+        assert request["title"] == f"Allow write?\n\n{os.path.realpath(agent.cwd)}/a\\nb"
+        answer(agent, request, value=request["options"][1])
+        agent.settled()
+        assert (agent.cwd / "a\nb").read_text() == "x"
+
+
 def test_a_call_that_was_denied_took_no_time(tmp_path: Path) -> None:
     """`durationMs` is for what ran, and the time in which a person thinks is no part of it."""
     with asking(tmp_path, calls("true"), calls("true"), OK, env={"PI_DIALECT": "1.5"}) as agent:

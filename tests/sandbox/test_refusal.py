@@ -7,11 +7,14 @@ whole program, or by a mount that hides bubblewrap: nothing in tau knows of it.
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from client import surroundings
 from escapes import (
     CLONE3,
     LANDLOCK,
@@ -23,6 +26,7 @@ from escapes import (
     started,
     without,
 )
+from tau.host.sandbox import not_for_all
 
 
 def refused(done: subprocess.CompletedProcess[str], folder: Path) -> str:
@@ -104,6 +108,45 @@ def test_a_link_in_the_place_of_what_is_protected_is_refused(tmp_path: Path) -> 
     (tmp_path / "work" / ".git").symlink_to(tmp_path)
     done = started(tmp_path, "workspace")
     assert done.returncode == 2 and ".git is a link" in done.stderr
+
+
+@pytest.mark.parametrize("place", [".", "lib"])
+def test_a_folder_whose_modules_would_take_the_place_of_pythons_own_is_refused(place: str, tmp_path: Path) -> None:
+    """Much is loaded when it is needed: what a command has written there by then would run outside."""
+    done = started(tmp_path, "workspace", "env", f"PYTHONPATH={place}")
+    assert done.returncode == 2
+    assert f"Python looks for modules in {(tmp_path / 'work' / place).resolve()} before its own" in done.stderr
+    assert not (tmp_path / "work" / "ran").exists()
+
+
+def test_a_program_beside_what_commands_write_gets_no_sandbox_unless_it_is_started_safely(tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    code = """
+import tau
+with tau.sync.open(sandbox="workspace", agent_dir="../agent", script=[{"text": "ok"}]) as agent:
+    agent.bash("echo 'print(\\"pwned\\")' > html.py")
+    agent.prompt("hi")
+    print(agent.export_html("../page.html"))
+"""
+    (tmp_path / "work" / "program.py").write_text(code)
+    env = {**os.environ, "HOME": str(tmp_path / "home")}
+    words = [sys.executable, "program.py"]
+    done = subprocess.run(words, cwd=tmp_path / "work", env=env, capture_output=True, text=True)
+    assert done.returncode and "Start it with -P" in done.stderr
+    words = [sys.executable, "-P", "program.py"]
+    done = subprocess.run(words, cwd=tmp_path / "work", env=env, capture_output=True, text=True)
+    assert (done.returncode, "pwned" in done.stdout) == (0, False), done.stderr
+
+
+def test_what_not_everybody_may_read_of_the_system_is_found(tmp_path: Path) -> None:
+    for name in ("open", "shut"):
+        (tmp_path / name).mkdir()
+        for file in ("public", "private"):
+            (tmp_path / name / file).touch()
+        (tmp_path / name / "private").chmod(0o640)
+    (tmp_path / "shut").chmod(0o750)
+    (tmp_path / "link").symlink_to("shut")
+    assert sorted(not_for_all(str(tmp_path))) == [f"{tmp_path}/open/private", f"{tmp_path}/shut"]
 
 
 def test_session_files_that_commands_could_write_are_refused(tmp_path: Path) -> None:

@@ -123,9 +123,11 @@ def test_the_temporary_folder_is_private_shared_by_all_tools_and_gone_at_the_end
         call("bash", command="echo mine > /tmp/note; ls /tmp | grep -c pytest"),
         call("read", path="/tmp/note"),
         call("write", path="/tmp/other", content="x"),
-        call("bash", command="cat /tmp/other"),
+        call("bash", command="cat /tmp/other; mkdir /tmp/deep; echo mine > /tmp/deep/note"),
+        call("grep", pattern="mine", path="/tmp/deep"),
+        call("find", pattern="note", path="/tmp/deep"),
     )
-    assert said[1:] == ["mine\n", "Successfully wrote 1 bytes to /tmp/other", "x"]
+    assert said[1:] == ["mine\n", "Successfully wrote 1 bytes to /tmp/other", "x", "note:1: mine", "note"]
     assert not Path("/tmp/note").exists() and not Path("/tmp/other").exists()
 
 
@@ -146,7 +148,13 @@ def test_output_that_is_too_long_is_kept_where_the_tools_can_read_it(project: Pr
 
 @pytest.mark.promise("F07", "F25")
 def test_commands_have_neither_keys_nor_descriptors(project: Project) -> None:
-    env = {"ANTHROPIC_API_KEY": SECRET, "GITHUB_TOKEN": SECRET, "MY_SECRET_THING": SECRET, "KEPT": "kept"}
+    env = {
+        "ANTHROPIC_API_KEY": SECRET,
+        "GITHUB_TOKEN": SECRET,
+        "MY_SECRET_THING": SECRET,
+        "MASTER_KEY": SECRET,
+        "KEPT": "kept",
+    }
     with project.agent(env=env) as agent:
         said = agent.get("bash", command="env; cat /proc/*/environ | tr '\\0' '\\n'; ls /proc/self/fd; echo $KEPT")[
             "output"
@@ -187,6 +195,49 @@ def test_the_user_s_settings_choose_and_grant_but_a_project_s_do_not(project: Pr
         said = agent.get("bash", command=command)["output"]
     assert "granted" in said and SECRET not in said
     assert not (granted / "b").exists() and (cache / "c").read_text() == "made\n"
+
+
+def test_a_link_that_a_command_has_made_does_not_bring_the_user_s_files_to_the_model(project: Project) -> None:
+    """tau itself reads context files and skills, outside; trusting a project does not trust what was written since."""
+    skill = project.tree / ".agents" / "skills" / "note" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: note\ndescription: Take a note.\n---\nNote it.\n")
+    (project.tree / ".pi").mkdir()
+    (project.tree / ".pi" / "settings.json").write_text("{}")
+    page = project.folder / "page.html"
+    args = ["--sandbox", project.level, "--approve"]
+    with Agent(project.folder, args=args) as agent:
+        agent.get("bash", command=f"ln -s {project.secret} AGENTS.md")
+    with Agent(project.folder, args=args) as agent:
+        agent.prompt("/skill:note")
+        agent.get("bash", command=f"ln -sf {project.secret} {skill}")
+        agent.prompt("/skill:note")
+        agent.get("export_html", outputPath=str(page))
+        assert "AGENTS.md is a link that leads out of the project" in agent.stderr
+    assert "Note it." in page.read_text()
+    assert SECRET not in page.read_text()
+
+
+def test_a_rule_about_paths_knows_the_temporary_folder_of_the_sandbox(project: Project) -> None:
+    """Where a link is that nobody outside sees."""
+    (project.tree / "keys").mkdir()
+    (project.tree / "keys" / "a").write_text("secret\n")
+    rules = project.folder / "rules.json"
+    rules.write_text('{"deny": [{"path": "keys"}], "otherwise": "allow"}')
+    turns = [
+        call("bash", command="ln -s $PWD/k* /tmp/link"),
+        call("read", path="/tmp/link/a"),
+        call("write", path="/tmp/link/b", content="x"),
+        call("grep", path="/tmp/link", pattern="secret"),
+        call("write", path="/tmp/c", content="x"),
+    ]
+    answers = [*({"blocks": [turn]} for turn in turns), {"text": "done"}]
+    args = ["--sandbox", project.level, "--tools", "*", "--permissions", "rules", str(rules)]
+    with Agent(project.folder, *answers, args=args) as agent:
+        made, *denied, written = results(agent.prompt("go"))
+    assert made == "(no output)"
+    assert [text.partition(": ")[2][:16] for text in denied] == ["the rule deny[0]"] * 3
+    assert written == "Successfully wrote 1 bytes to /tmp/c"
 
 
 def test_a_repository_around_the_working_folder_can_be_read(project: Project) -> None:

@@ -72,7 +72,7 @@ def test_a_link_out_of_a_project_needs_trust(tmp_path: Path) -> None:
     folder = tmp_path / "repo" / ".pi" / "prompts"
     folder.mkdir(parents=True)
     (folder / "review.md").symlink_to(tmp_path / "secret")
-    problem = f"{folder}/review.md is a link that leads out of the project, which is not trusted: not used"
+    problem = f"{folder}/review.md is a link that leads out of the project: not used"
     assert find_templates([Place(folder, PROJECT)], tmp_path / "repo") == ([], [problem])
     assert [template.body for template in find_templates([Place(folder, PROJECT)], None)[0]] == ["secret"]
 

@@ -16,9 +16,9 @@ class BadGlob(ValueError):
     """A glob that means nothing. The text says why."""
 
 
-def compiled(glob: str, *, ignore_case: bool = False) -> re.Pattern[str]:
-    """What a whole path must look like."""
-    return re.compile(regex(glob), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+def compiled(glob: str, *, ignore_case: bool = False, across: bool = True) -> re.Pattern[str]:
+    """What a whole path must look like. Not `across`: no class in it stands for a slash."""
+    return re.compile(_Reader(glob, across=across).read(), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
 def anywhere(glob: str) -> str:
@@ -39,8 +39,9 @@ _SUFFIX = "/.*"
 
 
 class _Reader:
-    def __init__(self, glob: str) -> None:
+    def __init__(self, glob: str, *, across: bool = True) -> None:
         self._glob = glob
+        self._before_class = "" if across else "(?!/)"
         self._at = 0
         self._groups: list[list[list[str]]] = [[[]]]  # open braces; their alternatives; the parts of each
 
@@ -142,7 +143,7 @@ class _Reader:
         if in_range:
             ranges.append(("-", "-"))
         text = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in ranges)
-        self._parts.append(f"[{'^' if negated else ''}{text}]")
+        self._parts.append(f"{self._before_class}[{'^' if negated else ''}{text}]")
 
 
 class Rule(NamedTuple):

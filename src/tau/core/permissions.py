@@ -33,6 +33,7 @@ _PATHS = re.compile(
     r".*(paths?|files?|filenames?|dir|directory|directories|folders?|uri)|cwd|source|destination|target"
 )
 _COMMANDS = re.compile(r"commands?|cmd|commandline|script")
+_PLACES = re.compile(r"\{([^}]*,)?(/|~|\*\*)")  # a glob that is about several places at once
 
 
 class BadRules(ValueError):
@@ -60,7 +61,8 @@ class Named(Value):
 class Call:
     """What is decided about: a tool, the real paths that it may touch, and the commands that it is given.
 
-    `mentioned` are the real paths of what stands in the commands. `unknown`: it names a path that nobody can follow.
+    `mentioned` are the paths of what stands in the commands. `ways` are the other names of all these paths: as they
+    were written, and with some of the links on the way followed. `unknown`: it names a path that nobody can follow.
     """
 
     def __init__(
@@ -70,12 +72,14 @@ class Call:
         commands: Sequence[str] = (),
         mentioned: Sequence[str] = (),
         *,
+        ways: Sequence[str] = (),
         unknown: bool = False,
     ) -> None:
         self.tool = tool
         self.paths = paths
         self.commands = commands
         self.mentioned = mentioned
+        self.ways = ways
         self.unknown = unknown
 
     @cached_property
@@ -100,28 +104,36 @@ class Rules:
             for rule in self._rules[kind]:
                 if rule.touches(call):
                     return Verdict(kind, rule.place)
-        allowing = next((rule.place for rule in self._rules["allow"] if rule.covers(call)), None)
-        found = Verdict(self._otherwise, "otherwise") if allowing is None else Verdict("allow", allowing)
-        if found.what == "allow" and (doubt := self._doubt(call)) is not None:
+        allowing = [rule for rule in self._rules["allow"] if rule.covers(call)]
+        found = Verdict("allow", allowing[0].place) if allowing else Verdict(self._otherwise, "otherwise")
+        vouched = any(rule.by == "command" for rule in allowing)
+        if found.what == "allow" and (doubt := self._doubt(call, vouched=vouched)) is not None:
             return Verdict("ask", doubt)
         return found
 
-    def withholds(self, tool: str, path: str) -> bool:
-        """Whether what is in the file at this real path must be kept from a tool that looks at many."""
-        call = Call(tool, [path])
-        return any(rule.by == "path" and rule.touches(call) for rule in self._rules["deny"])
+    def withholds(self, file: Call, place: Call) -> bool:
+        """Whether what is in a file must be kept from a tool that looks at many of them, in a place that it may search.
+
+        A file that has to be asked for is, unless the same was already asked about the whole place.
+        """
+        return any(
+            rule.by == "path" and rule.touches(file) and (kind == "deny" or not rule.touches(place))
+            for kind in ("deny", "ask")
+            for rule in self._rules[kind]
+        )
 
     @cached_property
     def about_paths(self) -> bool:
         """Whether it matters which files the words of a command name."""
         return any(rule.by == "path" for kind in ("deny", "ask") for rule in self._rules[kind])
 
-    def _doubt(self, call: Call) -> str | None:
-        """The rule that may be meant by a command of which nobody can see what it runs."""
-        if not any(line.unclear for line in call.lines):
-            return None
-        rules = [rule for kind in ("deny", "ask") for rule in self._rules[kind]]
-        return next((rule.place for rule in rules if rule.by == "command" and rule.is_about(call.tool)), None)
+    def _doubt(self, call: Call, *, vouched: bool) -> str | None:
+        """The rule that may be meant by a call of which nobody can see all that it does.
+
+        `vouched`: a rule names the program, so what that makes of its words is in order.
+        """
+        rules = [rule for kind in ("deny", "ask") for rule in self._rules[kind] if rule.is_about(call.tool)]
+        return next((rule.place for rule in rules if rule.may_touch(call, vouched=vouched)), None)
 
 
 class _Rule:
@@ -137,12 +149,15 @@ class _Rule:
         if paths is not None and commands is not None:
             raise BadRules(place, "a rule has a path or a command, not both")
         self.by = "path" if paths is not None else "command" if commands is not None else "tool"
-        self._tools = tools
-        generous = not place.startswith("allow")
+        self._generous = generous = not place.startswith("allow")
+        if tools is not None and any(name != name.strip() for name in tools):
+            raise BadRules(f"{place}.tool", "there is a space around the name of a tool, so this fits none")
+        self._tools = [name.casefold() for name in tools] if tools is not None and generous else tools
         self._paths = [_Glob(glob, f"{place}.path", cwd, home, generous=generous) for glob in paths or ()]
         self._commands = [_prefix(text, f"{place}.command") for text in commands or ()]
 
     def is_about(self, tool: str) -> bool:
+        tool = tool.casefold() if self._generous else tool
         return self._tools is None or any(fnmatchcase(tool, name) for name in self._tools)
 
     def touches(self, call: Call) -> bool:
@@ -150,10 +165,22 @@ class _Rule:
         if not self.is_about(call.tool):
             return False
         if self.by == "path":
-            return any(glob.touches(path) for glob in self._paths for path in (*call.paths, *call.mentioned))
+            paths = (*call.paths, *call.mentioned, *call.ways)
+            return any(glob.touches(path) for glob in self._paths for path in paths)
         if self.by == "command":
             return any(line.begins(prefix) for line in call.lines for prefix in self._commands)
         return True
+
+    def may_touch(self, call: Call, *, vouched: bool) -> bool:
+        """Whether it cannot be seen that nothing in the call is what the rule is about."""
+        if self.by == "path":
+            return call.unknown
+        return any(
+            line.unclear
+            or any(line.may_begin(prefix) or (not vouched and line.hints_at(prefix)) for prefix in self._commands)
+            for line in call.lines
+            if self.by == "command"
+        )
 
     def covers(self, call: Call) -> bool:
         """Whether the rule is about everything in the call."""
@@ -175,18 +202,22 @@ class _Glob:
     """A glob for real paths: from the working folder, unless it begins with / or ~/."""
 
     def __init__(self, glob: str, place: str, cwd: str, home: str, *, generous: bool) -> None:
-        self._cwd = cwd.rstrip("/")
-        text = f"{_escaped(home)}{glob[1:]}" if glob == "~" or glob.startswith("~/") else glob
-        text = unicodedata.normalize("NFC", text.removeprefix("./"))
+        self._cwd = unicodedata.normalize("NFC", cwd.rstrip("/"))
+        self._generous = generous
+        text = f"{escaped(home)}{glob[1:]}" if glob == "~" or glob.startswith("~/") else glob
+        text = unicodedata.normalize("NFC", text)
         if ".." in text.split("/"):
             raise BadRules(place, f"{glob}: a path is compared without '..' in it, so this fits nothing")
+        if _PLACES.match(text):
+            raise BadRules(place, f"{glob}: a place such as /, ~/ or **/ stands before braces; else make a list of it")
         self._absolute = text.startswith("/")
+        text = "/" * self._absolute + "/".join(part for part in text.split("/") if part not in ("", ".")) or "."
         # Who denies "**/.env" means every one of them, wherever it is.
         self._anywhere = generous and text.startswith("**/")
         try:
             # A folder is among what is in it, for those who look into it.
             globs = [text, text[:-3]] if text.endswith("/**") and text != "/**" else [text]
-            self._patterns = [compiled(one.rstrip("/") or "/", ignore_case=generous) for one in globs]
+            self._patterns = [compiled(one, ignore_case=generous, across=generous) for one in globs]
         except BadGlob as error:
             raise BadRules(place, f"{glob}: {error}") from None
 
@@ -208,9 +239,9 @@ class _Glob:
         if self._absolute:
             yield path
             return
-        inside = path[len(self._cwd) :] if path == self._cwd or path.startswith(self._cwd + "/") else None
-        if inside is not None:
-            yield inside.lstrip("/") or "."
+        inside, cwd = f"{path}/"[: len(self._cwd) + 1], f"{self._cwd}/"
+        if inside == cwd or (self._generous and inside.casefold() == cwd.casefold()):
+            yield path[len(cwd) :] or "."
         if self._anywhere:
             yield path.lstrip("/")
 
@@ -225,10 +256,12 @@ def named(tool: str, arguments: Mapping[str, Any]) -> Named:
 
 
 def _gather(value: Any, into: list[str] | None, found: Named) -> None:
+    """Into a list, if an argument was named so. What lies in it may have names of its own; else all of it counts."""
     if isinstance(value, str):
         if into is not None:
             into.append(value)
     elif isinstance(value, Mapping):
+        before = len(found.paths) + len(found.commands)
         for name, item in value.items():
             plain_name = re.sub("[_-]", "", str(name)).lower()
             if _COMMANDS.fullmatch(plain_name):
@@ -236,6 +269,10 @@ def _gather(value: Any, into: list[str] | None, found: Named) -> None:
                 _gather(" ".join(map(_quoted, texts)) if texts else item, found.commands, found)
             else:
                 _gather(item, found.paths if _PATHS.fullmatch(plain_name) else None, found)
+        if into is not None and len(found.paths) + len(found.commands) == before:
+            for name, item in value.items():
+                into.append(str(name))
+                _gather(item, into, found)
     elif isinstance(value, list):
         for item in value:
             _gather(item, into, found)
@@ -266,5 +303,6 @@ def _prefix(text: str, place: str) -> list[str]:
     return words
 
 
-def _escaped(path: str) -> str:
+def escaped(path: str) -> str:
+    """A glob for exactly this path."""
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)

@@ -11,7 +11,7 @@ from tau.store.keys import Keys
 
 # Names of variables, in capitals.
 SECRETS = (
-    *("*_API_KEY", "API_KEY", "*APIKEY*", "*ACCESS_KEY*", "*PRIVATE_KEY*", "*_TOKEN", "TOKEN", "*AUTHTOKEN*"),
+    *("*_KEY", "API_KEY", "*APIKEY*", "*ACCESS_KEY*", "*PRIVATE_KEY*", "*_TOKEN", "TOKEN", "*AUTHTOKEN*", "*COOKIE*"),
     *("*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*_PWD", "*_PAT", "*_AUTH", "*CREDENTIALS*"),
 )
 _PASSWORD_IN_ADDRESS = re.compile(r"\w://[^\s/@:]*:[^\s/@]+@")

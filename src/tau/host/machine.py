@@ -144,7 +144,7 @@ class LocalMachine:
 
     def _start(self, words: list[str], cwd: str, apart: bool) -> tuple[Job, dict[Stream, int]]:
         """The command, and our ends of the pipes from it."""
-        if not os.path.isdir(cwd):
+        if self.sandbox is None and not os.path.isdir(cwd):  # in a sandbox there are folders that we do not see
             raise ToolError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
         env = {**(os.environ if self._env is None else self._env), **MARKS}
         if self.sandbox is not None:

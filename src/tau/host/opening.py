@@ -149,7 +149,10 @@ class Opening(NamedTuple):
             from tau.host.permissions import Permits
 
             asks = self.dialect.dialogs
-            session.toolbox.gate = Permits(self.permissions, session.dialogs, self.cwd, machine.in_thread, asks=asks)
+            inside = (lambda path: machine.files.real(path)) if level else None
+            session.toolbox.gate = Permits(
+                self.permissions, session.dialogs, self.cwd, machine.in_thread, asks=asks, inside=inside
+            )
         return session, machine, http
 
     def confined(self) -> Opening:
@@ -219,7 +222,8 @@ class Opening(NamedTuple):
     def sought(self) -> Sought:
         settings = self.settings
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
-        return Sought(self.cwd, self.basis.agent_dir, self.trusted, self.wishes.resources, *named)
+        confined = (self.wishes.sandbox or settings.sandbox.level) is not None
+        return Sought(self.cwd, self.basis.agent_dir, self.trusted, self.wishes.resources, *named, confined)
 
     def _guarded(self) -> Guarded:
         return Guarded(self.basis.agent_dir, self.cwd, self.folder)

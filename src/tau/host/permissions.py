@@ -11,18 +11,20 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
 
 from tau.core.loop import refusal
-from tau.core.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, named
+from tau.core.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, escaped, named
 from tau.errors import Aborted, ToolError, UsageError, shortened
 from tau.host.dialogs import Dialogs, dialog_id
-from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, plain
+from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, plain, replace
 from tau.records.dialogs import Select
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
-from tau.records.permissions import Denial, Permissions
+from tau.records.permissions import Denial, Permissions, Rule
 from tau.store.files import read_small
 from tau.tools.paths import existing, resolve
 from tau.wire.comments import strict
@@ -30,7 +32,8 @@ from tau.wire.position import line_of
 
 ONCE, DENY = "Allow once", "Deny"
 SHOWN = 4000  # bytes of a command or of arguments, in a question
-MENTIONED = 1000  # words of a command that are looked at as paths
+MENTIONED = 1000  # words of a command that are looked at as paths; one with more is asked about
+MOST_LINKS = 40  # as many as the system follows
 NOBODY = "it has to be asked for, and there is nobody who could answer. Here only what a rule allows can run."
 ADVICE = "Do not look for another way to do the same: go on without it, or say why it is needed."
 
@@ -81,11 +84,21 @@ def _made(name: str, text: str, cwd: str, path: str | None) -> Read:
         at = f":{line_of(text, place)}" if colon and path is not None and _is_json(text) else ""
         raise UsageError(f"{name}{at}: {error}") from None
     try:
-        rules = Rules(shape, os.path.realpath(cwd), _home())
+        rules = Rules(_with_links(shape, os.path.realpath(cwd)), os.path.realpath(cwd), _home())
     except BadRules as error:
         at = f":{line_of(text, error.place)}" if path is not None else ""
         raise UsageError(f"{name}{at}: {error.place}: {error}") from None
     return Read(rules, shape.deadline, name.removeprefix("--permissions: "), text, path)
+
+
+def _with_links(given: Permissions, cwd: str) -> Permissions:
+    """With the globs of rules that deny or ask also for where the folders lead that they name."""
+
+    def more(rule: Rule) -> Rule:
+        globs = [] if rule.path is UNSET else [rule.path] if isinstance(rule.path, str) else rule.path
+        return replace(rule, path=[one for glob in globs for one in _followed(glob, cwd)]) if globs else rule
+
+    return replace(given, deny=[more(rule) for rule in given.deny], ask=[more(rule) for rule in given.ask])
 
 
 def _is_json(text: str) -> bool:
@@ -101,14 +114,27 @@ def _home() -> str:
 
 
 class Permits:
-    """As toolbox.Gate. `asks`: the client has the words for a question."""
+    """As toolbox.Gate. `asks`: the client has the words for a question.
 
-    def __init__(self, read: Read, dialogs: Dialogs, cwd: str, in_thread: InThread, *, asks: bool) -> None:
+    `inside` follows the links of a sandbox, where the tools are: it has a /tmp of its own, which we do not see.
+    """
+
+    def __init__(
+        self,
+        read: Read,
+        dialogs: Dialogs,
+        cwd: str,
+        in_thread: InThread,
+        *,
+        asks: bool,
+        inside: Callable[[str], str] | None = None,
+    ) -> None:
         self._read = read
         self._dialogs = dialogs
         self._cwd = cwd
         self._in_thread = in_thread
         self._asks = asks
+        self._inside = inside
         self._granted: set[tuple[str, ...]] = set()  # for this session
         self.denials: list[str] = []
 
@@ -116,8 +142,10 @@ class Permits:
         """Another conversation: what was allowed was allowed for the one before."""
         self._granted.clear()
 
-    def withholds(self, tool: str, path: str) -> bool:
-        return self._read.rules.withholds(tool, os.path.realpath(path))
+    def withheld(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
+        place = cache(lambda: self._seen(tool, named(tool, arguments)))
+        withholds = self._read.rules.withholds
+        return lambda path: withholds(Call(tool, self._real([path]), ways=_ways(path)), place())
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         name = call.name
@@ -143,25 +171,31 @@ class Permits:
 
     def _seen(self, tool: str, about: Named) -> Call:
         """With every path as it really is."""
-        paths: dict[str, None] = {}
+        names: list[str] = []
         unknown = False
         for path in about.paths:
             try:
-                paths |= dict.fromkeys(real_paths(path, self._cwd))
+                names += _names(path, self._cwd)
             except (ToolError, ValueError):
                 unknown = True
-        call = Call(tool, list(paths), about.commands, unknown=unknown)
+        call = Call(tool, self._real(names), about.commands, unknown=unknown)
         if about.commands and self._read.rules.about_paths:
-            call.mentioned = self._mentioned([word for line in call.lines for word in line.words])
+            words = [word for line in call.lines for word in line.words]
+            parts = list(dict.fromkeys(part for word in words for part in (word, word.rpartition("=")[2]) if part))
+            call.unknown = call.unknown or len(parts) > MENTIONED
+            for part in parts[:MENTIONED]:
+                with suppress(ToolError, ValueError):
+                    names += _names(part, self._cwd)
+            call.mentioned = self._real(names)
+        call.ways = list(dict.fromkeys(way for name in names for way in _ways(name)))
         return call
 
-    def _mentioned(self, words: Sequence[str]) -> list[str]:
-        parts = dict.fromkeys(part for word in words for part in (word, word.rpartition("=")[2]) if part)
-        found: dict[str, None] = {}
-        for part in list(parts)[:MENTIONED]:
-            with suppress(ToolError, ValueError):
-                found |= dict.fromkeys(real_paths(part, self._cwd))
-        return list(found)
+    def _real(self, names: Sequence[str]) -> list[str]:
+        """Raises ToolError if nobody answers in the sandbox: then the call does not run."""
+        found = list(map(os.path.realpath, names))
+        if self._inside is not None:
+            found += map(self._inside, dict.fromkeys([*names, *found]))
+        return list(dict.fromkeys(found))
 
     async def _ask(self, call: Call, arguments: Mapping[str, Any], place: str, key: tuple[str, ...]) -> Outcome | None:
         for_session = f"Allow for this session: {_remembered(call)}"
@@ -201,15 +235,58 @@ class Permits:
         return Outcome([Text(f"{denial.reason} {ADVICE}")], {"denied": plain(denial)})
 
 
-def real_paths(path: str, cwd: str) -> list[str]:
-    """Every file that a tool may mean by a path, with all links followed. Blocks. Raises ToolError."""
-    path = path.removeprefix("file://")
-    found = [resolve(path, cwd), existing(path, cwd), existing(path, cwd, os.path.exists)]
-    # Of other tools nobody knows how they read it; to the system, ".." after a link is not where the text says.
-    literal = os.path.join(cwd, os.path.expanduser(path))
-    if not path.startswith("@") or os.path.lexists(literal):
-        found.append(literal)
-    return list(dict.fromkeys(os.path.realpath(one) for one in found))
+def _names(path: str, cwd: str) -> list[str]:
+    """The absolute names that a tool may make of a path. Raises ToolError."""
+    found = []
+    for one in dict.fromkeys((path, *_of_address(path))):
+        found += [resolve(one, cwd), existing(one, cwd), existing(one, cwd, os.path.exists)]
+        # Of other tools nobody knows how they read it; to the system, ".." after a link is not where the text says.
+        literal = os.path.join(cwd, os.path.expanduser(one))
+        if not one.startswith("@") or os.path.lexists(literal):
+            found.append(literal)
+    return list(dict.fromkeys(found))
+
+
+def _of_address(path: str) -> list[str]:
+    """What those who know addresses would make of file://…, with its % and without."""
+    scheme, _, rest = path.partition(":")
+    if scheme.lower() != "file" or not rest.startswith("/"):
+        return []
+    file = rest[rest.find("/", 2) :] if rest.startswith("//") else rest
+    return [rest.removeprefix("//"), file, unquote(file)]
+
+
+def _ways(name: str) -> list[str]:
+    """The names by which the system comes to what a path names, from the text to the last of the links. Blocks."""
+    found = [os.path.normpath(name)]
+    here, rest, links = "/", name.split("/")[::-1], 0
+    while rest:
+        part = rest.pop()
+        there = os.path.normpath(os.path.join(here, part))
+        if part not in ("", ".", "..") and links < MOST_LINKS and os.path.islink(there):
+            links += 1
+            found.append(os.path.normpath("/".join((there, *rest[::-1]))))
+            with suppress(OSError):
+                to = os.readlink(there)
+                rest += to.split("/")[::-1]
+                here = "/" if to.startswith("/") else here
+        else:
+            here = there
+    return list(dict.fromkeys(found))
+
+
+def _followed(glob: str, cwd: str) -> list[str]:
+    """A glob, and the same for where the folders lead that it names: paths are compared with all links followed."""
+    start = _home() + glob[1:] if glob == "~" or glob.startswith("~/") else os.path.join(cwd, glob)
+    parts = start.split("/")
+    plain_until = next((at for at, part in enumerate(parts) if set(part) & set("*?[{\\")), len(parts))
+    if ".." in parts:
+        return [glob]
+    fixed = os.path.normpath("/".join(parts[:plain_until]) or "/")
+    real = os.path.realpath(fixed)
+    if real == fixed:
+        return [glob]
+    return [glob, "/".join((escaped(real.rstrip("/")), *parts[plain_until:]))]
 
 
 def _key(call: Call, about: Named) -> tuple[str, ...]:
@@ -222,12 +299,24 @@ def _remembered(call: Call) -> str:
     if call.commands:
         return f"{call.tool} with exactly this command" + (" and these paths" if call.paths else "")
     if call.paths:
-        return f"{call.tool} of {', '.join(call.paths)}"
+        return f"{call.tool} of {', '.join(_shown(call.paths))}"
     return f"every call of {call.tool}"
 
 
 def _title(call: Call, arguments: Mapping[str, Any]) -> str:
-    what = "\n".join((*call.commands, *call.paths)) or encode(dict(arguments)).decode()
+    what = "\n".join((*map(_visible, call.commands), *_shown(call.paths))) or encode(dict(arguments)).decode()
     cut = shortened(what, SHOWN)
     more = f"\n... and {len(what) - len(cut)} characters more" if cut != what else ""
     return f"Allow {call.tool}?\n\n{cut}{more}"
+
+
+def _shown(paths: Sequence[str]) -> list[str]:
+    return [_visible(path).replace("\n", "\\n") for path in paths]
+
+
+def _visible(text: str) -> str:
+    """With all signs that a terminal would obey, or not show: who decides must see what there is."""
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
+        for letter in text
+    )

@@ -19,6 +19,7 @@ import os
 import pwd
 import re
 import shutil
+import stat
 import sys
 import sysconfig
 import tempfile
@@ -41,7 +42,7 @@ ENVIRONMENT = {
     "XDG_CACHE_HOME": f"{TEMPORARY}/.cache",  # the usual place, in the home folder, cannot be written
 }
 PROTECTED = (".git", ".pi")
-SECRET = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/ssl/private", "/etc/sudoers.d")
+CONFIGURED = "/etc"
 _SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
 
 
@@ -94,7 +95,16 @@ class Sandbox:
                     f"--sandbox {self.level}: the working folder {self.tree} is a part of {place}, which decides what "
                     "tau itself does. Start somewhere else."
                 )
-        for path in self._protected():
+        kept = list(self._protected())
+        for place in _shadowing():
+            if any(_is_in(place, granted) for granted in (self.tree, *self._writable)) and not any(
+                _is_in(place, path) for path in kept
+            ):
+                raise UsageError(
+                    f"--sandbox {self.level}: Python looks for modules in {place} before its own, and what commands "
+                    "write there would run outside. Start it with -P or without PYTHONPATH, or from another folder."
+                )
+        for path in kept:
             if os.path.islink(path):
                 raise UsageError(f"--sandbox {self.level}: {path} is a link, which cannot be kept from being replaced.")
         if self._sessions is not None and _is_in(self.tree, self._sessions):
@@ -156,9 +166,8 @@ class Sandbox:
 
         readable, placeholders = [*self._roots(), *self._outputs], list[str]()
         found = {path: Mount(path, path, False) for path in readable if os.path.exists(path)}
-        for path in SECRET:
-            if os.path.exists(path):
-                found[path] = Mount(empty if os.path.isdir(path) else no_file, path, False)
+        for path in not_for_all(CONFIGURED):
+            found[path] = Mount(empty if os.path.isdir(path) else no_file, path, False)
         found |= {target: Mount(source, target, target == TEMPORARY) for target, source in covers.items()}
         found |= {path: Mount(path, path, True) for path in (*self._writable, self.tree)}
         for path in self._protected():
@@ -230,6 +239,32 @@ def _program() -> list[str]:
     packages = [path for path in sys.path if path.endswith("-packages") and os.path.isabs(path)]
     # Python lists the folder that it finds us in.
     return [sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(tau.__file__)), *packages]
+
+
+def not_for_all(folder: str) -> Iterator[str]:
+    """What in a folder not everybody may read: passwords and keys, which root could, or a group that the user is in."""
+    try:
+        listed = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in listed:
+        with suppress(FileNotFoundError):
+            if entry.is_symlink():
+                continue
+            needed = stat.S_IROTH | stat.S_IXOTH if entry.is_dir() else stat.S_IROTH
+            if entry.stat().st_mode & needed != needed:
+                yield entry.path
+            elif entry.is_dir():
+                yield from not_for_all(entry.path)
+
+
+def _shadowing() -> Iterator[str]:
+    """Where modules are found that take the place of Python's own: we, and extensions, load many only when needed."""
+    library = sysconfig.get_path("stdlib")
+    for place in sys.path:
+        if os.path.realpath(place) == os.path.realpath(library):
+            return
+        yield os.path.realpath(place)
 
 
 def _granted(path: str, setting: str) -> str:

@@ -8,7 +8,6 @@ the machine of the run it belongs to.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from tau.core.loop import ToolDone, refusal
@@ -33,8 +32,8 @@ class Gate(Protocol):
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         """None, or why it may not."""
 
-    def withholds(self, tool: str, path: str) -> bool:
-        """Whether a tool that looks at many files must pass over this one."""
+    def withheld(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
+        """Which files a call that may run, and looks at many, must pass over. To ask for one blocks."""
 
     def forget(self) -> None: ...
 
@@ -118,7 +117,7 @@ class Toolbox:
 
     async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         resize = self._settings().images.auto_resize
-        withheld = None if self.gate is None else partial(self.gate.withholds, call.name)
+        withheld = None if self.gate is None else self.gate.withheld(call.name, arguments)
         context = ToolContext(self._machine, self._around.cwd, progress, self._seen, resize, call.id, withheld)
         return await self.tools[call.name].run(arguments, context)
 

@@ -27,14 +27,16 @@ def project_root(cwd: Path) -> Path:
     return next((folder for folder in (cwd, *cwd.parents) if os.path.lexists(folder / ".git")), cwd)
 
 
-def context_files(cwd: Path, agent_dir: Path, trusted: bool) -> tuple[list[ContextFile], list[str]]:
-    """What to tell the model, the nearest last, and what is wrong with it.
+def context_files(
+    cwd: Path, agent_dir: Path, trusted: bool, *, confined: bool = False
+) -> tuple[list[ContextFile], list[str]]:
+    """What to tell the model, the nearest last, and what is wrong with it. `confined` is that of Sought.
 
     The user's file comes first, then those of the folders from the root of the
     file system down. They are read the other way round: when there is too much,
     what is near is kept.
     """
-    reader = _Reader(project_root(cwd), trusted)
+    reader = _Reader(project_root(cwd), trusted, bound=confined or not trusted)
     users = reader.read(agent_dir)
     near = [file for folder in (cwd, *cwd.parents) for file in reader.read(folder)]
     return [*users, *reversed(near)], reader.problems
@@ -66,7 +68,8 @@ def _prompt(path: Path) -> tuple[str | None, list[str]]:
 
 
 class _Reader:
-    def __init__(self, root: Path, trusted: bool) -> None:
+    def __init__(self, root: Path, trusted: bool, *, bound: bool) -> None:
+        self._bound = bound
         self.problems: list[str] = []
         self._root = root
         self._trusted = trusted
@@ -94,8 +97,9 @@ class _Reader:
             path = folder / name
             if not os.path.lexists(path):
                 continue
-            if not self._trusted and folder.is_relative_to(self._root) and leads_out(path, self._root):
-                self.problems.append(f"{path} is a link that leads out of the project, which is not trusted: not read")
+            if self._bound and folder.is_relative_to(self._root) and leads_out(path, self._root):
+                why = "and a sandbox is on" if self._trusted else "which is not trusted"
+                self.problems.append(f"{path} is a link that leads out of the project, {why}: not read")
             elif not self._trusted and not folder.is_relative_to(self._root) and planted(path):
                 self.problems.append(f"{path} belongs to another user: not read")
             else:
@@ -103,7 +107,7 @@ class _Reader:
 
     def _text(self, path: Path) -> str:
         limit = min(ONE, self._left)
-        taken = read_text(path, limit)
+        taken = read_text(path, limit, self._root if self._bound and path.is_relative_to(self._root) else None)
         text = taken.text
         if not taken.is_whole(limit):
             self.problems.append(f"{path} has {taken.size} bytes: only the first {limit} are used")

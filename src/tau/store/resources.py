@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tau.core.expand import SKILL, Origin, Scope, Skill, Template, arguments, call, filled, skill_block
-from tau.core.prompt import Listed, Parts, system_prompt
+from tau.core.prompt import ContextFile, Listed, Parts, system_prompt
 from tau.records.base import UNSET
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.store.context import context_files, planted, project_root, prompt_file, text_or_file
@@ -47,7 +47,7 @@ class Found(NamedTuple):
             return text
         name, rest = called
         if skill := self._skill(name):
-            return skill_block(skill, skill_body(skill), rest)
+            return skill_block(skill, skill_body(skill, _within(self.sought)), rest)
         template = self.templates.get(name)
         return text if template is None else filled(template.body, arguments(rest))
 
@@ -77,11 +77,11 @@ def _row(name: str, kind: Literal["prompt", "skill"], item: Template | Skill) ->
 
 
 def look(sought: Sought, offers: Offers = ()) -> Found:
-    cwd, requested = Path(sought.cwd), sought.requested
+    requested = sought.requested
     custom, problems = _prompts("SYSTEM.md", sought, () if requested.system is None else (requested.system,))
     appended, more = _prompts("APPEND_SYSTEM.md", sought, requested.appended)
     problems += more
-    context, more = ([], []) if requested.no_context else context_files(cwd, sought.agent_dir, sought.trusted)
+    context, more = ([], []) if requested.no_context else _context(sought)
     problems += more
     skills, more = find_skills(
         _in_order(
@@ -90,7 +90,8 @@ def look(sought: Sought, offers: Offers = ()) -> Found:
             [] if requested.no_skills else list(_folders(sought, ("skills",), agents=True)),
             _named(sought, requested.skills, "cli"),
             [place for source, paths, _ in offers for place in _named(sought, paths, source)],
-        )
+        ),
+        within=_within(sought),
     )
     problems += more
     templates, more = find_templates(
@@ -102,12 +103,21 @@ def look(sought: Sought, offers: Offers = ()) -> Found:
             _named(sought, requested.templates, "cli"),
             [place for source, _, paths in offers for place in _named(sought, paths, source)],
         ),
-        within=None if sought.trusted else project_root(cwd),
+        within=_within(sought),
     )
     problems += more
     parts = Parts(custom[0] if custom else None, appended, context, skills)
     by_name = ({skill.name: skill for skill in skills}, {template.name: template for template in templates})
     return Found(sought, parts, *by_name, problems)
+
+
+def _within(sought: Sought) -> Path | None:
+    """The folder that files of the project must lie in, if they must."""
+    return project_root(Path(sought.cwd)) if sought.bound else None
+
+
+def _context(sought: Sought) -> tuple[list[ContextFile], list[str]]:
+    return context_files(Path(sought.cwd), sought.agent_dir, sought.trusted, confined=sought.confined)
 
 
 def _prompts(name: str, sought: Sought, given: Sequence[str]) -> tuple[list[str], list[str]]:

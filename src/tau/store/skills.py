@@ -44,8 +44,8 @@ class Place(NamedTuple):
     expected: bool = False  # somebody named it: it is a problem if it is not there
 
 
-def find_skills(places: Sequence[Place]) -> tuple[list[Skill], list[str]]:
-    """The first of a name counts; what is wrong with the others."""
+def find_skills(places: Sequence[Place], within: Path | None = None) -> tuple[list[Skill], list[str]]:
+    """The first of a name counts; what is wrong with the others. `within` is that of find_templates."""
     by_name: dict[str, Skill] = {}
     real_paths: set[str] = set()
     problems: list[str] = []
@@ -56,7 +56,7 @@ def find_skills(places: Sequence[Place]) -> tuple[list[Skill], list[str]]:
             if real in real_paths or not place.entries.allows(path):
                 continue
             real_paths.add(real)
-            skill = _skill(path, path.name != FILE, place.origin, problems)
+            skill = _skill(path, path.name != FILE, place.origin, problems, within)
             if skill is None:
                 continue
             if (other := by_name.setdefault(skill.name, skill)) is not skill:
@@ -72,10 +72,10 @@ def find_skills(places: Sequence[Place]) -> tuple[list[Skill], list[str]]:
     return list(by_name.values()), problems
 
 
-def skill_body(skill: Skill) -> str:
+def skill_body(skill: Skill, within: Path | None = None) -> str:
     """What it says now, below its fields. Raises OSError with its name."""
     try:
-        taken = read_text(Path(skill.path), LARGEST)
+        taken = read_text(Path(skill.path), LARGEST, within if skill.origin.scope == "project" else None)
     except OSError as error:
         raise OSError(error.errno, why(error), skill.path) from None
     if not taken.is_whole(LARGEST):
@@ -83,10 +83,10 @@ def skill_body(skill: Skill) -> str:
     return split(taken.text)[1]
 
 
-def _skill(path: Path, alone: bool, origin: Origin, problems: list[str]) -> Skill | None:
+def _skill(path: Path, alone: bool, origin: Origin, problems: list[str], within: Path | None) -> Skill | None:
     """`alone`: a file without a folder of its own. One without fields is no skill, only a page that lies there."""
     try:
-        taken = read_text(path, HEAD)
+        taken = read_text(path, HEAD, within if origin.scope == "project" else None)
         if not taken.is_whole(LARGEST):
             raise OSError(f"it has more than {LARGEST} bytes")
         fields = page(taken.text).fields

@@ -27,3 +27,9 @@ class Sought(NamedTuple):
     skills: Sequence[str] = ()  # entries of settings, absolute
     prompts: Sequence[str] = ()
     skill_commands: bool = True
+    confined: bool = False  # commands write here that may not read what we can
+
+    @property
+    def bound(self) -> bool:
+        """Whether files of the project must lie in it, for a link could bring the user's own to a model."""
+        return self.confined or not self.trusted

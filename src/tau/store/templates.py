@@ -20,8 +20,8 @@ SHOWN = 60  # characters of a first line that stands for a description
 def find_templates(places: Sequence[Place], within: Path | None) -> tuple[list[Template], list[str]]:
     """The first of a name counts; what is wrong with the others.
 
-    `within` is a project that is not trusted: its templates must not be links to
-    files elsewhere, or /review could send the user's private key to a model.
+    `within` is a project that is not trusted, or that commands in a sandbox write
+    to: its templates must not be links to files elsewhere, or /review could send the user's private key to a model.
     """
     by_name: dict[str, Template] = {}
     real_paths: set[str] = set()
@@ -32,10 +32,10 @@ def find_templates(places: Sequence[Place], within: Path | None) -> tuple[list[T
             if real in real_paths or not place.entries.allows(path):
                 continue
             if within is not None and place.origin.scope == "project" and leads_out(path, within):
-                problems.append(f"{path} is a link that leads out of the project, which is not trusted: not used")
+                problems.append(f"{path} is a link that leads out of the project: not used")
                 continue
             real_paths.add(real)
-            template = _template(path, place, problems)
+            template = _template(path, place, problems, within if place.origin.scope == "project" else None)
             if template is None:
                 continue
             if (other := by_name.setdefault(template.name, template)) is not template:
@@ -59,9 +59,9 @@ def _files(place: Place, problems: list[str]) -> Iterator[Path]:
     yield from (place.path / name for name in names if name.endswith(".md") and is_file(place.path / name))
 
 
-def _template(path: Path, place: Place, problems: list[str]) -> Template | None:
+def _template(path: Path, place: Place, problems: list[str], within: Path | None) -> Template | None:
     try:
-        taken = read_text(path, LARGEST)
+        taken = read_text(path, LARGEST, within)
         if not taken.is_whole(LARGEST):
             raise OSError(f"it has more than {LARGEST} bytes")
         fields, body = page(taken.text)

@@ -23,12 +23,15 @@ class Taken(NamedTuple):
         return self.size <= limit
 
 
-def read_text(path: Path, limit: int) -> Taken:
-    """At most `limit` bytes, as UTF-8 without a byte order mark. Raises OSError."""
+def read_text(path: Path, limit: int, within: Path | None = None) -> Taken:
+    """At most `limit` bytes, as UTF-8 without a byte order mark. Raises OSError, also if it does not lie `within`."""
     _must_be_file(os.stat(path))
     handle = os.open(path, _FLAGS)
     with os.fdopen(handle, "rb") as file:
         _must_be_file(os.fstat(handle))
+        # What is open, and not what the name leads to: that may be another file by now.
+        if within is not None and leads_out(_opened(handle, path), within):
+            raise OSError(errno.ELOOP, "it is a link that leads out of the project")
         data = file.read(limit + 1)
         size = max(len(data), os.fstat(handle).st_size)
     return Taken(data[:limit].decode("utf-8", "replace").removeprefix("\ufeff"), size)
@@ -49,6 +52,13 @@ def is_file(path: Path) -> bool:
 def leads_out(path: Path, root: Path) -> bool:
     """Whether a name below `root` is a link to something that is not."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+
+
+def _opened(handle: int, path: Path) -> Path:
+    try:
+        return Path(os.readlink(f"/proc/self/fd/{handle}"))
+    except OSError:  # a system without /proc
+        return path
 
 
 def _must_be_file(found: os.stat_result) -> None:
