@@ -7,7 +7,7 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -332,3 +332,35 @@ def test_what_cannot_be_asked_is_refused_before_anybody_is(url: str, headers: di
 
     with pytest.raises(ValueError):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [OK, OK.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"), b"HTTP/1.1 200 OK\r\n\r\nok", b"", b"HTTP/1.1 200"],
+    ids=["kept", "closed", "until the end", "nothing", "half"],
+)
+def test_many_calls_leave_nothing_behind(said: bytes) -> None:
+    """No line that is closed is remembered, and no clock runs for one that was taken from its rest."""
+
+    def clocks() -> int:
+        scheduled: list[asyncio.TimerHandle] = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+        return sum(not timer.cancelled() for timer in scheduled)
+
+    async def main() -> tuple[int, int]:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while not writer.is_closing():
+                await read_request(reader)
+                writer.write(said)
+                if said != OK:
+                    return
+
+        async with asyncio.timeout(20), serving(serve) as place, connections() as open_ones:
+            before = clocks()
+            for _ in range(50):
+                with suppress(Broken):
+                    await ask(open_ones, f"http://{place}/")
+            for _ in range(3):  # the loop closes them in its next turns
+                await asyncio.sleep(0)
+            return len(open_ones._open), clocks() - before
+
+    assert asyncio.run(main()) == ((1, 1) if said == OK else (0, 0))

@@ -2,7 +2,7 @@
 
 The only file that knows httptools, which parses responses (llhttp, the parser of Node). A whole HTTP client
 would cost more to load than all the rest of tau, and we would switch off most of what it can do: it must not follow
-redirects, unpack, store cookies, read .netrc or try again. docs/decisions/0006 has the measurements.
+redirects, unpack, store cookies, read .netrc or try again. docs/decisions/0007 has the measurements.
 
 Everything raised here is an OSError (of the network), or a ValueError (of the address or a header that we were given).
 """
@@ -13,7 +13,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -63,19 +63,102 @@ class Server(NamedTuple):
         return host if self.port == PORTS["https" if self.secure else "http"] else f"{host}:{self.port}"
 
 
-class Connection(asyncio.Protocol):
-    """One connection, and the exchange that goes on over it."""
+class Line(asyncio.Protocol):
+    """One connection. Exchanges go on over it, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_ones: set[Line]) -> None:
+        self._open = open_ones  # where it stands as long as it is open
         self._transport: Any = None
         self._waiting: asyncio.Future[None] | None = None
-        self._writable = True
+        self._exchange: Exchange | None = None  # the one that goes on
+        self.keep: Callable[[Line], None] | None = None
+        self.writable = True
         self.closed = False
-        self.keep: Callable[[Connection], None] | None = None
-        self._begin()
 
-    def _begin(self) -> None:
-        """Forget the last exchange."""
+    def begun(self) -> Exchange:
+        self._exchange = Exchange(self)
+        return self._exchange
+
+    def over(self, exchange: Exchange, *, lasting: bool) -> None:
+        """The line serves the next exchange, if this one leaves it in a state to do so."""
+        if self._exchange is not exchange:
+            return  # it was said before
+        self._exchange = None
+        if lasting and not self.closed and self.keep is not None:
+            self.keep(self)
+        else:
+            self.drop()
+
+    def drop(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def pause(self) -> None:
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if not self.closed:
+            self._transport.resume_reading()
+
+    async def wait(self) -> None:
+        """Until something has happened."""
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+
+    async def secured(self, context: ssl.SSLContext, host: str) -> Line:
+        """The same line, behind TLS from now on."""
+        inner = Line(self._open)
+        self._exchange = None
+        loop = asyncio.get_running_loop()
+        try:
+            inner.connection_made(await loop.start_tls(self._transport, inner, context, server_hostname=host))
+        finally:
+            self._open.discard(self)  # what becomes of it, only the inner one is told
+        return inner
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    # What asyncio tells.
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._open.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._exchange is None:
+            self.drop()  # nobody asked
+            return
+        self._exchange.hear(data)
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closed = True
+        self._open.discard(self)
+        if self._exchange is not None:
+            self._exchange.lost(error)
+        self._wake()
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        self._wake()
+
+
+class Exchange:
+    """A request, and the answer to it as the parser tells it."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
         self.status = 0
         self.reason = ""
         self.headers: dict[str, str] = {}
@@ -88,21 +171,20 @@ class Connection(asyncio.Protocol):
         self._failed: OSError | None = None
         # The parser takes what it calls from us once. Pieces go straight into the list, since there are many.
         self.on_body = self._pieces.append
-        self._parser = HttpResponseParser(self)
+        self._parser: Any = HttpResponseParser(self)
 
     # Asking.
 
     async def send(self, head: bytes, body: list[bytes], *, again: bool) -> None:
         """Send a request and wait for the head of the answer. A body that is sent once is let go while it goes."""
-        self._begin()
         for portion in _portions(head, body, again):
-            self._transport.write(portion)
-            while not self._writable and not self.status and not self._failed:
-                await self._wait()
+            self._line.write(portion)
+            while not self._line.writable and not self.status and not self._failed:
+                await self._line.wait()
         while not self.status:
             if self._failed is not None:
                 raise self._failed
-            await self._wait()
+            await self._line.wait()
 
     async def read(self) -> bytes:
         """What has come of the body, as soon as there is something; empty at its end."""
@@ -111,7 +193,7 @@ class Connection(asyncio.Protocol):
                 raise self._failed
             if self.whole:
                 return b""
-            await self._wait()
+            await self._line.wait()
         return self.taken()
 
     def taken(self) -> bytes:
@@ -119,49 +201,24 @@ class Connection(asyncio.Protocol):
         pieces = self._pieces
         portion = b"".join(pieces)
         pieces.clear()
-        if self._held > HELD_LIMIT and not self.closed:
-            self._transport.resume_reading()
+        if self._held > HELD_LIMIT:
+            self._line.resume()
         self._held = 0
         return portion
 
     def done(self) -> None:
-        """The exchange is over: the connection serves the next one, if this one came to its end."""
-        keep, self.keep = self.keep, None
-        if keep is None:
-            return  # it was said before
-        if self._lasting and self.whole and not self.closed:
-            keep(self)
-        else:
-            self.drop()
+        """Nobody wants more of it: the line serves the next one, if this one came to its end."""
+        self._line.over(self, lasting=self._lasting and self.whole)
+        self._parser = None  # which holds us, as we hold it
 
     def drop(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+        """It is not to go on."""
+        self._line.over(self, lasting=False)
+        self._parser = None
 
-    async def secured(self, context: ssl.SSLContext, host: str) -> Connection:
-        """The same line, behind TLS from now on."""
-        inner = Connection()
-        loop = asyncio.get_running_loop()
-        inner._transport = await loop.start_tls(self._transport, inner, context, server_hostname=host)
-        return inner
+    # What the line tells.
 
-    async def _wait(self) -> None:
-        self._waiting = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiting
-        finally:
-            self._waiting = None
-
-    def _wake(self) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
-
-    # What asyncio tells.
-
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
+    def hear(self, data: bytes) -> None:
         if self._failed is not None:
             return
         try:
@@ -170,34 +227,25 @@ class Connection(asyncio.Protocol):
             # More than was asked for is no reason to doubt what was, but to hang up.
             if not self.whole:
                 self._failed = Broken(f"the server's answer is not HTTP: {error}")
-            self.drop()
+            self._line.drop()
         if not self.status:
             self._heard += len(data)
             if self._heard > HEAD_LIMIT:
                 self._failed = Broken(f"the server's answer begins with more than {HEAD_LIMIT >> 10} KiB of headers")
-                self.drop()
+                self._line.drop()
         self._held += len(data)
         if self._held > HELD_LIMIT:
-            self._transport.pause_reading()
-        self._wake()
+            self._line.pause()
 
-    def connection_lost(self, error: Exception | None) -> None:
-        self.closed = True
-        if not self.whole and self._failed is None:
-            if self._to_the_end and error is None:
-                self.whole = True
-            elif not self.status and not self._heard:
-                self._failed = Unheard("the server closed the connection without an answer")
-            else:
-                self._failed = Broken("the server closed the connection in the middle of its answer")
-        self._wake()
-
-    def pause_writing(self) -> None:
-        self._writable = False
-
-    def resume_writing(self) -> None:
-        self._writable = True
-        self._wake()
+    def lost(self, error: Exception | None) -> None:
+        if self.whole or self._failed is not None:
+            return
+        if self._to_the_end and error is None:
+            self.whole = True
+        elif not self.status and not self._heard:
+            self._failed = Unheard("the server closed the connection without an answer")
+        else:
+            self._failed = Broken("the server closed the connection in the middle of its answer")
 
     # What the parser tells.
 
@@ -234,8 +282,8 @@ class Connections:
     def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
         """`context` is asked when a server has to show its certificate for the first time."""
         self._context = context
-        self._resting: dict[Server, list[Connection]] = {}
-        self._open: set[Connection] = set()
+        self._resting: dict[Server, dict[Line, asyncio.TimerHandle]] = {}  # and when they have rested long enough
+        self._open: set[Line] = set()
 
     async def post(
         self,
@@ -245,100 +293,98 @@ class Connections:
         *,
         proxy: str | None = None,
         connect: float | None = None,
-    ) -> Connection:
-        """The connection on which the answer comes, once its head is there."""
+    ) -> Exchange:
+        """The exchange, once the head of the answer is there."""
         server, target, login = _address(url, proxy)
         given = {"host": server.authority, **login, **headers}
         if proxy and not server.secure:
             given.update(_login(proxy, "proxy-authorization"))
             target = f"http://{server.authority}{target}"
         head = _head(f"POST {target} HTTP/1.1", given)
-        while (connection := self._rested(server)) is not None:
+        while (line := self._rested(server)) is not None:
             try:
-                return await self._asked(connection, server, head, body, again=True)
+                return await _asked(line, head, body, again=True)
             except Unheard:
                 continue  # it was closed while it rested, and nobody has read the request
         try:
             async with asyncio.timeout(connect):
-                connection = await self._dialled(server)
+                line = await self._dialled(server)
         except TimeoutError:
             raise ConnectTimeout(f"timed out after {connect:g} s") from None
-        return await self._asked(connection, server, head, body, again=False)
+        line.keep = partial(self._rest, server)
+        return await _asked(line, head, body, again=False)
 
     async def close(self) -> None:
-        for connection in self._open:
-            connection.drop()
+        lines = tuple(self._open)
+        for line in lines:
+            line.drop()
+        for resting in self._resting.values():
+            for timer in resting.values():
+                timer.cancel()
         self._resting.clear()
         for _ in range(10):  # the sockets are closed by the loop, in its next turns
-            if all(connection.closed for connection in self._open):
+            if all(line.closed for line in lines):
                 break
             await asyncio.sleep(0)
-        self._open.clear()
 
-    async def _asked(
-        self, connection: Connection, server: Server, head: bytes, body: list[bytes], *, again: bool
-    ) -> Connection:
-        self._open.add(connection)
-        try:
-            await connection.send(head, body, again=again)
-        except BaseException:
-            connection.drop()
-            self._open.discard(connection)
-            raise
-        connection.keep = lambda connection: self._rest(server, connection)
-        return connection
-
-    def _rested(self, server: Server) -> Connection | None:
-        resting = self._resting.get(server, [])
-        while resting:
-            if not (connection := resting.pop()).closed:
-                return connection
-            self._open.discard(connection)
+    def _rested(self, server: Server) -> Line | None:
+        while resting := self._resting.get(server):
+            line, timer = resting.popitem()
+            timer.cancel()
+            if not line.closed:
+                return line
         return None
 
-    def _rest(self, server: Server, connection: Connection) -> None:
-        self._resting.setdefault(server, []).append(connection)
-        asyncio.get_running_loop().call_later(KEPT, self._expire, server, connection)
+    def _rest(self, server: Server, line: Line) -> None:
+        timer = asyncio.get_running_loop().call_later(KEPT, self._expire, server, line)
+        self._resting.setdefault(server, {})[line] = timer
 
-    def _expire(self, server: Server, connection: Connection) -> None:
-        with suppress(ValueError, KeyError):
-            self._resting[server].remove(connection)
-            self._open.discard(connection)
-            connection.drop()
+    def _expire(self, server: Server, line: Line) -> None:
+        del self._resting[server][line]
+        line.drop()
 
-    async def _dialled(self, server: Server) -> Connection:
+    async def _dialled(self, server: Server) -> Line:
         if server.proxy is None:
-            return await _connected(server.host, server.port, self._context() if server.secure else None)
+            return await self._connected(server.host, server.port, self._context() if server.secure else None)
         proxy = urlsplit(server.proxy)
         context = self._context() if proxy.scheme == "https" else None
-        connection = await _connected(proxy.hostname or "", proxy.port or PORTS[proxy.scheme], context)
+        line = await self._connected(proxy.hostname or "", proxy.port or PORTS[proxy.scheme], context)
         if not server.secure:
-            return connection
+            return line
         try:
             place = f"[{server.host}]:{server.port}" if ":" in server.host else f"{server.host}:{server.port}"
             given = {"host": place, **_login(server.proxy, "proxy-authorization")}
-            await connection.send(_head(f"CONNECT {place} HTTP/1.1", given), [], again=False)
-            if connection.status != 200:
-                raise ProxyRefused(connection.status, connection.reason)
-            return await connection.secured(self._context(), server.host)
+            asked = await _asked(line, _head(f"CONNECT {place} HTTP/1.1", given), [], again=False)
+            if asked.status != 200:
+                raise ProxyRefused(asked.status, asked.reason)
+            return await line.secured(self._context(), server.host)
         except BaseException:
-            connection.drop()
+            line.drop()
             raise
 
+    async def _connected(self, host: str, port: int, context: ssl.SSLContext | None) -> Line:
+        loop = asyncio.get_running_loop()
+        try:
+            _, line = await loop.create_connection(
+                lambda: Line(self._open), host, port, ssl=context, happy_eyeballs_delay=NEXT_ADDRESS
+            )
+            return line
+        except ssl.SSLError:
+            raise
+        except UnicodeError as error:
+            raise ValueError(f"no host can be called {host!r}") from error
+        except OSError as error:
+            raise ConnectionError(f"cannot connect to {host}:{port}: {error.strerror or error}") from None
 
-async def _connected(host: str, port: int, context: ssl.SSLContext | None) -> Connection:
-    loop = asyncio.get_running_loop()
+
+async def _asked(line: Line, head: bytes, body: list[bytes], *, again: bool) -> Exchange:
+    exchange = line.begun()
     try:
-        _, connection = await loop.create_connection(
-            Connection, host, port, ssl=context, happy_eyeballs_delay=NEXT_ADDRESS
-        )
-        return connection
-    except ssl.SSLError:
+        await exchange.send(head, body, again=again)
+    except BaseException:
+        exchange.drop()
         raise
-    except UnicodeError as error:
-        raise ValueError(f"no host can be called {host!r}") from error
-    except OSError as error:
-        raise ConnectionError(f"cannot connect to {host}:{port}: {error.strerror or error}") from None
+    return exchange
 
 
 def _address(url: str, proxy: str | None) -> tuple[Server, str, dict[str, str]]:

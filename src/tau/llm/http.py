@@ -28,7 +28,7 @@ from tau.records.base import BadRecord, encode, encode_parts, parse
 if TYPE_CHECKING:
     import ssl
 
-    from tau.llm.connections import Connection, Connections
+    from tau.llm.connections import Connections, Exchange
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Http:
             response.drop()
             raise
 
-    async def _begun(self, request: Request) -> Connection:
+    async def _begun(self, request: Request) -> Exchange:
         from tau.llm.connections import Connections, ConnectTimeout
 
         if self._connections is None:
@@ -136,7 +136,7 @@ class Http:
             self._context = context
         return self._context
 
-    async def _portion(self, response: Connection, request: Request, seconds: float | None) -> bytes:
+    async def _portion(self, response: Exchange, request: Request, seconds: float | None) -> bytes:
         """The next of the body as it comes, empty at its end."""
         # Most often there is something, and then no clock is needed.
         if portion := response.taken():
@@ -149,7 +149,7 @@ class Http:
         except OSError as error:
             raise _failed(error, request) from None
 
-    async def _refused(self, response: Connection, request: Request) -> ModelError:
+    async def _refused(self, response: Exchange, request: Request) -> ModelError:
         status, body = response.status, b""
         with suppress(ModelError, zlib.error):  # the status says enough
             unpack = _unpacking(response.headers)
@@ -172,7 +172,7 @@ class Http:
             await self._connections.close()
 
 
-async def _drained(response: Connection) -> None:
+async def _drained(response: Exchange) -> None:
     """Read what little may be left, then let go of the connection: alive at the end of the body, else not."""
     try:
         async with asyncio.timeout(LINGER):
