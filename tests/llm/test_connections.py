@@ -15,6 +15,7 @@ import pytest
 from tau.llm.connections import HELD_LIMIT, Broken, Connections, ProxyRefused
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -95,6 +96,9 @@ def answers(*bodies: bytes) -> list[tuple[int, bytes] | str]:
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2;x=y\r\nok\r\n0\r\nx-after: all\r\n\r\n",
             (200, b"ok"),
         ),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: identity\r\n\r\nuntil the end", (200, b"until the end")),
+        (CHUNKED + b"2;" + b"x" * 600_000 + b"\r\nok\r\n0\r\n\r\n", (200, b"ok")),
+        (CHUNKED + b"2\r\nok\r\n0\r\nx-after: " + b"x" * 600_000 + b"\r\n\r\n", (200, b"ok")),
         (OK + OK, (200, b"ok")),
         (OK + b"rubbish", (200, b"ok")),
     ],
@@ -104,6 +108,9 @@ def answers(*bodies: bytes) -> list[tuple[int, bytes] | str]:
         "words in between",
         "no body",
         "chunks with a trailer",
+        "not coded at all",
+        "chunks with much about them",
+        "much behind the chunks",
         "two answers",
         "rubbish behind",
     ],
@@ -123,9 +130,21 @@ def test_an_answer_is_read_to_its_end_and_no_further(said: bytes, found: tuple[i
         ),
         (b"SSH-2.0-OpenSSH_9\r\n", "the server's answer is not HTTP"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok", "the server's answer is not HTTP"),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n\x81",
+            "the server wants to go on in another protocol",
+        ),
         (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 20_000, "the server's answer begins with more than 64 KiB of headers"),
     ],
-    ids=["nothing", "half a line", "half a body", "another protocol", "two lengths", "headers without end"],
+    ids=[
+        "nothing",
+        "half a line",
+        "half a body",
+        "another protocol",
+        "two lengths",
+        "a web socket",
+        "headers without end",
+    ],
 )
 def test_half_an_answer_is_none(said: bytes, told: str) -> None:
     [found] = answers(said)
@@ -195,6 +214,67 @@ def test_a_server_that_refuses_a_long_request_early_is_heard() -> None:
     assert asyncio.run(main()) == 413
 
 
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("certificate")
+    wishes = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=lab -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(
+        ["openssl", *wishes.split(), "-keyout", folder / "key.pem", "-out", folder / "it.pem"],
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+def contexts(certificate: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """For a server, and for those who trust it."""
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    theirs.load_cert_chain(certificate / "it.pem", certificate / "key.pem")
+    return theirs, ssl.create_default_context(cafile=str(certificate / "it.pem"))
+
+
+REFUSAL = b"HTTP/1.1 413 Too Large\r\ncontent-length: 9\r\nconnection: close\r\n\r\ntoo large"
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("how", ["refuses and hangs up", "hangs up", "says that nothing will come"])
+def test_a_long_request_that_nobody_reads_to_its_end_is_not_sent_to_its_end(
+    secure: bool, how: str, certificate: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(1_000_000)
+        if how == "refuses and hangs up":
+            writer.write(REFUSAL)
+            await writer.drain()
+        elif how == "says that nothing will come" and writer.can_write_eof():
+            writer.write_eof()
+            await reader.read(2_000_000)
+
+    async def main() -> list[tuple[int, bytes] | str]:
+        theirs, ours = contexts(certificate) if secure else (None, None)
+        found: list[tuple[int, bytes] | str] = []
+        async with asyncio.timeout(30), serving(serve, theirs) as place, connections(ours) as open_ones:
+            for _ in range(5):
+                body = [b"x" * 100_000 for _ in range(300)]
+                try:
+                    url = f"{'https' if secure else 'http'}://{place}/"
+                    answer = await open_ones.post(url, {"content-length": "30000000"}, body)
+                    found.append((answer.status, await answer.read()))
+                    answer.done()
+                except Broken as error:
+                    found.append(str(error))
+                assert body
+        return found
+
+    refused = (413, b"too large")
+    unheard = "the server closed the connection without an answer"
+    assert asyncio.run(main()) == [refused if how == "refuses and hangs up" else unheard] * 5
+    assert caplog.messages == []  # a word of asyncio's for every portion that went to nobody
+
+
 def test_a_server_that_is_faster_than_its_reader_waits() -> None:
     async def main() -> int:
         sent = 0
@@ -246,20 +326,6 @@ def test_an_address_is_written_as_servers_want_it(address: str, line: str, field
     assert lines[0] == line and "authorization: Basic bWU6cEBzcw==" in lines
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("openssl") is None:
-        pytest.skip("needs openssl to make a certificate")
-    folder = tmp_path_factory.mktemp("certificate")
-    wishes = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=lab -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run(
-        ["openssl", *wishes.split(), "-keyout", folder / "key.pem", "-out", folder / "it.pem"],
-        check=True,
-        capture_output=True,
-    )
-    return folder
-
-
 async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(65536):
         writer.write(data)
@@ -268,9 +334,7 @@ async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def test_a_secure_server_is_reached_through_a_proxy_and_kept(certificate: Path) -> None:
-    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    theirs.load_cert_chain(certificate / "it.pem", certificate / "key.pem")
-    ours = ssl.create_default_context(cafile=str(certificate / "it.pem"))
+    theirs, ours = contexts(certificate)
     heads: list[list[str]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from httptools import HttpParserError, HttpResponseParser
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 HEAD_LIMIT = 64 * 1024
 WRITTEN = 128 * 1024  # bytes at a time
@@ -139,6 +139,10 @@ class Line(asyncio.Protocol):
         self._exchange.hear(data)
         self._wake()
 
+    def eof_received(self) -> None:
+        # Nobody sends half a question. Asyncio would first wait until all that we have written was read.
+        self.drop()
+
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = True
         self._open.discard(self)
@@ -167,6 +171,7 @@ class Exchange:
         self._held = 0
         self._pieces: list[bytes] = []
         self._to_the_end = False
+        self._sent = False
         self._lasting = False
         self._failed: OSError | None = None
         # The parser takes what it calls from us once. Pieces go straight into the list, since there are many.
@@ -177,10 +182,18 @@ class Exchange:
 
     async def send(self, head: bytes, body: list[bytes], *, again: bool) -> None:
         """Send a request and wait for the head of the answer. A body that is sent once is let go while it goes."""
-        for portion in _portions(head, body, again):
-            self._line.write(portion)
+        portions = _portions(head, body, again)
+        self._line.write(next(portions))
+        for portion in portions:
+            for _ in range(2):  # turns of the loop, in which we hear what was said: one for TCP, one for TLS
+                await asyncio.sleep(0)
             while not self._line.writable and not self.status and not self._failed:
                 await self._line.wait()
+            if self._failed is not None or self.status >= 300:
+                break  # nobody wants the rest
+            self._line.write(portion)
+        else:
+            self._sent = True
         while not self.status:
             if self._failed is not None:
                 raise self._failed
@@ -208,7 +221,7 @@ class Exchange:
 
     def done(self) -> None:
         """Nobody wants more of it: the line serves the next one, if this one came to its end."""
-        self._line.over(self, lasting=self._lasting and self.whole)
+        self._line.over(self, lasting=self._sent and self._lasting and self.whole)
         self._parser = None  # which holds us, as we hold it
 
     def drop(self) -> None:
@@ -228,14 +241,18 @@ class Exchange:
             if not self.whole:
                 self._failed = Broken(f"the server's answer is not HTTP: {error}")
             self._line.drop()
+        except HttpParserUpgrade:
+            self._failed = Broken("the server wants to go on in another protocol")
+            self._line.drop()
         if not self.status:
             self._heard += len(data)
             if self._heard > HEAD_LIMIT:
                 self._failed = Broken(f"the server's answer begins with more than {HEAD_LIMIT >> 10} KiB of headers")
                 self._line.drop()
-        self._held += len(data)
-        if self._held > HELD_LIMIT:
-            self._line.pause()
+        if self._pieces:  # else there is nothing that could be taken, and nobody who lets the server go on
+            self._held += len(data)
+            if self._held > HELD_LIMIT:
+                self._line.pause()
 
     def lost(self, error: Exception | None) -> None:
         if self.whole or self._failed is not None:
@@ -269,7 +286,8 @@ class Exchange:
             self.reason = ""
             return
         self.status = status
-        self._to_the_end = not {"content-length", "transfer-encoding"} & self.headers.keys()
+        plain = self.headers.get("transfer-encoding", "identity").lower() == "identity"
+        self._to_the_end = plain and "content-length" not in self.headers
 
     def on_message_complete(self) -> None:
         self.whole = bool(self.status)
