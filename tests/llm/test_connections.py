@@ -170,6 +170,23 @@ def test_a_connection_that_was_closed_while_it_rested_costs_nothing() -> None:
     assert asyncio.run(main()) == ([(200, b"ok")] * 3, 3)
 
 
+def test_an_answer_that_we_cut_off_is_not_taken_for_a_whole_one() -> None:
+    async def main() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\nuntil the")
+            await reader.read()
+
+        async with asyncio.timeout(10), serving(serve) as place, connections() as open_ones:
+            answer = await open_ones.post(f"http://{place}/", {"content-length": "0"}, [])
+            assert await answer.read() == b"until the"
+            await open_ones.close()
+            await answer.read()
+
+    with pytest.raises(Broken, match="in the middle of its answer"):
+        asyncio.run(main())
+
+
 def test_what_is_sent_once_is_not_asked_twice() -> None:
     """On a fresh connection a request that got no answer may have been heard."""
     assert answers(b"", OK) == ["the server closed the connection without an answer", (200, b"ok")]

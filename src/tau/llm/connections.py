@@ -116,10 +116,8 @@ class Line(asyncio.Protocol):
         inner = Line(self._open)
         self._exchange = None
         loop = asyncio.get_running_loop()
-        try:
-            inner.connection_made(await loop.start_tls(self._transport, inner, context, server_hostname=host))
-        finally:
-            self._open.discard(self)  # what becomes of it, only the inner one is told
+        self._open.discard(self)  # what becomes of it, only the inner one is told
+        inner.connection_made(await loop.start_tls(self._transport, inner, context, server_hostname=host))
         return inner
 
     def _wake(self) -> None:
@@ -140,6 +138,8 @@ class Line(asyncio.Protocol):
         self._wake()
 
     def eof_received(self) -> None:
+        if self._exchange is not None:
+            self._exchange.ended()
         # Nobody sends half a question. Asyncio would first wait until all that we have written was read.
         self.drop()
 
@@ -147,7 +147,7 @@ class Line(asyncio.Protocol):
         self.closed = True
         self._open.discard(self)
         if self._exchange is not None:
-            self._exchange.lost(error)
+            self._exchange.lost()
         self._wake()
 
     def pause_writing(self) -> None:
@@ -254,12 +254,14 @@ class Exchange:
             if self._held > HELD_LIMIT:
                 self._line.pause()
 
-    def lost(self, error: Exception | None) -> None:
+    def ended(self) -> None:
+        """The server has said all that it wants to say."""
+        self.whole = self.whole or self._to_the_end
+
+    def lost(self) -> None:
         if self.whole or self._failed is not None:
             return
-        if self._to_the_end and error is None:
-            self.whole = True
-        elif not self.status and not self._heard:
+        if not self.status and not self._heard:
             self._failed = Unheard("the server closed the connection without an answer")
         else:
             self._failed = Broken("the server closed the connection in the middle of its answer")
