@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -320,13 +323,13 @@ def test_a_server_that_is_faster_than_its_reader_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "line", "fields"),
+    ("address", "line"),
     [
-        ("/a b/ü?q=ä#part", "POST /a%20b/%C3%BC?q=%C3%A4 HTTP/1.1", []),
-        ("?x=1&y=%2F", "POST /?x=1&y=%2F HTTP/1.1", []),
+        ("/a b/ü?q=ä#part", "POST /a%20b/%C3%BC?q=%C3%A4 HTTP/1.1"),
+        ("?x=1&y=%2F", "POST /?x=1&y=%2F HTTP/1.1"),
     ],
 )
-def test_an_address_is_written_as_servers_want_it(address: str, line: str, fields: list[str]) -> None:
+def test_an_address_is_written_as_servers_want_it(address: str, line: str) -> None:
     async def main() -> list[str]:
         lines: list[str] = []
 
@@ -445,3 +448,74 @@ def test_many_calls_leave_nothing_behind(said: bytes) -> None:
             return len(open_ones._open), clocks() - before
 
     assert asyncio.run(main()) == ((1, 1) if said == OK else (0, 0))
+
+
+def test_the_zone_of_an_address_is_for_us_and_not_for_the_server() -> None:
+    async def main() -> tuple[list[str], str]:
+        lines: list[str] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            lines.extend((await read_request(reader))[0])
+            writer.write(OK)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "::1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with asyncio.timeout(10), server, connections() as open_ones:
+            await ask(open_ones, f"http://[::1%251]:{port}/")
+        return lines, f"host: [::1]:{port}"
+
+    try:
+        socket.getaddrinfo("::1%1", 80)
+    except OSError:
+        pytest.skip("no IPv6 here")
+    lines, host = asyncio.run(main())
+    assert host in lines
+
+
+def test_connections_outlive_the_loop_that_they_were_made_in() -> None:
+    """What rests there is of no use in the next loop, nor in a process that was forked meanwhile."""
+
+    class Answering(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.wfile.write(OK)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    open_ones = Connections(ssl.create_default_context)
+
+    async def main() -> tuple[int, bytes]:
+        async with asyncio.timeout(10):
+            return await ask(open_ones, f"http://127.0.0.1:{server.server_port}/", b"")
+
+    loops = [asyncio.new_event_loop() for _ in range(2)]  # which are not closed: nobody closes what rests
+    try:
+        assert [loop.run_until_complete(main()) for loop in loops] == [(200, b"ok")] * 2
+        for loop in loops:
+            loop.run_until_complete(open_ones.close())
+    finally:
+        for loop in loops:
+            loop.close()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_nobody_there_is_told_in_words(host: str) -> None:
+    async def main() -> None:
+        async with serving(nobody) as place:
+            port = place.partition(":")[2]
+        async with asyncio.timeout(10), connections() as open_ones:
+            await ask(open_ones, f"http://{host}:{port}/")
+
+    async def nobody(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None: ...
+
+    with pytest.raises(ConnectionError, match=rf"^cannot connect to {host}:\d+: Connection refused$"):
+        asyncio.run(main())

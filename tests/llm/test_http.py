@@ -44,7 +44,7 @@ async def serving(serve: Serve, context: ssl.SSLContext | None = None) -> AsyncI
 
 
 async def read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], Any]:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     line, *fields = head.strip().split("\r\n")
     headers = {name.lower(): value for name, _, value in (field.partition(": ") for field in fields)}
     return line, headers, parse(await reader.readexactly(int(headers["content-length"])))
@@ -264,6 +264,20 @@ def test_one_client_serves_many_requests() -> None:
     assert asyncio.run(main()) == [b"data: 1\n\n"] * 3
 
 
+@pytest.mark.promise("G12")
+@pytest.mark.parametrize("login", ["me:word", "me:wo/rd"])
+def test_a_password_in_an_address_is_not_shown(login: str) -> None:
+    async def main() -> None:
+        http = Http(1, 1)
+        async for _ in http.post(Request(f"http://{login}@127.0.0.1:none/v1", {}, {})):
+            pass
+
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(main())
+    what = "its port is no number from 1 to 65535"
+    assert str(caught.value) == f"Bad model server address or header for 'http://***@127.0.0.1:none/v1': {what}"
+
+
 # Retry-After.
 
 
@@ -383,10 +397,36 @@ def test_a_header_of_ours_is_replaced_however_it_is_spelled() -> None:
     assert (seen[0].count(b"user-agent:"), b"user-agent: mine" in seen[0]) == (1, True)
 
 
-def test_a_header_that_cannot_be_one_is_not_tried_again() -> None:
-    found = error(says(STREAM), headers={"x-api-key": f"{KEY}\r\nx-evil: 1"})
+@pytest.mark.promise("G12")
+@pytest.mark.parametrize(
+    ("behind", "what"),
+    [
+        ("\r\nx-evil: 1", "a line break"),
+        ("\n", "a line break"),
+        ("\u201d", "the character U+201D"),
+        ("ключ", "the character U+043A"),
+        ("\x1b", "the character U+001B"),
+        ("\ud83d", "the character U+D83D"),
+    ],
+)
+def test_a_key_that_cannot_be_sent_is_told_by_its_header_and_not_tried_again(behind: str, what: str) -> None:
+    found = error(says(STREAM), headers={"x-api-key": KEY + behind})
     assert found.transient is False
+    assert str(found).endswith(f"the header 'x-api-key' has {what} in it, which cannot be sent")
     assert KEY not in str(found)
+
+
+def test_where_a_request_ends_is_not_for_headers_to_say() -> None:
+    seen: list[Any] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.extend(await read_request(reader))
+        writer.write(STREAM)
+
+    post(serve, headers={"Content-Length": "5", "Transfer-Encoding": "chunked", "x-name": "é"})
+    _, headers, body = seen
+    assert body == {"model": "m", "text": "\ud800é"}
+    assert "transfer-encoding" not in headers and headers["x-name"] == "é"
 
 
 @pytest.mark.parametrize("name", ["x-portkey-api-key", "Cookie", "X-Auth-Token", "proxy-authorization"])

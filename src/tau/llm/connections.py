@@ -10,6 +10,7 @@ Everything raised here is an OSError (of the network), or a ValueError (of the a
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +27,7 @@ KEPT = 15  # seconds that a connection nobody uses stays open
 NEXT_ADDRESS = 0.25  # seconds before the next address of a host is tried as well
 PORTS = {"http": 80, "https": 443}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_BREAKS = re.compile(r"[\r\n\0]")
+_NO_HEADER = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 
 class ConnectTimeout(OSError):
@@ -59,7 +60,7 @@ class Server(NamedTuple):
 
     @property
     def authority(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = f"[{self.host.partition('%')[0]}]" if ":" in self.host else self.host
         return host if self.port == PORTS["https" if self.secure else "http"] else f"{host}:{self.port}"
 
 
@@ -68,12 +69,18 @@ class Line(asyncio.Protocol):
 
     def __init__(self, open_ones: set[Line]) -> None:
         self._open = open_ones  # where it stands as long as it is open
+        self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._waiting: asyncio.Future[None] | None = None
         self._exchange: Exchange | None = None  # the one that goes on
         self.keep: Callable[[Line], None] | None = None
         self.writable = True
         self.closed = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether something can be asked here. A line stays with its loop, which may be over, or another process's."""
+        return not self.closed and self._loop is asyncio.get_running_loop()
 
     def begun(self) -> Exchange:
         self._exchange = Exchange(self)
@@ -90,7 +97,9 @@ class Line(asyncio.Protocol):
             self.drop()
 
     def drop(self) -> None:
-        if self._transport is not None:
+        if self._loop.is_closed():
+            self._open.discard(self)  # nobody but the collector of garbage can close it any more
+        elif self._transport is not None and self._loop is asyncio.get_running_loop():
             self._transport.abort()
 
     def write(self, data: bytes) -> None:
@@ -105,7 +114,7 @@ class Line(asyncio.Protocol):
 
     async def wait(self) -> None:
         """Until something has happened."""
-        self._waiting = asyncio.get_running_loop().create_future()
+        self._waiting = self._loop.create_future()
         try:
             await self._waiting
         finally:
@@ -115,9 +124,8 @@ class Line(asyncio.Protocol):
         """The same line, behind TLS from now on."""
         inner = Line(self._open)
         self._exchange = None
-        loop = asyncio.get_running_loop()
         self._open.discard(self)  # what becomes of it, only the inner one is told
-        inner.connection_made(await loop.start_tls(self._transport, inner, context, server_hostname=host))
+        inner.connection_made(await self._loop.start_tls(self._transport, inner, context, server_hostname=host))
         return inner
 
     def _wake(self) -> None:
@@ -343,7 +351,7 @@ class Connections:
                 timer.cancel()
         self._resting.clear()
         for _ in range(10):  # the sockets are closed by the loop, in its next turns
-            if all(line.closed for line in lines):
+            if not any(line.usable for line in lines):
                 break
             await asyncio.sleep(0)
 
@@ -351,8 +359,9 @@ class Connections:
         while resting := self._resting.get(server):
             line, timer = resting.popitem()
             timer.cancel()
-            if not line.closed:
+            if line.usable:
                 return line
+            line.drop()
         return None
 
     def _rest(self, server: Server, line: Line) -> None:
@@ -394,7 +403,7 @@ class Connections:
         except UnicodeError as error:
             raise ValueError(f"no host can be called {host!r}") from error
         except OSError as error:
-            raise ConnectionError(f"cannot connect to {host}:{port}: {error.strerror or error}") from None
+            raise ConnectionError(f"cannot connect to {host}:{port}: {_why(error)}") from None
 
 
 async def _asked(line: Line, head: bytes, body: list[bytes], *, again: bool) -> Exchange:
@@ -407,15 +416,26 @@ async def _asked(line: Line, head: bytes, body: list[bytes], *, again: bool) -> 
     return exchange
 
 
+def _why(error: OSError) -> str:
+    """Asyncio tells which addresses were tried, but what went wrong only by number."""
+    numbers = dict.fromkeys(re.findall(r"\[Errno (\d+)\]", str(error)))
+    return " and ".join(os.strerror(int(number)) for number in numbers) or error.strerror or str(error)
+
+
 def _address(url: str, proxy: str | None) -> tuple[Server, str, dict[str, str]]:
     """Who to ask, for what, and how to log in there."""
     parts = urlsplit(url)
     if parts.scheme not in PORTS or not parts.hostname:
         raise ValueError("it is not an http address")
+    try:
+        port = parts.port or PORTS[parts.scheme]
+    except ValueError:  # whose text has what stands there, which may be half a password
+        raise ValueError("its port is no number from 1 to 65535") from None
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
     query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~?") if parts.query else ""
     host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
-    server = Server(parts.scheme == "https", host, parts.port or PORTS[parts.scheme], proxy)
+    host = host.replace("%25", "%")  # before the zone of an IPv6 address, which is for us alone
+    server = Server(parts.scheme == "https", host, port, proxy)
     return server, path + query, _login(url, "authorization")
 
 
@@ -434,10 +454,11 @@ def _head(line: str, headers: Mapping[str, str]) -> bytes:
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name):
             raise ValueError(f"no header can be called {name!r}")
-        if _BREAKS.search(value):
-            raise ValueError(f"the header {name!r} has a line break in it")
+        if wrong := _NO_HEADER.search(value):
+            what = "a line break" if wrong[0] in "\r\n" else f"the character U+{ord(wrong[0]):04X}"
+            raise ValueError(f"the header {name!r} has {what} in it, which cannot be sent")
         lines.append(f"{name}: {value}")
-    return "\r\n".join((*lines, "", "")).encode()
+    return "\r\n".join((*lines, "", "")).encode("latin-1")
 
 
 def _portions(head: bytes, body: list[bytes], again: bool) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tau.core.after import transient
-from tau.core.secrets import masked, of_headers
+from tau.core.secrets import masked, of_headers, shown_address
 from tau.errors import ModelError, shortened
 from tau.llm.calls import Request
 from tau.records.base import BadRecord, encode, encode_parts, parse
@@ -114,13 +114,14 @@ class Http:
             async with asyncio.timeout(self._first_byte):
                 return await self._connections.post(
                     request.url,
-                    {**HEADERS, "content-length": size, **{n.lower(): value for n, value in request.headers.items()}},
+                    {**HEADERS, **_own(request.headers), "content-length": size},
                     body,
                     proxy=proxy_for(request.url),
                     connect=self._connect,
                 )
         except ConnectTimeout:
-            raise ModelError(f"Connection timed out after {self._connect:g} s: {request.url}", transient=True) from None
+            where = shown_address(request.url)
+            raise ModelError(f"Connection timed out after {self._connect:g} s: {where}", transient=True) from None
         except TimeoutError:
             raise _silent(self._first_byte) from None
         except (OSError, ValueError) as error:
@@ -172,6 +173,11 @@ class Http:
             await self._connections.close()
 
 
+def _own(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those of the request, but for what says where it ends: that we know better."""
+    return {small: value for name, value in headers.items() if (small := name.lower()) != "transfer-encoding"}
+
+
 async def _drained(response: Exchange) -> None:
     """Read what little may be left, then let go of the connection: alive at the end of the body, else not."""
     try:
@@ -197,7 +203,9 @@ def _failed(error: Exception, request: Request) -> ModelError:
 
     what = masked(str(error) or type(error).__name__, of_headers(request.headers))
     if not isinstance(error, OSError):
-        return ModelError(f"Bad model server address or header for {request.url!r}: {what}", transient=False)
+        return ModelError(
+            f"Bad model server address or header for {shown_address(request.url)!r}: {what}", transient=False
+        )
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = "SSL_CERT_FILE may name a file with the certificates to trust."
         return ModelError(f"Connection error: {what} {hint}", transient=False)
