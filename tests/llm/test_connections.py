@@ -386,6 +386,31 @@ def test_a_secure_server_is_reached_through_a_proxy_and_kept(certificate: Path) 
     assert len(heads) == 1
 
 
+def test_a_certificate_that_is_shown_behind_a_secure_proxy_is_checked(certificate: Path) -> None:
+    theirs, ours = contexts(certificate)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def main() -> None:
+        async with asyncio.timeout(10), serving(serve, theirs) as place, serving(proxy, theirs) as way:
+            where.append(int(place.partition(":")[2]))
+            async with connections(ours) as open_ones:
+                await ask(open_ones, "https://model.example/", proxy=f"https://{way}")
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        there, back = await asyncio.open_connection("127.0.0.1", where[0])
+        writer.write(b"HTTP/1.1 204 As you like\r\n\r\n")
+        async with asyncio.TaskGroup() as both:
+            both.create_task(carry(reader, back))
+            both.create_task(carry(there, writer))
+
+    where: list[int] = []
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"not valid for 'model\.example'"):
+        asyncio.run(main())
+
+
 def test_a_proxy_may_refuse() -> None:
     async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)

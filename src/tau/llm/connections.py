@@ -125,7 +125,11 @@ class Line(asyncio.Protocol):
         inner = Line(self._open)
         self._exchange = None
         self._open.discard(self)  # what becomes of it, only the inner one is told
-        inner.connection_made(await self._loop.start_tls(self._transport, inner, context, server_hostname=host))
+        try:
+            inner.connection_made(await self._loop.start_tls(self._transport, inner, context, server_hostname=host))
+        except TypeError as error:
+            # Before 3.11.8 and 3.12.2, a handshake that fails behind another one fails a second time while it does.
+            raise error.__context__ or error from None
         return inner
 
     def _wake(self) -> None:
@@ -377,21 +381,22 @@ class Connections:
             return await self._connected(server.host, server.port, self._context() if server.secure else None)
         proxy = urlsplit(server.proxy)
         context = self._context() if proxy.scheme == "https" else None
-        line = await self._connected(proxy.hostname or "", proxy.port or PORTS[proxy.scheme], context)
+        place = proxy.hostname or "", proxy.port or PORTS[proxy.scheme]
+        line = await self._connected(*place, context, who="the proxy ")
         if not server.secure:
             return line
         try:
-            place = f"[{server.host}]:{server.port}" if ":" in server.host else f"{server.host}:{server.port}"
-            given = {"host": place, **_login(server.proxy, "proxy-authorization")}
-            asked = await _asked(line, _head(f"CONNECT {place} HTTP/1.1", given), [], again=False)
-            if asked.status != 200:
+            there = f"[{server.host}]:{server.port}" if ":" in server.host else f"{server.host}:{server.port}"
+            given = {"host": there, **_login(server.proxy, "proxy-authorization")}
+            asked = await _asked(line, _head(f"CONNECT {there} HTTP/1.1", given), [], again=False)
+            if not 200 <= asked.status < 300:
                 raise ProxyRefused(asked.status, asked.reason)
             return await line.secured(self._context(), server.host)
         except BaseException:
             line.drop()
             raise
 
-    async def _connected(self, host: str, port: int, context: ssl.SSLContext | None) -> Line:
+    async def _connected(self, host: str, port: int, context: ssl.SSLContext | None, who: str = "") -> Line:
         loop = asyncio.get_running_loop()
         try:
             _, line = await loop.create_connection(
@@ -403,7 +408,7 @@ class Connections:
         except UnicodeError as error:
             raise ValueError(f"no host can be called {host!r}") from error
         except OSError as error:
-            raise ConnectionError(f"cannot connect to {host}:{port}: {_why(error)}") from None
+            raise ConnectionError(f"cannot connect to {who}{host}:{port}: {_why(error)}") from None
 
 
 async def _asked(line: Line, head: bytes, body: list[bytes], *, again: bool) -> Exchange:

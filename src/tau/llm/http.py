@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 import time
 import zlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from tau.core.after import transient
 from tau.core.secrets import masked, of_headers, shown_address
@@ -36,6 +38,7 @@ ERROR_LIMIT = 4096
 RESPONSE_LIMIT = 64 * 1024 * 1024
 PORTION_LIMIT = 256 * 1024
 LINGER = 0.5  # seconds
+UNKNOWN = {2, 18, 19, 20, 21}  # OpenSSL's numbers for certificates of somebody who is not among those we trust
 HEADERS = {
     "content-type": "application/json",
     "accept": "text/event-stream",
@@ -134,6 +137,11 @@ class Http:
         if self._context is None:
             context = ssl.create_default_context()
             context.set_alpn_protocols(["http/1.1"])
+            if more := os.environ.get("NODE_EXTRA_CA_CERTS"):  # where a company has its own, pi was told so by this
+                try:
+                    context.load_verify_locations(more)
+                except OSError as error:
+                    log.warning("no certificates are taken from NODE_EXTRA_CA_CERTS=%s: %s", more, error)
             self._context = context
         return self._context
 
@@ -156,7 +164,7 @@ class Http:
             unpack = _unpacking(response.headers)
             while len(body) < 4 * ERROR_LIMIT and (packed := await self._portion(response, request, self._idle)):
                 body += next(unpack(packed), b"")
-        text = masked(f"{status} {_told(body)}", of_headers(request.headers))
+        text = masked(f"{status} {_elsewhere(response, request)}{_told(body)}", of_headers(request.headers))
         return ModelError(
             shortened(text, ERROR_LIMIT),
             status=status,
@@ -207,8 +215,8 @@ def _failed(error: Exception, request: Request) -> ModelError:
             f"Bad model server address or header for {shown_address(request.url)!r}: {what}", transient=False
         )
     if isinstance(error, ssl.SSLCertVerificationError):
-        hint = "SSL_CERT_FILE may name a file with the certificates to trust."
-        return ModelError(f"Connection error: {what} {hint}", transient=False)
+        hint = " SSL_CERT_FILE may name a file with the certificates to trust." if error.verify_code in UNKNOWN else ""
+        return ModelError(f"Connection error: {what}{hint}", transient=False)
     if isinstance(error, ProxyRefused):
         told = transient("", error.status)
         return ModelError(f"Connection error: {what}", status=error.status, transient=told)
@@ -219,6 +227,14 @@ def _check_type(headers: Mapping[str, str]) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("text/html", "text/plain", "application/xhtml+xml"):
         raise ModelError(f"The model server answered with {kind} instead of an event stream.", transient=False)
+
+
+def _elsewhere(response: Exchange, request: Request) -> str:
+    """Where a server sends us. A conversation and a key go nowhere but where they were meant to go."""
+    there = response.headers.get("location")
+    if not there or not 300 <= response.status < 400:
+        return ""
+    return f"The server points to {shown_address(urljoin(request.url, there))}, which tau does not follow: "
 
 
 def _told(body: bytes) -> str:
@@ -238,12 +254,16 @@ def _unpacking(headers: Mapping[str, str]) -> Callable[[bytes], Iterator[bytes]]
         return lambda packed: iter((packed,))
     if coding not in ("gzip", "x-gzip", "deflate"):
         raise ModelError(f"The model server answered in {coding}, which was not asked for.", transient=False)
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either kind of header
+    either = zlib.MAX_WBITS | 32  # kind of header
+    unpacker = zlib.decompressobj(either)
 
     def unpack(packed: bytes) -> Iterator[bytes]:
+        nonlocal unpacker
         while packed:
             yield unpacker.decompress(packed, PORTION_LIMIT)
             packed = unpacker.unconsumed_tail
+            if unpacker.unused_data.startswith(b"\x1f"):  # some pack every event by itself
+                packed, unpacker = unpacker.unused_data, zlib.decompressobj(either)
 
     return unpack
 
@@ -261,11 +281,49 @@ def proxy_for(url: str) -> str | None:
         return None
     proxies = getproxies()
     proxy = proxies.get(address.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(host):
+    if not proxy:
         return None
-    if proxy.startswith("socks"):
-        raise ModelError(f"The proxy {proxy.partition(':')[0]} is of a kind that tau cannot use.", transient=False)
-    return proxy if "://" in proxy else f"http://{proxy}"
+    port = address.port or {"http": 80}.get(address.scheme, 443)
+    exceptions = re.split(r"[\s,]+", proxies.get("no", "").lower())
+    if any(_excepted(host, port, exception) for exception in exceptions) or proxy_bypass(host):
+        return None
+    return _proxy(proxy if "://" in proxy else f"http://{proxy}", address.scheme)
+
+
+def _proxy(address: str, scheme: str) -> str:
+    """An address of a proxy, if it is one of a proxy that we can use. It may have a password in it."""
+    try:
+        parts = urlsplit(address)
+        understood = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        understood = False
+    if not understood:
+        raise ModelError(f"The address of the proxy for {scheme} cannot be understood.", transient=False)
+    if parts.scheme not in ("http", "https"):
+        raise ModelError(f"The proxy {parts.scheme} is of a kind that tau cannot use.", transient=False)
+    return address
+
+
+def _excepted(host: str, port: int, exception: str) -> bool:
+    """Whether an entry of NO_PROXY is about this host, in any of the ways in which people write it."""
+    if exception == "*":
+        return True
+    if "/" in exception:
+        return _within(host, exception)
+    name, at = exception, ""
+    if found := re.fullmatch(r"(\[.*\]|[^:]*):(\d+)", exception):
+        name, at = found.groups()
+    name = name.strip("[]").removeprefix("*").lstrip(".")
+    return bool(name) and (host == name or host.endswith(f".{name}")) and at in ("", str(port))
+
+
+def _within(host: str, network: str) -> bool:
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
 
 
 # How long to wait.
@@ -293,6 +351,9 @@ def _seconds(text: str) -> float:
 
 
 def _until(text: str) -> float:
+    import calendar
     import email.utils
 
-    return (email.utils.parsedate_to_datetime(text).timestamp() - time.time()) * 1000
+    when = email.utils.parsedate_to_datetime(text)
+    # Where there is no zone, as in one of the three ways to write a date in HTTP, it is not ours that is meant.
+    return (calendar.timegm(when.utctimetuple()) - time.time()) * 1000
