@@ -347,10 +347,12 @@ def test_an_address_is_written_as_servers_want_it(address: str, line: str) -> No
 
 
 async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
-        await writer.drain()
-    writer.close()
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        writer.close()
 
 
 def test_a_secure_server_is_reached_through_a_proxy_and_kept(certificate: Path) -> None:
