@@ -59,7 +59,7 @@ LATE = {
     "wire/dialects/__init__.py": {"*"},
     "llm/aws.py": {"botocore.session"},
     "llm/gcp.py": {"google.auth", "google.auth.exceptions"},
-    "llm/http.py": {"email.utils", "ssl", "tau.llm.connections", "urllib.request"},
+    "llm/http.py": {"calendar", "email.utils", "ipaddress", "ssl", "tau.llm.connections", "urllib.request"},
     "llm/connections.py": {"base64"},
     "tools/table.py": {"*"},
     "tools/seen.py": {"hashlib"},

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -332,3 +333,20 @@ def test_a_full_disk_does_not_disturb_the_command() -> None:
     spill.write(b"lost too")
     spill.close()
     Path(spill.path).unlink()
+
+
+def test_what_waits_for_the_network_does_not_keep_tools_from_their_work() -> None:
+    """Asyncio looks up the names of hosts in threads of its own, and all of them may be held up at once."""
+    answered = threading.Event()
+
+    async def main() -> str:
+        loop = asyncio.get_running_loop()
+        lookups = [loop.run_in_executor(None, answered.wait, WITHIN) for _ in range(100)]
+        try:
+            async with asyncio.timeout(WITHIN / 2):
+                return await LocalMachine().in_thread(lambda: "done")
+        finally:
+            answered.set()
+            await asyncio.gather(*lookups)
+
+    assert asyncio.run(main()) == "done"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ import pytest
 from tau.llm.connections import HELD_LIMIT, Broken, Connections, ProxyRefused
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -95,6 +99,9 @@ def answers(*bodies: bytes) -> list[tuple[int, bytes] | str]:
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2;x=y\r\nok\r\n0\r\nx-after: all\r\n\r\n",
             (200, b"ok"),
         ),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: identity\r\n\r\nuntil the end", (200, b"until the end")),
+        (CHUNKED + b"2;" + b"x" * 600_000 + b"\r\nok\r\n0\r\n\r\n", (200, b"ok")),
+        (CHUNKED + b"2\r\nok\r\n0\r\nx-after: " + b"x" * 600_000 + b"\r\n\r\n", (200, b"ok")),
         (OK + OK, (200, b"ok")),
         (OK + b"rubbish", (200, b"ok")),
     ],
@@ -104,6 +111,9 @@ def answers(*bodies: bytes) -> list[tuple[int, bytes] | str]:
         "words in between",
         "no body",
         "chunks with a trailer",
+        "not coded at all",
+        "chunks with much about them",
+        "much behind the chunks",
         "two answers",
         "rubbish behind",
     ],
@@ -123,9 +133,21 @@ def test_an_answer_is_read_to_its_end_and_no_further(said: bytes, found: tuple[i
         ),
         (b"SSH-2.0-OpenSSH_9\r\n", "the server's answer is not HTTP"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok", "the server's answer is not HTTP"),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n\x81",
+            "the server wants to go on in another protocol",
+        ),
         (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 20_000, "the server's answer begins with more than 64 KiB of headers"),
     ],
-    ids=["nothing", "half a line", "half a body", "another protocol", "two lengths", "headers without end"],
+    ids=[
+        "nothing",
+        "half a line",
+        "half a body",
+        "another protocol",
+        "two lengths",
+        "a web socket",
+        "headers without end",
+    ],
 )
 def test_half_an_answer_is_none(said: bytes, told: str) -> None:
     [found] = answers(said)
@@ -149,6 +171,23 @@ def test_a_connection_that_was_closed_while_it_rested_costs_nothing() -> None:
             return [await ask(open_ones, f"http://{place}/", b"x" * 300_000) for _ in range(3)], made
 
     assert asyncio.run(main()) == ([(200, b"ok")] * 3, 3)
+
+
+def test_an_answer_that_we_cut_off_is_not_taken_for_a_whole_one() -> None:
+    async def main() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\nuntil the")
+            await reader.read()
+
+        async with asyncio.timeout(10), serving(serve) as place, connections() as open_ones:
+            answer = await open_ones.post(f"http://{place}/", {"content-length": "0"}, [])
+            assert await answer.read() == b"until the"
+            await open_ones.close()
+            await answer.read()
+
+    with pytest.raises(Broken, match="in the middle of its answer"):
+        asyncio.run(main())
 
 
 def test_what_is_sent_once_is_not_asked_twice() -> None:
@@ -195,6 +234,67 @@ def test_a_server_that_refuses_a_long_request_early_is_heard() -> None:
     assert asyncio.run(main()) == 413
 
 
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("certificate")
+    wishes = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=lab -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(
+        ["openssl", *wishes.split(), "-keyout", folder / "key.pem", "-out", folder / "it.pem"],
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+def contexts(certificate: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """For a server, and for those who trust it."""
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    theirs.load_cert_chain(certificate / "it.pem", certificate / "key.pem")
+    return theirs, ssl.create_default_context(cafile=str(certificate / "it.pem"))
+
+
+REFUSAL = b"HTTP/1.1 413 Too Large\r\ncontent-length: 9\r\nconnection: close\r\n\r\ntoo large"
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("how", ["refuses and hangs up", "hangs up", "says that nothing will come"])
+def test_a_long_request_that_nobody_reads_to_its_end_is_not_sent_to_its_end(
+    secure: bool, how: str, certificate: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(1_000_000)
+        if how == "refuses and hangs up":
+            writer.write(REFUSAL)
+            await writer.drain()
+        elif how == "says that nothing will come" and writer.can_write_eof():
+            writer.write_eof()
+            await reader.read(2_000_000)
+
+    async def main() -> list[tuple[int, bytes] | str]:
+        theirs, ours = contexts(certificate) if secure else (None, None)
+        found: list[tuple[int, bytes] | str] = []
+        async with asyncio.timeout(30), serving(serve, theirs) as place, connections(ours) as open_ones:
+            for _ in range(5):
+                body = [b"x" * 100_000 for _ in range(300)]
+                try:
+                    url = f"{'https' if secure else 'http'}://{place}/"
+                    answer = await open_ones.post(url, {"content-length": "30000000"}, body)
+                    found.append((answer.status, await answer.read()))
+                    answer.done()
+                except Broken as error:
+                    found.append(str(error))
+                assert body
+        return found
+
+    refused = (413, b"too large")
+    unheard = "the server closed the connection without an answer"
+    assert asyncio.run(main()) == [refused if how == "refuses and hangs up" else unheard] * 5
+    assert caplog.messages == []  # a word of asyncio's for every portion that went to nobody
+
+
 def test_a_server_that_is_faster_than_its_reader_waits() -> None:
     async def main() -> int:
         sent = 0
@@ -223,13 +323,13 @@ def test_a_server_that_is_faster_than_its_reader_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "line", "fields"),
+    ("address", "line"),
     [
-        ("/a b/ü?q=ä#part", "POST /a%20b/%C3%BC?q=%C3%A4 HTTP/1.1", []),
-        ("?x=1&y=%2F", "POST /?x=1&y=%2F HTTP/1.1", []),
+        ("/a b/ü?q=ä#part", "POST /a%20b/%C3%BC?q=%C3%A4 HTTP/1.1"),
+        ("?x=1&y=%2F", "POST /?x=1&y=%2F HTTP/1.1"),
     ],
 )
-def test_an_address_is_written_as_servers_want_it(address: str, line: str, fields: list[str]) -> None:
+def test_an_address_is_written_as_servers_want_it(address: str, line: str) -> None:
     async def main() -> list[str]:
         lines: list[str] = []
 
@@ -246,31 +346,17 @@ def test_an_address_is_written_as_servers_want_it(address: str, line: str, field
     assert lines[0] == line and "authorization: Basic bWU6cEBzcw==" in lines
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("openssl") is None:
-        pytest.skip("needs openssl to make a certificate")
-    folder = tmp_path_factory.mktemp("certificate")
-    wishes = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=lab -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run(
-        ["openssl", *wishes.split(), "-keyout", folder / "key.pem", "-out", folder / "it.pem"],
-        check=True,
-        capture_output=True,
-    )
-    return folder
-
-
 async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
-        await writer.drain()
-    writer.close()
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        writer.close()
 
 
 def test_a_secure_server_is_reached_through_a_proxy_and_kept(certificate: Path) -> None:
-    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    theirs.load_cert_chain(certificate / "it.pem", certificate / "key.pem")
-    ours = ssl.create_default_context(cafile=str(certificate / "it.pem"))
+    theirs, ours = contexts(certificate)
     heads: list[list[str]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -302,6 +388,31 @@ def test_a_secure_server_is_reached_through_a_proxy_and_kept(certificate: Path) 
     assert len(heads) == 1
 
 
+def test_a_certificate_that_is_shown_behind_a_secure_proxy_is_checked(certificate: Path) -> None:
+    theirs, ours = contexts(certificate)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def main() -> None:
+        async with asyncio.timeout(10), serving(serve, theirs) as place, serving(proxy, theirs) as way:
+            where.append(int(place.partition(":")[2]))
+            async with connections(ours) as open_ones:
+                await ask(open_ones, "https://model.example/", proxy=f"https://{way}")
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        there, back = await asyncio.open_connection("127.0.0.1", where[0])
+        writer.write(b"HTTP/1.1 204 As you like\r\n\r\n")
+        async with asyncio.TaskGroup() as both:
+            both.create_task(carry(reader, back))
+            both.create_task(carry(there, writer))
+
+    where: list[int] = []
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"not valid for 'model\.example'"):
+        asyncio.run(main())
+
+
 def test_a_proxy_may_refuse() -> None:
     async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
@@ -331,4 +442,107 @@ def test_what_cannot_be_asked_is_refused_before_anybody_is(url: str, headers: di
             await open_ones.post(url, headers, [])
 
     with pytest.raises(ValueError):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [OK, OK.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"), b"HTTP/1.1 200 OK\r\n\r\nok", b"", b"HTTP/1.1 200"],
+    ids=["kept", "closed", "until the end", "nothing", "half"],
+)
+def test_many_calls_leave_nothing_behind(said: bytes) -> None:
+    """No line that is closed is remembered, and no clock runs for one that was taken from its rest."""
+
+    def clocks() -> int:
+        scheduled: list[asyncio.TimerHandle] = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+        return sum(not timer.cancelled() for timer in scheduled)
+
+    async def main() -> tuple[int, int]:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while not writer.is_closing():
+                await read_request(reader)
+                writer.write(said)
+                if said != OK:
+                    return
+
+        async with asyncio.timeout(20), serving(serve) as place, connections() as open_ones:
+            before = clocks()
+            for _ in range(50):
+                with suppress(Broken):
+                    await ask(open_ones, f"http://{place}/")
+            for _ in range(3):  # the loop closes them in its next turns
+                await asyncio.sleep(0)
+            return len(open_ones._open), clocks() - before
+
+    assert asyncio.run(main()) == ((1, 1) if said == OK else (0, 0))
+
+
+def test_the_zone_of_an_address_is_for_us_and_not_for_the_server() -> None:
+    async def main() -> tuple[list[str], str]:
+        lines: list[str] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            lines.extend((await read_request(reader))[0])
+            writer.write(OK)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "::1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with asyncio.timeout(10), server, connections() as open_ones:
+            await ask(open_ones, f"http://[::1%251]:{port}/")
+        return lines, f"host: [::1]:{port}"
+
+    try:
+        socket.getaddrinfo("::1%1", 80)
+    except OSError:
+        pytest.skip("no IPv6 here")
+    lines, host = asyncio.run(main())
+    assert host in lines
+
+
+def test_connections_outlive_the_loop_that_they_were_made_in() -> None:
+    """What rests there is of no use in the next loop, nor in a process that was forked meanwhile."""
+
+    class Answering(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.wfile.write(OK)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    open_ones = Connections(ssl.create_default_context)
+
+    async def main() -> tuple[int, bytes]:
+        async with asyncio.timeout(10):
+            return await ask(open_ones, f"http://127.0.0.1:{server.server_port}/", b"")
+
+    loops = [asyncio.new_event_loop() for _ in range(2)]  # which are not closed: nobody closes what rests
+    try:
+        assert [loop.run_until_complete(main()) for loop in loops] == [(200, b"ok")] * 2
+        for loop in loops:
+            loop.run_until_complete(open_ones.close())
+    finally:
+        for loop in loops:
+            loop.close()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_nobody_there_is_told_in_words(host: str) -> None:
+    async def main() -> None:
+        async with serving(nobody) as place:
+            port = place.partition(":")[2]
+        async with asyncio.timeout(10), connections() as open_ones:
+            await ask(open_ones, f"http://{host}:{port}/")
+
+    async def nobody(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None: ...
+
+    with pytest.raises(ConnectionError, match=rf"^cannot connect to {host}:\d+: Connection refused$"):
         asyncio.run(main())

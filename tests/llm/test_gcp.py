@@ -34,11 +34,12 @@ class Tokens(BaseHTTPRequestHandler):
         pass
 
 
-def test_an_account_is_exchanged_for_a_token(tmp_path: Path) -> None:
+def exchanged(folder: Path, handler: type[BaseHTTPRequestHandler]) -> str:
+    """What comes of an account whose tokens this server has."""
     pytest.importorskip("google.auth", reason="an extra: google-auth")
     rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
     serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
-    server = HTTPServer(("127.0.0.1", 0), Tokens)
+    server = HTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -53,17 +54,52 @@ def test_an_account_is_exchanged_for_a_token(tmp_path: Path) -> None:
             "client_email": "a@p-1.example",
             "token_uri": f"http://127.0.0.1:{server.server_port}/token",
         }
-        (tmp_path / "account.json").write_text(json.dumps(account))
+        (folder / "account.json").write_text(json.dumps(account))
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(Path(gcp.__file__).parents[2]),
-            "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "account.json"),
+            "GOOGLE_APPLICATION_CREDENTIALS": str(folder / "account.json"),
         }
-        ask = "import os; from tau.llm.gcp import found; f = found(os.environ);"
-        ask += "print(f['GOOGLE_OAUTH_ACCESS_TOKEN'], f['GOOGLE_CLOUD_PROJECT'])"
-        done = subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout == "fresh-token p-1\n"
+        asking = [sys.executable, "-c", ASK]
+        return subprocess.run(asking, env=environment, capture_output=True, text=True, check=True).stdout
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+ASK = """
+import os
+from tau.errors import ModelError
+from tau.llm.gcp import found
+try:
+    environment = found(os.environ)
+    print(environment["GOOGLE_OAUTH_ACCESS_TOKEN"], environment["GOOGLE_CLOUD_PROJECT"])
+except ModelError as error:
+    print(error.transient, error)
+"""
+
+
+def test_an_account_is_exchanged_for_a_token(tmp_path: Path) -> None:
+    assert exchanged(tmp_path, Tokens) == "fresh-token p-1\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "helps"),
+    [
+        (b"", True),
+        (b"SSH-2.0-OpenSSH_9\r\n", True),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{", True),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>", None),
+        (b'HTTP/1.1 400 Bad\r\ncontent-length: 25\r\n\r\n{"error":"invalid_grant"}', False),
+    ],
+    ids=["nothing", "another protocol", "half", "a page", "a refusal"],
+)
+def test_a_server_that_has_no_token_is_an_error_that_says_so(tmp_path: Path, said: bytes, helps: bool | None) -> None:
+    class Odd(Tokens):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.wfile.write(said)
+            self.close_connection = True
+
+    assert exchanged(tmp_path, Odd).startswith(f"{helps} Google credentials: ")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import gzip
 import shutil
 import socket
 import ssl
@@ -44,7 +45,7 @@ async def serving(serve: Serve, context: ssl.SSLContext | None = None) -> AsyncI
 
 
 async def read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], Any]:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     line, *fields = head.strip().split("\r\n")
     headers = {name.lower(): value for name, _, value in (field.partition(": ") for field in fields)}
     return line, headers, parse(await reader.readexactly(int(headers["content-length"])))
@@ -151,6 +152,28 @@ def test_the_request_is_json_and_wants_no_compression() -> None:
 def test_any_status_but_200_is_told_with_its_number_and_body(status: str, body: bytes, text: str) -> None:
     found = error(refusing(status, body))
     assert (str(found), found.status, found.retry_after_ms) == (text, int(status[:3]), None)
+
+
+@pytest.mark.parametrize(
+    ("there", "shown"),
+    [
+        ("https://other.example/v2", "https://other.example/v2"),
+        ("//me:word@other.example/?key=abc", "http://***@other.example/?key=***"),
+        ("v2", "http://127.0.0.1:{port}/v1/v2"),
+    ],
+)
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_where_a_server_points_to_is_told_and_not_followed(status: int, there: str, shown: str) -> None:
+    ports: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ports.append(writer.get_extra_info("sockname")[1])
+        await refusing(f"{status} Moved", b"", f"Location: {there}")(reader, writer)
+
+    found = error(serve)
+    where = shown.format(port=ports[0])
+    assert str(found) == f"{status} The server points to {where}, which tau does not follow: status code (no body)"
+    assert (len(ports), found.transient) == (1, False)
 
 
 @pytest.mark.promise("E15")
@@ -264,6 +287,20 @@ def test_one_client_serves_many_requests() -> None:
     assert asyncio.run(main()) == [b"data: 1\n\n"] * 3
 
 
+@pytest.mark.promise("G12")
+@pytest.mark.parametrize("login", ["me:word", "me:wo/rd"])
+def test_a_password_in_an_address_is_not_shown(login: str) -> None:
+    async def main() -> None:
+        http = Http(1, 1)
+        async for _ in http.post(Request(f"http://{login}@127.0.0.1:none/v1", {}, {})):
+            pass
+
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(main())
+    what = "its port is no number from 1 to 65535"
+    assert str(caught.value) == f"Bad model server address or header for 'http://***@127.0.0.1:none/v1': {what}"
+
+
 # Retry-After.
 
 
@@ -296,6 +333,19 @@ def test_how_long_the_server_asks_us_to_wait(headers: dict[str, str], ms: int | 
 def test_a_date_is_a_time_from_now() -> None:
     found = retry_after_ms({"retry-after": email.utils.formatdate(time.time() + 30, usegmt=True)})
     assert found is not None and 25_000 < found <= 31_000
+
+
+def test_a_date_without_a_zone_is_not_in_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "XYZ+8")
+    time.tzset()
+    try:
+        then = time.gmtime(time.time() + 30)
+        for form in ("%a %b %d %H:%M:%S %Y", "%A, %d-%b-%y %H:%M:%S GMT", "%a, %d %b %Y %H:%M:%S -0000"):
+            found = retry_after_ms({"retry-after": time.strftime(form, then)})
+            assert found is not None and 25_000 < found <= 31_000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_the_wait_travels_with_the_error() -> None:
@@ -383,10 +433,36 @@ def test_a_header_of_ours_is_replaced_however_it_is_spelled() -> None:
     assert (seen[0].count(b"user-agent:"), b"user-agent: mine" in seen[0]) == (1, True)
 
 
-def test_a_header_that_cannot_be_one_is_not_tried_again() -> None:
-    found = error(says(STREAM), headers={"x-api-key": f"{KEY}\r\nx-evil: 1"})
+@pytest.mark.promise("G12")
+@pytest.mark.parametrize(
+    ("behind", "what"),
+    [
+        ("\r\nx-evil: 1", "a line break"),
+        ("\n", "a line break"),
+        ("\u201d", "the character U+201D"),
+        ("ключ", "the character U+043A"),
+        ("\x1b", "the character U+001B"),
+        ("\ud83d", "the character U+D83D"),
+    ],
+)
+def test_a_key_that_cannot_be_sent_is_told_by_its_header_and_not_tried_again(behind: str, what: str) -> None:
+    found = error(says(STREAM), headers={"x-api-key": KEY + behind})
     assert found.transient is False
+    assert str(found).endswith(f"the header 'x-api-key' has {what} in it, which cannot be sent")
     assert KEY not in str(found)
+
+
+def test_where_a_request_ends_is_not_for_headers_to_say() -> None:
+    seen: list[Any] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.extend(await read_request(reader))
+        writer.write(STREAM)
+
+    post(serve, headers={"Content-Length": "5", "Transfer-Encoding": "chunked", "x-name": "é"})
+    _, headers, body = seen
+    assert body == {"model": "m", "text": "\ud800é"}
+    assert "transfer-encoding" not in headers and headers["x-name"] == "é"
 
 
 @pytest.mark.parametrize("name", ["x-portkey-api-key", "Cookie", "X-Auth-Token", "proxy-authorization"])
@@ -408,6 +484,14 @@ def packed(data: bytes, coding: str = "gzip") -> Serve:
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_a_packed_answer_is_unpacked(coding: str) -> None:
     assert b"".join(post(packed(b"data: 1\n\n" * 1000, coding))) == b"data: 1\n\n" * 1000
+
+
+def test_an_answer_that_is_packed_event_by_event_is_unpacked_to_its_end() -> None:
+    head = STREAM.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
+    events = [b"data: %d\n\n" % number for number in range(100)]
+    pieces = [gzip.compress(event) for event in events]
+    assert b"".join(post(says(head, *pieces))) == b"".join(events)
+    assert b"".join(post(says(head, b"".join(pieces) + bytes(8)))) == b"".join(events)  # zeros that fill a block
 
 
 def test_a_packed_answer_cannot_burst() -> None:
@@ -482,7 +566,7 @@ def test_an_answer_that_goes_on_and_on_is_hung_up() -> None:
 
 
 def environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     for name, value in variables.items():
@@ -503,6 +587,65 @@ def environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
 def test_the_environment_names_a_proxy(monkeypatch: pytest.MonkeyPatch, url: str, proxy: str | None) -> None:
     environment(monkeypatch, https_proxy="http://secure:1", http_proxy="plain:2", no_proxy="inside.example.com")
     assert proxy_for(url) == proxy
+
+
+@pytest.mark.parametrize(
+    ("exception", "hosts"),
+    [
+        ("*", "a.example.com api.example.com other.example 10.1.2.3 [fd00::1]"),
+        ("example.com", "a.example.com api.example.com"),
+        (".example.com", "a.example.com api.example.com"),
+        ("*.example.com", "a.example.com api.example.com"),
+        ("API.example.com", "api.example.com"),
+        ("api.example.com:443", "api.example.com"),
+        ("api.example.com:8443", ""),
+        ("ample.com", ""),
+        ("10.1.2.3", "10.1.2.3"),
+        ("10.0.0.0/8", "10.1.2.3"),
+        ("10.0.0.0/33, 192.168.0.0/16", ""),
+        ("fd00::1", "[fd00::1]"),
+        ("[fd00::1]:443", "[fd00::1]"),
+        ("fd00::/8", "[fd00::1]"),
+        ("other.example ,  10.1.2.3", "other.example 10.1.2.3"),
+        (" , ", ""),
+    ],
+)
+def test_exceptions_to_a_proxy_are_understood_however_they_are_written(
+    monkeypatch: pytest.MonkeyPatch, exception: str, hosts: str
+) -> None:
+    everywhere = ["a.example.com", "api.example.com", "other.example", "10.1.2.3", "[fd00::1]"]
+    for name in ("no_proxy", "NO_PROXY"):
+        environment(monkeypatch, HTTPS_PROXY="http://proxy:1", **{name: exception})
+        assert [host for host in everywhere if proxy_for(f"https://{host}/v1") is None] == hosts.split()
+
+
+@pytest.mark.parametrize("proxy", ["http://me:geh/eim@proxy:1", "http://:3128", "http://proxy:port", "http://["])
+def test_a_proxy_at_no_address_is_told_without_its_password(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    environment(monkeypatch, https_proxy=proxy)
+    with pytest.raises(ModelError) as caught:
+        proxy_for("https://api.example.com")
+    assert str(caught.value) == "The address of the proxy for https cannot be understood."
+    assert caught.value.transient is False
+
+
+@pytest.mark.parametrize("proxy", ["socks5h://proxy:1", "SOCKS4://proxy:1", "ftp://proxy", "quic://proxy"])
+def test_only_proxies_that_speak_http_can_be_used(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    environment(monkeypatch, https_proxy=proxy)
+    with pytest.raises(ModelError, match=rf"^The proxy {proxy.partition(':')[0].lower()} is of a kind"):
+        proxy_for("https://api.example.com")
+
+
+def test_a_proxy_that_is_not_there_is_told_from_a_server_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with serving(says()) as url:
+            environment(monkeypatch, https_proxy=url.replace("http://", "http://me:pass@"))
+        async for _ in Http().post(Request("https://model.example/v1", {}, {})):
+            pass
+
+    told = r"^Connection error: cannot connect to the proxy 127\.0\.0\.1:\d+: Connection refused$"
+    with pytest.raises(ModelError, match=told) as caught:
+        asyncio.run(main())
+    assert caught.value.transient is True
 
 
 def test_a_proxy_of_a_kind_we_cannot_use_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -555,16 +698,24 @@ def test_a_proxy_that_refuses_is_told_from_the_server(
     assert caught.value.transient is helps
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
-def test_certificates_are_checked_against_those_the_environment_names(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    key, trusted = tmp_path / "key.pem", tmp_path / "trusted.pem"
-    wishes = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=lab -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run(["openssl", *wishes.split(), "-keyout", key, "-out", trusted], check=True, capture_output=True)
+def certificate(folder: Path, *days: str) -> tuple[Path, ssl.SSLContext]:
+    """One for this machine, and what a server shows that has it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    key, wish, names, made = (folder / name for name in ("key.pem", "wish.pem", "names", "made.pem"))
+    names.write_text("subjectAltName=IP:127.0.0.1")
+    steps: list[list[str | Path]] = [
+        ["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=lab", "-keyout", key, "-out", wish],
+        ["x509", "-req", "-in", wish, "-signkey", key, "-extfile", names, "-out", made, "-days", *days],
+    ]
+    for words in steps:
+        subprocess.run(["openssl", *words], check=True, capture_output=True)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(trusted, key)
+    context.load_cert_chain(made, key)
+    return made, context
 
+
+def secure_answer(context: ssl.SSLContext) -> list[bytes]:
     async def main() -> list[bytes]:
         async with serving(says(STREAM, b"data: 1\n\n"), context) as url:
             http = Http()
@@ -573,9 +724,44 @@ def test_certificates_are_checked_against_those_the_environment_names(
             finally:
                 await http.close()
 
+    return asyncio.run(main())
+
+
+def test_certificates_are_checked_against_those_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trusted, context = certificate(tmp_path, "2")
     environment(monkeypatch)
     with pytest.raises(ModelError, match=r"certificate verify failed.*SSL_CERT_FILE may name") as caught:
-        asyncio.run(main())
+        secure_answer(context)
     assert caught.value.transient is False
-    environment(monkeypatch, SSL_CERT_FILE=str(trusted))
-    assert asyncio.run(main()) == [b"data: 1\n\n"]
+    for name in ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"):
+        environment(monkeypatch, **{name: str(trusted)})
+        assert secure_answer(context) == [b"data: 1\n\n"]
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"], ids=["missing", "rubbish"])
+def test_more_certificates_that_are_none_are_told_of_and_do_no_harm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str | None
+) -> None:
+    trusted, context = certificate(tmp_path, "2")
+    more = tmp_path / "more.pem"
+    if content is not None:
+        more.write_text(content)
+    environment(monkeypatch, SSL_CERT_FILE=str(trusted), NODE_EXTRA_CA_CERTS=str(more))
+    assert secure_answer(context) == [b"data: 1\n\n"]
+    [told] = caplog.messages
+    assert told.startswith(f"no certificates are taken from NODE_EXTRA_CA_CERTS={more}: ")
+
+
+def test_a_certificate_that_is_over_is_told_and_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    try:
+        over, context = certificate(tmp_path, "-1")
+    except subprocess.CalledProcessError:
+        pytest.skip("this openssl makes no certificates that are over")
+    environment(monkeypatch, SSL_CERT_FILE=str(over))
+    with pytest.raises(ModelError, match=r"^Connection error: .*certificate has expired") as caught:
+        secure_answer(context)
+    assert caught.value.transient is False and "SSL_CERT_FILE" not in str(caught.value)

@@ -165,3 +165,60 @@ def test_an_account_whose_credentials_are_over_is_looked_up_anew(tmp_path: Path)
             error = said(agent.prompt("go"), "assistant")[-1]["errorMessage"]
     assert shown == ["AKIDOLD", "AKIDNEW"]
     assert error.startswith("403 ") and "expired" in error
+
+
+@pytest.mark.promise("E29")
+def test_a_token_of_google_that_is_over_is_asked_for_anew(tmp_path: Path) -> None:
+    """A token says that it is good for an hour, and the server does not think so."""
+    pytest.importorskip("google.auth", reason="an extra: google-auth")
+    rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
+    serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+    tokens, shown = list[str](), list[str]()
+
+    def account(url: str) -> Path:
+        key = rsa.generate_private_key(65537, 2048).private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        file = tmp_path / "account.json"
+        file.write_text(
+            json.dumps(
+                {
+                    "type": "service_account",
+                    "project_id": "p-1",
+                    "private_key_id": "k",
+                    "private_key": key.decode(),
+                    "client_email": "a@p-1.example",
+                    "token_uri": f"{url}/token",
+                }
+            )
+        )
+        return file
+
+    def grant(headers: Message) -> tuple[int, bytes]:
+        tokens.append(f"token-number-{len(tokens) + 1}")
+        return 200, json.dumps({"access_token": tokens[-1], "expires_in": 3600}).encode()
+
+    def answer(headers: Message) -> tuple[int, bytes]:
+        shown.append(headers["authorization"])
+        if shown[-1] == "Bearer token-number-1":
+            return 401, b'{"error":{"status":"UNAUTHENTICATED","message":"token-number-1 has expired"}}'
+        chunk = {"candidates": [{"content": {"parts": [{"text": "Hello."}], "role": "model"}, "finishReason": "STOP"}]}
+        return 200, f"data: {json.dumps(chunk)}\n\n".encode()
+
+    with serving(grant) as bank, serving(answer) as url:
+        env = {
+            "GOOGLE_APPLICATION_CREDENTIALS": str(account(bank)),
+            "GOOGLE_CLOUD_PROJECT": "p-1",
+            "GOOGLE_CLOUD_LOCATION": "l-1",
+        }
+        models = {"providers": {"google-vertex": {"baseUrl": url}}}
+        args, settings = ["--provider", "google-vertex"], {"retry": {"baseDelayMs": 1}}
+        with Agent(tmp_path, models=models, settings=settings, args=args, offline=False, env=env) as agent:
+            events = agent.prompt("go")
+            assert texts(events, "assistant")[-1] == "Hello."
+            assert [event["errorMessage"] for event in of("auto_retry_start", events)] == [
+                '401 {"error":{"status":"UNAUTHENTICATED","message":"*** has expired"}}'
+            ]
+            assert texts(agent.prompt("more"), "assistant") == ["Hello."]
+    assert shown == ["Bearer token-number-1", "Bearer token-number-2", "Bearer token-number-2"]
+    assert tokens == ["token-number-1", "token-number-2"]

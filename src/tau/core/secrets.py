@@ -122,6 +122,9 @@ def of_address(url: str) -> Iterator[str]:
 def shown_address(url: str) -> str:
     """An address as it may be shown."""
     head, found, rest = url.partition("://")
+    # A slash in a password makes an address that is none, and is shown nevertheless: in the error that says so.
+    torn = "@" in rest and ":" in (host := rest.partition("/")[0]) and not re.search(r"@|:\d*$|\]$", host)
+    rest = f"{MASK}@{rest.rpartition('@')[2]}" if torn else rest
     place, slash, path = rest.partition("/")
     place = f"{MASK}@{place.rpartition('@')[2]}" if "@" in place else place
     path = re.sub(r"([?&])([^=&#]*)=([^&#]*)", lambda part: part[0] if not is_secret(part[2]) else _hidden(part), path)

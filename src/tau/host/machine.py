@@ -7,11 +7,14 @@ environment and somebody who listens.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextvars
 import copy
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from tau.core.truncate import size
 from tau.errors import ToolError
@@ -27,6 +30,18 @@ GRACE = 0.05  # seconds of silence after the shell is gone: what holds the pipe 
 LINGER = 1.0  # seconds after which that is believed even of one that talks all the time
 SPILL_LIMIT = 100 * 1024 * 1024
 MARKS = {"PI_CODING_AGENT": "true", "AI_AGENT": "pi"}
+
+
+# Of each loop, and not those of asyncio: there the names of hosts are looked up, and where nobody answers such a
+# question, every call that was given up still holds its thread for as long as the system waits.
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, concurrent.futures.Executor] = WeakKeyDictionary()
+
+
+def _threads() -> concurrent.futures.Executor:
+    loop = asyncio.get_running_loop()
+    if loop not in _of_loops:
+        _of_loops[loop] = concurrent.futures.ThreadPoolExecutor(thread_name_prefix="tau")
+    return _of_loops[loop]
 
 
 class LocalMachine:
@@ -99,7 +114,7 @@ class LocalMachine:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """As Machine.in_thread. A cancelled caller does not wait for the thread."""
-        return await asyncio.to_thread(work)
+        return await asyncio.get_running_loop().run_in_executor(_threads(), contextvars.copy_context().run, work)
 
     def spill(self) -> LocalSpill:
         return LocalSpill(self._spill_limit, self.sandbox.output if self.sandbox else None)

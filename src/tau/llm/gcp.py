@@ -7,6 +7,7 @@ loop.
 
 from __future__ import annotations
 
+import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -33,11 +34,17 @@ def found(environment: Mapping[str, str]) -> Mapping[str, str]:
         if not credentials.valid:
             credentials.refresh(_ask)
     except google.auth.exceptions.GoogleAuthError as error:
-        raise ModelError(f"Google credentials: {error}", transient=False) from None
+        raise _failed(error, transient=bool(error.retryable)) from None
+    except Exception as error:  # google-auth believes that a server says what it should
+        raise _failed(error, transient=None) from None
     more = {"GOOGLE_OAUTH_ACCESS_TOKEN": credentials.token}
     if project and not environment.get("GCLOUD_PROJECT"):
         more["GOOGLE_CLOUD_PROJECT"] = environment.get("GOOGLE_CLOUD_PROJECT") or project
     return {**environment, **more}
+
+
+def _failed(error: Exception, *, transient: bool | None) -> ModelError:
+    return ModelError(f"Google credentials: {str(error).strip() or type(error).__name__}", transient=transient)
 
 
 def forget() -> bool:
@@ -81,5 +88,5 @@ def _ask(
             return Answer(response.status, dict(response.headers), response.read())
     except urllib.error.HTTPError as error:
         return Answer(error.code, dict(error.headers), error.read())
-    except OSError as error:
-        raise google.auth.exceptions.TransportError(error) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise google.auth.exceptions.TransportError(error, retryable=True) from error

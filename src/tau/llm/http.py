@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 import time
 import zlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from tau.core.after import transient
-from tau.core.secrets import masked, of_headers
+from tau.core.secrets import masked, of_headers, shown_address
 from tau.errors import ModelError, shortened
 from tau.llm.calls import Request
 from tau.records.base import BadRecord, encode, encode_parts, parse
@@ -28,7 +30,7 @@ from tau.records.base import BadRecord, encode, encode_parts, parse
 if TYPE_CHECKING:
     import ssl
 
-    from tau.llm.connections import Connection, Connections
+    from tau.llm.connections import Connections, Exchange
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ ERROR_LIMIT = 4096
 RESPONSE_LIMIT = 64 * 1024 * 1024
 PORTION_LIMIT = 256 * 1024
 LINGER = 0.5  # seconds
+UNKNOWN = {2, 18, 19, 20, 21}  # OpenSSL's numbers for certificates of somebody who is not among those we trust
 HEADERS = {
     "content-type": "application/json",
     "accept": "text/event-stream",
@@ -103,7 +106,7 @@ class Http:
             response.drop()
             raise
 
-    async def _begun(self, request: Request) -> Connection:
+    async def _begun(self, request: Request) -> Exchange:
         from tau.llm.connections import Connections, ConnectTimeout
 
         if self._connections is None:
@@ -114,13 +117,14 @@ class Http:
             async with asyncio.timeout(self._first_byte):
                 return await self._connections.post(
                     request.url,
-                    {**HEADERS, "content-length": size, **{n.lower(): value for n, value in request.headers.items()}},
+                    {**HEADERS, **_own(request.headers), "content-length": size},
                     body,
                     proxy=proxy_for(request.url),
                     connect=self._connect,
                 )
         except ConnectTimeout:
-            raise ModelError(f"Connection timed out after {self._connect:g} s: {request.url}", transient=True) from None
+            where = shown_address(request.url)
+            raise ModelError(f"Connection timed out after {self._connect:g} s: {where}", transient=True) from None
         except TimeoutError:
             raise _silent(self._first_byte) from None
         except (OSError, ValueError) as error:
@@ -133,10 +137,15 @@ class Http:
         if self._context is None:
             context = ssl.create_default_context()
             context.set_alpn_protocols(["http/1.1"])
+            if more := os.environ.get("NODE_EXTRA_CA_CERTS"):  # where a company has its own, pi was told so by this
+                try:
+                    context.load_verify_locations(more)
+                except OSError as error:
+                    log.warning("no certificates are taken from NODE_EXTRA_CA_CERTS=%s: %s", more, error)
             self._context = context
         return self._context
 
-    async def _portion(self, response: Connection, request: Request, seconds: float | None) -> bytes:
+    async def _portion(self, response: Exchange, request: Request, seconds: float | None) -> bytes:
         """The next of the body as it comes, empty at its end."""
         # Most often there is something, and then no clock is needed.
         if portion := response.taken():
@@ -149,13 +158,13 @@ class Http:
         except OSError as error:
             raise _failed(error, request) from None
 
-    async def _refused(self, response: Connection, request: Request) -> ModelError:
+    async def _refused(self, response: Exchange, request: Request) -> ModelError:
         status, body = response.status, b""
         with suppress(ModelError, zlib.error):  # the status says enough
             unpack = _unpacking(response.headers)
             while len(body) < 4 * ERROR_LIMIT and (packed := await self._portion(response, request, self._idle)):
                 body += next(unpack(packed), b"")
-        text = masked(f"{status} {_told(body)}", of_headers(request.headers))
+        text = masked(f"{status} {_elsewhere(response, request)}{_told(body)}", of_headers(request.headers))
         return ModelError(
             shortened(text, ERROR_LIMIT),
             status=status,
@@ -172,7 +181,12 @@ class Http:
             await self._connections.close()
 
 
-async def _drained(response: Connection) -> None:
+def _own(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those of the request, but for what says where it ends: that we know better."""
+    return {small: value for name, value in headers.items() if (small := name.lower()) != "transfer-encoding"}
+
+
+async def _drained(response: Exchange) -> None:
     """Read what little may be left, then let go of the connection: alive at the end of the body, else not."""
     try:
         async with asyncio.timeout(LINGER):
@@ -197,10 +211,12 @@ def _failed(error: Exception, request: Request) -> ModelError:
 
     what = masked(str(error) or type(error).__name__, of_headers(request.headers))
     if not isinstance(error, OSError):
-        return ModelError(f"Bad model server address or header for {request.url!r}: {what}", transient=False)
+        return ModelError(
+            f"Bad model server address or header for {shown_address(request.url)!r}: {what}", transient=False
+        )
     if isinstance(error, ssl.SSLCertVerificationError):
-        hint = "SSL_CERT_FILE may name a file with the certificates to trust."
-        return ModelError(f"Connection error: {what} {hint}", transient=False)
+        hint = " SSL_CERT_FILE may name a file with the certificates to trust." if error.verify_code in UNKNOWN else ""
+        return ModelError(f"Connection error: {what}{hint}", transient=False)
     if isinstance(error, ProxyRefused):
         told = transient("", error.status)
         return ModelError(f"Connection error: {what}", status=error.status, transient=told)
@@ -211,6 +227,14 @@ def _check_type(headers: Mapping[str, str]) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("text/html", "text/plain", "application/xhtml+xml"):
         raise ModelError(f"The model server answered with {kind} instead of an event stream.", transient=False)
+
+
+def _elsewhere(response: Exchange, request: Request) -> str:
+    """Where a server sends us. A conversation and a key go nowhere but where they were meant to go."""
+    there = response.headers.get("location")
+    if not there or not 300 <= response.status < 400:
+        return ""
+    return f"The server points to {shown_address(urljoin(request.url, there))}, which tau does not follow: "
 
 
 def _told(body: bytes) -> str:
@@ -230,12 +254,16 @@ def _unpacking(headers: Mapping[str, str]) -> Callable[[bytes], Iterator[bytes]]
         return lambda packed: iter((packed,))
     if coding not in ("gzip", "x-gzip", "deflate"):
         raise ModelError(f"The model server answered in {coding}, which was not asked for.", transient=False)
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either kind of header
+    either = zlib.MAX_WBITS | 32  # kind of header
+    unpacker = zlib.decompressobj(either)
 
     def unpack(packed: bytes) -> Iterator[bytes]:
+        nonlocal unpacker
         while packed:
             yield unpacker.decompress(packed, PORTION_LIMIT)
             packed = unpacker.unconsumed_tail
+            if unpacker.unused_data.startswith(b"\x1f"):  # some pack every event by itself
+                packed, unpacker = unpacker.unused_data, zlib.decompressobj(either)
 
     return unpack
 
@@ -253,11 +281,49 @@ def proxy_for(url: str) -> str | None:
         return None
     proxies = getproxies()
     proxy = proxies.get(address.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(host):
+    if not proxy:
         return None
-    if proxy.startswith("socks"):
-        raise ModelError(f"The proxy {proxy.partition(':')[0]} is of a kind that tau cannot use.", transient=False)
-    return proxy if "://" in proxy else f"http://{proxy}"
+    port = address.port or {"http": 80}.get(address.scheme, 443)
+    exceptions = re.split(r"[\s,]+", proxies.get("no", "").lower())
+    if any(_excepted(host, port, exception) for exception in exceptions) or proxy_bypass(host):
+        return None
+    return _proxy(proxy if "://" in proxy else f"http://{proxy}", address.scheme)
+
+
+def _proxy(address: str, scheme: str) -> str:
+    """An address of a proxy, if it is one of a proxy that we can use. It may have a password in it."""
+    try:
+        parts = urlsplit(address)
+        understood = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        understood = False
+    if not understood:
+        raise ModelError(f"The address of the proxy for {scheme} cannot be understood.", transient=False)
+    if parts.scheme not in ("http", "https"):
+        raise ModelError(f"The proxy {parts.scheme} is of a kind that tau cannot use.", transient=False)
+    return address
+
+
+def _excepted(host: str, port: int, exception: str) -> bool:
+    """Whether an entry of NO_PROXY is about this host, in any of the ways in which people write it."""
+    if exception == "*":
+        return True
+    if "/" in exception:
+        return _within(host, exception)
+    name, at = exception, ""
+    if found := re.fullmatch(r"(\[.*\]|[^:]*):(\d+)", exception):
+        name, at = found.groups()
+    name = name.strip("[]").removeprefix("*").lstrip(".")
+    return bool(name) and (host == name or host.endswith(f".{name}")) and at in ("", str(port))
+
+
+def _within(host: str, network: str) -> bool:
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
 
 
 # How long to wait.
@@ -285,6 +351,9 @@ def _seconds(text: str) -> float:
 
 
 def _until(text: str) -> float:
+    import calendar
     import email.utils
 
-    return (email.utils.parsedate_to_datetime(text).timestamp() - time.time()) * 1000
+    when = email.utils.parsedate_to_datetime(text)
+    # Where there is no zone, as in one of the three ways to write a date in HTTP, it is not ours that is meant.
+    return (calendar.timegm(when.utctimetuple()) - time.time()) * 1000
