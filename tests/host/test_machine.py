@@ -350,3 +350,23 @@ def test_what_waits_for_the_network_does_not_keep_tools_from_their_work() -> Non
             await asyncio.gather(*lookups)
 
     assert asyncio.run(main()) == "done"
+
+
+def test_work_in_a_thread_leaves_no_thread() -> None:
+    async def main() -> None:
+        machine = LocalMachine()
+        await asyncio.gather(*(machine.in_thread(lambda: time.sleep(0.001)) for _ in range(50)))
+
+    asyncio.run(main())
+    for thread in threading.enumerate():
+        if thread.name == "tau work":
+            thread.join(WITHIN)
+            assert not thread.is_alive()
+
+
+def test_what_a_thread_raises_is_raised() -> None:
+    async def main() -> None:
+        await LocalMachine().in_thread(lambda: next(iter(())))
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(main())

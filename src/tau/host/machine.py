@@ -7,20 +7,18 @@ environment and somebody who listens.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import contextvars
 import copy
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from tau.core.truncate import size
 from tau.errors import ToolError
 from tau.host.files import LocalFiles
 from tau.host.orders import Order
 from tau.host.processes import Job, Processes
+from tau.host.threads import begun
 from tau.tools import Exit, Files, Heard, Stream
 
 T = TypeVar("T")
@@ -29,19 +27,8 @@ PORTION = 64 * 1024
 GRACE = 0.05  # seconds of silence after the shell is gone: what holds the pipe now is a background process
 LINGER = 1.0  # seconds after which that is believed even of one that talks all the time
 SPILL_LIMIT = 100 * 1024 * 1024
+THREADS = 16  # at the same time
 MARKS = {"PI_CODING_AGENT": "true", "AI_AGENT": "pi"}
-
-
-# Of each loop, and not those of asyncio: there the names of hosts are looked up, and where nobody answers such a
-# question, every call that was given up still holds its thread for as long as the system waits.
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, concurrent.futures.Executor] = WeakKeyDictionary()
-
-
-def _threads() -> concurrent.futures.Executor:
-    loop = asyncio.get_running_loop()
-    if loop not in _of_loops:
-        _of_loops[loop] = concurrent.futures.ThreadPoolExecutor(thread_name_prefix="tau")
-    return _of_loops[loop]
 
 
 class LocalMachine:
@@ -62,6 +49,7 @@ class LocalMachine:
         self.post = self._processes.post
         self.use(shell_path=shell_path, prefix=prefix, env=env, files=files)
         self._spill_limit = spill_limit
+        self._threads = asyncio.Semaphore(THREADS)
         self._jobs: list[set[Job]] = [set()]  # commands that may have processes: ours, and of what we are a part of
 
     def use(
@@ -114,7 +102,8 @@ class LocalMachine:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """As Machine.in_thread. A cancelled caller does not wait for the thread."""
-        return await asyncio.get_running_loop().run_in_executor(_threads(), contextvars.copy_context().run, work)
+        async with self._threads:
+            return await begun(work, "tau work")
 
     def spill(self) -> LocalSpill:
         return LocalSpill(self._spill_limit, self.sandbox.output if self.sandbox else None)

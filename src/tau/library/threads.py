@@ -1,19 +1,14 @@
-"""Plain functions of the caller, each in a thread of its own: they may block.
-
-A thread cannot be stopped from outside. Whoever is cancelled while it waits for
-one leaves it; what the function still does is then nobody's business.
-"""
+"""Plain functions of the caller, each in a thread of its own: they may block."""
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import threading
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 
+from tau.host.threads import begun
 from tau.library.readers import is_async
 
 
@@ -25,21 +20,7 @@ class Threads:
         """The result of a plain function, or of a coroutine function, which is awaited here."""
         if is_async(function):
             return await function(*args, **named)
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Any] = loop.create_future()
-        context = contextvars.copy_context()
-
-        def work() -> None:
-            value, error = None, None
-            try:
-                value = context.run(function, *args, **named)
-            except BaseException as raised:
-                error = raised
-            with suppress(RuntimeError):  # the loop is closed, so nobody asks any more
-                loop.call_soon_threadsafe(_settle, done, value, error)
-
-        name = f"tau {getattr(function, '__name__', 'function')}"
-        threading.Thread(target=work, name=name, daemon=True).start()
+        done = begun(partial(function, *args, **named), f"tau {getattr(function, '__name__', 'function')}")
         self._running.add(done)
         done.add_done_callback(self._forget)
         value = await asyncio.shield(done)
@@ -53,14 +34,3 @@ class Threads:
         self._running.discard(done)
         if not done.cancelled():
             done.exception()  # heard, also when nobody waits for it any more
-
-
-def _settle(done: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(value)
-    elif isinstance(error, Exception) and not isinstance(error, StopIteration):
-        done.set_exception(error)
-    else:  # no future can hold a StopIteration, and what ends a program does not end it from a thread
-        done.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
