@@ -237,6 +237,13 @@ class Log:
     def queue_cleared(self) -> None:
         self._add(CustomEntry, CLEARED)
 
+    def queues_left(self) -> None:
+        """The same, when the session is left: there is no later at which it could be written. Raises OSError."""
+        entry = self._entry(CustomEntry, CLEARED)
+        if self._begun:
+            self._write(wire(entry), or_fail=True)
+        self._grow(entry)
+
     def undelivered(self) -> list[tuple[Queue, User | Custom]]:
         """Queued messages of an earlier process that were never said, on whichever branch: a queue has no branches."""
         waiting: list[tuple[Queue, User | Custom]] = []

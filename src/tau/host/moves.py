@@ -60,8 +60,6 @@ class Owner(Protocol):
     hooks: Hooks
     dialogs: Dialogs
 
-    def clear_queues(self) -> object: ...
-
     async def tell_queues(self) -> None: ...
 
     def mention(self, event: Event) -> None: ...
@@ -161,9 +159,15 @@ class Moves:
         owner.shell.remember()
         self._write_all()
         owner.around.machine.kill_background()
-        target = log()
         waited = len(owner.queues)
-        owner.clear_queues()
+        try:
+            target = log()
+        except BaseException:
+            for queue, message in owner.queues:  # we stay, and so does what waits here
+                owner.log.queued(queue, message)
+            owner.kept_soon()
+            raise
+        owner.queues.clear()
         owner.toolbox.forget()
         left, owner.log = owner.log, target
         await owner.keeper.see_off(left)
@@ -175,14 +179,19 @@ class Moves:
         await hooks.tell("session_start", {"reason": reason, **previous})
 
     def _write_all(self) -> None:
-        """Nothing of a session that is left stays in memory only. Raises CommandError if it would."""
+        """Nothing of a session that is left stays in memory only. Raises CommandError if it would.
+
+        That what waits will not be said there belongs to it: else it would wait for whoever comes back.
+        """
         log = self._owner.log
         try:
             log.flush()
+            if len(self._owner.queues):
+                log.queues_left()
         except OSError as error:
             raise CommandError(
                 f"The session file {log.path} cannot be written: {error.strerror or error}. "
-                f"{log.waiting} entries wait for that, so the session cannot be left now."
+                f"{max(1, log.waiting)} entries wait for that, so the session cannot be left now."
             ) from None
 
     def settle_in(self, *, restore: bool) -> None:

@@ -308,8 +308,7 @@ class Session:
         await self.farewell(late=clock() - began)
         self.around.machine.kill_background()
         self.local.stop()
-        await self.keeper.now()
-        self.keeper.stop()
+        await self.keeper.end()
         self.log.close()
 
 
