@@ -147,7 +147,7 @@ class Opening(NamedTuple):
         if self.permissions is not None:
             from tau.host.permissions import Permits
 
-            asks = self.dialect.dialogs
+            asks = mode != "rpc" or self.dialect.dialogs
             session.toolbox.gate = Permits(self.permissions, session.dialogs, self.cwd, machine.in_thread, asks=asks)
         return session, machine, http
 
