@@ -156,6 +156,7 @@ class Moves:
         await self.stop()
         owner.dialogs.cancel()
         await hooks.tell("session_shutdown", {"reason": reason})
+        await self.stop()  # what an extension may have begun with its last words
         owner.shell.remember()
         self._write_all()
         owner.around.machine.kill_background()
@@ -170,8 +171,8 @@ class Moves:
         owner.queues.clear()
         owner.toolbox.forget()
         left, owner.log = owner.log, target
-        await owner.keeper.see_off(left)
         self.settle_in(restore=restore)
+        await owner.keeper.see_off(left)
         if waited != len(owner.queues):
             await owner.tell_queues()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
@@ -200,7 +201,7 @@ class Moves:
         if restore:
             named = owner.models.fixed and owner.settings.keep_named_model
             owner.models.restore(None if named else owner.log.last_model(), owner.log.last_level())
-        for queue, message in owner.log.undelivered():
+        for queue, message in owner.log.take_up():
             owner.queues.add(queue, message)
         self.tell_damage()
 

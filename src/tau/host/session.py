@@ -155,7 +155,7 @@ class Session:
 
     def clear_queues(self) -> tuple[list[str], list[str]]:
         if len(self.queues):
-            self.log.queue_cleared()
+            self.log.queue_cleared([message for _, message in self.queues])
             self.kept_soon()
         return self.queues.clear()
 
@@ -271,6 +271,7 @@ class Session:
 
     async def abort(self) -> None:
         """Stop the run, compactions, commands of extensions and dialogs; return when they have stopped."""
+        self.hearing.abort()
         self.hooks.abort()
         self.dialogs.cancel()
         await self.compactor.abort()
@@ -304,6 +305,7 @@ class Session:
         self.hooks.abort()
         self.dialogs.close()
         await self.moves.stop()
+        self.shell.remember()
         await self.keeper.now()
         await self.farewell(late=clock() - began)
         self.around.machine.kill_background()
