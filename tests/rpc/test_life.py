@@ -159,6 +159,33 @@ def test_what_an_extension_begins_while_a_session_is_left_does_not_go_on_in_the_
         assert "last words" in Path(old).read_text()
 
 
+@pytest.mark.parametrize("ending", ["eof", "sigterm"])
+def test_nothing_is_begun_any_more_when_the_program_ends(tmp_path: Path, ending: str) -> None:
+    """Else it would run beside the end of those who guard it, and be cut in the middle."""
+    args = extension(
+        tmp_path,
+        """
+        import asyncio
+
+        def setup(pi):
+            @pi.on("session_shutdown")
+            async def last_words(event, ctx):
+                pi.send_message({"customType": "note", "content": "last words", "display": True}, trigger_turn=True)
+                await asyncio.sleep(0.2)
+        """,
+    )
+    with Agent(tmp_path, calls("touch guarded"), args=args) as agent:
+        agent.get("get_state")
+        if ending == "sigterm":
+            agent.signal(signal.SIGTERM)
+        else:
+            agent.close()
+        assert agent.exit_code() == (143 if ending == "sigterm" else 0)
+        (told,) = agent.events
+        assert told["error"] == "The session is being closed: nothing more is run."
+        assert not (agent.cwd / "guarded").exists()
+
+
 # What was acknowledged.
 
 

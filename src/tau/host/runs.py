@@ -21,6 +21,7 @@ from tau.core.draft import Done, Draft, Failed, Update
 from tau.core.loop import RunEnd, agent_run
 from tau.core.queues import Queue, Queues, Waiting
 from tau.core.structured import Aim
+from tau.errors import CommandError
 from tau.host.budget import Allowance
 from tau.host.compact import Compactor
 from tau.host.drive import Hands, drive
@@ -106,6 +107,7 @@ class Runs:
         self._task: asyncio.Task[None] | None = None
         self.switch = Switch()  # of the run under way, or of the last
         self._streaming = False
+        self._closed = False
         self._working = False  # with retries and compactions
         self._retries = Retries()
         self._settled = asyncio.Event()
@@ -123,8 +125,18 @@ class Runs:
     def busy(self) -> bool:
         return self._task is not None
 
+    def ready(self) -> None:
+        """Raises CommandError if nothing more is run."""
+        if self._closed:
+            raise CommandError("The session is being closed: nothing more is run.")
+
+    def close(self) -> None:
+        """Nothing more will be run: whoever guards what a run does is about to leave."""
+        self._closed = True
+
     def start(self, prompts: Sequence[AnyMessage], aim: Aim | None = None) -> None:
-        """Accept a prompt. From now on it will be run, whatever happens."""
+        """Accept a prompt. From now on it will be run, whatever happens. Raises CommandError at the end."""
+        self.ready()
         self._accepted.append(Accepted(list(prompts), aim))
         self.accepted += 1
         self._settled.clear()

@@ -122,6 +122,7 @@ class Session:
                 raise CommandError(NOT_QUEUED)
             self.queue(behavior, text, blocks, attachments)
             return "queued"
+        self.runs.ready()
         model, aim = self.models.ready(), aim or self.aim
         self.budget.ready()
         if aim is not None and not takes_tools(model):
@@ -301,6 +302,7 @@ class Session:
         """Stop everything. Nothing of this session works on afterwards."""
         clock = asyncio.get_running_loop().time
         began = clock()
+        self.runs.close()
         self.shell.abort()
         self.hooks.abort()
         self.dialogs.close()
