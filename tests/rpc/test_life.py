@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json, Pipe, calls, endless, piece
+from client import Agent, Json, Pipe, calls, endless, of, piece
+from long.meetings import play
 
 LONG = {"text": "a long answer " * 2000}
 SMALL = {"compaction": {"keepRecentTokens": 100}}
+LEAVING = "The session is being left: nothing more is run in it."
 LATER = {"retry": {"baseDelayMs": 600_000}}
 
 
@@ -136,7 +138,7 @@ def test_what_is_named_behind_a_new_session_is_not_the_one_that_still_streams(tm
         assert names(old) == []
 
 
-def test_what_an_extension_begins_while_a_session_is_left_does_not_go_on_in_the_next(tmp_path: Path) -> None:
+def test_what_an_extension_would_begin_while_a_session_is_left_is_not_begun_in_the_next(tmp_path: Path) -> None:
     args = extension(
         tmp_path,
         """
@@ -156,7 +158,8 @@ def test_what_an_extension_begins_while_a_session_is_left_does_not_go_on_in_the_
         state = agent.get("get_state")
         assert (state["isStreaming"], state["messageCount"]) == (False, 0)
         assert agent.get("get_messages") == {"messages": []}
-        assert "last words" in Path(old).read_text()
+        assert [error["error"] for error in of("extension_error", agent.events)] == [LEAVING]
+        assert "last words" not in Path(old).read_text()
 
 
 @pytest.mark.parametrize("ending", ["eof", "sigterm"])
@@ -182,7 +185,7 @@ def test_nothing_is_begun_any_more_when_the_program_ends(tmp_path: Path, ending:
             agent.close()
         assert agent.exit_code() == (143 if ending == "sigterm" else 0)
         (told,) = agent.events
-        assert told["error"] == "The session is being closed: nothing more is run."
+        assert told["error"] == LEAVING
         assert not (agent.cwd / "guarded").exists()
 
 
@@ -223,3 +226,12 @@ def test_a_shell_command_that_was_run_during_a_run_is_kept_however_the_session_i
     entries = [json.loads(line) for line in Path(file).read_bytes().splitlines()]
     roles = [entry["message"]["role"] for entry in entries if entry["type"] == "message"]
     assert roles == ["user", "assistant", "toolResult", "assistant", "bashExecution"]
+
+
+# All of it, by chance.
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whatever_meets_is_answered_and_ends_and_loses_nothing(seed: int) -> None:
+    """A few rounds of what tests/long/meetings.py does as long as one likes."""
+    assert play(seed).total() > 20

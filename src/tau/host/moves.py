@@ -82,9 +82,10 @@ class Moves:
 
     async def stop(self) -> None:
         """End runs and compactions."""
-        await self._owner.compactor.abort()
-        while self._owner.runs.busy:
-            await self._owner.runs.abort()
+        with self._owner.runs.shut():
+            await self._owner.compactor.abort()
+            while self._owner.runs.busy:
+                await self._owner.runs.abort()
 
     # To another session.
 
@@ -153,14 +154,26 @@ class Moves:
 
     async def _to(self, reason: Reason, log: Callable[[], Log], *, restore: bool = False) -> None:
         owner, hooks = self._owner, self._owner.hooks
+        waited = len(owner.queues)
+        with owner.runs.shut():
+            left = await self._leave(reason, log)
+        self.settle_in(restore=restore)
+        await owner.keeper.see_off(left)
+        if waited != len(owner.queues):
+            await owner.tell_queues()
+        previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
+        await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
+        await hooks.tell("session_start", {"reason": reason, **previous})
+
+    async def _leave(self, reason: Reason, log: Callable[[], Log]) -> Log:
+        """End what is under way, and have another log from here on. Returns the one that was left."""
+        owner = self._owner
         await self.stop()
         owner.dialogs.cancel()
-        await hooks.tell("session_shutdown", {"reason": reason})
-        await self.stop()  # what an extension may have begun with its last words
+        await owner.hooks.tell("session_shutdown", {"reason": reason})
         owner.shell.remember()
         self._write_all()
         owner.around.machine.kill_background()
-        waited = len(owner.queues)
         try:
             target = log()
         except BaseException:
@@ -171,13 +184,7 @@ class Moves:
         owner.queues.clear()
         owner.toolbox.forget()
         left, owner.log = owner.log, target
-        self.settle_in(restore=restore)
-        await owner.keeper.see_off(left)
-        if waited != len(owner.queues):
-            await owner.tell_queues()
-        previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
-        await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
-        await hooks.tell("session_start", {"reason": reason, **previous})
+        return left
 
     def _write_all(self) -> None:
         """Nothing of a session that is left stays in memory only. Raises CommandError if it would.

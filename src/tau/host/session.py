@@ -162,7 +162,11 @@ class Session:
 
     def _deliver(self) -> None:
         """What was queued while a compaction ran is not stranded by it."""
-        if not self.runs.busy and (said := self.queues.take("steer") or self.queues.take("follow_up")):
+        if (
+            self.runs.open
+            and not self.runs.busy
+            and (said := self.queues.take("steer") or self.queues.take("follow_up"))
+        ):
             self.runs.start(said)
             self.mention(self._queue_update())
 
