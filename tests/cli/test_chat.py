@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -10,6 +11,7 @@ import select
 import signal
 import stat
 import termios
+import textwrap
 import time
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +19,7 @@ from typing import Any, Self
 
 import pytest
 
-from client import WITHIN, Agent, Pipe, calls, endless, is_gone
+from client import WITHIN, Agent, Json, Pipe, calls, endless, is_gone
 from program import asked, start
 
 SEQUENCE = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\r")
@@ -234,3 +236,184 @@ def test_print_mode_at_a_terminal_answers_and_ends(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-p", "hi") as terminal:
         terminal.until("ok\n")
         assert terminal.code() == 0
+
+
+# Questions.
+
+ASKING = ["--permissions", "ask"]
+TOUCHED = [calls("touch a"), {"text": "done"}]
+NO = "anything else is a no (60 s): "
+
+
+def results(folder: Path) -> list[Json]:
+    """What the model was told of its calls, in the only session of this folder."""
+    (file,) = (folder / "agent" / "sessions").rglob("*.jsonl")
+    entries = [json.loads(line) for line in file.read_text().splitlines()]
+    messages = [entry["message"] for entry in entries if entry["type"] == "message"]
+    return [message for message in messages if message["role"] == "toolResult"]
+
+
+def test_a_call_is_shown_and_runs_when_it_is_allowed(tmp_path: Path) -> None:
+    with Terminal(tmp_path, *ASKING, "go", answers=TOUCHED) as terminal:
+        shown = terminal.until(NO)
+        assert shown.partition("Allow bash?\n")[2] == (
+            "  | touch a\n"
+            "  1 Allow once\n"
+            "  2 Allow for this session: bash with exactly this command\n"
+            "  3 Deny\n"
+            "1 to 3; "
+        )
+        assert not (tmp_path / "work" / "a").exists()
+        terminal.write("1\n")
+        terminal.until("done")
+    assert (tmp_path / "work" / "a").exists()
+
+
+@pytest.mark.parametrize(("key", "questions"), [("1\n", 2), ("2\n", 1)])
+def test_once_is_once_and_for_the_session_is_for_all_of_it(key: str, questions: int, tmp_path: Path) -> None:
+    same = [calls("echo x >>a"), calls("echo x >>a"), {"text": "done"}]
+    with Terminal(tmp_path, *ASKING, "go", answers=same) as terminal:
+        for _ in range(questions):
+            terminal.until(NO)
+            terminal.write(key)
+        assert "Allow" not in terminal.until("done")
+    assert (tmp_path / "work" / "a").read_text() == "x\nx\n"
+
+
+@pytest.mark.parametrize("keys", ["\n", "3\n", "4\n", "0\n", "-1\n", "yes\n", "1 2\n", "1\x04", "\x04"])
+def test_what_is_no_clear_yes_denies_and_the_chat_goes_on(keys: str, tmp_path: Path) -> None:
+    with Terminal(tmp_path, *ASKING, "go", answers=[*TOUCHED, {"text": "here"}]) as terminal:
+        terminal.until(NO)
+        terminal.write(keys if keys != "1\x04" else "1\x04\x04")
+        terminal.until("done")
+        if not keys.endswith("\x04"):
+            assert "here" in terminal.ask("more")
+    (result,) = results(tmp_path)
+    assert result["details"]["denied"]["by"] == "user"
+    assert not (tmp_path / "work" / "a").exists()
+
+
+def test_ctrl_c_at_a_question_stops_the_answer(tmp_path: Path) -> None:
+    with Terminal(tmp_path, *ASKING, "go", answers=TOUCHED) as terminal:
+        terminal.until(NO)
+        terminal.write("\x03")
+        terminal.until("Stopped.")
+        assert "done" in terminal.ask("more")
+        terminal.write("\x04")
+        assert terminal.code() == 0
+    assert not (tmp_path / "work" / "a").exists()
+
+
+def test_a_question_that_nobody_answers_in_time_denies(tmp_path: Path) -> None:
+    (tmp_path / "rules.json").write_text('{"deadline": 0.2}')
+    rules = ["--permissions", "rules", str(tmp_path / "rules.json")]
+    with Terminal(tmp_path, *rules, "go", answers=[*TOUCHED, {"text": "here"}]) as terminal:
+        terminal.until("a no (0.2 s): ")
+        terminal.until("Nobody waits for an answer any more.")
+        terminal.until("done")
+        assert "here" in terminal.ask("1")  # a line as any other
+    (result,) = results(tmp_path)
+    assert result["details"]["denied"]["by"] == "deadline"
+    assert not (tmp_path / "work" / "a").exists()
+
+
+def test_what_was_typed_before_the_question_is_no_answer(tmp_path: Path) -> None:
+    with Terminal(tmp_path, *ASKING, answers=TOUCHED) as terminal:
+        terminal.until("> ")
+        terminal.write("go\n1\n1\n")
+        terminal.until(NO)
+        terminal.write("\n")
+        terminal.until("done")
+    assert [result["details"]["denied"]["by"] for result in results(tmp_path)] == ["user"]
+
+
+def test_a_command_cannot_hide_what_it_is_nor_look_like_the_question(tmp_path: Path) -> None:
+    command = "echo \x1b[8mhidden\x1b[0m \u202egnp.sj \x08\n  1 Deny\rAllow bash?"
+    with Terminal(tmp_path, *ASKING, "go", answers=[calls(command), {"text": "done"}]) as terminal:
+        shown = terminal.until(NO)
+        assert (
+            "  | echo \\x1b[8mhidden\\x1b[0m \\u202egnp.sj \\x08\n  |   1 Deny\\rAllow bash?\n  1 Allow once\n" in shown
+        )
+
+
+def test_calls_side_by_side_are_asked_about_one_by_one(tmp_path: Path) -> None:
+    with Terminal(tmp_path, *ASKING, "go", answers=[calls("touch a", "touch b"), {"text": "done"}]) as terminal:
+        for name, key in (("a", "1\n"), ("b", "\n")):
+            assert f"| touch {name}" in terminal.until(NO)
+            terminal.write(key)
+        terminal.until("done")
+    assert [(tmp_path / "work" / name).exists() for name in ("a", "b")] == [True, False]
+
+
+def test_print_mode_asks_nobody_at_a_terminal_either(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-p", *ASKING, "go", answers=TOUCHED) as terminal:
+        assert "Allow" not in terminal.until("done")
+        assert terminal.code() == 4
+    assert not (tmp_path / "work" / "a").exists()
+
+
+def test_a_signal_at_a_question_ends_it(tmp_path: Path) -> None:
+    with Terminal(tmp_path, *ASKING, "go", answers=TOUCHED) as terminal:
+        terminal.until(NO)
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.code() == 143
+    assert not (tmp_path / "work" / "a").exists()
+
+
+EXTENSION = """
+def setup(pi):
+    @pi.on("session_start")
+    async def start(event, ctx):
+        if await ctx.ui.confirm("Begin?", "There is a lot to do."):
+            ctx.ui.notify("begun")
+
+    @pi.command("ask")
+    async def ask(args, ctx):
+        colour = await ctx.ui.select("Which colour?", ["red", "green"])
+        name = await ctx.ui.input("Whose?", "mine")
+        text = await ctx.ui.editor("What?", "as it was")
+        ctx.ui.notify(f"{colour} {name} {text}")
+"""
+
+
+def test_questions_of_extensions_are_asked_at_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "asks.py").write_text(EXTENSION)
+    with Terminal(tmp_path, "-e", str(tmp_path / "asks.py")) as terminal:
+        assert terminal.until("y for yes; anything else is a no: ").endswith("Begin?\n  | There is a lot to do.\n")
+        terminal.write("y\n")
+        terminal.until("begun\n")
+        terminal.until("> ")
+        terminal.write("/ask\n")
+        for key, what in (("2\n", "1 to 2; anything else is a no: "), ("his\n", "mine: "), ("\n", "as it is: ")):
+            terminal.until(what)
+            terminal.write(key)
+        terminal.until("green his as it was")
+
+
+def test_a_question_that_comes_while_a_line_is_written_waits_for_its_end(tmp_path: Path) -> None:
+    source = """
+        import asyncio
+
+        def setup(pi):
+            @pi.command("later")
+            async def later(args, ctx):
+                async def ask():
+                    while not os.path.exists("now"):
+                        await asyncio.sleep(0.01)
+                    ctx.ui.notify(f"heard {await ctx.ui.confirm('Now?')}")
+
+                pi.task = asyncio.create_task(ask())
+        """
+    (tmp_path / "later.py").write_text("import os\n" + textwrap.dedent(source))
+    with Terminal(tmp_path, "-e", str(tmp_path / "later.py")) as terminal:
+        terminal.ask("/later")
+        terminal.write("my li")
+        terminal.until("my li")
+        (tmp_path / "work" / "now").touch()
+        terminal.until("There is a question. Press Enter to see it.")
+        terminal.write("ne\n")
+        terminal.until("a no: ")
+        terminal.write("y\n")
+        terminal.until("heard True")
+        terminal.until("ok")
+    assert said(tmp_path) == ["my line"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extension_lab import WITHIN, Lab, limits, running, written
+from extension_lab import WITHIN, Found, Lab, limits, running, written
 from tau.errors import Aborted, ToolError
 from tau.host.switch import Switch
 
@@ -399,3 +399,102 @@ def test_one_that_hangs_does_not_hold_up_another(tmp_path: Path) -> None:
 
 async def _asked(lab: Lab, work: Callable[[], Any]) -> Any:
     return await lab.extensions.ask(work(), 30)
+
+
+# One that cannot be started again for a while.
+
+UNWELL = """
+    import os
+
+    def setup(pi):
+        with open({starts!r}, "a") as file:
+            file.write("x")
+        if os.path.exists({mark!r}):
+            raise ValueError("not now")
+
+        @pi.on("tool_call")
+        def guard(event, ctx):
+            if event.input["command"] == "drop":
+                open({mark!r}, "w").close()
+                os._exit(8)
+
+        @pi.on("session_start")
+        def start(event, ctx):
+            pi.set_session_name(event.reason)
+    """
+
+
+class Unwell:
+    """An extension that ends when it sees "drop", and cannot be loaded until it is `cured`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._starts, self._mark = folder / "starts", folder / "mark"
+        self.file = written(folder, UNWELL.format(starts=str(self._starts), mark=str(self._mark)))
+
+    @property
+    def starts(self) -> int:
+        return len(self._starts.read_text())
+
+    def cured(self) -> None:
+        self._mark.unlink()
+
+
+@pytest.mark.promise("C18")
+def test_one_that_could_not_be_started_again_is_tried_again_when_it_is_needed(tmp_path: Path) -> None:
+    unwell = Unwell(tmp_path)
+
+    async def story() -> None:
+        async with running(unwell.file) as lab:
+            assert (await lab.bash("drop"))["block"] is True
+            assert "not now" in (await lab.bash("ls"))["reason"]
+            unwell.cured()
+            assert await lab.bash("ls") == {}
+            (told,) = [error for event, error in lab.told if event == "load"]
+            assert told.startswith("It could not be started again, and will be tried again: not now (")
+
+    asyncio.run(story())
+
+
+def test_one_that_could_not_be_started_again_comes_back_without_being_asked(tmp_path: Path) -> None:
+    unwell = Unwell(tmp_path)
+
+    async def story() -> None:
+        async with running(unwell.file) as lab:
+            await lab.bash("drop")
+            await lab.until(lambda: "load" in dict(lab.told))
+            unwell.cured()
+            await lab.until(lambda: lab.acts == [("set_session_name", {"name": "reload"})])
+            assert await lab.bash("ls") == {}
+
+    asyncio.run(story())
+
+
+def test_however_many_need_one_that_cannot_be_started_it_is_tried_once_for_all_of_them(tmp_path: Path) -> None:
+    unwell = Unwell(tmp_path)
+
+    async def story() -> None:
+        async with running(unwell.file) as lab:
+            await lab.bash("drop")
+            await lab.until(lambda: "load" in dict(lab.told))
+            assert unwell.starts == 2
+            blocked = await asyncio.gather(*(lab.bash("ls") for _ in range(50)))
+            assert unwell.starts == 3 and all("not now" in one["reason"] for one in blocked)
+
+    asyncio.run(story())
+
+
+def test_loading_anew_tries_at_once_and_needs_no_luck_afterwards(tmp_path: Path) -> None:
+    unwell = Unwell(tmp_path)
+
+    async def story() -> None:
+        async with running(unwell.file) as lab:
+            await lab.bash("drop")
+            await lab.until(lambda: "load" in dict(lab.told))
+            await lab.running.reload([Found(unwell.file)])
+            assert "not now" in (await lab.bash("ls"))["reason"]  # what it guarded stays shut
+            unwell.cured()
+            await lab.running.reload([Found(unwell.file)])
+            assert await lab.bash("ls") == {}
+            assert unwell.starts == 4
+
+    asyncio.run(story())

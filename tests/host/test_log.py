@@ -171,7 +171,7 @@ def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
         lambda: log.move_leaf(0, "left", {}),
         lambda: log.label(id_of(log, 0), "here"),
         lambda: log.queued("steer", user("q")),
-        log.queue_cleared,
+        lambda: log.queue_cleared(()),
     ]
     for act in acts:
         act()
@@ -357,10 +357,24 @@ def test_of_two_equal_messages_one_is_left_when_one_was_said() -> None:
 
 def test_a_cleared_queue_is_forgotten() -> None:
     log = told("a")
-    log.queued("steer", user("b"))
-    log.queue_cleared()
+    log.queued("steer", dropped := user("b"))
+    log.queue_cleared([dropped])
     log.queued("steer", user("c"))
     assert log.undelivered() == [("steer", user("c"))]
+
+
+def test_what_is_on_its_way_from_a_queue_survives_that_the_queue_is_cleared() -> None:
+    log = told("a")
+    for words in ("taken and said", "taken", "dropped"):
+        log.queued("steer", user(words))
+    log.say(user("taken and said"))
+    (_, _), (_, dropped) = log.take_up()
+    log.queue_cleared([dropped])
+    assert log.undelivered() == [("steer", user("taken"))]
+    log.say(user("taken"))
+    assert log.undelivered() == []
+    log.queue_cleared(())
+    assert log.undelivered() == []
 
 
 def test_what_was_said_is_not_said_again_on_a_branch_that_begins_before_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -38,6 +39,10 @@ class Faulty:
         entries = [json.loads(line) for line in self.file.read_bytes().splitlines()]
         said = [entry["message"] for entry in entries if entry["type"] == "message"]
         return [(message["role"], message["content"][0]["text"]) for message in said]
+
+    def lines(self) -> list[str]:
+        """Every call that was looked at, as it began."""
+        return [line for line in self._trace.read_text().splitlines() if "(" in line and "resumed" not in line]
 
     def calls(self, name: str) -> list[str]:
         return [line for line in self._trace.read_text().splitlines() if f" {name}(" in line]
@@ -101,3 +106,62 @@ def test_a_disk_that_fails_for_a_while_is_told_and_has_everything_afterwards(
             *("user", "assistant", "toolResult", "assistant"),
             *("user", "assistant"),
         ]
+
+
+# Leaving a session in which messages wait: that they will not be said there is on disk first.
+
+
+@pytest.mark.promise("D22")
+def test_a_session_is_not_left_before_it_is_kept_that_what_waits_there_will_not_be_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faulty = Faulty(tmp_path, monkeypatch, "write:error=ENOSPC:when=3")
+    with Agent(tmp_path, args=faulty.args) as agent:
+        agent.get("follow_up", message="one")
+        agent.get("follow_up", message="two")
+        refused = agent.ask("new_session")
+        assert (refused["success"], refused["error"]) == (
+            False,
+            f"The session file {faulty.file} cannot be written: No space left on device. "
+            "1 entries wait for that, so the session cannot be left now.",
+        )
+        state = agent.get("get_state")
+        assert (state["sessionFile"], state["pendingMessageCount"]) == (str(faulty.file), 2)
+        assert agent.get("new_session") == {"cancelled": False}
+        assert of("session_write_failed", agent.events) == []
+        agent.signal(signal.SIGKILL)
+        agent.exit_code()
+    last = [line.split("(")[0].split()[-1] for line in faulty.lines() if "INJECTED" not in line][-2:]
+    assert last == ["write", "fsync"]  # before anybody was told that the session was left
+    monkeypatch.delenv("TAU_RPC")
+    with Agent(tmp_path, args=faulty.args) as agent:
+        assert agent.get("get_state")["pendingMessageCount"] == 0
+
+
+def test_what_waits_goes_on_waiting_where_a_session_could_not_be_left(tmp_path: Path) -> None:
+    sessions, elsewhere = tmp_path / "sessions", tmp_path / "elsewhere"
+    args = ["--session-dir", str(sessions)]
+    with Agent(tmp_path, args=args) as agent:
+        agent.prompt("go")
+        agent.get("follow_up", message="one")
+        agent.get("steer", message="two")
+        sessions.rename(elsewhere)
+        sessions.write_text("no folder: nothing can be copied to it")
+        assert not agent.ask("clone")["success"]
+        assert agent.get("get_state")["pendingMessageCount"] == 2
+        agent.signal(signal.SIGKILL)
+        agent.exit_code()
+    (file,) = elsewhere.glob("*.jsonl")
+    with Agent(tmp_path, args=["--session", str(file)]) as agent:
+        assert agent.get("clear_queue") == {"steering": ["two"], "followUp": ["one"]}
+
+
+def test_a_session_that_was_left_is_synced_at_the_latest_when_the_program_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faulty = Faulty(tmp_path, monkeypatch, "fsync:error=EIO:when=1")
+    with Agent(tmp_path, args=faulty.args) as agent:
+        agent.write(b'{"type":"follow_up","message":"one"}\n{"type":"new_session"}\n')  # sooner than it would be synced
+        agent.close()
+        assert agent.exit_code() == 0
+    assert ["INJECTED" in line for line in faulty.calls("fsync")] == [True, False]

@@ -6,7 +6,7 @@ while a person thinks. What a Ctrl-C is meant for, the main thread knows. Other
 signals are heeded in the loop, by way of a pipe: the main thread may be in the
 middle of a line, and would not hear them before its end.
 
-    Ctrl-C    stops the answer; while a line is written, drops the line
+    Ctrl-C    stops the answer, also while it waits for one of ours; while a line is written, drops the line
     Ctrl-D    leaves
 """
 
@@ -27,16 +27,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tau import __version__
+from tau.cli.desk import Desk, seen
 from tau.cli.progress import call, one_line, width
 from tau.core.clean import Cleaner
 from tau.core.draft import Update
 from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import CommandError, TauError, UsageError
+from tau.host.dialogs import Question
 from tau.host.life import FAREWELL, leave, within
 from tau.host.questions import Open, Prompt, settled
 from tau.host.session import Session
 from tau.records.deltas import TextDelta, TextEnd
-from tau.records.dialogs import UiRequest
+from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageEnd, ToolEnd, ToolStart
 from tau.records.messages import Assistant, Text
 from tau.store.files import make_folder
@@ -79,12 +81,14 @@ class Left(Exception):
 class Chat:
     def __init__(self, open_session: Open) -> None:
         self._loop = asyncio.new_event_loop()
-        self._screen = Screen()
+        self._desk = Desk(self._loop.call_soon_threadsafe)
+        self._screen = Screen(self._asked)
         self._stopping: asyncio.Future[None] | None = None
         self._writing = False  # a line is being written
         self._dropped = 0  # lines that were not sent
+        self._answering = False  # a question
         threading.Thread(target=self._loop.run_forever, name="tau-agent", daemon=True).start()
-        opened = self._started(_opened(open_session, self._screen.show)).result()
+        opened = self._wait(_opened(open_session, self._screen.show, self._desk))
         self._session, self._machine, _ = opened
         self._history = agent_dir() / "tau_history"
         self._terminal = termios.tcgetattr(0)
@@ -100,10 +104,12 @@ class Chat:
         print(f"tau {__version__}, {model.id if model else 'no model'}. /help tells what can be said; Ctrl-D leaves.")
         _recall(self._history)
         for prompt in prompts:
-            self._wait(_ask(self._session, prompt))
+            self._say(prompt)
         while (line := self._line()) is not None:
+            for question in self._desk.here():
+                self._answer(question)
             if line.strip() and not self._obey(line.strip()):
-                self._wait(_ask(self._session, Prompt(line)))
+                self._say(Prompt(line))
 
     def end(self) -> None:
         """Stop what runs, and keep what was said."""
@@ -118,15 +124,40 @@ class Chat:
         if name not in COMMANDS:
             return False
         _, what = COMMANDS[name]
-        self._wait(what(self._session, rest.strip()))
+        self._do(what(self._session, rest.strip()))
         return True
 
-    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
-        """Until it is done."""
+    def _say(self, prompt: Prompt) -> None:
+        self._do(_ask(self._session, prompt))
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            self._started(work).result()
+            self._wait(work)
         except CommandError as error:
             print(f"Error: {error}")
+
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """What comes of it. Questions that it has are asked meanwhile."""
+        doing = self._started(work)
+        doing.add_done_callback(lambda _: self._desk.nudge())
+        while (question := self._desk.next()) is not None:
+            self._answer(question)
+        return doing.result()
+
+    def _asked(self, question: Question) -> None:
+        """In the agent's loop."""
+        self._desk.put(question)
+        if self._writing:
+            self._screen.say("\nThere is a question. Press Enter to see it.\n")
+
+    def _answer(self, question: Question) -> None:
+        self._answering = True
+        self._screen.hold()
+        try:
+            self._desk.ask(question)
+        finally:
+            self._answering = False
+            self._screen.go_on()
 
     def _line(self) -> str | None:
         """The next line, None when there are no more."""
@@ -163,6 +194,8 @@ class Chat:
                 self._stopping = asyncio.ensure_future(self._leave(signalled(number)))
             elif number == signal.SIGINT and self._writing:
                 self._loop.call_later(AGAIN, self._remind, self._dropped)
+            elif number == signal.SIGINT and self._answering:  # the main thread may not hear it where it waits
+                self._stop_answer()
 
     def _remind(self, dropped: int) -> None:
         """A signal that comes just before readline begins to wait is not heard there until a key is pressed."""
@@ -183,34 +216,54 @@ class Chat:
 class Screen:
     """Events, as a person reads them. A model's words must not steer a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: Callable[[Question], None]) -> None:
+        self._asked = asked
         self._cleaner = Cleaner()
+        self._lock = threading.Lock()
+        self._held: list[str] | None = None
 
     def show(self, event: Event | Update | UiRequest) -> None:
         match event:
             case Update(delta=TextDelta(delta=piece)):
-                self._say(self._cleaner.feed(piece))
+                self.say(self._cleaner.feed(piece))
             case Update(delta=TextEnd()):
                 self._cleaner.end()
-                self._say("\n")
+                self.say("\n")
             case ToolStart():
-                self._say(f"* {call(event)[: width(1) - 2]}\n")
+                self.say(f"* {call(event)[: width(1) - 2]}\n")
             case ToolEnd(is_error=True, result=result):
                 said = " ".join(block.text for block in result.content if isinstance(block, Text))
-                self._say(f"  failed: {one_line(said)[: width(1) - 10]}\n")
+                self.say(f"  failed: {one_line(said)[: width(1) - 10]}\n")
             case MessageEnd(message=Assistant(failed=True) as answer):
-                self._say(f"\n{'Stopped.' if answer.stop_reason == 'aborted' else f'Error: {answer.error_message}'}\n")
+                self.say(f"\n{'Stopped.' if answer.stop_reason == 'aborted' else f'Error: {answer.error_message}'}\n")
             case MessageEnd(message=Assistant(stop_reason="length")):
-                self._say("\nThe answer was cut off at the limit of its length.\n")
+                self.say("\nThe answer was cut off at the limit of its length.\n")
             case AutoRetryStart():
-                self._say(f"Try {event.attempt} of {event.max_attempts} follows in {event.delay_ms / 1000:.0f} s.\n")
+                self.say(f"Try {event.attempt} of {event.max_attempts} follows in {event.delay_ms / 1000:.0f} s.\n")
             case CompactionStart():
-                self._say("The conversation is being summarised.\n")
+                self.say("The conversation is being summarised.\n")
+            case Select() | Confirm() | Input() | Editor():
+                self._asked(event)
+            case Notify(message=message):
+                self.say("".join(f"{seen(line)}\n" for line in message.split("\n")))
 
-    def _say(self, text: str) -> None:
-        with suppress(OSError):
+    def say(self, text: str) -> None:
+        with self._lock, suppress(OSError):
+            if self._held is not None:
+                self._held.append(text)
+                return
             sys.stdout.write(text)
             sys.stdout.flush()
+
+    def hold(self) -> None:
+        """Say nothing: somebody reads a question."""
+        with self._lock:
+            self._held = []
+
+    def go_on(self) -> None:
+        with self._lock:
+            held, self._held = self._held or [], None
+        self.say("".join(held))
 
 
 # The terminal.
@@ -232,8 +285,9 @@ def _keep(path: Path) -> None:
 # What is done in the agent's loop.
 
 
-async def _opened(open_session: Open, client: Callable[[Event | Update | UiRequest], None]) -> Any:
+async def _opened(open_session: Open, client: Callable[[Event | Update | UiRequest], None], desk: Desk) -> Any:
     opened = open_session(client)
+    desk.attend(opened[0].dialogs)
     if opened[0].guests.expected:
         await opened[0].guests.begin()
     return opened

@@ -6,7 +6,7 @@ refused. Both queues are bounded; a full one is an error the client can read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from tau.errors import CommandError
@@ -44,6 +44,9 @@ class Queues:
 
     def texts(self, queue: Queue) -> list[str]:
         return texts(self._waiting[queue])
+
+    def __iter__(self) -> Iterator[tuple[Queue, Waiting]]:
+        return iter([(queue, message) for queue, waiting in self._waiting.items() for message in waiting])
 
     def __len__(self) -> int:
         return sum(len(waiting) for waiting in self._waiting.values())

@@ -59,10 +59,7 @@ async def send_user_message(session: Session, wanted: SendUserMessage) -> None:
     images = [block for block in blocks if isinstance(block, Image)]
     if session.runs.streaming and wanted.deliver_as is None:
         raise CommandError(BUSY.replace("streamingBehavior", "deliverAs"))
-    await session.moves.over()
-    before = len(session.queues)
-    await session.hearing.hear(text, images, QUEUES[wanted.deliver_as], source="extension")
-    if len(session.queues) != before:
+    if await session.hearing.hear(text, images, QUEUES[wanted.deliver_as], source="extension") == "queued":
         await session.tell_queues()
 
 

@@ -39,23 +39,18 @@ async def say(
     aim: Aim | None = None,
 ) -> Disposition:
     """Have it accepted, and show the queues if they are others then. With `queue` it is only queued."""
-    await session.moves.over()
-    before = len(session.queues)
     done = await session.hearing.hear(text, blocks, behavior, queue=queue, attachments=attachments, aim=aim)
-    await _show_change(session, before)
+    if done == "queued":
+        await session.tell_queues()
     return done
 
 
 async def clear_queues(session: Session) -> Queues:
     before = len(session.queues)
     was = Queues(*session.clear_queues())
-    await _show_change(session, before)
+    if before:
+        await session.tell_queues()
     return was
-
-
-async def _show_change(session: Session, before: int) -> None:
-    if len(session.queues) != before and (waiting := session.show_queues()) is not None:
-        await waiting
 
 
 # Looking.

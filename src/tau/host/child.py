@@ -1,8 +1,9 @@
 """An extension in a process of its own, over all the processes it may take.
 
 A process that ends, or has to be ended, is followed by another, up to a limit;
-what the extension had registered is registered anew. While there is none, and for
-good when the limit is reached, whatever the extension guards stays shut.
+what the extension had registered is registered anew. One that cannot be started is
+tried again, ever more seldom, and sooner when it is needed. While there is none,
+and for good when the limit is reached, whatever the extension guards stays shut.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, repeat
 from typing import Any
 
 from tau.errors import ExtensionFailure
@@ -21,6 +24,7 @@ from tau.host.registering import Bus, Registrations
 
 RESTARTS = 3
 WITHIN = 600.0  # seconds
+PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds to the next try after one that failed; the last one for ever
 
 Act = Callable[[str, str, dict[str, Any], Patience | None], Awaitable[Any]]
 
@@ -50,6 +54,8 @@ class ChildExtension:
         self._process: ChildProcess | None = None
         self._guards: list[tuple[str, Handler]] = []
         self._again: asyncio.Task[None] | None = None
+        self._tried = asyncio.Event()  # and failed: whoever waited for it need not wait for the next
+        self._needed = asyncio.Event()
         self._restarts: deque[float] = deque(maxlen=RESTARTS)
         self._died: str | None = None  # after it was loaded, while it waited for the others
         self._down: str | None = None
@@ -148,12 +154,16 @@ class ChildExtension:
     # After an end.
 
     async def _start_again(self) -> None:
-        try:
-            await self.start()
-        except ExtensionFailure as failure:
-            self._down = f"It could not be started again: {failure}"
-            self._extensions.report(self.path, "load", self._down)
-            return
+        for pause in chain(PAUSES, repeat(PAUSES[-1])):
+            try:
+                await self.start()
+                break
+            except (ExtensionFailure, OSError) as failure:
+                told, self._down = self._down, f"It could not be started again, and will be tried again: {failure}"
+            if told is None:
+                self._extensions.report(self.path, "load", self._down)
+            await self._pause(pause)
+        self._down = None
         guards, self._guards = self._guards, []
         for hook, guard in guards:
             self._extensions.off(hook, guard)
@@ -165,12 +175,31 @@ class ChildExtension:
             except ExtensionFailure as failure:
                 self._extensions.report(self.path, "session_start", str(failure))
 
+    async def _pause(self, seconds: float) -> None:
+        """Before the next try: not longer than `seconds`, and not much longer than until it is needed."""
+        tried, self._tried = self._tried, asyncio.Event()
+        tried.set()
+        self._needed.clear()
+        await asyncio.sleep(PAUSES[0])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds - PAUSES[0]):
+                await self._needed.wait()
+
+    async def _next_try(self, again: asyncio.Task[None]) -> None:
+        """Until the next process is there, or could not be started."""
+        self._needed.set()
+        trying = asyncio.ensure_future(self._tried.wait())
+        try:
+            await asyncio.wait([again, trying], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            trying.cancel()
+
     def _guard(self, hook: str) -> Handler:
         """Stands in for a gate that is not there: waits for the next process and asks that, or refuses."""
 
         async def call(payload: Mapping[str, Any]) -> Any:
-            if self._again is not None:
-                await asyncio.wait([self._again])
+            if self._again is not None and not self._again.done():
+                await self._next_try(self._again)
             now = self._registrations.handlers(hook)
             if self._down is not None or self._stopping or guard in now:
                 raise ExtensionFailure(self._down or "It is not there any more.")

@@ -104,6 +104,7 @@ class ChildProcess(asyncio.BufferedProtocol):
         self._why: str | None = None  # it was killed, or is on its way out
         self._has_exited = False  # and we know how; the thread that waits for it may know earlier
         self._quiet = False  # the reason was told to somebody already
+        self._failed = False  # it was never of any use, and its owner was told when it was to be started
         self.loaded: asyncio.Future[None] = self._loop.create_future()
         self.over: asyncio.Future[None] = self._loop.create_future()
 
@@ -150,7 +151,7 @@ class ChildProcess(asyncio.BufferedProtocol):
             raise
 
     async def _fail(self, why: str) -> NoReturn:
-        self._why = why
+        self._why, self._failed = why, True
         self.kill()
         await asyncio.wait([self.over], timeout=GRACE)
         raise ExtensionFailure(why)
@@ -254,7 +255,8 @@ class ChildProcess(asyncio.BufferedProtocol):
         if not self.loaded.done():
             self.loaded.set_exception(ExtensionFailure(why))
             heard = True
-        self._owner.ended(why, heard=heard)
+        if not self._failed:
+            self._owner.ended(why, heard=heard)
 
     # Saying.
 

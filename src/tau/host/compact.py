@@ -109,10 +109,8 @@ class Compactor:
         self._stop_run = stop_run
         self._deliver = deliver
         self.turn = asyncio.Lock()
-        self._wanted: list[Switch] = []  # of everything that is under way, or waits for its turn
+        self._wanted: dict[Switch, asyncio.Event] = {}  # what is under way, or waits for its turn; and its end
         self._working = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     @property
     def busy(self) -> bool:
@@ -120,10 +118,15 @@ class Compactor:
         return self._working > 0
 
     async def abort(self) -> None:
-        """Stop every compaction, and return when they have stopped. A run's switch, too, stops the one inside it."""
-        for switch in list(self._wanted):
+        """Stop every compaction, and return when they have stopped. A run's switch, too, stops the one inside it.
+
+        Those that come later are not waited for.
+        """
+        wanted = list(self._wanted.items())
+        for switch, _ in wanted:
             switch.flip()
-        await self._idle.wait()
+        for _, end in wanted:
+            await end.wait()
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Switch]:
@@ -342,14 +345,12 @@ class Compactor:
 
     @contextmanager
     def _under_way(self, switch: Switch) -> Iterator[Switch]:
-        self._wanted.append(switch)
-        self._idle.clear()
+        self._wanted[switch] = end = asyncio.Event()
         try:
             yield switch
         finally:
-            self._wanted.remove(switch)
-            if not self._wanted:
-                self._idle.set()
+            del self._wanted[switch]
+            end.set()
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:

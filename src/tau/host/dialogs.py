@@ -30,6 +30,7 @@ class Dialogs:
         self._show = show
         self._extensions = extensions
         self._open: dict[str, tuple[Question, asyncio.Future[Any], Any]] = {}
+        self.over: Callable[[str], None] = lambda id: None  # a dialog is; for a door that shows it itself
 
     def show(self, request: UiRequest) -> None:
         if self.has_ui:
@@ -64,6 +65,7 @@ class Dialogs:
             return late
         finally:
             del self._open[question.id]
+            self.over(question.id)
             self._extensions.spread("ui_prompt_end", lambda: about, newest=False)
 
     def answer(self, response: Mapping[str, Any]) -> None:

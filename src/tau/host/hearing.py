@@ -2,7 +2,8 @@
 
 Extensions come first: with their commands, then with what they make of other
 input. Only then are templates and skills looked for. What is said first is heard
-first, however long an extension thinks about it.
+first, however long an extension thinks about it. An abort is meant for everything
+that was said before it, also for what is not accepted yet.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tau.records.replies import Disposition
 
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 Blocks = Sequence[Text | Image]
+ABORTED = "Aborted before it was accepted."
 BEHAVIORS: dict[Queue | None, str | None] = {None: None, "steer": "steer", "follow_up": "followUp"}
 
 
@@ -68,6 +70,7 @@ class Hearing:
         self._owner = owner
         self._turn = asyncio.Lock()
         self._besides: list[tuple[str, Custom]] = []  # and the session they are for
+        self._aborts = 0
 
     async def hear(
         self,
@@ -80,27 +83,31 @@ class Hearing:
         attachments: Sequence[Attachment] = (),
         aim: Aim | None = None,
     ) -> Disposition:
-        """A command is begun, everything else accepted; with `queue` it is only queued. Raises CommandError."""
-        owner = self._owner
+        """A command is begun, everything else accepted; with `queue` it is only queued. Raises CommandError.
+
+        What comes while another session is gone to is meant for that one.
+        """
+        owner, aborts = self._owner, self._aborts
+        await owner.moves.over()
         if source == "rpc" and (found := owner.errands.named(text)) is not None:
             if queue:
                 raise CommandError(NOT_QUEUED.format(name=found[0].name))
             owner.errands.start(*found)
             return "handled"
         if not owner.hooks.extensions.wants("input"):
-            return await self._accept(text, blocks, behavior, source, queue, attachments, aim)
+            return await self._accept(text, blocks, behavior, source, queue, attachments, aim, aborts)
         async with self._turn:
             try:
                 images = [block for block in blocks if isinstance(block, Image)]
                 heard = await owner.hooks.input(text, images, source, BEHAVIORS[behavior])
             except Aborted:
-                raise CommandError("Aborted before it was accepted.") from None
+                raise CommandError(ABORTED) from None
             await owner.moves.over()
             if heard is None:
                 return "handled"
             text, images = heard[0], [*heard[1]]
             texts = [block for block in blocks if isinstance(block, Text)]
-            return await self._accept(text, [*texts, *images], behavior, source, queue, attachments, aim)
+            return await self._accept(text, [*texts, *images], behavior, source, queue, attachments, aim, aborts)
 
     async def _accept(
         self,
@@ -111,6 +118,7 @@ class Hearing:
         queue: bool,
         attachments: Sequence[Attachment],
         aim: Aim | None,
+        aborts: int,
     ) -> Disposition:
         owner = self._owner
         if source == "rpc":
@@ -119,7 +127,13 @@ class Hearing:
         if queue and behavior is not None:
             owner.queue(behavior, text, blocks, attachments)
             return "queued"
+        if aborts != self._aborts:
+            raise CommandError(ABORTED)
         return owner.prompt(text, blocks, behavior, attachments, aim)
+
+    def abort(self) -> None:
+        """What is not accepted yet will not be."""
+        self._aborts += 1
 
     async def introduced(self, prompts: list[AnyMessage], switch: Switch) -> list[AnyMessage]:
         """What a run begins with, after extensions had their say."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from tau.host.log import Log
@@ -30,17 +31,21 @@ class Keeper:
         self._recovered = recovered
         self._task: asyncio.Task[Any] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
+        self._ending = asyncio.Event()
 
     def soon(self) -> None:
         """Something was written."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep())
 
-    def stop(self) -> None:
-        """Nothing is kept any more by itself: somebody has seen to it."""
-        for task in (self._task, *self._leaving):
-            if task is not None:
-                task.cancel()
+    async def end(self) -> None:
+        """Everything for the last time, also of sessions that were left. Nothing is kept by itself afterwards."""
+        self._ending.set()
+        await self.now()
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+        if self._task is not None:
+            self._task.cancel()
 
     async def see_off(self, left: Log) -> None:
         """Sync what was left for another session, and close it: now, or as soon as it can be done."""
@@ -50,8 +55,10 @@ class Keeper:
 
     async def _see_off_later(self, left: Log) -> None:
         try:
-            while True:
-                await asyncio.sleep(AGAIN)
+            while not self._ending.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN):
+                        await self._ending.wait()
                 if await self._seen_off(left):
                     return
         finally:

@@ -58,6 +58,12 @@ class Queued(Record):
     message: User | Custom
 
 
+class Kept(Record):
+    """The data of a CLEARED entry, if it has any: what is on its way from a queue into the conversation."""
+
+    kept: list[Queued]
+
+
 class Log:
     """`folder` is where the file goes; None keeps the session in memory. `trouble` hears of writes that failed.
 
@@ -80,6 +86,7 @@ class Log:
         self._journal: Journal | None = None
         self._messages: Conversation | None = None if tree else Conversation(self.tree)
         self._told_ahead: list[User] = []
+        self._unsaid: list[Queued] = []  # of what was queued, wherever it is by now
         self._forgotten: set[int] = set()
         self._problems_told = 0
 
@@ -179,6 +186,9 @@ class Log:
         if any(message is one for one in self._told_ahead):
             self._told_ahead = [one for one in self._told_ahead if one is not message]
             return
+        if isinstance(message, User | Custom) and self._unsaid:
+            said = next((one for one in self._unsaid if _kept(one.message) == _kept(message)), None)
+            self._unsaid = [one for one in self._unsaid if one is not said]
         conversation = self.messages
         if isinstance(message, Custom):
             self._add(CustomMessageEntry, message.custom_type, message.content, message.display, message.details)
@@ -232,10 +242,26 @@ class Log:
 
     def queued(self, queue: Queue, message: User | Custom) -> None:
         self._begun = self.path is not None
-        self._add(CustomEntry, QUEUED, {"queue": queue, "message": message})
+        self._unsaid.append(Queued(queue, message))
+        self._add(CustomEntry, QUEUED, self._unsaid[-1])
 
-    def queue_cleared(self) -> None:
-        self._add(CustomEntry, CLEARED)
+    def queue_cleared(self, dropped: Sequence[User | Custom]) -> None:
+        """`dropped` will not be said. Other messages, which were taken from a queue or accepted, still will."""
+        self._unsaid = [one for one in self._unsaid if not any(one.message is other for other in dropped)]
+        self._add(CustomEntry, CLEARED, *([Kept(self._unsaid)] if self._unsaid else []))
+
+    def queues_left(self) -> None:
+        """The same, when the session is left: there is no later at which it could be written. Raises OSError."""
+        entry = self._entry(CustomEntry, CLEARED)
+        if self._begun:
+            self._write(wire(entry), or_fail=True)
+        self._grow(entry)
+
+    def take_up(self) -> list[tuple[Queue, User | Custom]]:
+        """What waits to be said, when the session is gone on with."""
+        waiting = self.undelivered()
+        self._unsaid = [Queued(queue, message) for queue, message in waiting]
+        return waiting
 
     def undelivered(self) -> list[tuple[Queue, User | Custom]]:
         """Queued messages of an earlier process that were never said, on whichever branch: a queue has no branches."""
@@ -247,6 +273,9 @@ class Log:
                 entry = self.tree.entry(at)
                 if isinstance(entry, CustomEntry) and entry.custom_type == CLEARED:
                     waiting.clear()
+                    if entry.data is not UNSET:
+                        with suppress(BadRecord):
+                            waiting += [(one.queue, one.message) for one in decode(Kept, encode(entry.data)).kept]
                 elif isinstance(entry, CustomEntry) and entry.custom_type == QUEUED:
                     with suppress(BadRecord):
                         queued = decode(Queued, encode(None if entry.data is UNSET else entry.data))
@@ -318,7 +347,7 @@ class Log:
         else:
             self._copy_entries(branch, made)
         if made.undelivered():
-            made.queue_cleared()
+            made.queue_cleared(())
         made._messages = None
         if made.path is not None and made.tree.of_kind("message"):
             try:
@@ -351,7 +380,7 @@ class Log:
         made = Log.new(cwd, folder, self._trouble, parent=parent, disk=self._disk)
         made.tree, made._messages = self.tree, None
         if made.undelivered():
-            made.queue_cleared()
+            made.queue_cleared(())
         if made.path is not None and len(made.tree):
             try:
                 made._create(made.tree.all_lines())

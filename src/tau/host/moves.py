@@ -60,8 +60,6 @@ class Owner(Protocol):
     hooks: Hooks
     dialogs: Dialogs
 
-    def clear_queues(self) -> object: ...
-
     async def tell_queues(self) -> None: ...
 
     def mention(self, event: Event) -> None: ...
@@ -84,9 +82,10 @@ class Moves:
 
     async def stop(self) -> None:
         """End runs and compactions."""
-        await self._owner.compactor.abort()
-        while self._owner.runs.busy:
-            await self._owner.runs.abort()
+        with self._owner.runs.shut():
+            await self._owner.compactor.abort()
+            while self._owner.runs.busy:
+                await self._owner.runs.abort()
 
     # To another session.
 
@@ -155,34 +154,52 @@ class Moves:
 
     async def _to(self, reason: Reason, log: Callable[[], Log], *, restore: bool = False) -> None:
         owner, hooks = self._owner, self._owner.hooks
-        await self.stop()
-        owner.dialogs.cancel()
-        await hooks.tell("session_shutdown", {"reason": reason})
-        owner.shell.remember()
-        self._write_all()
-        owner.around.machine.kill_background()
-        target = log()
         waited = len(owner.queues)
-        owner.clear_queues()
-        owner.toolbox.forget()
-        left, owner.log = owner.log, target
-        await owner.keeper.see_off(left)
+        with owner.runs.shut():
+            left = await self._leave(reason, log)
         self.settle_in(restore=restore)
+        await owner.keeper.see_off(left)
         if waited != len(owner.queues):
             await owner.tell_queues()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
         await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
         await hooks.tell("session_start", {"reason": reason, **previous})
 
+    async def _leave(self, reason: Reason, log: Callable[[], Log]) -> Log:
+        """End what is under way, and have another log from here on. Returns the one that was left."""
+        owner = self._owner
+        await self.stop()
+        owner.dialogs.cancel()
+        await owner.hooks.tell("session_shutdown", {"reason": reason})
+        owner.shell.remember()
+        self._write_all()
+        owner.around.machine.kill_background()
+        try:
+            target = log()
+        except BaseException:
+            for queue, message in owner.queues:  # we stay, and so does what waits here
+                owner.log.queued(queue, message)
+            owner.kept_soon()
+            raise
+        owner.queues.clear()
+        owner.toolbox.forget()
+        left, owner.log = owner.log, target
+        return left
+
     def _write_all(self) -> None:
-        """Nothing of a session that is left stays in memory only. Raises CommandError if it would."""
+        """Nothing of a session that is left stays in memory only. Raises CommandError if it would.
+
+        That what waits will not be said there belongs to it: else it would wait for whoever comes back.
+        """
         log = self._owner.log
         try:
             log.flush()
+            if len(self._owner.queues):
+                log.queues_left()
         except OSError as error:
             raise CommandError(
                 f"The session file {log.path} cannot be written: {error.strerror or error}. "
-                f"{log.waiting} entries wait for that, so the session cannot be left now."
+                f"{max(1, log.waiting)} entries wait for that, so the session cannot be left now."
             ) from None
 
     def settle_in(self, *, restore: bool) -> None:
@@ -191,7 +208,7 @@ class Moves:
         if restore:
             named = owner.models.fixed and owner.settings.keep_named_model
             owner.models.restore(None if named else owner.log.last_model(), owner.log.last_level())
-        for queue, message in owner.log.undelivered():
+        for queue, message in owner.log.take_up():
             owner.queues.add(queue, message)
         self.tell_damage()
 

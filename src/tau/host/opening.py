@@ -148,7 +148,7 @@ class Opening(NamedTuple):
         if self.permissions is not None:
             from tau.host.permissions import Permits
 
-            asks = self.dialect.dialogs
+            asks = mode != "rpc" or self.dialect.dialogs
             inside = (lambda path: machine.files.real(path)) if level else None
             session.toolbox.gate = Permits(
                 self.permissions, session.dialogs, self.cwd, machine.in_thread, asks=asks, inside=inside

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from tau.core.after import Retry, after
@@ -21,6 +22,7 @@ from tau.core.draft import Done, Draft, Failed, Update
 from tau.core.loop import RunEnd, agent_run
 from tau.core.queues import Queue, Queues, Waiting
 from tau.core.structured import Aim
+from tau.errors import CommandError
 from tau.host.budget import Allowance
 from tau.host.compact import Compactor
 from tau.host.drive import Hands, drive
@@ -106,6 +108,7 @@ class Runs:
         self._task: asyncio.Task[None] | None = None
         self.switch = Switch()  # of the run under way, or of the last
         self._streaming = False
+        self._shut = 0  # how many do not want that anything is begun
         self._working = False  # with retries and compactions
         self._retries = Retries()
         self._settled = asyncio.Event()
@@ -123,8 +126,31 @@ class Runs:
     def busy(self) -> bool:
         return self._task is not None
 
+    def ready(self) -> None:
+        """Raises CommandError if nothing more is run."""
+        if not self.open:
+            raise CommandError("The session is being left: nothing more is run in it.")
+
+    @property
+    def open(self) -> bool:
+        return not self._shut
+
+    def close(self) -> None:
+        """Nothing more will be run: whoever guards what a run does is about to leave."""
+        self._shut += 1
+
+    @contextmanager
+    def shut(self) -> Iterator[None]:
+        """Nothing is begun meanwhile: an extension may have an answer to everything that ends."""
+        self._shut += 1
+        try:
+            yield
+        finally:
+            self._shut -= 1
+
     def start(self, prompts: Sequence[AnyMessage], aim: Aim | None = None) -> None:
-        """Accept a prompt. From now on it will be run, whatever happens."""
+        """Accept a prompt. From now on it will be run, whatever happens. Raises CommandError at the end."""
+        self.ready()
         self._accepted.append(Accepted(list(prompts), aim))
         self.accepted += 1
         self._settled.clear()

@@ -122,6 +122,7 @@ class Session:
                 raise CommandError(NOT_QUEUED)
             self.queue(behavior, text, blocks, attachments)
             return "queued"
+        self.runs.ready()
         model, aim = self.models.ready(), aim or self.aim
         self.budget.ready()
         if aim is not None and not takes_tools(model):
@@ -155,13 +156,17 @@ class Session:
 
     def clear_queues(self) -> tuple[list[str], list[str]]:
         if len(self.queues):
-            self.log.queue_cleared()
+            self.log.queue_cleared([message for _, message in self.queues])
             self.kept_soon()
         return self.queues.clear()
 
     def _deliver(self) -> None:
         """What was queued while a compaction ran is not stranded by it."""
-        if not self.runs.busy and (said := self.queues.take("steer") or self.queues.take("follow_up")):
+        if (
+            self.runs.open
+            and not self.runs.busy
+            and (said := self.queues.take("steer") or self.queues.take("follow_up"))
+        ):
             self.runs.start(said)
             self.mention(self._queue_update())
 
@@ -271,6 +276,7 @@ class Session:
 
     async def abort(self) -> None:
         """Stop the run, compactions, commands of extensions and dialogs; return when they have stopped."""
+        self.hearing.abort()
         self.hooks.abort()
         self.dialogs.cancel()
         await self.compactor.abort()
@@ -300,16 +306,17 @@ class Session:
         """Stop everything. Nothing of this session works on afterwards."""
         clock = asyncio.get_running_loop().time
         began = clock()
+        self.runs.close()
         self.shell.abort()
         self.hooks.abort()
         self.dialogs.close()
         await self.moves.stop()
+        self.shell.remember()
         await self.keeper.now()
         await self.farewell(late=clock() - began)
         self.around.machine.kill_background()
         self.local.stop()
-        await self.keeper.now()
-        self.keeper.stop()
+        await self.keeper.end()
         self.log.close()
 
 

@@ -3,7 +3,8 @@
 A handler takes the session and the command and returns the response's data: a
 record, None for null, UNSET for no data. What cannot be done is raised as a
 CommandError. Handlers that have nothing to wait for are plain functions: they
-are done before the next line is looked at.
+are done before the next line is looked at. What changes the session waits until
+one that is gone to is there (`moves.over`): that is the one it is meant for.
 """
 
 from __future__ import annotations
@@ -78,10 +79,12 @@ def get_messages(session: Session, command: c.GetMessages) -> r.Messages:
 
 
 async def set_model(session: Session, command: c.SetModel) -> Model:
+    await session.moves.over()
     return shown(await choices.set_model(session, command.provider, command.model_id))
 
 
 async def cycle_model(session: Session, command: c.CycleModel) -> r.Cycled | None:
+    await session.moves.over()
     model = await choices.cycle_model(session)
     return None if model is None else r.Cycled(shown(model), session.models.level, bool(session.models.scoped))
 
@@ -91,11 +94,13 @@ def get_available_models(session: Session, command: c.GetAvailableModels) -> r.M
 
 
 async def set_thinking_level(session: Session, command: c.SetThinkingLevel) -> UnsetType:
+    await session.moves.over()
     await choices.set_level(session, command.level)
     return UNSET
 
 
 async def cycle_thinking_level(session: Session, command: c.CycleThinkingLevel) -> r.Level | None:
+    await session.moves.over()
     level = await choices.cycle_level(session)
     return None if level is None else r.Level(level)
 
@@ -165,6 +170,7 @@ def get_session_stats(session: Session, command: c.GetSessionStats) -> r.Session
 
 
 async def export_html(session: Session, command: c.ExportHtml) -> r.Exported:
+    await session.moves.over()
     return r.Exported(await asking.export_html(session, command.output_path))
 
 
@@ -210,6 +216,7 @@ def get_last_assistant_text(session: Session, command: c.GetLastAssistantText) -
 
 
 async def set_session_name(session: Session, command: c.SetSessionName) -> UnsetType:
+    await session.moves.over()
     await choices.set_name(session, command.name)
     return UNSET
 
