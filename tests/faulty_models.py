@@ -11,7 +11,8 @@ from typing import NamedTuple
 from client import Agent, Json, of, said, text
 from speakers import CHUNKED, KEY, PIECES, Serve, Speaker, refuses, sends, served, streams, whole
 
-SETTINGS: Json = {"retry": {"enabled": False}, "httpIdleTimeoutMs": 300, "httpFirstByteTimeoutMs": 300}
+# Short, for some servers say nothing; but not so short that one which only stands still for a moment is one of them.
+SETTINGS: Json = {"retry": {"enabled": False}, "httpIdleTimeoutMs": 2000, "httpFirstByteTimeoutMs": 2000}
 TOUCH = '{"command":"touch ran"}'
 
 

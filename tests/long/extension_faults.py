@@ -20,7 +20,9 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import Agent, calls, is_gone, of, text
+from aborting import seconds_to_abort
+from client import WITHIN, Agent, calls, is_gone, of, text
+from long.witness import Heart
 
 ROUNDS = 20
 SECOND = 1.0
@@ -114,10 +116,12 @@ def one_round(folder: Path, kind: str) -> float:
         [command] = agent.get("get_commands")["commands"]
         agent.ask("prompt", message="go")
         agent.until("tool_execution_end" if fault.result is not None else "tool_execution_start")
-        _expect(agent.ask("get_state", within=SECOND)["success"], "get_state was refused")
         began = time.monotonic()
-        _expect(agent.ask("abort")["success"], "abort was refused")
-        taken = time.monotonic() - began
+        with Heart() as heart:
+            _expect(agent.ask("get_state")["success"], "get_state was refused")
+            waited = time.monotonic() - began
+        _expect(waited - heart.lost(began) < SECOND, f"get_state took {waited:.1f} s")
+        taken = seconds_to_abort(agent)
         agent.settled()
         [end] = of("tool_execution_end", agent.events)
         if fault.result is not None:
@@ -130,7 +134,7 @@ def one_round(folder: Path, kind: str) -> float:
         _expect(told == fault.told, f"the client was told {told} times")
         agent.close()
         _expect(agent.exit_code() == 0, "it did not end well")
-    _expect(is_gone(int(command["name"].removeprefix("pid-")), within=SECOND), "something of the extension is left")
+    _expect(is_gone(int(command["name"].removeprefix("pid-")), within=WITHIN), "something of the extension is left")
     return taken
 
 
