@@ -10,7 +10,9 @@ libraries as a whole: a newer release of one may well have another file.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import subprocess
 import sys
@@ -41,20 +43,32 @@ def helping(folder: Path) -> str:
 
 
 def starting(folder: Path) -> str:
-    """RPC mode, to the response of get_state and no further."""
+    """RPC mode, to the response of get_state and no further.
+
+    More is loaded a moment later, while the client thinks, but not while it has something to read:
+    so there is always more to read than a pipe can hold, and we need not be quick.
+    """
     env = surroundings(folder)
     argv = [*WATCHED, PI, "--mode", "rpc"]
+    ours, theirs = os.pipe()
+    full = b"\n" * fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(theirs, full)
     with (
+        open(ours, "rb", buffering=0) as stdout,
         (folder / "stderr").open("wb") as stderr,
         subprocess.Popen(
-            argv, cwd=folder / "work", env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+            argv, cwd=folder / "work", env=env, stdin=subprocess.PIPE, stdout=theirs, stderr=stderr
         ) as process,
     ):
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(GET_STATE)
+        os.close(theirs)
+        assert process.stdin is not None
+        process.stdin.write(GET_STATE * 100)
         process.stdin.flush()
-        response = json.loads(process.stdout.readline())
+        said = stdout.read(len(full))
+        while not said.strip(b"\n").partition(b"\n")[1]:
+            said += stdout.read(100)
         process.kill()
+    response = json.loads(said.strip(b"\n").partition(b"\n")[0])
     assert response["success"], response
     return (folder / "stderr").read_text()
 
