@@ -10,9 +10,7 @@ libraries as a whole: a newer release of one may well have another file.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
 import subprocess
 import sys
@@ -45,32 +43,23 @@ def helping(folder: Path) -> str:
 def starting(folder: Path) -> str:
     """RPC mode, to the response of get_state and no further.
 
-    More is loaded a moment later, while the client thinks, but not while it has something to read:
-    so there is always more to read than a pipe can hold, and we need not be quick.
+    Both streams are one pipe: so what was loaded before the response is told from what is loaded soon after it, when
+    nobody waits.
     """
-    env = surroundings(folder)
-    argv = [*WATCHED, PI, "--mode", "rpc"]
-    ours, theirs = os.pipe()
-    full = b"\n" * fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
-    os.write(theirs, full)
-    with (
-        open(ours, "rb", buffering=0) as stdout,
-        (folder / "stderr").open("wb") as stderr,
-        subprocess.Popen(
-            argv, cwd=folder / "work", env=env, stdin=subprocess.PIPE, stdout=theirs, stderr=stderr
-        ) as process,
-    ):
-        os.close(theirs)
-        assert process.stdin is not None
-        process.stdin.write(GET_STATE * 100)
+    env, argv = surroundings(folder), [*WATCHED, PI, "--mode", "rpc"]
+    both: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(argv, cwd=folder / "work", env=env, stdin=subprocess.PIPE, **both) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(GET_STATE)
         process.stdin.flush()
-        said = stdout.read(len(full))
-        while not said.strip(b"\n").partition(b"\n")[1]:
-            said += stdout.read(100)
+        told: list[bytes] = []
+        for line in process.stdout:
+            if line.startswith(b"{"):
+                break
+            told.append(line)
         process.kill()
-    response = json.loads(said.strip(b"\n").partition(b"\n")[0])
-    assert response["success"], response
-    return (folder / "stderr").read_text()
+    assert json.loads(line)["success"], line
+    return b"".join(told).decode()
 
 
 def prompting(folder: Path) -> str:

@@ -20,9 +20,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from aborting import seconds_to_abort
 from client import WITHIN, Agent, calls, is_gone, of, text
-from long.witness import Heart
 
 ROUNDS = 20
 SECOND = 1.0
@@ -106,7 +104,7 @@ class Harm(Exception):
 
 
 def one_round(folder: Path, kind: str) -> float:
-    """Seconds that the abort took."""
+    """Seconds that the abort took, or the answer before it if that took longer."""
     file = folder / "faulty.py"
     file.write_text(textwrap.dedent(SOURCE))
     fault = FAULTS[kind]
@@ -117,11 +115,10 @@ def one_round(folder: Path, kind: str) -> float:
         agent.ask("prompt", message="go")
         agent.until("tool_execution_end" if fault.result is not None else "tool_execution_start")
         began = time.monotonic()
-        with Heart() as heart:
-            _expect(agent.ask("get_state")["success"], "get_state was refused")
-            waited = time.monotonic() - began
-        _expect(waited - heart.lost(began) < SECOND, f"get_state took {waited:.1f} s")
-        taken = seconds_to_abort(agent)
+        _expect(agent.ask("get_state")["success"], "get_state was refused")
+        answered = time.monotonic()
+        _expect(agent.ask("abort")["success"], "abort was refused")
+        taken = max(answered - began, time.monotonic() - answered)
         agent.settled()
         [end] = of("tool_execution_end", agent.events)
         if fault.result is not None:

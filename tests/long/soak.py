@@ -324,8 +324,9 @@ class Soak:
         self.looked_for += settle_up(self.ledger, self.disk.folder)
         began = time.monotonic()
         for pid in living(life.mark):
-            while not is_gone(pid, within=0.05) and time.monotonic() - self.heart.lost(began) < began + GONE:
-                pass
+            while (left := GONE + self.heart.lost(began) - (time.monotonic() - began)) > 0:
+                if is_gone(pid, within=left):
+                    break
         self.left += [f"after the end: {line[:200]}" for line in living(life.mark).values()]
         self._no_traceback(life.agent)
 
