@@ -474,7 +474,7 @@ def is_gone(pid: int, *, within: float) -> bool:
 
 
 def quick(measure: Callable[[], float], limit: float, tries: int = 3) -> None:
-    """A loaded machine may be slow once or twice, but not each time."""
+    """A loaded machine may be slow once or twice, but not each time, and garbage is not collected each time."""
     taken: list[float] = []
     while not taken or min(taken) > limit:
         assert len(taken) < tries, f"seconds, of at most {limit}: {taken}"

@@ -245,7 +245,7 @@ def play(
     stage: Stage,
     *,
     during: Callable[[Switch], Awaitable[None]] | None = None,
-    seconds: float = 10,
+    seconds: float = 30,
     **instead: Any,
 ) -> Told:
     """Drive a telling with the stage's hands while `during` happens beside it."""

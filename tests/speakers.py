@@ -28,7 +28,7 @@ from tau.records.messages import AnyMessage, Assistant, Text
 from tau.records.models import Model
 
 KEY = "sk-very-secret-key"
-SECONDS = 10
+SECONDS = 30
 PIECES = ["Hel", "lo, ", "wör", "ld 😀"]
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Asked = tuple[str, str, Any]  # id, name and arguments of a call; the arguments as text
@@ -366,16 +366,16 @@ class Calls:
 
 
 @asynccontextmanager
-async def calling(speaker: Speaker, serve: Serve, idle: float = 5) -> AsyncIterator[Calls]:
+async def calling(speaker: Speaker, serve: Serve, idle: float = 20) -> AsyncIterator[Calls]:
     async with serving(serve) as url:
-        http = Http(idle, 5)
+        http = Http(idle, 20)
         try:
             yield Calls(speaker, url, http)
         finally:
             await http.close()
 
 
-def ask(speaker: Speaker, serve: Serve, idle: float = 5) -> Ending:
+def ask(speaker: Speaker, serve: Serve, idle: float = 20) -> Ending:
     async def main() -> Ending:
         async with calling(speaker, serve, idle) as calls:
             return await calls.ask()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from client import quick
 from export.chromium import Browser, Trap, chromium
 from export.infested import infested
 from export.payloads import HOME, PAYLOADS, RUN
@@ -269,9 +270,18 @@ def test_on_paper_there_is_the_conversation_only(browser: Browser, pages: Path) 
 
 def test_five_thousand_entries_scroll_without_a_long_task(browser: Browser, pages: Path) -> None:
     """Time of the thread, not of the clock: other programs on the machine are not the page's fault."""
-    opened(browser, pages / "long.html")
-    tasks = browser.traced(
-        """new Promise((done) => {
+
+    def longest() -> float:
+        opened(browser, pages / "long.html")
+        tasks = browser.traced(SCROLL)
+        assert len(tasks) > 500
+        return max(tasks)
+
+    quick(longest, LONGEST_TASK)
+    assert browser.run("document.getElementById('list').scrollTop") > 10_000
+
+
+SCROLL = """new Promise((done) => {
           const list = document.getElementById("list");
           const step = () => {
             scrollBy(0, 2500);
@@ -281,7 +291,3 @@ def test_five_thousand_entries_scroll_without_a_long_task(browser: Browser, page
           };
           step();
         })"""
-    )
-    assert len(tasks) > 500
-    assert max(tasks) < LONGEST_TASK
-    assert browser.run("document.getElementById('list').scrollTop") > 10_000

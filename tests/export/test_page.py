@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from client import quick
 from export.infested import infested
 from export.payloads import PAYLOADS
 from export.sample import Telling, call, long_session, sample
@@ -423,10 +424,13 @@ def test_a_speaker_is_named_once_and_a_day_dated_once() -> None:
 
 def test_five_thousand_entries_take_less_than_three_seconds() -> None:
     export = long_session(5000)
-    start = time.process_time()
-    size = sum(map(len, page(export)))
-    assert time.process_time() - start < 3
-    assert size > 5_000_000
+
+    def measure() -> float:
+        start = time.process_time()
+        assert sum(map(len, page(export))) > 5_000_000
+        return time.process_time() - start
+
+    quick(measure, 3)
 
 
 def test_a_long_chain_of_anything_is_walked_once() -> None:
@@ -435,10 +439,15 @@ def test_a_long_chain_of_anything_is_walked_once() -> None:
         t.add(e.CustomEntry, "state")
     for _ in range(20_000):
         t.user("x")
-    start = time.process_time()
-    html = written(session(*t.entries))
-    assert time.process_time() - start < 6
-    assert len(rows(html)) == 40_001
+
+    def measure() -> float:
+        start = time.process_time()
+        html = written(session(*t.entries))
+        taken = time.process_time() - start
+        assert len(rows(html)) == 40_001
+        return taken
+
+    quick(measure, 6)
 
 
 def test_arguments_nested_a_thousand_deep_do_not_stop_an_export() -> None:

@@ -23,7 +23,7 @@ from gate.figure import Figure
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SECONDS = 900.0  # for a goal at a scale of 1, unless its module has a `SECONDS` of its own
-LEAST = 100.0  # so long even a tenth may take, on a machine with much else to do
+LEAST = 240.0  # so long even a tenth may take, on a machine with much else to do
 SHOWN = 4000  # characters of what a goal said before it failed
 
 

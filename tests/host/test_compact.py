@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clock import leapt
 from talk import MODEL, Talk, answer, call, words
 from tau.core.branches import Branch
 from tau.core.compaction import Reason
@@ -125,7 +126,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
         async with asyncio.timeout(SOON):
             return await work
 
-    return asyncio.run(bounded())
+    return leapt(bounded())
 
 
 async def for_ever() -> str:

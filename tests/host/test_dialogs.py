@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from client import Json, kinds
+from clock import Clock, played
 from sessions import House, play
 from tau.errors import ExtensionFailure
 from tau.host.dialogs import Dialogs
@@ -80,17 +81,20 @@ def test_open_dialogs_are_cancelled(tmp_path: Path, how: str) -> None:
 
 
 def test_time_in_a_dialog_is_not_the_extensions(tmp_path: Path) -> None:
-    async def story() -> None:
-        house = House(tmp_path, settings={"extensionHost": {"handlerTimeoutMs": 60}})
+    async def story(clock: Clock) -> None:
+        house = House(tmp_path, settings={"extensionHost": {"handlerTimeoutMs": 1000}})
 
         async def gate(event: Json) -> Any:
-            return {"action": "handled"} if await house.act("confirm", title="t", message="m", timeout=300) else None
+            return {"action": "handled"} if await house.act("confirm", title="t", message="m", timeout=5000) else None
 
         house.on("input", gate)
-        await house.prompt("go")
+        prompted = asyncio.create_task(house.prompt("go"))
+        await house.until(lambda event: event["type"] == "extension_ui_request")
+        clock.let_pass(5)
+        await prompted
         assert house.errors == []
 
-    play(story())
+    played(story)
 
 
 def test_extensions_hear_that_somebody_is_asked(tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
 
+from clock import leapt
 from kit import Stage, Tool, assistant, breaks, call, ok, play, speaks, user
 from tau.core.draft import Draft, Failed
 from tau.core.loop import agent_run
@@ -172,18 +172,18 @@ def test_an_answer_that_just_ends_is_a_failure() -> None:
     async def nothing(draft: Draft) -> AsyncIterator[Sequence[Any]]:
         yield [draft.begin()]
 
-    told = play(agent_run([]), Stage([nothing]), seconds=2)
+    told = play(agent_run([]), Stage([nothing]))
     assert told.end is not None and told.end.ending.message.stop_reason == "error"
 
 
 def test_a_tool_whose_own_work_was_cancelled_has_failed() -> None:
     stage = Stage([speaks(LS), speaks("sorry")], {"ls": raising(asyncio.CancelledError())})
-    told = play(agent_run([]), stage, seconds=2)
+    told = play(agent_run([]), stage)
     assert [end.is_error for end in told.all(ToolEnd)] == [True]
 
 
 def test_a_model_call_whose_own_work_was_cancelled_has_failed() -> None:
-    told = play(agent_run([]), Stage([breaks(asyncio.CancelledError())]), seconds=2)  # type: ignore[arg-type]
+    told = play(agent_run([]), Stage([breaks(asyncio.CancelledError())]))  # type: ignore[arg-type]
     assert told.end is not None and told.end.ending.message.stop_reason == "error"
 
 
@@ -250,15 +250,16 @@ def test_an_abort_is_over_within_a_second_whatever_the_tools_do(parallel: bool) 
         run = asyncio.create_task(drive(agent_run([], parallel=parallel), stage.hands(), switch))
         for tool in tools if parallel else tools[:1]:
             await tool.running.wait()
-        before = time.monotonic()
+        now = asyncio.get_running_loop().time
+        before = now()
         switch.flip()
         await run
-        took = time.monotonic() - before
+        took = now() - before
         for tool in tools:
             tool.free.set()
         return took, stage
 
-    took, stage = asyncio.run(main())
+    took, stage = leapt(main())
     aborted = [result(called, "Operation aborted", {}) for called in (LS, CAT)]
     assert stage.told.all(TurnEnd)[0].tool_results == aborted
     assert took < 1
@@ -271,14 +272,15 @@ def test_an_abort_is_over_within_a_second_whatever_the_model_does() -> None:
         stage, switch = Stage([silent_after(waiting, "half")]), Switch()
         run = asyncio.create_task(drive(agent_run([]), stage.hands(), switch))
         await waiting.running.wait()
-        before = time.monotonic()
+        now = asyncio.get_running_loop().time
+        before = now()
         switch.flip()
         await run
-        took = time.monotonic() - before
+        took = now() - before
         waiting.free.set()
         return took, stage
 
-    took, stage = asyncio.run(main())
+    took, stage = leapt(main())
     message = assistant("half", stop="aborted", why="Request was aborted.")
     assert stage.told.all(AgentEnd) == [AgentEnd([message])]
     assert took < 1

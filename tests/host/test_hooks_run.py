@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from client import calls, kinds, of, said, text, texts
+from clock import Clock, played
 from sessions import House, play
 from tau.errors import CommandError
 from tau.extensions.hooks import HOOKS
@@ -106,6 +107,21 @@ def test_an_observer_that_raises_or_is_late_is_one_error_and_the_run_goes_on(tmp
         ]
 
     play(story())
+
+
+def test_an_answer_that_was_in_time_counts_although_we_were_late_to_see_it(tmp_path: Path) -> None:
+    async def story(clock: Clock) -> None:
+        house = House(tmp_path)
+
+        def gate(event: dict[str, Any]) -> dict[str, Any]:
+            clock.let_pass(3600)  # a machine that stands still just now
+            return {"action": "transform", "text": "changed"}
+
+        house.on("input", gate)
+        assert texts(await house.prompt("go"), "user") == ["changed"]
+        assert house.errors == []
+
+    played(story)
 
 
 @pytest.mark.parametrize("hook", ["agent_start", "message_end", "context", "tool_call", "tool_result", "agent_end"])

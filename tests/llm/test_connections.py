@@ -77,7 +77,7 @@ def answers(*bodies: bytes) -> list[tuple[int, bytes] | str]:
             await writer.drain()
 
         found: list[tuple[int, bytes] | str] = []
-        async with asyncio.timeout(10), serving(serve) as place, connections() as open_ones:
+        async with asyncio.timeout(30), serving(serve) as place, connections() as open_ones:
             for _ in bodies:
                 try:
                     found.append(await ask(open_ones, f"http://{place}/"))
@@ -167,7 +167,7 @@ def test_a_connection_that_was_closed_while_it_rested_costs_nothing() -> None:
             if made == 1:
                 await reader.readexactly(1)  # the next request is there, and is not answered
 
-        async with asyncio.timeout(10), serving(serve) as place, connections() as open_ones:
+        async with asyncio.timeout(30), serving(serve) as place, connections() as open_ones:
             return [await ask(open_ones, f"http://{place}/", b"x" * 300_000) for _ in range(3)], made
 
     assert asyncio.run(main()) == ([(200, b"ok")] * 3, 3)
@@ -207,7 +207,7 @@ def test_a_long_request_waits_for_a_slow_reader_and_arrives_whole() -> None:
             heard = (await read_request(reader))[1]
             writer.write(OK)
 
-        async with asyncio.timeout(20), serving(serve) as place, connections() as open_ones:
+        async with asyncio.timeout(30), serving(serve) as place, connections() as open_ones:
             given = list(body)
             size = str(sum(map(len, body)))
             answer = await open_ones.post(f"http://{place}/", {"content-length": size}, given)
@@ -223,9 +223,9 @@ def test_a_server_that_refuses_a_long_request_early_is_heard() -> None:
             await reader.readuntil(b"\r\n\r\n")
             writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")
             await writer.drain()
-            await asyncio.sleep(5)
+            await asyncio.sleep(60)
 
-        async with asyncio.timeout(4), serving(serve) as place, connections() as open_ones:
+        async with asyncio.timeout(30), serving(serve) as place, connections() as open_ones:
             body = [b"x" * 100_000 for _ in range(500)]
             answer = await open_ones.post(f"http://{place}/", {"content-length": "50000000"}, body)
             answer.drop()
@@ -308,10 +308,10 @@ def test_a_server_that_is_faster_than_its_reader_waits() -> None:
                 await writer.drain()
                 sent += 100_000
 
-        async with asyncio.timeout(10), serving(serve) as place, connections() as open_ones:
+        async with asyncio.timeout(30), serving(serve) as place, connections() as open_ones:
             answer = await open_ones.post(f"http://{place}/", {"content-length": "0"}, [])
             before = -1
-            while before != sent:  # until it has to wait
+            while not sent or before != sent:  # until it has to wait
                 before = sent
                 await asyncio.sleep(0.1)
             held = len(answer.taken())
@@ -337,7 +337,7 @@ def test_an_address_is_written_as_servers_want_it(address: str, line: str) -> No
             lines.extend((await read_request(reader))[0])
             writer.write(OK)
 
-        async with asyncio.timeout(10), serving(serve) as place, connections() as open_ones:
+        async with asyncio.timeout(30), serving(serve) as place, connections() as open_ones:
             await ask(open_ones, f"http://me:p%40ss@{place}{address}")
             assert f"host: {place}" in lines
         return lines
@@ -374,7 +374,7 @@ def test_a_secure_server_is_reached_through_a_proxy_and_kept(certificate: Path) 
             both.create_task(carry(there, writer))
 
     async def main() -> list[tuple[int, bytes]]:
-        async with asyncio.timeout(10), serving(serve, theirs) as place, serving(proxy) as way:
+        async with asyncio.timeout(30), serving(serve, theirs) as place, serving(proxy) as way:
             async with connections(ours) as open_ones:
                 found = [await ask(open_ones, f"https://{place}/", proxy=f"http://user:word@{way}") for _ in range(2)]
             assert heads[0][:3] == [
@@ -419,7 +419,7 @@ def test_a_proxy_may_refuse() -> None:
         writer.write(b"HTTP/1.1 407 Who are you\r\ncontent-length: 0\r\n\r\n")
 
     async def main() -> None:
-        async with asyncio.timeout(10), serving(proxy) as way, connections() as open_ones:
+        async with asyncio.timeout(30), serving(proxy) as way, connections() as open_ones:
             await ask(open_ones, "https://model.example/", proxy=f"http://{way}")
 
     with pytest.raises(ProxyRefused, match="the proxy answered 407 Who are you"):

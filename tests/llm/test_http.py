@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from clock import Clock, played
 from tau.core.secrets import masked, of_headers
 from tau.errors import ModelError
 from tau.llm.calls import Request
@@ -66,26 +67,26 @@ def refusing(status: str, body: bytes = b"", *headers: str) -> Serve:
     return says("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
 
 
-def post(
+async def posted(
     serve: Serve,
     *,
-    idle: float = 5,
-    connect: float = 5,
+    idle: float = 30,
+    connect: float = 30,
     first_byte: float | None = None,
     headers: dict[str, str] | None = None,
 ) -> list[bytes]:
     """The portions of an answer, or the ModelError it ends with."""
+    async with serving(serve) as url:
+        http = Http(idle, connect, first_byte)
+        try:
+            request = Request(url, headers or {"x-api-key": KEY}, {"model": "m", "text": "\ud800é"})
+            return [portion async for portion in http.post(request)]
+        finally:
+            await http.close()
 
-    async def main() -> list[bytes]:
-        async with serving(serve) as url:
-            http = Http(idle, connect, first_byte)
-            try:
-                request = Request(url, headers or {"x-api-key": KEY}, {"model": "m", "text": "\ud800é"})
-                return [portion async for portion in http.post(request)]
-            finally:
-                await http.close()
 
-    return asyncio.run(main())
+def post(serve: Serve, **options: Any) -> list[bytes]:
+    return asyncio.run(posted(serve, **options))
 
 
 def error(serve: Serve, **options: Any) -> ModelError:
@@ -109,7 +110,7 @@ def test_bytes_are_given_before_the_answer_is_over() -> None:
             await got_it.wait()
             writer.write(b"second")
 
-        async with asyncio.timeout(5), serving(serve) as url:
+        async with asyncio.timeout(30), serving(serve) as url:
             portions = []
             http = Http()
             async for portion in http.post(Request(url, {}, {})):
@@ -361,15 +362,19 @@ def test_the_beginning_of_an_answer_has_a_deadline_of_its_own() -> None:
 
     assert str(error(silent, idle=60, first_byte=0.1)) == "The model server sent nothing for 0.1 s (timed out)."
 
-    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await read_request(reader)
-        await asyncio.sleep(0.2)
-        writer.write(STREAM)
-        await writer.drain()
-        await asyncio.sleep(0.2)
-        writer.write(b"data: 1\n\n")
+    async def story(clock: Clock) -> list[bytes]:
+        async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await read_request(reader)
+            clock.let_pass(2)
+            writer.write(STREAM)
+            await writer.drain()
+            await asyncio.sleep(0.001)
+            clock.let_pass(2)
+            writer.write(b"data: 1\n\n")
 
-    assert post(slow, idle=0.1, first_byte=30) == [b"data: 1\n\n"]
+        return await posted(slow, idle=1, first_byte=30)
+
+    assert played(story) == [b"data: 1\n\n"]
 
 
 def test_no_deadline_is_none() -> None:
@@ -513,7 +518,7 @@ def test_a_packed_answer_that_is_broken_may_be_whole_next_time() -> None:
 
 
 def test_a_connection_serves_the_next_request_though_the_reader_stopped_at_the_last_word() -> None:
-    async def main() -> int:
+    async def main(clock: Clock) -> int:
         connections = 0
         kept = asyncio.Event()
 
@@ -529,7 +534,7 @@ def test_a_connection_serves_the_next_request_though_the_reader_stopped_at_the_l
                 await kept.wait()
                 writer.write(b"0\r\n\r\n")
 
-        async with asyncio.timeout(10), serving(serve) as url:
+        async with asyncio.timeout(30), serving(serve) as url:
             http = Http()
             for _ in range(2):
                 async with aclosing(http.post(Request(url, {}, {}))) as portions:
@@ -539,7 +544,7 @@ def test_a_connection_serves_the_next_request_though_the_reader_stopped_at_the_l
             await http.close()
         return connections
 
-    assert asyncio.run(main()) == 1
+    assert played(main) == 1
 
 
 def test_an_answer_that_goes_on_and_on_is_hung_up() -> None:
@@ -552,7 +557,7 @@ def test_an_answer_that_goes_on_and_on_is_hung_up() -> None:
             await reader.read()
             hung_up.set()
 
-        async with asyncio.timeout(10), serving(serve) as url:
+        async with asyncio.timeout(30), serving(serve) as url:
             http = Http()
             async with aclosing(http.post(Request(url, {}, {}))) as portions:
                 await anext(portions)

@@ -36,7 +36,7 @@ from client import Json, is_gone
 from gate.figure import Figure
 from long.monkey import APART, Disk, Monkey
 from long.provider import Provider
-from long.witness import SOON, Figures, Heart, Ledger, Witness, living, session_files, settle_up, slope
+from long.witness import SOON, Figures, Heart, Ledger, Witness, descriptors, living, session_files, settle_up, slope
 
 SECONDS = 3600.0
 LIVED = 0.67  # part of the time that the first life has
@@ -322,10 +322,11 @@ class Soak:
 
     def _judge_the_dead(self, life: Life) -> None:
         self.looked_for += settle_up(self.ledger, self.disk.folder)
-        deadline = time.monotonic() + GONE
-        left = living(life.mark)
-        for pid in left:
-            is_gone(pid, within=max(0.0, deadline - time.monotonic()))
+        began = time.monotonic()
+        for pid in living(life.mark):
+            while (left := GONE + self.heart.lost(began) - (time.monotonic() - began)) > 0:
+                if is_gone(pid, within=left):
+                    break
         self.left += [f"after the end: {line[:200]}" for line in living(life.mark).values()]
         self._no_traceback(life.agent)
 
@@ -407,7 +408,7 @@ class Soak:
         self.provider.calm()
         began = time.monotonic()
         crew = living(life.mark)
-        while (foreign := _foreign(crew)) or len(crew) > (life.crew or len(crew)):
+        while (foreign := _foreign(crew)) or len(crew) > (life.crew or len(crew)) or self._more_open(life):
             if time.monotonic() - began - self.heart.lost(began) > GONE:
                 break
             time.sleep(0.05)
@@ -426,6 +427,10 @@ class Soak:
             f"{len(self.ledger.lost)}, late {len(self.ledger.late)} ({len(self.ledger.excused)} excused), "
             f"wrong {len(self.ledger.wrong)}, left {len(self.left)}"
         )
+
+    def _more_open(self, life: Life) -> bool:
+        """Whether more is open than at the last rest: some of it may be about to be closed."""
+        return bool(life.rests) and len(descriptors(life.agent.pid)) > len(life.rests[-1][1].descriptors)
 
     # Its deeds.
 

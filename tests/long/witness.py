@@ -19,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from client import SHOWN, Agent, Json, text
 
@@ -41,8 +41,9 @@ class Heart(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        last, total = time.monotonic(), 0.0
-        while not self._still.wait(BEAT):
+        last, total, over = time.monotonic(), 0.0, False
+        while not over:
+            over = self._still.wait(BEAT)  # and then a last look: the gap may be just over
             now = time.monotonic()
             gap, last = now - last - BEAT, now
             if gap > BEAT:
@@ -54,6 +55,12 @@ class Heart(threading.Thread):
     def stop(self) -> None:
         self._still.set()
         self.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
 
     def lost(self, since: float) -> float:
         """Seconds since then in which nothing could be done."""

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent
+from client import WITHIN, Agent
 from escapes import HIDING, LEVELS, LIMIT, SECRET, Place, missing
+from long.witness import Heart
 from tau.host.processes import LOST
 
 ENDS: dict[str, Callable[[Agent], object]] = {
@@ -46,7 +47,7 @@ def within(limit: float, done: Callable[[], bool]) -> bool:
 def started(place: Place, command: str) -> str:
     """A command that has said it is ready; the id of its response."""
     id = place.agent.send("bash", command=f"{command.replace('echo ready', 'touch ready')}")
-    assert within(10, (place.tree / "ready").exists)
+    assert within(WITHIN, (place.tree / "ready").exists)
     (place.tree / "ready").unlink()
     return id
 
@@ -70,8 +71,8 @@ def test_nothing_is_alive_two_seconds_after_its_end(confined: Place, end: str) -
     if end == "its client closes stdin":
         confined.agent.signal(signal.SIGTERM)
     assert confined.left() == set()
-    assert within(LIMIT, lambda: not private.exists())
-    assert within(LIMIT, lambda: not (confined.tree / ".pi").exists())
+    assert within(WITHIN, lambda: not private.exists())
+    assert within(WITHIN, lambda: not (confined.tree / ".pi").exists())
 
 
 @pytest.mark.promise("B13", "B14", "B15", "F06")
@@ -79,9 +80,11 @@ def test_nothing_is_alive_two_seconds_after_its_end(confined: Place, end: str) -
 def test_a_command_that_is_aborted_leaves_nobody(confined: Place, hiding: str) -> None:
     id = started(confined, HIDING[hiding])
     begun = time.monotonic()
-    confined.agent.ask("abort_bash")
-    assert confined.agent.response(id)["data"]["cancelled"] is True
-    assert time.monotonic() - begun < LIMIT
+    with Heart() as heart:
+        confined.agent.ask("abort_bash")
+        assert confined.agent.response(id)["data"]["cancelled"] is True
+        taken = time.monotonic() - begun
+    assert taken - heart.lost(begun) < LIMIT
     assert confined.left() == set()
     assert confined.run("echo still here") == "still here\n"
 
@@ -109,13 +112,12 @@ def test_two_agents_share_a_folder_and_what_is_protected_in_it(tmp_path: Path, l
             first.exit_code()
             said = second.get("bash", command="echo x > .pi/settings.json; rmdir .pi; mkdir .pi2")
             assert said["exitCode"] == 0 and pi.is_dir() and not list(pi.iterdir())
-    assert within(LIMIT, lambda: not pi.exists())
-    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == [".pi2"]
+    assert within(WITHIN, lambda: os.listdir(tmp_path / "work") == [".pi2"])
 
 
 def test_a_folder_of_the_user_s_that_is_empty_stays(tmp_path: Path, level: str) -> None:
     (tmp_path / "work" / ".pi").mkdir(parents=True)
     with Agent(tmp_path, args=["--sandbox", level]) as agent:
         agent.get("bash", command="true")
-    assert within(LIMIT, lambda: not (tmp_path / "work" / ".git").exists())
+    assert within(WITHIN, lambda: not (tmp_path / "work" / ".git").exists())
     assert (tmp_path / "work" / ".pi").is_dir()

@@ -189,13 +189,18 @@ from pathlib import Path
 from tau.store.settings import SettingsFile
 file = SettingsFile(Path(sys.argv[1]))
 for at in range(10):
-    file.change({f"{sys.argv[2]}{at}": at, "retry": {f"{sys.argv[2]}{at}": at}})
+    while True:
+        try:
+            file.change({f"{sys.argv[2]}{at}": at, "retry": {f"{sys.argv[2]}{at}": at}})
+            break
+        except TimeoutError:  # the others had it all the time, on a disk that is slow just now: who asks is told so
+            continue
 """
 
 
 def test_programs_that_write_at_the_same_time_lose_nothing(path: Path) -> None:
     write(path, {"theme": "dark"})
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in "abc"]
-    assert [writer.wait(30) for writer in writers] == [0, 0, 0]
+    assert [writer.wait(90) for writer in writers] == [0, 0, 0]
     changes = {f"{name}{at}": at for name in "abc" for at in range(10)}
     assert read(path) == {"theme": "dark", **changes, "retry": changes}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clock import Clock, played
 from tau.errors import ToolError
 from tau.host.machine import LocalMachine
 from tau.records.base import UNSET
@@ -132,16 +133,16 @@ def test_a_cancelled_search_is_killed(tmp_path: Path) -> None:
     slow.write_text("#!/bin/sh\necho $$ > pid\nexec sleep 60\n")
     slow.chmod(0o755)
 
-    async def main() -> None:
+    async def main(clock: Clock) -> None:
         context = ToolContext(LocalMachine(), str(tmp_path), lambda outcome: None)
         task = asyncio.create_task(search({"pattern": "*"}, context, str(slow)))
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-            await asyncio.sleep(0.01)
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith("\n"):
+            await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 2)
+            await task
 
-    asyncio.run(main())
+    played(main)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 

@@ -215,7 +215,7 @@ def test_a_search_stops_when_there_is_enough(tmp_path: Path, rg: str | None) -> 
             file.write(b"y" * 1_000_000 + b"\n")
     started = time.monotonic()
     assert len(rows(tmp_path, rg, "x|(y+y+)+z")) == 102
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30  # to the end it takes for ever
 
 
 def test_a_pattern_that_takes_for_ever_can_be_cancelled(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_pattern_that_takes_for_ever_can_be_cancelled(tmp_path: Path) -> None:
         assert not task.done()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 1)
+            await asyncio.wait_for(task, 10)
 
     asyncio.run(main())
 

@@ -167,10 +167,13 @@ def huge(tmp_path: Path) -> Path:
 
 
 def measured(work: Callable[[], T]) -> tuple[T, float, int]:
-    """Its result, the seconds it took, and the KiB by which it made this process larger than it ever was."""
-    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
-    result = work()
-    return result, time.monotonic() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    """Its result, the seconds it took at best, and the KiB by which it made this process larger than it ever was."""
+    before, taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, []
+    for _ in range(3):
+        started = time.monotonic()
+        result = work()
+        taken.append(time.monotonic() - started)
+    return result, min(taken), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
 
 @pytest.mark.promise("F10", "F10b")
@@ -210,6 +213,7 @@ def test_a_file_of_moderate_size_is_counted_to_its_end(tmp_path: Path) -> None:
 
 def test_a_cancelled_read_stops(huge: Path) -> None:
     machine = Gate()
+    os.truncate(huge / "huge", 1000**4)  # which nothing reads to its end in the time we wait
 
     async def main() -> None:
         context = ToolContext(machine, str(huge), lambda outcome: None)
@@ -219,7 +223,7 @@ def test_a_cancelled_read_stops(huge: Path) -> None:
         reading.cancel()
         with suppress(asyncio.CancelledError):
             await reading
-        assert await asyncio.to_thread(machine.ended.wait, 1)
+        assert await asyncio.to_thread(machine.ended.wait, 20)
 
     asyncio.run(main())
 

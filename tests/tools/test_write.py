@@ -21,6 +21,8 @@ from tau.tools.seen import Seen
 from tau.tools.stopped import StoppedWith
 from tau.tools.write import TOOL as WRITE
 
+WITHIN = 30.0  # seconds; only a failure takes them all
+
 
 def context(cwd: Path, *, fresh: bool = False, machine: LocalMachine | None = None) -> ToolContext:
     return ToolContext(machine or LocalMachine(), str(cwd), lambda outcome: None, Seen(required=fresh))
@@ -144,7 +146,7 @@ class Slow(LocalFiles):
 
     def wait(self) -> None:
         self.begun.release()
-        assert self.go.acquire(timeout=5)
+        assert self.go.acquire(timeout=WITHIN)
 
 
 def slow_machine() -> tuple[LocalMachine, Slow]:
@@ -164,7 +166,7 @@ def test_writes_of_one_file_happen_in_the_order_of_the_calls(tmp_path: Path) -> 
             asyncio.create_task(WRITE.run({"path": name, "content": str(n)}, where)) for n, name in enumerate(names)
         ]
         for _ in calls:
-            assert await asyncio.to_thread(files.begun.acquire, timeout=5)
+            assert await asyncio.to_thread(files.begun.acquire, timeout=WITHIN)
             assert not files.begun.acquire(blocking=False)  # one at a time
             files.go.release()
         await asyncio.gather(*calls)
@@ -181,7 +183,7 @@ def test_writes_of_two_files_do_not_wait_for_each_other(tmp_path: Path) -> None:
         where = context(tmp_path, machine=machine)
         calls = [asyncio.create_task(WRITE.run({"path": name, "content": name}, where)) for name in "ab"]
         for _ in calls:
-            assert await asyncio.to_thread(files.begun.acquire, timeout=5)
+            assert await asyncio.to_thread(files.begun.acquire, timeout=WITHIN)
         files.go.release(2)
         await asyncio.gather(*calls)
 
@@ -197,7 +199,7 @@ def test_a_write_that_could_not_be_stopped_any_more_says_so(tmp_path: Path) -> N
 
     async def main() -> str:
         call = asyncio.create_task(WRITE.run({"path": "a", "content": "new"}, context(tmp_path, machine=machine)))
-        assert await asyncio.to_thread(files.begun.acquire, timeout=5)
+        assert await asyncio.to_thread(files.begun.acquire, timeout=WITHIN)
         call.cancel()
         await asyncio.sleep(0)
         files.go.release()
@@ -217,7 +219,7 @@ def test_a_write_that_waits_for_its_turn_is_stopped_and_lets_nobody_pass(tmp_pat
     async def main() -> None:
         where = context(tmp_path, machine=machine)
         first, second, third = (asyncio.create_task(WRITE.run({"path": "a", "content": n}, where)) for n in "123")
-        assert await asyncio.to_thread(files.begun.acquire, timeout=5)
+        assert await asyncio.to_thread(files.begun.acquire, timeout=WITHIN)
         second.cancel()
         with pytest.raises(asyncio.CancelledError) as stopped:
             await second
@@ -239,7 +241,7 @@ def test_a_write_that_is_stopped_in_time_changes_nothing(tmp_path: Path) -> None
 
     async def main() -> None:
         call = asyncio.create_task(WRITE.run({"path": "a", "content": "new"}, where))
-        assert await asyncio.to_thread(files.begun.acquire, timeout=5)
+        assert await asyncio.to_thread(files.begun.acquire, timeout=WITHIN)
         call.cancel()
         await asyncio.sleep(0)
         files.go.release()

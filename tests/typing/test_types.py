@@ -34,10 +34,12 @@ def check(*words: str, starter: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.timeout(400)  # with nothing in its cache, on a machine that is slow
 def test_mypy_has_nothing_to_say(starter: Path) -> None:
     check(sys.executable, "-m", "mypy", "--strict", "--no-error-summary", starter=starter)
 
 
+@pytest.mark.timeout(400)
 def test_pyright_has_nothing_to_say(starter: Path) -> None:
     pyright = shutil.which("pyright", path=str(Path(sys.executable).parent)) or shutil.which("pyright")
     if pyright is None:

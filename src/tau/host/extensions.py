@@ -187,9 +187,13 @@ class Extensions:
             await patience.wait(over)
             return task.result()
         except TimeoutError:
-            if task.done():
-                raise Raised(str(task.exception()) or "TimeoutError") from None
-            raise ExtensionFailure(f"No answer within {seconds:g} s.") from None
+            if not task.done():
+                raise ExtensionFailure(f"No answer within {seconds:g} s.") from None
+            if task.cancelled():
+                raise ExtensionFailure("It was cancelled.") from None
+            if (error := task.exception()) is None:
+                return task.result()  # it was in time: only we were late to see it
+            raise Raised(str(error) or "TimeoutError") from None
         except asyncio.CancelledError:
             if _leaving():
                 raise
