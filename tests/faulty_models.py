@@ -9,21 +9,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from client import Agent, Json, of, said, text
-from speakers import CHUNKED, KEY, PIECES, Serve, Speaker, refuses, sends, served, streams, whole
+from speakers import CHUNKED, KEY, PIECES, Serve, Speaker, chunk, refuses, sends, served, streams, whole
 
-SETTINGS: Json = {"retry": {"enabled": False}, "httpIdleTimeoutMs": 300, "httpFirstByteTimeoutMs": 300}
+NO_RETRY: Json = {"retry": {"enabled": False}}
+# Only for servers that are silent, and say all that they say at once: a machine that is slow is none of them.
+HASTY: Json = {**NO_RETRY, "httpIdleTimeoutMs": 300, "httpFirstByteTimeoutMs": 1500}
 TOUCH = '{"command":"touch ran"}'
 
 
 class Fault(NamedTuple):
-    """`kept` is the text of the answer that must be there in the end; None: any beginning of it."""
+    """`kept` is the text of the answer that must be there in the end; None: any beginning of it.
+
+    Those that are `silent` come to an end only because nobody waits for ever.
+    """
 
     serve: Callable[[Speaker], Serve]
     kept: str | None = ""
+    silent: bool = False
 
 
 def _half(speaker: Speaker) -> list[bytes]:
     return speaker.up_to(b"lo, ", speaker.says(*PIECES))
+
+
+def at_once(*events: bytes, **how: bool) -> Serve:
+    return sends(CHUNKED + b"".join(map(chunk, events)), **how)
 
 
 def _calls(speaker: Speaker, arguments: str) -> list[bytes]:
@@ -34,8 +44,8 @@ FAULTS: dict[str, Fault] = {
     "reset": Fault(lambda speaker: streams(*_half(speaker), reset=True), None),
     "closed": Fault(lambda speaker: streams(*_half(speaker)), "Hello, "),
     "ended": Fault(lambda speaker: streams(*_half(speaker), b""), "Hello, "),
-    "stalled": Fault(lambda speaker: streams(*_half(speaker), stall=True), "Hello, "),
-    "silent": Fault(lambda speaker: sends(CHUNKED, stall=True)),
+    "stalled": Fault(lambda speaker: at_once(*_half(speaker), stall=True), "Hello, ", silent=True),
+    "silent": Fault(lambda speaker: sends(CHUNKED, stall=True), silent=True),
     "garbled": Fault(lambda speaker: streams(*_half(speaker), speaker.pack(b"{not json"), b""), "Hello, "),
     "an error in the stream": Fault(
         lambda speaker: streams(*_half(speaker), speaker.error(f"broken {KEY}"), b""), "Hello, "
@@ -52,7 +62,9 @@ FAULTS: dict[str, Fault] = {
 
 
 @contextmanager
-def asking(speaker: Speaker, answers: list[Serve], folder: Path) -> Iterator[Agent]:
+def asking(
+    speaker: Speaker, answers: list[Serve], folder: Path, settings: Json = NO_RETRY
+) -> Iterator[Agent]:
     """The program with the model of a server that gives these answers, and takes each off the list."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,15 +75,23 @@ def asking(speaker: Speaker, answers: list[Serve], folder: Path) -> Iterator[Age
         provider = {"baseUrl": url, "api": speaker.api, "apiKey": KEY, "models": [model]}
         args = ["--provider", "lab", "--model", "m"]
         models = {"providers": {"lab": provider}}
-        with Agent(folder, settings=SETTINGS, models=models, args=args, offline=False) as agent:
+        with Agent(folder, settings=settings, models=models, args=args, offline=False) as agent:
             yield agent
 
 
 def wrong_endings(speaker: Speaker, names: Sequence[str], folder: Path) -> list[str]:
     """Ask once for each fault, and once more. What the program made of them that it should not have."""
+    hasty, patient = ([name for name in names if FAULTS[name].silent is silent] for silent in (True, False))
+    return [
+        *_wrong_endings(speaker, patient, folder / "patient", NO_RETRY),
+        *_wrong_endings(speaker, hasty, folder / "hasty", HASTY),
+    ]
+
+
+def _wrong_endings(speaker: Speaker, names: Sequence[str], folder: Path, settings: Json) -> list[str]:
     wrong: list[str] = []
-    answers = [*(FAULTS[name].serve(speaker) for name in names), whole(speaker.says(*PIECES))]
-    with asking(speaker, answers, folder) as agent:
+    answers = [*(FAULTS[name].serve(speaker) for name in names), at_once(*speaker.says(*PIECES), b"")]
+    with asking(speaker, answers, folder, settings) as agent:
         for name in names:
             events = agent.prompt("go")
             wrong += [f"{speaker.api}, {name}: {what}" for what in _wrong(FAULTS[name], events)]
