@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -39,8 +41,10 @@ class Faulty:
         said = [entry["message"] for entry in entries if entry["type"] == "message"]
         return [(message["role"], message["content"][0]["text"]) for message in said]
 
-    def calls(self, name: str) -> list[str]:
-        return [line for line in self._trace.read_text().splitlines() if f" {name}(" in line]
+    def calls(self) -> list[tuple[str, bool]]:
+        """Each that was made, by its name, and whether it failed, in the order in which they ended."""
+        ended = re.findall(r"^\d+ +(?:<\.\.\. )?(\w+).*? = (.*)$", self._trace.read_text(), re.MULTILINE)
+        return [(name, result.endswith("(INJECTED)")) for name, result in ended]
 
 
 def settled_and_recovered(agent: Agent) -> list[Json]:
@@ -62,9 +66,13 @@ def test_a_sync_that_fails_is_told_and_made_good_by_writing_again(
         assert (failed["sessionFile"], failed["error"]) == (str(faulty.file), "Input/output error")
         agent.close()
         assert agent.exit_code() == 0
+    calls = faulty.calls()
+    syncs = [at for at, (name, _) in enumerate(calls) if name == "fsync"]
+    assert [calls[at][1] for at in syncs[:3]] == [True, True, False]
     # After each failure everything was written once more, which nobody had promised to be safe.
-    assert len(faulty.calls("pwrite64")) == 2 * len(faulty.calls("write"))
-    assert ["INJECTED" in line for line in faulty.calls("fsync")] == [True, True, False]
+    for failed, again in pairwise(syncs[:3]):
+        written = [name for name, _ in calls[:failed]].count("write")
+        assert [name for name, _ in calls[failed:again]].count("pwrite64") >= written > 0
     assert faulty.kept() == [("user", "go"), ("assistant", "ok")]
 
 
