@@ -322,10 +322,11 @@ class Soak:
 
     def _judge_the_dead(self, life: Life) -> None:
         self.looked_for += settle_up(self.ledger, self.disk.folder)
-        deadline = time.monotonic() + GONE
-        left = living(life.mark)
-        for pid in left:
-            is_gone(pid, within=max(0.0, deadline - time.monotonic()))
+        began = time.monotonic()
+        for pid in living(life.mark):
+            while (left := GONE + self.heart.lost(began) - (time.monotonic() - began)) > 0:
+                if is_gone(pid, within=left):
+                    break
         self.left += [f"after the end: {line[:200]}" for line in living(life.mark).values()]
         self._no_traceback(life.agent)
 
