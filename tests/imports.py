@@ -41,22 +41,25 @@ def helping(folder: Path) -> str:
 
 
 def starting(folder: Path) -> str:
-    """RPC mode, to the response of get_state and no further."""
-    env = surroundings(folder)
-    argv = [*WATCHED, PI, "--mode", "rpc"]
-    with (
-        (folder / "stderr").open("wb") as stderr,
-        subprocess.Popen(
-            argv, cwd=folder / "work", env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
-        ) as process,
-    ):
+    """RPC mode, to the response of get_state and no further.
+
+    Both streams are one pipe: so what was loaded before the response is told from what is loaded soon after it, when
+    nobody waits.
+    """
+    env, argv = surroundings(folder), [*WATCHED, PI, "--mode", "rpc"]
+    both: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(argv, cwd=folder / "work", env=env, stdin=subprocess.PIPE, **both) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(GET_STATE)
         process.stdin.flush()
-        response = json.loads(process.stdout.readline())
+        told: list[bytes] = []
+        for line in process.stdout:
+            if line.startswith(b"{"):
+                break
+            told.append(line)
         process.kill()
-    assert response["success"], response
-    return (folder / "stderr").read_text()
+    assert json.loads(line)["success"], line
+    return b"".join(told).decode()
 
 
 def prompting(folder: Path) -> str:
