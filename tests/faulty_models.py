@@ -62,9 +62,7 @@ FAULTS: dict[str, Fault] = {
 
 
 @contextmanager
-def asking(
-    speaker: Speaker, answers: list[Serve], folder: Path, settings: Json = NO_RETRY
-) -> Iterator[Agent]:
+def asking(speaker: Speaker, answers: list[Serve], folder: Path, settings: Json = NO_RETRY) -> Iterator[Agent]:
     """The program with the model of a server that gives these answers, and takes each off the list."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -381,7 +381,7 @@ def test_forks_answer_by_the_name_that_they_were_asked_by(tmp_path: Path) -> Non
 
 
 def steered(folder: Path, name: str, *, side_by_side: bool = False, **settings: Any) -> list[Json]:
-    """The events of a run with two calls that is steered while the first runs, and waits; if both do, the second ends."""
+    """The events of a run with two calls, steered while the first waits; `side_by_side`: the second ends first."""
     with Pipe(folder / "gate") as gate:
         both = calls(f"read x <{gate.path}; echo one", "echo two")
         with speaking(folder, name, both, {"text": "done"}, settings=settings) as agent:
