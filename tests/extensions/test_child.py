@@ -457,11 +457,11 @@ def test_time_in_a_dialog_does_not_count(tmp_path: Path) -> None:
     )
 
     async def story() -> None:
-        async with running(file, settings=limits(handler_timeout_ms=1000, load_timeout_ms=60_000)) as lab:
+        async with running(file, settings=limits(handler_timeout_ms=2000, load_timeout_ms=60_000)) as lab:
 
             async def thinking(path: str, name: str, params: dict[str, Any], patience: Any) -> bool:
                 with patience.paused():
-                    await asyncio.sleep(1.5)
+                    await asyncio.sleep(2.5)
                 return False
 
             lab.running._children[0]._act = thinking

@@ -52,9 +52,9 @@ FAULTS = """
             os.write(line(), b"nonsense\\n")
             time.sleep(3600)
         def flood():
-            while True: os.write(line(), b'{"type":"tell","name":"notify","params":{"message":"!"}}\\n')
+            while True: os.write(line(), b'{"type":"tell","name":"notify","params":{"message":"!"}}\\n' * 100)
         def flood_updates():
-            while True: os.write(line(), b'{"type":"pong","id":0}\\n')
+            while True: os.write(line(), b'{"type":"pong","id":0}\\n' * 1000)
         def long_line():
             while True: os.write(line(), b"x" * 65536)
         def close():
@@ -284,6 +284,7 @@ def test_one_that_ends_while_it_waits_for_the_others_is_started_again(tmp_path: 
 
     async def story() -> None:
         async with running(dies, slow) as lab:
+            await lab.until(lambda: lab.told)  # it may be loaded before its end is heard of
             assert lab.told == [("exit", "Its process ended with code 9.")]
             assert (await lab.bash("ls"))["reason"].isdigit()
 

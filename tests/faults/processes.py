@@ -10,12 +10,19 @@ from pathlib import Path
 
 
 def children(pid: int) -> list[int]:
-    """The children of every thread of it; none if it is gone."""
-    try:
-        threads = [*Path(f"/proc/{pid}/task").iterdir()]
-        return [int(one) for thread in threads for one in (thread / "children").read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+    """The children of every thread of it; none if it is gone.
+
+    A thread that ends meanwhile leaves its children to another, which may have been looked at already: look again.
+    """
+    while True:
+        try:
+            threads = [*Path(f"/proc/{pid}/task").iterdir()]
+        except (FileNotFoundError, ProcessLookupError):
+            return []
+        try:
+            return [int(one) for thread in threads for one in (thread / "children").read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
 
 
 def below(pid: int) -> list[int]:

@@ -44,7 +44,7 @@ def test_a_killed_agent_leaves_nobody_behind(tmp_path: Path) -> None:
         with Watch(agent.pid) as watch:
             assert len(watch) >= 4
             agent.signal(signal.SIGKILL)
-            assert watch.left(within=2) == []
+            assert watch.left(within=WITHIN) == []
 
 
 def test_a_watch_sees_who_is_left() -> None:
@@ -58,7 +58,7 @@ def test_a_watch_sees_who_is_left() -> None:
             assert len(left) == len(watch) == 2
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
-            assert watch.left(within=5) == []
+            assert watch.left(within=WITHIN) == []
     finally:
         shell.kill()
         shell.wait()

@@ -18,5 +18,5 @@ def test_a_fault_each_second_loses_nothing_hangs_nothing_and_leaves_nothing_behi
     assert done.returncode == 0, done.stdout + done.stderr
     # A monkey that sleeps, or a client that is refused everything, shows nothing.
     told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith(("prompts ", "faults ")))
-    assert int(told["prompts"].partition(" ")[0].replace(",", "")) >= 50, done.stdout
+    assert int(told["prompts"].partition(" ")[0].replace(",", "")) >= 20, done.stdout
     assert told["faults"].count(":") >= 4, done.stdout

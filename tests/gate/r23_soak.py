@@ -24,6 +24,8 @@ def measure(scale: float, seed: int) -> list[Figure]:
         before, after = soak.run_prompts(min(WARM_UP, prompts), prompts)
     ledger = soak.ledger
     failures = [*ledger.lost, *ledger.late, *ledger.wrong, *soak.left]
+    for failure in failures:
+        print(failure)
     return [
         Figure("R23", "memory grown", prompts, round((after.memory - before.memory) / MIB, 2), GROWTH, "MiB"),
         Figure("R23", "more descriptors", prompts, max(0, len(after.descriptors) - len(before.descriptors)), 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -181,7 +182,8 @@ def test_a_model_on_a_server_is_asked_over_http_and_nothing_stays_open(tmp_path:
         async with opened(tmp_path, script=None, model="mock/m1") as agent:
             before = descriptors()
             result = await agent.prompt("list")
-        assert descriptors() <= before
+        while descriptors() > before:  # the server has its end of the connections in this process, too
+            await asyncio.sleep(0.01)
         return result
 
     with ModelServer("$ echo hi", "Done.") as server:

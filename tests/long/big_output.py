@@ -96,7 +96,8 @@ def memory(pid: int, what: str) -> int:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return 0
-    return int(status.partition(f"{what}:")[2].split()[0]) * 1024
+    said = status.partition(f"{what}:")[2].split()
+    return int(said[0]) * 1024 if said else 0  # who has just ended has none
 
 
 def children(pid: int) -> list[int]:

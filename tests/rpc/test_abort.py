@@ -19,6 +19,7 @@ from aborting import (
     seconds_to_abort_in,
 )
 from client import (
+    WITHIN,
     Agent,
     Json,
     Pipe,
@@ -101,7 +102,7 @@ def test_no_process_of_the_tool_is_left(tmp_path: Path, command: str) -> None:
         agent.ask("prompt", message="go")
         pid = first_number(agent.until(lambda event: "\n" in output(event)))
         agent.ask("abort")
-        assert is_gone(pid, within=2)
+        assert is_gone(pid, within=WITHIN)
         result = said(agent.settled(), "toolResult")[0]
         assert result["isError"] is True
         assert text(result) == f"{pid}\n\n\nCommand aborted"
@@ -119,7 +120,7 @@ def test_tools_that_run_side_by_side_all_end(tmp_path: Path) -> None:
         agent.ask("prompt", message="go")
         started = [pids.line() for _ in range(3)]
         quick(lambda: seconds_to_abort(agent), SECOND)
-        assert all(is_gone(int(pid), within=2) for pid in started)
+        assert all(is_gone(int(pid), within=WITHIN) for pid in started)
         results = said(agent.settled(), "toolResult")
         assert [(one["toolCallId"], one["isError"]) for one in results] == [
             ("call_0", True),
@@ -219,4 +220,4 @@ def test_a_command_that_has_the_key_and_does_not_tell_it_holds_up_nothing(tmp_pa
             quick(measure, SECOND)
             agent.signal(signal.SIGTERM)
             assert agent.exit_code(within=10) == 143
-            assert all(is_gone(pid, within=2) for pid in started)
+            assert all(is_gone(pid, within=WITHIN) for pid in started)

@@ -76,7 +76,7 @@ def test_time_ends_an_answer_or_a_tool(tmp_path: Path, answer: Json) -> None:
 def test_time_ends_the_wait_for_another_try(tmp_path: Path) -> None:
     failing = {"text": "", "error": {"message": "529 overloaded"}}
     settings = {"retry": {"baseDelayMs": 600_000}}
-    with Agent(tmp_path, failing, settings=settings, args=["--time-limit", "1"]) as agent:
+    with Agent(tmp_path, failing, settings=settings, args=["--time-limit", "3"]) as agent:
         events = agent.prompt("go")
         assert kinds(events)[-3:] == ["auto_retry_end", "budget_exceeded", "agent_settled"]
 
@@ -93,8 +93,8 @@ def test_an_abort_is_still_an_abort(tmp_path: Path) -> None:
 def test_what_waits_in_a_queue_goes_on_waiting(tmp_path: Path) -> None:
     slow = {"blocks": [{"text": ["a", "b"]}], "delayMs": 300}
     with Agent(tmp_path, slow, {"text": "more"}, args=["--max-turns", "1"]) as agent:
-        agent.ask("prompt", message="go")
-        agent.ask("follow_up", message="and then")
+        # In one write, so that the second is heard while the first is worked on.
+        agent.write(b'{"type":"prompt","message":"go"}\n{"type":"follow_up","message":"and then"}\n')
         events = agent.settled()
         assert exceeded(events)["limit"] == "turns"
         assert agent.get("get_state")["pendingMessageCount"] == 1

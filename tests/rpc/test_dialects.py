@@ -12,7 +12,7 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-from client import Agent, Json
+from client import Agent, Json, Pipe, calls, endless
 from tau.docs.__main__ import FOLDER
 from tau.wire.dialects import NAMES
 
@@ -162,10 +162,10 @@ def test_updates_of_the_others_have_the_message_so_far(tmp_path: Path, name: str
 
 
 def test_what_became_of_a_message_is_answered_in_the_newest(tmp_path: Path) -> None:
-    with speaking(tmp_path, "1.5", {"text": "slow", "delayMs": 200}, {"text": "ok"}) as agent:
+    with speaking(tmp_path, "1.5", endless("slow")) as agent:
         assert agent.get("prompt", message="a") == {"disposition": "started"}
         assert agent.get("follow_up", message="b") == {"disposition": "queued"}
-        agent.until("agent_settled")
+        agent.ask("abort")
 
 
 def test_a_command_of_the_client_is_heard_while_it_runs_in_the_newest(tmp_path: Path) -> None:
@@ -245,18 +245,23 @@ def test_that_a_retry_has_helped_is_told_after_the_answer_and_in_january_after_t
 
 @pytest.mark.parametrize("name", [*NEWER, "default"])
 def test_a_command_during_a_run_is_remembered_after_the_run_or_with_the_next_prompt(tmp_path: Path, name: str) -> None:
-    with speaking(tmp_path, name, {"text": "slow", "startDelayMs": 300}, {"text": "ok"}) as agent:
+    with (
+        Pipe(tmp_path / "gate") as gate,
+        speaking(tmp_path, name, calls(f"read x <{gate.path}"), {"text": "ok"}) as agent,
+    ):
         agent.send("prompt", message="one")
-        agent.until("agent_start")
+        agent.until("tool_execution_start")
         agent.ask("bash", command="echo mid")
+        gate.say()
         agent.until("agent_end")
         if name == "1.5":
             agent.until("agent_settled")
+        first = ["user", "assistant", "toolResult", "assistant"]
         said = [message["role"] for message in agent.get("get_messages")["messages"]]
-        assert said == ["user", "assistant", *(["bashExecution"] if name == "1.5" else [])]
+        assert said == [*first, *(["bashExecution"] if name == "1.5" else [])]
         run(agent, "two")
         said = [message["role"] for message in agent.get("get_messages")["messages"]]
-    assert said == ["user", "assistant", "bashExecution", "user", "assistant"]
+    assert said == [*first, "bashExecution", "user", "assistant"]
 
 
 @pytest.mark.parametrize("name", [*NEWER, "default"])
@@ -344,12 +349,19 @@ def test_an_attachment_that_cannot_be_given_is_named(tmp_path: Path, attachment:
 
 
 def test_in_the_first_dialect_a_prompt_during_a_run_is_delivered_after_it(tmp_path: Path) -> None:
-    with speaking(tmp_path, "2025-12", {"text": "slow", "delayMs": 300}, {"text": "second"}) as agent:
+    with (
+        Pipe(tmp_path / "gate") as gate,
+        speaking(tmp_path, "2025-12", calls(f"read x <{gate.path}"), {"text": "first"}, {"text": "second"}) as agent,
+    ):
         agent.send("prompt", message="one")
-        agent.until("agent_start")
+        agent.until("tool_execution_start")
         agent.send("prompt", message="two")
+        agent.send("get_protocol")  # what was said before it has been heard when it is answered
+        agent.until("protocol")
+        gate.say()
         ended = agent.until("agent_end")[-1]
-    assert [message["role"] for message in ended["messages"]] == ["user", "assistant", "user", "assistant"]
+    roles = [message["role"] for message in ended["messages"]]
+    assert roles == ["user", "assistant", "toolResult", "assistant", "user", "assistant"]
     assert agent.responses == []
 
 
@@ -368,20 +380,18 @@ def test_forks_answer_by_the_name_that_they_were_asked_by(tmp_path: Path) -> Non
 # Steering
 
 
-CALLS = {
-    "blocks": [
-        {"tool": "bash", "arguments": {"command": "sleep 0.5; echo one"}, "id": "call_1"},
-        {"tool": "bash", "arguments": {"command": "echo two"}, "id": "call_2"},
-    ]
-}
-
-
-def steered(folder: Path, name: str, **settings: Any) -> list[Json]:
-    with speaking(folder, name, CALLS, {"text": "done"}, settings=settings) as agent:
-        agent.send("prompt", message="go")
-        agent.until("tool_execution_start")
-        agent.send("steer", message="stop that")
-        return agent.until("agent_end")
+def steered(folder: Path, name: str, *, side_by_side: bool = False, **settings: Any) -> list[Json]:
+    """The events of a run with two calls, steered while the first waits; `side_by_side`: the second ends first."""
+    with Pipe(folder / "gate") as gate:
+        both = calls(f"read x <{gate.path}; echo one", "echo two")
+        with speaking(folder, name, both, {"text": "done"}, settings=settings) as agent:
+            agent.send("prompt", message="go")
+            events = agent.until("tool_execution_start")
+            agent.get("steer", message="stop that")
+            if side_by_side:
+                events += agent.until("tool_execution_end")
+            gate.say()
+            return events + agent.until("agent_end")
 
 
 def results(events: list[Json]) -> list[tuple[str, bool]]:
@@ -397,14 +407,14 @@ def test_steering_skips_the_tools_that_have_not_begun(tmp_path: Path, name: str)
 
 @pytest.mark.parametrize("name", ["0.73", "1.5"])
 def test_in_the_newer_ones_the_tools_of_an_answer_all_run_and_side_by_side(tmp_path: Path, name: str) -> None:
-    events = steered(tmp_path, name)
+    events = steered(tmp_path, name, side_by_side=True)
     assert results(events) == [("one\n", False), ("two\n", False)]
     ended = [event["toolCallId"] for event in events if event["type"] == "tool_execution_end"]
-    assert ended == ["call_2", "call_1"]
+    assert ended == ["call_1", "call_0"]
 
 
 def test_the_tools_of_an_answer_can_all_run_one_by_one(tmp_path: Path) -> None:
     events = steered(tmp_path, "1.5", toolExecution="sequential")
     assert results(events) == [("one\n", False), ("two\n", False)]
     ended = [event["toolCallId"] for event in events if event["type"] == "tool_execution_end"]
-    assert ended == ["call_1", "call_2"]
+    assert ended == ["call_0", "call_1"]

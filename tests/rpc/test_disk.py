@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import signal
 import subprocess
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,8 +34,8 @@ class Faulty:
         self.args = ["--session", str(self.file)]
         calls = ["-e", "trace=openat,write,pwrite64,fsync"]
         injected = [word for fault in faults for word in ("-e", f"inject={fault}")]
-        # -D: the program stays our child, and strace is its.
-        strace = [str(STRACE), "-D", "-f", "-qq", "-o", str(self._trace), "-P", str(self.file), *calls, *injected]
+        # -D: the program stays our child, and strace is its. -I1: and can be ended.
+        strace = [str(STRACE), "-D", "-I1", "-f", "-qq", "-o", str(self._trace), "-P", str(self.file), *calls, *injected]
         monkeypatch.setenv("TAU_RPC", " ".join([*strace, *command_line()]))
 
     def kept(self) -> list[tuple[str, str]]:
@@ -40,12 +44,20 @@ class Faulty:
         said = [entry["message"] for entry in entries if entry["type"] == "message"]
         return [(message["role"], message["content"][0]["text"]) for message in said]
 
-    def lines(self) -> list[str]:
-        """Every call that was looked at, as it began."""
-        return [line for line in self._trace.read_text().splitlines() if "(" in line and "resumed" not in line]
+    def calls(self) -> list[tuple[str, bool]]:
+        """Each that was made, by its name, and whether it failed, in the order in which they ended."""
+        ended = re.findall(r"^\d+ +(?:<\.\.\. )?(\w+).*? = (.*)$", self._trace.read_text(), re.MULTILINE)
+        return [(name, result.endswith("(INJECTED)")) for name, result in ended]
 
-    def calls(self, name: str) -> list[str]:
-        return [line for line in self._trace.read_text().splitlines() if f" {name}(" in line]
+    def syncs(self) -> list[int]:
+        """Where among them something was synced."""
+        return [at for at, (name, _) in enumerate(self.calls()) if name == "fsync"]
+
+    def mend(self, agent: Agent) -> None:
+        """From now on the disk is well. Strace counts in each thread anew, so it cannot be told beforehand."""
+        status = Path(f"/proc/{agent.pid}/status").read_text()
+        (tracer,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("TracerPid:"))
+        os.kill(tracer, signal.SIGTERM)
 
 
 def settled_and_recovered(agent: Agent) -> list[Json]:
@@ -60,16 +72,21 @@ def settled_and_recovered(agent: Agent) -> list[Json]:
 def test_a_sync_that_fails_is_told_and_made_good_by_writing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faulty = Faulty(tmp_path, monkeypatch, "fsync:error=EIO:when=1..2")
+    faulty = Faulty(tmp_path, monkeypatch, "fsync:error=EIO")
     with Agent(tmp_path, args=faulty.args) as agent:
         agent.get("prompt", message="go")
+        while len(faulty.syncs()) < 3:
+            time.sleep(0.01)
+        faulty.mend(agent)
         (failed,) = settled_and_recovered(agent)
         assert (failed["sessionFile"], failed["error"]) == (str(faulty.file), "Input/output error")
         agent.close()
         assert agent.exit_code() == 0
+    calls = faulty.calls()
     # After each failure everything was written once more, which nobody had promised to be safe.
-    assert len(faulty.calls("pwrite64")) == 2 * len(faulty.calls("write"))
-    assert ["INJECTED" in line for line in faulty.calls("fsync")] == [True, True, False]
+    for failed, again in pairwise(faulty.syncs()[:3]):
+        written = [name for name, _ in calls[:failed]].count("write")
+        assert [name for name, _ in calls[failed:again]].count("pwrite64") >= written > 0
     assert faulty.kept() == [("user", "go"), ("assistant", "ok")]
 
 
@@ -131,7 +148,7 @@ def test_a_session_is_not_left_before_it_is_kept_that_what_waits_there_will_not_
         assert of("session_write_failed", agent.events) == []
         agent.signal(signal.SIGKILL)
         agent.exit_code()
-    last = [line.split("(")[0].split()[-1] for line in faulty.lines() if "INJECTED" not in line][-2:]
+    last = [name for name, failed in faulty.calls() if not failed][-2:]
     assert last == ["write", "fsync"]  # before anybody was told that the session was left
     monkeypatch.delenv("TAU_RPC")
     with Agent(tmp_path, args=faulty.args) as agent:
@@ -159,9 +176,9 @@ def test_what_waits_goes_on_waiting_where_a_session_could_not_be_left(tmp_path: 
 def test_a_session_that_was_left_is_synced_at_the_latest_when_the_program_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faulty = Faulty(tmp_path, monkeypatch, "fsync:error=EIO:when=1")
+    faulty = Faulty(tmp_path, monkeypatch, "fsync:error=EIO")
     with Agent(tmp_path, args=faulty.args) as agent:
         agent.write(b'{"type":"follow_up","message":"one"}\n{"type":"new_session"}\n')  # sooner than it would be synced
         agent.close()
         assert agent.exit_code() == 0
-    assert ["INJECTED" in line for line in faulty.calls("fsync")] == [True, False]
+    assert len(faulty.syncs()) >= 2  # when it was left, and at the end

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from client import (
+    WITHIN,
     Agent,
     Pipe,
     calls,
@@ -136,7 +137,7 @@ def test_eof_leaves_no_background_process(tmp_path: Path) -> None:
         agent.ask("prompt", message="go")
         agent.close()
         assert agent.exit_code() == 0
-        assert is_gone(int(texts(agent.events, "toolResult")[0]), within=2)
+        assert is_gone(int(texts(agent.events, "toolResult")[0]), within=WITHIN)
 
 
 def test_a_client_that_is_slow_to_read_gets_everything_after_eof(tmp_path: Path) -> None:
@@ -240,7 +241,7 @@ def test_a_signal_during_a_tool_takes_the_tool_along(tmp_path: Path, number: sig
             agent.signal(number)
             taken = seconds(lambda: agent.exit_code())
             assert agent.exit_code() == CODES[number]
-            assert is_gone(pid, within=2)
+            assert is_gone(pid, within=WITHIN)
             assert kinds(agent.events)[-2:] == ["agent_end", "agent_settled"]
         return taken
 
@@ -265,7 +266,7 @@ def test_the_first_of_two_signals_decides(tmp_path: Path) -> None:
         agent.signal(signal.SIGTERM)
         agent.signal(signal.SIGTERM)
         assert agent.exit_code(within=10) == 143
-        assert is_gone(pid, within=2)
+        assert is_gone(pid, within=WITHIN)
 
 
 def test_a_signal_during_a_shell_command_of_the_client(tmp_path: Path) -> None:
@@ -274,7 +275,7 @@ def test_a_signal_during_a_shell_command_of_the_client(tmp_path: Path) -> None:
         pid = int(pipe.line())
         agent.signal(signal.SIGTERM)
         assert agent.exit_code(within=10) == 143
-        assert is_gone(pid, within=2)
+        assert is_gone(pid, within=WITHIN)
 
 
 def test_a_signal_after_eof_does_not_wait_for_the_run(tmp_path: Path) -> None:
@@ -282,7 +283,7 @@ def test_a_signal_after_eof_does_not_wait_for_the_run(tmp_path: Path) -> None:
         agent.close()
         agent.signal(signal.SIGTERM)
         assert agent.exit_code(within=10) == 143
-        assert is_gone(pid, within=2)
+        assert is_gone(pid, within=WITHIN)
 
 
 def test_a_signal_ends_it_even_when_nobody_reads(tmp_path: Path) -> None:
@@ -303,7 +304,7 @@ def test_a_client_that_closes_both_pipes_during_a_tool(tmp_path: Path) -> None:
             agent.deafen()
             taken = seconds(lambda: agent.exit_code())
             assert agent.exit_code() == 0
-            assert is_gone(pid, within=2)
+            assert is_gone(pid, within=WITHIN)
         return taken
 
     quick(measure, 2)
@@ -329,5 +330,5 @@ def test_a_client_that_is_killed_during_a_tool(tmp_path: Path) -> None:
         client.kill()
         client.wait()
         client.stdout.close()
-        assert is_gone(agent, within=5)
-        assert is_gone(tool, within=2)
+        assert is_gone(agent, within=WITHIN)
+        assert is_gone(tool, within=WITHIN)

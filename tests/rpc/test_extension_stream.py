@@ -117,7 +117,7 @@ FAILURES = {
 @pytest.mark.parametrize("how", FAILURES)
 def test_what_goes_wrong_is_the_error_of_the_answer(tmp_path: Path, how: str) -> None:
     body, why = FAILURES[how]
-    settings = {"retry": {"enabled": False}, "httpIdleTimeoutMs": 500}
+    settings = {"retry": {"enabled": False}, "httpIdleTimeoutMs": 500 if how == "is silent" else 60_000}
     with speaking(tmp_path, body, settings) as agent:
         answer = last(agent.prompt("go"))
         assert (answer["stopReason"], answer["errorMessage"].startswith(why)) == ("error", True)

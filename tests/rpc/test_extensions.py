@@ -91,7 +91,7 @@ def test_one_that_is_found_and_cannot_be_loaded_is_told_and_the_rest_works(tmp_p
     written(folder, "    raise ValueError('no good')\n", "a.py")
     written(folder, "    while True: pass\n", "b.py")
     written(folder, "    pi.on('session_start', lambda event, ctx: ctx.ui.notify('hello'))\n", "c.py")
-    with Agent(tmp_path, settings={"extensionHost": {"loadTimeoutMs": 1500}}) as agent:
+    with Agent(tmp_path, settings={"extensionHost": {"loadTimeoutMs": 5000}}) as agent:
         assert agent.prompt("go")
         errors = of("extension_error", agent.events)
         assert [(Path(one["extensionPath"]).name, one["event"]) for one in errors] == [
@@ -399,12 +399,15 @@ def test_what_an_extension_has_queued_outlives_the_process(tmp_path: Path) -> No
         assert agent.get("get_state")["pendingMessageCount"] == 1
 
 
+SLEEPS = "await asyncio.sleep(3600)"
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
         ("raise ValueError('no way there')", "no way there"),
         ("return {'operations': {}}", "operations: not supported here"),
-        ("await asyncio.sleep(3600)", "No answer within 0.5 s."),
+        (SLEEPS, "No answer within 0.5 s."),
     ],
 )
 def test_a_command_is_not_run_when_an_extension_that_might_run_it_elsewhere_fails(
@@ -415,7 +418,8 @@ def test_a_command_is_not_run_when_an_extension_that_might_run_it_elsewhere_fail
     async def elsewhere(event, ctx):
         {answer}
 """
-    with guest(tmp_path, code, settings={"extensionHost": {"handlerTimeoutMs": 500}}) as agent:
+    settings = {"extensionHost": {"handlerTimeoutMs": 500}} if answer == SLEEPS else None
+    with guest(tmp_path, code, settings=settings) as agent:
         response = agent.ask("bash", command="touch ran")
         assert not response["success"] and why in response["error"]
         assert not (agent.cwd / "ran").exists()
@@ -532,7 +536,8 @@ def test_a_run_goes_on_whatever_becomes_of_those_who_are_only_told(tmp_path: Pat
     async def told(event, ctx):
         {does}
 """
-    settings = {"extensionHost": {"observerTimeoutMs": 500, "loadTimeoutMs": 60_000}}
+    patience = 60_000 if "raise" in does else 500
+    settings = {"extensionHost": {"observerTimeoutMs": patience, "loadTimeoutMs": 60_000}}
     with guest(tmp_path, code, calls("echo done"), {"text": "ok"}, settings=settings) as agent:
         events = agent.prompt("go")
         assert (texts(events, "toolResult"), texts(events, "assistant")) == (["done\n"], ["", "ok"])

@@ -12,12 +12,14 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from client import Agent, Pipe, calls, endless, is_gone, of, piece, quick, said, text, texts
+from client import WITHIN, Agent, Pipe, calls, endless, is_gone, of, piece, quick, said, text, texts
+from faults.processes import children
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -38,9 +40,8 @@ class Taken(NamedTuple):
 def taken(agent: Agent) -> Taken:
     proc = Path(f"/proc/{agent.pid}")
     memory = next(line for line in (proc / "status").read_text().splitlines() if line.startswith("VmRSS"))
-    tasks = list((proc / "task").iterdir())
-    children = [pid for task in tasks for pid in (task / "children").read_text().split()]
-    return Taken(int(memory.split()[1]), len(os.listdir(proc / "fd")), len(tasks), len(children))
+    threads = len(os.listdir(proc / "task"))
+    return Taken(int(memory.split()[1]), len(os.listdir(proc / "fd")), threads, len(children(agent.pid)))
 
 
 def grows(agent: Agent, work: Callable[[], None], rounds: int) -> None:
@@ -51,8 +52,12 @@ def grows(agent: Agent, work: Callable[[], None], rounds: int) -> None:
     for _ in range(rounds):
         work()
     agent.forget()
-    after = taken(agent)
-    assert (after.handles, after.children) == (before.handles, before.children)
+    after, until = taken(agent), time.monotonic() + WITHIN
+    # A file may just be synced, and who was ended last may not be gone yet.
+    while (after.handles > before.handles or after.children > before.children) and time.monotonic() < until:
+        agent.get("get_state")
+        after = taken(agent)
+    assert after.handles <= before.handles and after.children <= before.children, (before, after)
     assert after.threads <= before.threads + POOL
     assert after.memory - before.memory <= 2048
 
@@ -117,7 +122,7 @@ def test_extensions_that_are_loaded_anew_and_die_again_and_again_leave_nothing_b
         started()
         grows(agent, leave_and_load, 8)
         assert len(set(pids)) == len(pids)
-        assert all(is_gone(pid, within=2) for pid in pids[:-1])
+        assert all(is_gone(pid, within=WITHIN) for pid in pids[:-1])
 
 
 # Sleep, and clocks.
@@ -173,7 +178,9 @@ def test_a_clock_that_jumps_by_a_day_changes_neither_the_order_nor_how_fast_it_a
     with Agent(tmp_path, *answers, settings=settings, env={"PYTHONPATH": str(site)}) as agent:
         agent.prompt("first")
         for offset, words in ((DAY, "a day on"), (-DAY, "two days back")):
-            file.write_text(str(offset))
+            later = tmp_path / "later"
+            later.write_text(str(offset))
+            later.replace(file)  # whoever asks for the time meanwhile finds the one or the other
             quick(lambda: seconds(lambda: agent.get("get_state")), SECOND)
             quick_enough = seconds(lambda words=words: agent.prompt(words))  # type: ignore[misc]
             assert quick_enough < 10 * SECOND
@@ -217,12 +224,13 @@ def test_when_the_kernel_ends_what_runs_commands_that_is_told_and_the_next_one_w
             agent.ask("prompt", message="go")
             shell = int(pids.line())
             for pid in above(shell, agent.pid):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it may have ended with the one below it
+                    os.kill(pid, signal.SIGKILL)
             events = agent.settled()
             ended, fine = of("tool_execution_end", events)
             assert (ended["isError"], fine["isError"]) == (True, False)
             assert (text(fine["result"]), texts(events, "assistant")[-1]) == ("fine\n", "ok")
-            assert is_gone(shell, within=2)
+            assert is_gone(shell, within=WITHIN)
 
 
 def above(pid: int, end: int) -> list[int]:
@@ -245,7 +253,7 @@ def test_when_the_kernel_ends_the_agent_its_session_is_whole(tmp_path: Path) -> 
             session = Path(agent.get("get_state")["sessionFile"])
             agent.signal(signal.SIGKILL)
             assert agent.exit_code() == -signal.SIGKILL
-            assert is_gone(tool, within=2)
+            assert is_gone(tool, within=WITHIN)
     kept = [json.loads(line) for line in session.read_text().splitlines()]
     roles = [entry["message"]["role"] for entry in kept if entry["type"] == "message"]
     assert roles == ["user", "assistant", "user", "assistant"]

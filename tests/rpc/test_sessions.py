@@ -430,8 +430,8 @@ def test_when_the_disk_fills_up_during_a_run_the_client_is_told_and_nothing_is_l
 
 
 @contextmanager
-def room_again(folder: Path) -> Iterator[tuple[Agent, Path]]:
-    """An agent whose session could not be written for a while, and has not found out yet that now it can."""
+def without_room(folder: Path) -> Iterator[tuple[Agent, Path]]:
+    """An agent whose session cannot be written."""
     with Pipe(folder / "gate") as gate, Agent(folder, calls(f"read x <{gate.path}"), {"text": "done"}) as agent:
         agent.get("prompt", message="go")
         agent.until("tool_execution_start")
@@ -439,13 +439,13 @@ def room_again(folder: Path) -> Iterator[tuple[Agent, Path]]:
         fill(agent, path.stat().st_size + 100)
         gate.say()
         agent.settled()
-        fill(agent, None)
         yield agent, path
 
 
 @pytest.mark.promise("H07")
 def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_whole(tmp_path: Path) -> None:
-    with room_again(tmp_path) as (agent, path):
+    with without_room(tmp_path) as (agent, path):
+        fill(agent, None)
         agent.get("new_session")
         assert [role for role, _ in messages(path)] == ["user", "assistant", "toolResult", "assistant"]
         whole = {"type": "session_write_recovered", "sessionFile": str(path)}
@@ -454,9 +454,10 @@ def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_who
 
 @pytest.mark.promise("H07")
 def test_a_session_that_was_left_while_it_could_not_be_synced_is_told_to_be_whole_when_it_is(tmp_path: Path) -> None:
-    with room_again(tmp_path) as (agent, path):
+    with without_room(tmp_path) as (agent, path):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, most))
+        fill(agent, None)  # only now: it finds out by itself, at some moment
         agent.get("new_session")
         assert of("session_write_recovered", agent.events) == []
         resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (soft, hard))

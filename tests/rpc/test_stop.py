@@ -52,7 +52,7 @@ def test_a_child_left_behind_lives_through_the_next_command_and_run(agents: Call
     agent.until("tool_execution_start")
     began = time.monotonic()
     child = int(agent.result())
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10
     assert agent.result() == "next\n"
     agent.until("agent_settled")
     agent.tell(type="prompt", message="go")

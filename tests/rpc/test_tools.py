@@ -10,13 +10,15 @@ import socket
 import sys
 import time
 import unicodedata
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from client import Agent, Json, Pipe, calls, is_gone, of, quick, said, text
+from client import WITHIN, Agent, Json, Pipe, calls, is_gone, of, quick, said, text
+from faults.processes import children
+from sessions import inside
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -58,7 +60,7 @@ def test_a_child_that_keeps_the_pipe_does_not_hold_up_the_result_and_ends_with_t
         child = int(text(said(agent.prompt("go"), "toolResult")[0]))
         assert time.monotonic() - began < 10
         os.kill(child, 0)
-    assert is_gone(child, within=2)
+    assert is_gone(child, within=WITHIN)
 
 
 @pytest.mark.promise("F02")
@@ -95,11 +97,11 @@ def test_a_command_that_ignores_being_asked_to_end_is_killed_in_time(tmp_path: P
     def once() -> float:
         began = time.monotonic()
         folder = tmp_path / os.urandom(4).hex()
-        stubborn = call("bash", command="trap '' TERM INT HUP; echo on; while :; do sleep 1; done", timeout=1)
-        assert use(folder, stubborn) == [Result("on\n\n\nCommand timed out after 1 seconds", True)]
+        stubborn = call("bash", command="trap '' TERM INT HUP; echo on; while :; do sleep 1; done", timeout=3)
+        assert use(folder, stubborn) == [Result("on\n\n\nCommand timed out after 3 seconds", True)]
         return time.monotonic() - began
 
-    quick(once, 1 + 2 + 2)  # with the start of the program
+    quick(once, 3 + 2 + 2)  # with the start of the program
 
 
 @pytest.mark.promise("F16", "F17")
@@ -117,21 +119,22 @@ def test_ten_commands_leave_no_zombie_and_no_descriptor(tmp_path: Path) -> None:
         agent.prompt("warm")
         before = len(os.listdir(f"/proc/{agent.pid}/fd"))
         agent.prompt("go")
-        until = time.monotonic() + 5  # a file may just be synced
+        until = time.monotonic() + WITHIN  # a file may just be synced
         while len(os.listdir(f"/proc/{agent.pid}/fd")) > before and time.monotonic() < until:
             agent.get("get_state")
         assert len(os.listdir(f"/proc/{agent.pid}/fd")) <= before
-        states = [_state(pid) for pid in _children(agent.pid)]
+        while "Z" in (states := _states(agent.pid)) and time.monotonic() < until:
+            agent.get("get_state")
         assert states and "Z" not in states
 
 
-def _children(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        yield from map(int, (task / "children").read_text().split())
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+def _states(pid: int) -> list[str]:
+    """Of its children."""
+    found = []
+    for child in children(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found.append(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0])
+    return found
 
 
 @LINUX
@@ -159,7 +162,8 @@ def test_a_command_that_multiplies_without_end_is_ended_and_the_agent_lives(tmp_
     # With an end of its own, at four thousand, in case nobody ends it.
     bomb = "f() { [ $1 -gt 10 ] || { f $(($1+1)) & f $(($1+1)) & }; exec -a tau-bomb sleep 60; }; f 0"
     with Agent(tmp_path, calls(bomb), calls("echo fine"), {"text": "ok"}) as agent:
-        ended, fine = said(agent.prompt("go"), "toolResult")
+        agent.get("prompt", message="go")
+        ended, fine = said(agent.settled(within=100), "toolResult")  # thousands of processes take a loaded machine long
     assert (ended["isError"], text(ended)) == (
         True,
         "The command had more than 2000 processes at once. It was ended, and all of them.",
@@ -199,8 +203,8 @@ def test_what_has_no_end_or_is_a_secret_is_not_read(tmp_path: Path, work: Path) 
     (work / "soft").symlink_to(key)
     os.link(key, work / "hard")
     with socket.socket(socket.AF_UNIX) as listener:
-        os.chdir(work)
-        listener.bind("socket")
+        with inside(work):  # the whole path may be too long for one
+            listener.bind("socket")
         paths = ["fifo", "socket", "/dev/zero", "/dev/tty", "/proc/self/environ", "/proc/self/mem", "/proc/1/environ"]
         paths += ["/proc/self/task/self/environ", "soft", "hard", str(key), str(models), "../agent/auth.json"]
         paths += [f"/proc/self/root{key}", "/proc/self/cwd/../agent/auth.json"]

@@ -156,12 +156,13 @@ def test_steering_and_follow_ups_are_delivered(name: str, tmp_path: Path) -> Non
         assert (await client.get_state()).is_streaming
         with pytest.raises(CommandError, match=r"streamingBehavior|already"):
             await client.prompt("refused")
+        (one.cwd / "go").touch()
         await stream.aclose()
         await client.wait_for_idle()
         said = [message for message in await client.get_messages() if isinstance(message, events.User)]
         assert [_text(message) for message in said] == ["begin", "now", "and now", "later"]
 
-    with peer(name, tmp_path, "$ sleep 2", "Yes.", "Later, too.") as one:
+    with peer(name, tmp_path, "$ until [ -e go ]; do sleep 0.1; done", "Yes.", "Later, too.") as one:
         drive(one, story)
 
 

@@ -221,13 +221,13 @@ def test_stderr_is_kept_but_not_without_end() -> None:
 
 def test_a_command_that_is_not_answered_fails_in_time() -> None:
     async def story(client: RpcClient) -> None:
-        await client.prompt(acts(["sleep", 2]))
-        with pytest.raises(TimeoutError, match="did not answer get_state within 1 s"):
+        await client.prompt(acts(["sleep", 5]))
+        with pytest.raises(TimeoutError, match="did not answer get_state within 3 s"):
             await client.get_state()
         await client.abort()  # the late answer does no harm
         await client.get_state()
 
-    with_fake(story, timeout=1)
+    with_fake(story, timeout=3)  # in which it has to start, too
 
 
 def test_the_agent_waits_for_a_slow_reader(tmp_path: Path) -> None:

@@ -99,8 +99,8 @@ def test_events_come_one_by_one_and_end_with_the_client() -> None:
 
 def test_ctrl_c_ends_the_waiting_and_not_the_client() -> None:
     with RpcClient(executable=FAKE) as client:
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
             client.bash("never answered")
         assert client.get_state().session_id == "s"
 
