@@ -35,7 +35,16 @@ class Faulty:
         calls = ["-e", "trace=openat,write,pwrite64,fsync"]
         injected = [word for fault in faults for word in ("-e", f"inject={fault}")]
         # -D: the program stays our child, and strace is its. -I1: and can be ended.
-        strace = [str(STRACE), *"-D -I1 -f -qq -o".split(), str(self._trace), "-P", str(self.file), *calls, *injected]
+        strace = [
+            str(STRACE),
+            *("-D", "-I1", "-f", "-qq"),
+            "-o",
+            str(self._trace),
+            "-P",
+            str(self.file),
+            *calls,
+            *injected,
+        ]
         monkeypatch.setenv("TAU_RPC", " ".join([*strace, *command_line()]))
 
     def kept(self) -> list[tuple[str, str]]:
