@@ -41,7 +41,7 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 PASSAGES = {("cli/main.py", "rpc")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export"}
-IMPURE_FILES = {"llm/http.py", "llm/connections.py", "llm/aws.py", "llm/gcp.py"}
+IMPURE_FILES = {"llm/http.py", "llm/connections.py", "llm/exchange.py", "llm/aws.py", "llm/gcp.py"}
 WORLD = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "select", "selectors", "signal"),
     *("time", "datetime", "random", "secrets", "uuid"),
@@ -87,7 +87,7 @@ LATE = {
 # Every library has one file that knows it.
 LIBRARIES = {
     "msgspec": {"records/base.py"},
-    "httptools": {"llm/connections.py"},
+    "httptools": {"llm/exchange.py"},
     "markdown_it": {"export/markdown.py"},
     "nh3": {"export/safe.py"},
     "pygments": {"export/code.py"},

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tau.llm.connections import HELD_LIMIT, Broken, Connections, ProxyRefused
+from tau.llm.connections import Connections, ProxyRefused
+from tau.llm.exchange import HELD_LIMIT, Broken
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -30,7 +30,8 @@ from tau.records.base import BadRecord, encode, encode_parts, parse
 if TYPE_CHECKING:
     import ssl
 
-    from tau.llm.connections import Connections, Exchange
+    from tau.llm.connections import Connections
+    from tau.llm.exchange import Exchange
 
 log = logging.getLogger(__name__)
 
