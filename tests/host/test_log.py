@@ -248,6 +248,17 @@ def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path)
     assert (back.last_model(), back.undelivered(), back.tree.fork_points()[1:]) == (None, [], [])
 
 
+def test_a_message_with_a_number_that_is_none_is_passed_over_when_it_is_read(tmp_path: Path) -> None:
+    log = told("a", "b", folder=tmp_path)
+    log.close()
+    assert log.path is not None
+    log.path.write_bytes(re.sub(rb'"timestamp":\d+}}', b'"timestamp":1e999}}', log.path.read_bytes(), count=1))
+    back = Log.resumed(open_session(log.path), unheard)
+    assert len(sent(back)) == 2  # nobody has looked into it
+    assert [message.content for message in back.messages] == [user("b").content]
+    assert (len(sent(back)), back.message_count, len(back.problems)) == (1, 1, 1)
+
+
 # Writes that fail.
 
 

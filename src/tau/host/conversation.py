@@ -34,7 +34,7 @@ class Conversation:
         self._tree = tree
         self._ats = ats
         self._problem = problem
-        self._told: set[int] = set()
+        self.unreadable: set[int] = set()  # of those that were looked at
         self._before: list[Stored] = [summary_of(summary)] if summary is not None else []
         self._after: list[Stored] = []
         self._size = len(self._before) + len(ats)
@@ -84,8 +84,8 @@ class Conversation:
                 elif (other := message_of(self._tree.entry(at))) is not None:
                     yield other
             except BadRecord as error:
-                if at not in self._told:
-                    self._told.add(at)
+                if at not in self.unreadable:
+                    self.unreadable.add(at)
                     self._problem(f"entry {at + 1}: unreadable message, passed over ({error})")
 
 

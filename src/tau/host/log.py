@@ -145,8 +145,9 @@ class Log:
     def messages_json(self) -> Spliced:
         """The conversation as it is sent, byte for byte as it was read; its portions are made when they are sent."""
         summary, entries = self.tree.seen()
-        if self._forgotten:
-            entries = [at for at in entries if at not in self._forgotten]
+        left_out = self._forgotten if self._messages is None else self._forgotten | self._messages.unreadable
+        if left_out:
+            entries = [at for at in entries if at not in left_out]
         return Spliced(self._portions(summary, entries), self.tree.size)
 
     def _portions(self, summary: CompactionEntry | None, entries: list[int]) -> Iterator[bytes]:
