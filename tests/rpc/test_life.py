@@ -228,6 +228,48 @@ def test_a_shell_command_that_was_run_during_a_run_is_kept_however_the_session_i
     assert roles == ["user", "assistant", "toolResult", "assistant", "bashExecution"]
 
 
+@pytest.mark.promise("D11")
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_shell_command_that_was_answered_during_a_run_survives_a_kill(tmp_path: Path, settled: bool) -> None:
+    with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, calls(f"read x <{gate.path}"), {"text": "done"}) as agent:
+        agent.get("prompt", message="go")
+        agent.until("tool_execution_start")
+        assert agent.get("bash", command="echo heard")["output"] == "heard\n"
+        file = agent.get("get_state")["sessionFile"]
+        if settled:
+            gate.say()
+            agent.settled()
+        agent.signal(signal.SIGKILL)
+        agent.exit_code()
+    with Agent(tmp_path, {"text": "more"}, {"text": "still more"}, args=["--session", file]) as agent:
+        agent.prompt("again")
+        messages = agent.get("get_messages")["messages"]
+        assert [one["role"] for one in messages][-3:] == ["bashExecution", "user", "assistant"]
+        assert messages[-3]["output"] == "heard\n"
+        agent.prompt("and again")
+    with Agent(tmp_path, {"text": "more"}, args=["--session", file]) as agent:
+        agent.prompt("and again")
+        roles = [one["role"] for one in agent.get("get_messages")["messages"]]
+        assert roles.count("bashExecution") == 1  # it was told, and is not told again
+
+
+def test_a_fork_is_not_told_of_a_shell_command_that_was_told_later_where_it_comes_from(tmp_path: Path) -> None:
+    answers = calls(f"read x <{tmp_path / 'gate'}"), *[{"text": "done"}] * 3
+    with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, *answers) as agent:
+        agent.get("prompt", message="go")
+        agent.until("tool_execution_start")
+        agent.get("bash", command="echo heard")
+        agent.get("steer", message="mind")
+        gate.say()
+        agent.settled()
+        agent.prompt("two")
+        (entry,) = (one["entryId"] for one in agent.get("get_fork_messages")["messages"] if one["text"] == "mind")
+        agent.get("fork", entryId=entry)
+        agent.prompt("elsewhere")
+        roles = [one["role"] for one in agent.get("get_messages")["messages"]]
+    assert roles == ["user", "assistant", "toolResult", "user", "assistant"]
+
+
 # All of it, by chance.
 
 

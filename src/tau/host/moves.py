@@ -27,6 +27,7 @@ from tau.host.hooking import Destination, Hooks
 from tau.host.keeper import Keeper
 from tau.host.log import Log
 from tau.host.models import Models
+from tau.host.ran import untold
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
@@ -210,6 +211,7 @@ class Moves:
             owner.models.restore(None if named else owner.log.last_model(), owner.log.last_level())
         for queue, message in owner.log.take_up():
             owner.queues.add(queue, message)
+        owner.shell.take_up(untold(owner.log))
         self.tell_damage()
 
     def tell_damage(self) -> None:

@@ -34,6 +34,7 @@ from tau.host.local import Local
 from tau.host.log import Log, now
 from tau.host.models import Models
 from tau.host.moves import Moves
+from tau.host.ran import note
 from tau.host.resources import Resources
 from tau.host.runs import Runs
 from tau.host.shell import Shell
@@ -94,7 +95,9 @@ class Session:
         self.hearing = Hearing(self)
         self.runs = Runs(self, self._begin_run, self.hearing.introduced)
         self.compactor = Compactor(self, stop_run=self.runs.stop, deliver=self._deliver, hooks=self.hooks)
-        self.shell = Shell(around.machine, around.cwd, self._remember, lambda: self.runs.busy, self.hooks, self._live)
+        self.shell = Shell(
+            around.machine, around.cwd, self._remember, self._note, lambda: self.runs.busy, self.hooks, self._live
+        )
         self.moves = Moves(self)
         self.local = Local()
         self.keeper = Keeper(lambda: self.log, around.machine.in_thread, self.write_failed, self._write_recovered)
@@ -248,6 +251,10 @@ class Session:
 
     def _remember(self, message: BashExecution) -> None:
         self.log.say(message)
+        self.kept_soon()
+
+    def _note(self, message: BashExecution) -> None:
+        note(self.log, message)
         self.kept_soon()
 
     def kept_soon(self) -> None:

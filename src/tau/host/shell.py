@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tau.core.clean import Cleaner
@@ -23,13 +23,14 @@ LIMIT = 64  # commands at the same time
 
 
 class Shell:
-    """`keep` gets each finished command as a message, between runs and never inside one."""
+    """`keep` gets each finished command as a message, never inside a run; if it has to wait, `note` gets it before."""
 
     def __init__(
         self,
         machine: Machine,
         cwd: str,
         keep: Callable[[BashExecution], None],
+        note: Callable[[BashExecution], None],
         running: Callable[[], bool],
         hooks: Hooks,
         live: Callable[[Any], Live | None] = lambda id: None,
@@ -41,6 +42,7 @@ class Shell:
         self._machine = machine
         self._cwd = cwd
         self._keep = keep
+        self._note = note
         self._in_a_run = running
         self._waiting: list[BashExecution] = []
         self._running: set[asyncio.Task[Exit]] = set()
@@ -101,6 +103,10 @@ class Shell:
         for task in self._running:
             task.cancel()
 
+    def take_up(self, waiting: Sequence[BashExecution]) -> None:
+        """What ended during a run of an earlier process."""
+        self._waiting += waiting
+
     def remember(self) -> None:
         """Hand over what was run during the last run."""
         waiting, self._waiting = self._waiting, []
@@ -137,5 +143,7 @@ class Shell:
                 exclude or UNSET,
             )
         )
-        if not self._in_a_run():
+        if self._in_a_run():
+            self._note(self._waiting[-1])
+        else:
             self.remember()
