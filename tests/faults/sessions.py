@@ -25,6 +25,7 @@ from tau.core.tokens import context_usage
 from tau.errors import CommandError
 from tau.host.export import session_page
 from tau.host.log import Log
+from tau.host.ran import note, untold
 from tau.records.base import encode
 from tau.records.messages import BashExecution, Custom, Text, Thinking, ToolResult
 from tau.records.settings import CompactionSettings
@@ -66,6 +67,7 @@ def _whole() -> Lines:
         log.say(assistant("an answer"))
         if turn == 0:
             log.move_leaf(3, "what was tried", {"readFiles": ["a.py"]})
+    note(log, BashExecution("ls", "a\nb\n", 0))
     log.say(BashExecution("ls", "a\nb\n", 0))
     log.say(Custom("note", "said by an extension", True))
     log.set_name("a name")
@@ -75,7 +77,8 @@ def _whole() -> Lines:
     log.say(question)
     log.queued("steer", user("later"))
     log.queued("follow_up", user("much later"))
-    lines = b"\n".join(log.tree.line(at) for at in range(len(log.tree)))
+    note(log, BashExecution("pwd", "/\n", 0))
+    lines = b"\n".join(log.tree.line(at) for at in range(len(log.tree))).replace(log.id.encode(), b"s-1")
     for at in range(len(log.tree)):  # ids and times that are the same each time
         lines = lines.replace(log.tree.id(at).encode(), b"%08x" % at)
     lines = re.sub(rb'"timestamp":"[^"]*"', b'"timestamp":"2026-01-02T03:04:05.678Z"', lines)
@@ -254,6 +257,7 @@ def _look(log: Log) -> None:
     assert len(at_first) >= len(shown) == there, f"{len(shown)} messages are sent, {there} are there"
     assert log.message_count == len(log.messages)
     assert log.undelivered() is not None
+    assert untold(log) is not None
     log.last_model(), log.last_level(), log.untold_problems()
     json.loads(tree.json().decode())  # as any client reads it: ours is stricter about numbers
     for line in tree.after(None):

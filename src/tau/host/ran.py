@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tau.host.log import Log
 from tau.records.base import UNSET, BadRecord, Record, decode, encode, wire
 from tau.records.entries import CustomEntry
@@ -29,8 +31,9 @@ def untold(log: Log) -> list[BashExecution]:
     if waiting:
         for at in tree.of_kind("message"):
             if at > noted[0] and b'"bashExecution"' in tree.line(at):
-                told = tree.message_json(at)
-                waiting = [one for one in waiting if wire(one) != told]
+                with suppress(BadRecord):
+                    told = tree.message_json(at)
+                    waiting = [one for one in waiting if wire(one) != told]
     return waiting
 
 
