@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+
+from tau.records.base import Value
 
 
 class BadGlob(ValueError):
@@ -146,7 +147,7 @@ class _Reader:
         self._parts.append(f"{self._before_class}[{'^' if negated else ''}{text}]")
 
 
-class Rule(NamedTuple):
+class Rule(Value):
     """A line of an ignore file."""
 
     regex: str

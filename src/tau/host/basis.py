@@ -85,7 +85,7 @@ def read_settings(
     spoken = dialects.find(dialect or layers.settings.dialect)
     if spoken.defaults:
         layers = layered(user, project, spoken.defaults)
-    return layers._replace(settings=replace(layers.settings, dialect=spoken.name)), trust, spoken
+    return replace(layers, settings=replace(layers.settings, dialect=spoken.name)), trust, spoken
 
 
 def settings_with(settings: Settings, given: Mapping[str, Any]) -> Settings:

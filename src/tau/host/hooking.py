@@ -9,7 +9,7 @@ extensions nothing of this runs.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from tau.core.branches import left_behind
 from tau.core.compaction import Plan
@@ -26,6 +26,7 @@ from tau.records.base import (
     BadRecord,
     Record,
     UnsetType,
+    Value,
     decode,
     encode,
     encode_parts,
@@ -46,7 +47,7 @@ ROLES = {str(kind.__struct_config__.tag) for kind in get_args(AnyMessage)}
 Content = str | list[Text | Image]
 
 
-class Destination(NamedTuple):
+class Destination(Value):
     """An entry to go on from, and what shall be done about the branch that is left."""
 
     entry_id: str

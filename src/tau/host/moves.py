@@ -31,7 +31,7 @@ from tau.host.ran import untold
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
-from tau.records.base import UNSET, parse_stored
+from tau.records.base import UNSET, parse_stored, replace
 from tau.records.entries import CustomMessageEntry
 from tau.records.events import Event, SessionDamaged
 from tau.records.messages import Text
@@ -291,7 +291,8 @@ class Moves:
         said = await hooks.before_tree(wanted, tree, at)
         if said.get("cancel"):
             raise Aborted
-        wanted = wanted._replace(
+        wanted = replace(
+            wanted,
             instructions=said.get("customInstructions", wanted.instructions),
             replace=said.get("replaceInstructions", wanted.replace),
             label=said.get("label", wanted.label),

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from tau.core.budgets import NO_BUDGET, refused, wrong
 from tau.core.matching import as_level
@@ -34,7 +34,7 @@ from tau.llm.calls import Transport
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
 from tau.llm.http import Http
 from tau.llm.scripted import read_script
-from tau.records.base import BadRecord, parse
+from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
@@ -53,7 +53,7 @@ NO_KEY = "replayed"  # what stands for a key where nothing is asked of anybody
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
-class Wanted(NamedTuple):
+class Wanted(Value):
     """Which session: a new one, unless something else is said."""
 
     kept: bool = True
@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
     name: str | None = None
 
 
-class Wishes(NamedTuple):
+class Wishes(Value):
     """What the caller wants of a session; None and empty mean: the usual."""
 
     model: str | None = None
@@ -93,7 +93,7 @@ class Wishes(NamedTuple):
     sandbox: str | None = None  # its level; None: what the user's settings say
 
 
-class Opening(NamedTuple):
+class Opening(Value):
     """Everything read and decided; a session can be made of it."""
 
     basis: Basis
@@ -168,7 +168,7 @@ class Opening(NamedTuple):
         granted = given.readable, given.writable
         try:
             sandbox = Sandbox(level, self.cwd, self.basis.agent_dir, self.folder, *granted, self.environment)
-            return self._replace(processes=Processes(sandbox=sandbox), cwd=sandbox.tree)
+            return replace(self, processes=Processes(sandbox=sandbox), cwd=sandbox.tree)
         except CannotConfine as error:
             raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: {error}.") from None
 
@@ -282,7 +282,7 @@ def read_up(
         warnings, untold = warnings + untold, []
     warnings += [told(problem, agent_dir / "models.json") for problem in models.catalog.problems]
     wanted = wishes.session
-    folder, found = choose_session(agent_dir, wanted._replace(folder=wanted.folder or settings.session_dir), cwd)
+    folder, found = choose_session(agent_dir, replace(wanted, folder=wanted.folder or settings.session_dir), cwd)
     script, aim = _script(models, wishes.script), _aim(wishes.output_schema, cwd)
     permissions = _permissions(wishes.permissions, cwd)
     return Opening(

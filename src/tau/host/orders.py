@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tau.errors import ToolError
+from tau.records.base import Value
 
 NUL = "Neither a command nor its environment can contain a NUL character"
 
 
-class Order(NamedTuple):
+class Order(Value):
     """A program to run: its words, its folder, its environment, and the descriptors for its output."""
 
     words: Sequence[str]

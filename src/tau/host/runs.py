@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from tau.core.after import Retry, after
 from tau.core.budgets import told as over_told
@@ -30,7 +30,7 @@ from tau.host.log import Log
 from tau.host.structured import Quest
 from tau.host.switch import Switch
 from tau.host.toolbox import Toolbox
-from tau.records.base import UNSET, replace
+from tau.records.base import UNSET, Value, replace
 from tau.records.events import (
     AgentEnd,
     AgentSettled,
@@ -65,7 +65,7 @@ class Owner(Protocol):
     def new_draft(self) -> Draft: ...
 
 
-class Accepted(NamedTuple):
+class Accepted(Value):
     """A prompt that will be run, and what it shall come to if that has to have a shape."""
 
     prompts: list[AnyMessage]

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, field, replace
+from tau.records.base import UNSET, BadRecord, Record, UnsetType, Value, decode, encode, field, replace
 from tau.records.models import Model, Price
 
 DEMO = Model("demo", "Offline demo", "demo", "tau", "", input=["text", "image"], context_window=200000, max_tokens=8192)
@@ -79,7 +79,7 @@ DEFAULTS = {
 }
 
 
-class Server(NamedTuple):
+class Server(Value):
     """A place that knows best which models it has: every id is taken as given. `variable` may hold its address."""
 
     base_url: str
@@ -126,7 +126,7 @@ class ProviderGiven(Record):
     model_overrides: dict[str, dict[str, Any]] | None = None
 
 
-class Problem(NamedTuple):
+class Problem(Value):
     """What is wrong in models.json, and where: "providers.lab.models[0].id"."""
 
     place: str

@@ -14,14 +14,14 @@ import os
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from tau.core.globs import BadGlob, compiled
+from tau.records.base import Value
 
 MOST = 1000  # files of one glob
 
 
-class Entries(NamedTuple):
+class Entries(Value):
     lines: Sequence[str] = ()
 
     def named(self) -> list[Path]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tau.core.globs import Rules
 from tau.errors import UsageError
+from tau.records.base import Value
 from tau.store.entries import Entries
 from tau.store.files import read_small
 from tau.store.settings import Scope
@@ -23,7 +24,7 @@ NEEDS_NODE = "TypeScript extensions need a Node host, which tau does not have ye
 _PASSED_OVER = ("__pycache__", "node_modules", "__init__.py")
 
 
-class Found(NamedTuple):
+class Found(Value):
     path: Path
     given: bool  # by name, so that tau does not start without it
     scope: Literal["cli", "project", "user"]

@@ -15,9 +15,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from tau.records.base import BadRecord, decode, encode, parse
+from tau.records.base import BadRecord, Value, decode, encode, parse
 from tau.records.settings import RESOURCE_LISTS, USER_ONLY, Settings
 from tau.store.files import locked, read_small, replaced
 from tau.wire.position import line_of
@@ -81,7 +81,7 @@ class SettingsFile:
         return data.decode(), content
 
 
-class Layers(NamedTuple):
+class Layers(Value):
     """The user's settings with a project's over them."""
 
     settings: Settings  # resource lists hold absolute paths: those of the project first

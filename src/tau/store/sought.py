@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+from tau.records.base import Value
 
 
-class Requested(NamedTuple):
+class Requested(Value):
     """What the command line says. The switches do not keep away what is named beside them."""
 
     system: str | None = None  # a text, or a file with it
@@ -19,7 +20,7 @@ class Requested(NamedTuple):
     no_context: bool = False
 
 
-class Sought(NamedTuple):
+class Sought(Value):
     cwd: str
     agent_dir: Path
     trusted: bool = False

@@ -17,9 +17,9 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tau.records.base import BadRecord, parse
+from tau.records.base import BadRecord, Value, parse
 from tau.records.settings import ProjectTrust
 from tau.store.extension_files import listed
 from tau.store.files import locked, read_small, replaced
@@ -36,7 +36,7 @@ class Untrustable(ValueError):
     """Content that cannot be bound: too much of it, or no plain files."""
 
 
-class Decision(NamedTuple):
+class Decision(Value):
     trusted: bool
     warnings: list[str]
     undecided: bool = False  # somebody may still be asked; the last warning is what to say if nobody says yes
@@ -86,7 +86,7 @@ def needing(cwd: Path) -> list[str]:
 # What is said
 
 
-class Said(NamedTuple):
+class Said(Value):
     content: str | None = None  # what the project must be like to be trusted
     by_path: str | None = None  # the folder that pi trusts whatever is in it
     no: str | None = None  # the folder that is not to be trusted
@@ -159,7 +159,7 @@ def _is_about(key: str, project: Path) -> bool:
 # What is bound
 
 
-class Fingerprint(NamedTuple):
+class Fingerprint(Value):
     digest: str
     files: list[str]  # as a person would name them
 

@@ -18,21 +18,21 @@ program works, it changes as the default of a setting (`defaults`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from tau.records import base, commands, events
 from tau.records.base import UNSET, Record, Value, derived, field, replace
 from tau.records.events import Event, event_json
 
 
-class Form(NamedTuple):
+class Form(Value):
     """How one thing is said: the kinds of record that may come of it, and how they are made."""
 
     makes: tuple[Any, ...]
     make: Callable[[Any], Any]
 
 
-class Answers(NamedTuple):
+class Answers(Value):
     """Where there are no responses: what is said instead, given the command's name, its data and its error."""
 
     makes: tuple[Any, ...]
