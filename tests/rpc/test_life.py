@@ -138,19 +138,19 @@ def test_what_is_named_behind_a_new_session_is_not_the_one_that_still_streams(tm
         assert names(old) == []
 
 
-def test_what_an_extension_would_begin_while_a_session_is_left_is_not_begun_in_the_next(tmp_path: Path) -> None:
-    args = extension(
-        tmp_path,
-        """
-        import asyncio
+LAST_WORDS = """
+import asyncio
 
-        def setup(pi):
-            @pi.on("session_shutdown")
-            async def last_words(event, ctx):
-                pi.send_message({"customType": "note", "content": "last words", "display": True}, trigger_turn=True)
-                await asyncio.sleep(0.2)
-        """,
-    )
+def setup(pi):
+    @pi.on("session_shutdown")
+    async def last_words(event, ctx):
+        pi.send_message({"customType": "note", "content": "last words", "display": True}, trigger_turn=True)
+        await asyncio.sleep(0.2)
+"""
+
+
+def test_what_an_extension_would_begin_while_a_session_is_left_is_not_begun_in_the_next(tmp_path: Path) -> None:
+    args = extension(tmp_path, LAST_WORDS)
     with Agent(tmp_path, {"text": "first"}, endless("never ends "), {"text": "clean"}, args=args) as agent:
         agent.prompt("go")
         old = agent.get("get_state")["sessionFile"]
@@ -165,18 +165,7 @@ def test_what_an_extension_would_begin_while_a_session_is_left_is_not_begun_in_t
 @pytest.mark.parametrize("ending", ["eof", "sigterm"])
 def test_nothing_is_begun_any_more_when_the_program_ends(tmp_path: Path, ending: str) -> None:
     """Else it would run beside the end of those who guard it, and be cut in the middle."""
-    args = extension(
-        tmp_path,
-        """
-        import asyncio
-
-        def setup(pi):
-            @pi.on("session_shutdown")
-            async def last_words(event, ctx):
-                pi.send_message({"customType": "note", "content": "last words", "display": True}, trigger_turn=True)
-                await asyncio.sleep(0.2)
-        """,
-    )
+    args = extension(tmp_path, LAST_WORDS)
     with Agent(tmp_path, calls("touch guarded"), args=args) as agent:
         agent.get("get_state")
         if ending == "sigterm":

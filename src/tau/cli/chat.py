@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tau import __version__
-from tau.cli.desk import Desk, seen
+from tau.cli.desk import Desk
 from tau.cli.progress import call, one_line, width
-from tau.core.clean import Cleaner
+from tau.core.clean import Cleaner, visible
 from tau.core.draft import Update
 from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import CommandError, TauError, UsageError
@@ -245,7 +245,7 @@ class Screen:
             case Select() | Confirm() | Input() | Editor():
                 self._asked(event)
             case Notify(message=message):
-                self.say("".join(f"{seen(line)}\n" for line in message.split("\n")))
+                self.say("".join(f"{visible(line)}\n" for line in message.split("\n")))
 
     def say(self, text: str) -> None:
         with self._lock, suppress(OSError):

@@ -17,6 +17,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from tau.core.clean import visible
 from tau.host.dialogs import Dialogs, Question
 from tau.records.dialogs import Confirm, Editor, Input, Select
 
@@ -110,9 +111,9 @@ def told(question: Question) -> str:
         more += question.prefill.split("\n")
     while more and not more[0]:
         del more[0]
-    lines = [seen(first), *(f"  | {seen(line)}" for line in more)]
+    lines = [visible(first), *(f"  | {visible(line)}" for line in more)]
     if isinstance(question, Select):
-        lines += [f"  {number} {seen(option)}" for number, option in enumerate(question.options, 1)]
+        lines += [f"  {number} {visible(option)}" for number, option in enumerate(question.options, 1)]
     timeout = getattr(question, "timeout", None)
     return "\n".join((*lines, _wanted(question) + (f" ({timeout / 1000:g} s)" if timeout else "") + ": "))
 
@@ -126,7 +127,7 @@ def _wanted(question: Question) -> str:
         case Editor():
             return "One line instead; nothing leaves it as it is"
         case Input(placeholder=str(example)):
-            return f"Such as {seen(example)}"
+            return f"Such as {visible(example)}"
     return "One line"
 
 
@@ -144,8 +145,3 @@ def read(question: Question, line: str | None) -> dict[str, Any]:
         case Editor(prefill=str(before)) if not word:
             return {"value": before}
     return {"value": line}
-
-
-def seen(text: str) -> str:
-    """On one line, with nothing in it that cannot be seen, or makes other things look different."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

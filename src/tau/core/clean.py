@@ -45,3 +45,8 @@ class Cleaner:
         """What was held back; nothing, because half a sequence is no text either."""
         self._held = ""
         return ""
+
+
+def visible(text: str, keep: str = "") -> str:
+    """With all signs spelled out that a terminal would obey or not show, but for `keep`: who decides must see them."""
+    return "".join(one if one.isprintable() or one in keep else one.encode("unicode_escape").decode() for one in text)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
+from tau.core.clean import visible
 from tau.core.loop import refusal
 from tau.core.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, escaped, named
 from tau.errors import Aborted, ToolError, UsageError, shortened
@@ -304,19 +305,12 @@ def _remembered(call: Call) -> str:
 
 
 def _title(call: Call, arguments: Mapping[str, Any]) -> str:
-    what = "\n".join((*map(_visible, call.commands), *_shown(call.paths))) or encode(dict(arguments)).decode()
+    shown = *(visible(one, "\n\t") for one in call.commands), *_shown(call.paths)
+    what = "\n".join(shown) or encode(dict(arguments)).decode()
     cut = shortened(what, SHOWN)
     more = f"\n... and {len(what) - len(cut)} characters more" if cut != what else ""
     return f"Allow {call.tool}?\n\n{cut}{more}"
 
 
 def _shown(paths: Sequence[str]) -> list[str]:
-    return [_visible(path).replace("\n", "\\n") for path in paths]
-
-
-def _visible(text: str) -> str:
-    """With all signs that a terminal would obey, or not show: who decides must see what there is."""
-    return "".join(
-        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
-        for letter in text
-    )
+    return [visible(path, "\t") for path in paths]

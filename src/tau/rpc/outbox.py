@@ -126,10 +126,11 @@ class Outbox:
             self._busy = True
         os.write(self._wake, b"x")
 
-    def _takes_some(self) -> bool:
+    def _takes_some(self, within: int | None = 0) -> bool:
+        """Whether it can be written to; None waits until it can, or nobody reads any more."""
         poll = select.poll()
         poll.register(self._handle, select.POLLOUT)
-        return any(what & select.POLLOUT for _, what in poll.poll(0))
+        return any(what & select.POLLOUT for _, what in poll.poll(within))
 
     def _write_now(self, batch: bytes) -> bytes:
         """What could not be written."""
@@ -179,17 +180,12 @@ class Outbox:
                 try:
                     batch = batch[os.write(self._handle, batch) :]
                 except BlockingIOError:  # it was non-blocking when we got it
-                    self._wait_until_it_takes_some()
+                    self._takes_some(within=None)
                 except OSError:
                     return False
             room = self._room
             if room is not None and self._backlog.size <= LOW:
                 self._call(room.set)
-
-    def _wait_until_it_takes_some(self) -> None:
-        poll = select.poll()
-        poll.register(self._handle, select.POLLOUT)
-        poll.poll()
 
     def _call(self, what: Callable[[], None]) -> None:
         try:
