@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,24 @@ from tau.sync import Agent
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
+
+
+def test_the_synchronous_agent_has_every_member_with_the_same_parameters() -> None:
+    def public(kind: type[object]) -> dict[str, list[str]]:
+        members = {name: member for name, member in inspect.getmembers(kind) if not name.startswith("_")}
+        return {
+            name: [str(parameter).split(":")[0] for parameter in inspect.signature(member).parameters.values()]
+            if callable(member)
+            else []
+            for name, member in members.items()
+        }
+
+    peer, here = public(tau.Agent), public(Agent)
+    assert peer.keys() - here.keys() == {"events"}  # an asynchronous iterator; `stream` is the synchronous one
+    assert here.keys() - peer.keys() == {"stream", "warnings"}  # `warnings` is an attribute of the instance there
+    same = peer.keys() & here.keys() - {"on"}  # `on` is a decorator as well in the asynchronous agent
+    assert {name: here[name] for name in same} == {name: peer[name] for name in same}
+    assert Agent.steer.__doc__ == tau.Agent.steer.__doc__
 
 
 def test_methods_wait(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class RpcClient(WaitingCalls):
         dialect: str | None = None,
         timeout: float | None = 60.0,
     ) -> None:
-        self._rpc: client.RpcClient = client.RpcClient(
+        self._peer: client.RpcClient = client.RpcClient(
             cwd, provider, model, args, env, executable, dialect=dialect, timeout=timeout
         )
         self._loop: Loop | None = None
@@ -105,11 +105,11 @@ class RpcClient(WaitingCalls):
         self._ear: threading.Thread | None = None
         self._heard: stream.Events | None = None
 
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
-            coroutine.close()
+            work.close()
             raise AgentGone("The agent was not started: use the client in a `with`, or call start().")
-        return self._loop.run(coroutine)
+        return self._loop.run(work)
 
     # The process.
 
@@ -118,9 +118,9 @@ class RpcClient(WaitingCalls):
         loop = self._loop or Loop()
         self._loop = loop
         try:
-            loop.run(self._rpc.start())
+            loop.run(self._peer.start())
         except BaseException:
-            if self._rpc.exit_code is not None or self._rpc.pid is None:  # not if it was running already
+            if self._peer.exit_code is not None or self._peer.pid is None:  # not if it was running already
                 self.stop()
             raise
         if self._handlers:
@@ -132,9 +132,9 @@ class RpcClient(WaitingCalls):
         if loop is None:
             return
         try:
-            loop.run(self._rpc.stop())
+            loop.run(self._peer.stop())
         except KeyboardInterrupt:
-            loop.run(self._rpc.stop())  # by force now: quick
+            loop.run(self._peer.stop())  # by force now: quick
             raise
         finally:
             if self._ear is not None and self._ear is not threading.current_thread():
@@ -152,16 +152,16 @@ class RpcClient(WaitingCalls):
     @property
     def stderr(self) -> str:
         """The last 64 KB that the agent wrote to its stderr, and whatever it said on stdout that is no record."""
-        return self._rpc.stderr
+        return self._peer.stderr
 
     @property
     def pid(self) -> int | None:
-        return self._rpc.pid
+        return self._peer.pid
 
     @property
     def exit_code(self) -> int | None:
         """None while it runs; minus a number if that signal killed it."""
-        return self._rpc.exit_code
+        return self._peer.exit_code
 
     # Events.
 
@@ -197,7 +197,7 @@ class RpcClient(WaitingCalls):
             pass  # whoever waits for an answer is told
 
     async def _events(self, limit: int | None) -> stream.Events:
-        return self._rpc.events(limit)
+        return self._peer.events(limit)
 
     def events(self, limit: int | None = BUFFER) -> Events:
         """The events from here on. Behind by `limit`, the agent waits; None is without limit."""
@@ -207,7 +207,7 @@ class RpcClient(WaitingCalls):
         self, message: str, images: Images = None, *, streaming_behavior: Queued = None, limit: int | None = BUFFER
     ) -> Iterator[RpcEvent]:
         """Send a message and give the events until the agent is idle. Leaving early does not abort the run."""
-        events = self._rpc.prompt_events(message, images, streaming_behavior=streaming_behavior, limit=limit)
+        events = self._peer.prompt_events(message, images, streaming_behavior=streaming_behavior, limit=limit)
         try:
             while (event := self._wait(_next(events))) is not None:
                 yield event
@@ -225,14 +225,14 @@ class RpcClient(WaitingCalls):
     ) -> list[RpcEvent]:
         """Send a message and wait until the agent is idle; returns all events from here to there."""
         heard = self._wait(
-            self._rpc.prompt_and_wait(message, images, streaming_behavior=streaming_behavior, timeout=timeout)
+            self._peer.prompt_and_wait(message, images, streaming_behavior=streaming_behavior, timeout=timeout)
         )
         self._catch_up()
         return heard
 
     def wait_for_idle(self, timeout: float | None = 60.0) -> None:
         """Until nothing that was prompted is left to do. TimeoutError after `timeout` seconds; the run goes on."""
-        self._wait(self._rpc.wait_for_idle(timeout))
+        self._wait(self._peer.wait_for_idle(timeout))
         self._catch_up()
 
     def _catch_up(self) -> None:
@@ -252,7 +252,7 @@ class RpcClient(WaitingCalls):
         async def answer(dialog: Dialog) -> Answer:
             return await _in_a_thread(handler, dialog)
 
-        return self._rpc.on_dialog(answer, *methods)
+        return self._peer.on_dialog(answer, *methods)
 
 
 async def _next(events: AsyncGenerator[RpcEvent, None]) -> RpcEvent | None:

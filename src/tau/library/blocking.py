@@ -7,36 +7,23 @@ in threads as ever; handlers of events and hooks are called in the agent's threa
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from tau.client.blocking import Loop
+from tau.client.waiting import reads, value, waits
 from tau.core.answering import DialogHandler, Method
 from tau.errors import CommandError
-from tau.library import agent, opening
-from tau.library.commands import Deliver, Entry, Node
+from tau.library import opening
+from tau.library.agent import Agent as Peer
 from tau.library.readers import AgentEvent, EventHandler, Events
 from tau.library.results import Result
 from tau.library.running import Run
-from tau.records.commands import QueueMode
-from tau.records.events import CompactionResult
-from tau.records.messages import Assistant, Image, Stored, Text
+from tau.records.messages import Assistant, Image
 from tau.records.models import Model, ThinkingLevel
-from tau.records.replies import (
-    BashResult,
-    ContextUsage,
-    Forked,
-    ForkPoint,
-    Navigated,
-    Queues,
-    SessionRow,
-    SessionState,
-    SessionStats,
-    SlashCommand,
-)
+from tau.records.replies import SessionState
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -49,7 +36,7 @@ class Agent:
         self._loop = Loop()
         self._over = False
         try:
-            self._agent = self._wait(_opened(opened))
+            self._peer = self._wait(_opened(opened))
         except BaseException:
             self._loop.close()
             raise
@@ -60,16 +47,16 @@ class Agent:
             raise CommandError("The agent was closed.")
         return self._loop.run(work)
 
-    def _ask(self, look: Callable[[agent.Agent], T]) -> T:
+    def _ask(self, look: Callable[[Peer], T]) -> T:
         async def there() -> T:
-            return look(self._agent)
+            return look(self._peer)
 
         return self._wait(there())
 
     def close(self) -> None:
         if not self._over:
             try:
-                self._wait(self._agent.close())
+                self._wait(self._peer.close())
             finally:
                 self._over = True
                 self._loop.close()
@@ -93,7 +80,7 @@ class Agent:
         """Ask, and wait for the result. Ctrl-C stops the waiting, not the run: that is `abort`."""
 
         def begin() -> Run:
-            return self._agent.prompt(text, images, while_busy=while_busy, output_schema=output_schema)
+            return self._peer.prompt(text, images, while_busy=while_busy, output_schema=output_schema)
 
         return self._wait(_result(begin))
 
@@ -107,171 +94,87 @@ class Agent:
     ) -> Iterator[AgentEvent]:
         """Ask, and see what happens. Leaving early does not abort the run."""
 
-        def begin(agent: agent.Agent) -> Events:
+        def begin(agent: Peer) -> Events:
             return aiter(agent.prompt(text, images, while_busy=while_busy, output_schema=output_schema))
 
         events = self._ask(begin)
         while (event := self._wait(_next(events))) is not None:
             yield event
 
-    def steer(self, text: str, images: Sequence[Image] = ()) -> None:
-        self._wait(self._agent.steer(text, images))
-
-    def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
-        self._wait(self._agent.follow_up(text, images))
-
-    def clear_queue(self) -> Queues:
-        return self._wait(self._agent.clear_queue())
-
-    def send_user_message(self, content: str | Sequence[Text | Image], *, deliver_as: Deliver | None = None) -> None:
-        self._wait(self._agent.send_user_message(content, deliver_as=deliver_as))
-
-    def abort(self) -> None:
-        self._wait(self._agent.abort())
-
-    def wait_idle(self) -> None:
-        self._wait(self._agent.wait_idle())
-
-    def abort_retry(self) -> None:
-        self._wait(self._agent.abort_retry())
+    steer = waits(Peer.steer)
+    follow_up = waits(Peer.follow_up)
+    clear_queue = waits(Peer.clear_queue)
+    send_user_message = waits(Peer.send_user_message)
+    send_message = waits(Peer.send_message)
+    abort = waits(Peer.abort)
+    wait_idle = waits(Peer.wait_idle)
+    abort_retry = waits(Peer.abort_retry)
 
     # State.
 
     @property
     def warnings(self) -> list[str]:
-        return self._agent.warnings
+        return self._peer.warnings
 
     @property
     def closed(self) -> bool:
         return self._over
 
-    @property
-    def state(self) -> SessionState:
-        return self._ask(lambda agent: agent.state)
-
-    @property
-    def model(self) -> Model | None:
-        return self._ask(lambda agent: agent.model)
-
-    @property
-    def thinking(self) -> ThinkingLevel:
-        return self._ask(lambda agent: agent.thinking)
-
-    @property
-    def session_id(self) -> str:
-        return self._ask(lambda agent: agent.session_id)
-
-    @property
-    def session_file(self) -> Path | None:
-        return self._ask(lambda agent: agent.session_file)
-
-    @property
-    def is_streaming(self) -> bool:
-        return self._ask(lambda agent: agent.is_streaming)
-
-    @property
-    def partial(self) -> Assistant | None:
-        return self._ask(lambda agent: agent.partial)
-
-    @property
-    def tools(self) -> list[str]:
-        return self._ask(lambda agent: agent.tools)
-
-    def set_tools(self, names: Sequence[str]) -> None:
-        self._ask(lambda agent: agent.set_tools(names))
-
-    def messages(self) -> list[Stored]:
-        return self._ask(lambda agent: agent.messages())
-
-    def stats(self) -> SessionStats:
-        return self._ask(lambda agent: agent.stats())
-
-    def context_usage(self) -> ContextUsage | None:
-        return self._ask(lambda agent: agent.context_usage())
-
-    def last_text(self) -> str | None:
-        return self._ask(lambda agent: agent.last_text())
-
-    def commands(self) -> list[SlashCommand]:
-        return self._wait(self._agent.commands())
+    state = value[SessionState](Peer.state)
+    model = value[Model | None](Peer.model)
+    thinking = value[ThinkingLevel](Peer.thinking)
+    cwd = value[str](Peer.cwd)
+    session_id = value[str](Peer.session_id)
+    session_file = value[Path | None](Peer.session_file)
+    name = value[str | None](Peer.name)
+    leaf_id = value[str | None](Peer.leaf_id)
+    is_streaming = value[bool](Peer.is_streaming)
+    is_busy = value[bool](Peer.is_busy)
+    is_compacting = value[bool](Peer.is_compacting)
+    retry_attempt = value[int](Peer.retry_attempt)
+    partial = value[Assistant | None](Peer.partial)
+    tools = value[list[str]](Peer.tools)
+    all_tools = reads(Peer.all_tools)
+    set_tools = reads(Peer.set_tools)
+    messages = reads(Peer.messages)
+    stats = reads(Peer.stats)
+    context_usage = reads(Peer.context_usage)
+    last_text = reads(Peer.last_text)
+    system_prompt = waits(Peer.system_prompt)
+    commands = waits(Peer.commands)
 
     # Model, thinking, settings.
 
-    def models(self) -> list[Model]:
-        return self._ask(lambda agent: agent.models())
-
-    def set_model(self, model: Model | str) -> Model:
-        return self._wait(self._agent.set_model(model))
-
-    def cycle_model(self) -> Model | None:
-        return self._wait(self._agent.cycle_model())
-
-    def thinking_levels(self) -> list[ThinkingLevel]:
-        return self._ask(lambda agent: agent.thinking_levels())
-
-    def set_thinking(self, level: ThinkingLevel) -> ThinkingLevel:
-        return self._wait(self._agent.set_thinking(level))
-
-    def cycle_thinking(self) -> ThinkingLevel | None:
-        return self._wait(self._agent.cycle_thinking())
-
-    def set_steering_mode(self, mode: QueueMode) -> None:
-        self._wait(self._agent.set_steering_mode(mode))
-
-    def set_follow_up_mode(self, mode: QueueMode) -> None:
-        self._wait(self._agent.set_follow_up_mode(mode))
-
-    def set_auto_compaction(self, enabled: bool) -> None:
-        self._wait(self._agent.set_auto_compaction(enabled))
-
-    def set_auto_retry(self, enabled: bool) -> None:
-        self._wait(self._agent.set_auto_retry(enabled))
+    models = reads(Peer.models)
+    set_model = waits(Peer.set_model)
+    cycle_model = waits(Peer.cycle_model)
+    set_scoped_models = reads(Peer.set_scoped_models)
+    thinking_levels = reads(Peer.thinking_levels)
+    set_thinking = waits(Peer.set_thinking)
+    cycle_thinking = waits(Peer.cycle_thinking)
+    set_steering_mode = waits(Peer.set_steering_mode)
+    set_follow_up_mode = waits(Peer.set_follow_up_mode)
+    set_auto_compaction = waits(Peer.set_auto_compaction)
+    set_auto_retry = waits(Peer.set_auto_retry)
 
     # Shell and sessions.
 
-    def compact(self, instructions: str | None = None) -> CompactionResult:
-        return self._wait(self._agent.compact(instructions))
-
-    def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
-        return self._wait(self._agent.bash(command, exclude_from_context=exclude_from_context))
-
-    def abort_bash(self) -> None:
-        self._ask(lambda agent: agent.abort_bash())
-
-    def new_session(self, parent: str | None = None) -> bool:
-        return self._wait(self._agent.new_session(parent))
-
-    def switch_session(self, path: str | os.PathLike[str]) -> bool:
-        return self._wait(self._agent.switch_session(path))
-
-    def fork(self, entry_id: str) -> Forked:
-        return self._wait(self._agent.fork(entry_id))
-
-    def clone(self) -> bool:
-        return self._wait(self._agent.clone())
-
-    def navigate(
-        self, entry_id: str, *, summarize: bool = False, instructions: str | None = None, label: str | None = None
-    ) -> Navigated:
-        return self._wait(self._agent.navigate(entry_id, summarize=summarize, instructions=instructions, label=label))
-
-    def set_name(self, name: str) -> None:
-        self._wait(self._agent.set_name(name))
-
-    def sessions(self, *, everywhere: bool = False) -> list[SessionRow]:
-        return self._wait(self._agent.sessions(everywhere=everywhere))
-
-    def fork_points(self) -> list[ForkPoint]:
-        return self._ask(lambda agent: agent.fork_points())
-
-    def entries(self, since: str | None = None) -> list[Entry]:
-        return self._ask(lambda agent: agent.entries(since))
-
-    def tree(self) -> list[Node]:
-        return self._ask(lambda agent: agent.tree())
-
-    def export_html(self, path: str | os.PathLike[str] | None = None) -> Path:
-        return self._wait(self._agent.export_html(path))
+    compact = waits(Peer.compact)
+    abort_compaction = waits(Peer.abort_compaction)
+    bash = waits(Peer.bash)
+    abort_bash = reads(Peer.abort_bash)
+    new_session = waits(Peer.new_session)
+    switch_session = waits(Peer.switch_session)
+    fork = waits(Peer.fork)
+    clone = waits(Peer.clone)
+    navigate = waits(Peer.navigate)
+    set_name = waits(Peer.set_name)
+    sessions = waits(Peer.sessions)
+    fork_points = reads(Peer.fork_points)
+    entries = reads(Peer.entries)
+    tree = reads(Peer.tree)
+    export_html = waits(Peer.export_html)
+    reload = waits(Peer.reload)
 
     # Taking part.
 
@@ -301,7 +204,7 @@ def opener(open: Callable[P, opening.Opening]) -> Callable[P, Agent]:
 open = opener(opening.open)
 
 
-async def _opened(opening: opening.Opening) -> agent.Agent:
+async def _opened(opening: opening.Opening) -> Peer:
     return await opening
 
 
