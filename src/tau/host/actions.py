@@ -252,7 +252,7 @@ async def get_branch(session: Session, wanted: OfBranch) -> list[Any]:
 
 
 async def get_tree(session: Session, wanted: Nothing) -> Any:
-    return parse_stored(session.log.tree.json())
+    return parse_stored(session.log.tree.json(), nesting=None)  # it is as deep as the session is long
 
 
 async def get_entry(session: Session, wanted: OfEntry) -> Any:
