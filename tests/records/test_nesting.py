@@ -88,3 +88,13 @@ def test_what_is_at_the_limit_can_be_written_with_half_characters_and_numbers_th
     for _ in range(MAX_NESTING - 1):
         value = {"a": value}
     assert levels_of(parse(encode(value))) == MAX_NESTING
+
+
+@pytest.mark.parametrize("inner", [1, "\ud800"])
+def test_a_value_that_is_too_deep_to_be_written_is_refused_in_words(inner: object) -> None:
+    for _ in range(50_000):
+        inner = [inner]
+    with pytest.raises(BadRecord, match="nested too deeply"):
+        encode(inner)
+    while isinstance(inner, list):  # letting go of it all at once would be another recursion
+        inner = inner.pop()

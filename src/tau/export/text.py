@@ -7,7 +7,7 @@ import re
 from html import escape
 from typing import Any
 
-from tau.records.base import encode, plain
+from tau.records.base import BadRecord, encode, plain
 from tau.records.nesting import too_deep
 
 # Not allowed in HTML, or of no width: NUL, most controls, halves of surrogate pairs.
@@ -90,5 +90,5 @@ def pretty(value: Any, indent: int | None = 2) -> str:
         if too_deep(encode(value)):
             return TOO_DEEP
         return json.dumps(plain(value), indent=indent, ensure_ascii=False)
-    except RecursionError:
+    except (BadRecord, RecursionError):
         return TOO_DEEP

@@ -87,12 +87,21 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def encode(value: Any) -> bytes:
-    """`value` as one line of JSON, without the newline."""
+    """`value` as one line of JSON, without the newline. BadRecord if it is nested deeper than the interpreter goes."""
     try:
         data = _encoder.encode(value)
     except UnicodeEncodeError:  # a lone surrogate: JSON can carry it only escaped
-        data = json.dumps(_finite(plain(value)), separators=(",", ":")).encode()
+        data = _encode_surrogates(value)
+    except RecursionError:
+        raise BadRecord(TOO_DEEP) from None
     return one_line(data)
+
+
+def _encode_surrogates(value: Any) -> bytes:
+    try:
+        return json.dumps(_finite(plain(value)), separators=(",", ":")).encode()
+    except RecursionError:
+        raise BadRecord(TOO_DEEP) from None
 
 
 class Packed:
