@@ -1,5 +1,6 @@
 # Needs Python 3.11 or newer, make, and a package index that pip can reach.
 # Every target prepares .venv by itself; it is made anew when the pins or pyproject.toml change.
+# Another Python beside it: make VENV=.venv-3.12 PYTHON=python3.12 test
 
 PYTHON ?= python3
 UV ?= uv
@@ -98,5 +99,5 @@ lock:  ## pin the dependencies anew (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --no-annotate -c requirements-dev.txt pyproject.toml -o requirements.txt
 
 clean:  ## remove what was made
-	@rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-system build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -131,7 +131,9 @@ def test_a_file_that_others_can_read_is_told(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "agent"
-    folder.mkdir(mode=0o500)
+    folder.mkdir()
+    written(folder, "models.json", json.dumps({"providers": silent()}))
+    folder.chmod(0o500)
     assert f"{folder}: cannot be written to" in doctor(folder, ANTHROPIC_API_KEY="k").stdout
 
 

@@ -176,6 +176,26 @@ def test_a_signal_ends_the_run_and_its_processes_and_keeps_the_session(
     assert asked(tmp_path) == [text("go")]
 
 
+def test_signals_that_were_ignored_at_the_start_stay_ignored_except_sigterm(tmp_path: Path) -> None:
+    """So a shell starts background jobs, and so does nohup."""
+
+    def ignore() -> None:
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+    with Pipe(tmp_path / "here") as here, Pipe(tmp_path / "go") as go:
+        waits = f"echo $$ >{here.path}; read line <{go.path}"
+        process = start(tmp_path, "-p", "go", answers=[calls(waits), calls(waits)], preexec_fn=ignore)
+        here.line()
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGHUP)
+        go.say()
+        here.line()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=WITHIN)
+    assert (process.returncode, out, err) == (143, b"", b"")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_while_it_waits_for_stdin(number: signal.Signals, code: int, tmp_path: Path) -> None:
     process = start(tmp_path, "-p", "--verbose", stdin=subprocess.PIPE)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tau.core.schema import check, complaint, fit
+from tau.core.schema import check, complaint, fit, unknown
 
 BASH = {
     "type": "object",
@@ -211,3 +211,11 @@ def test_of_several_schemas_the_one_that_takes_the_value_as_it_is_comes_first() 
 def test_what_is_wrong_is_told_of_the_nearest_of_several_schemas() -> None:
     point = {"type": "object", "properties": {"at": {"type": "object", "required": ["x"]}}}
     assert fit({"anyOf": [{"type": "null"}, point]}, {"at": {}})[1] == ["at/x: must have required property 'x'"]
+
+
+def test_a_schema_that_is_nested_too_deeply_is_told_and_not_walked() -> None:
+    schema: Any = {}
+    for _ in range(3_000):
+        schema = {"properties": {"a": schema}}
+    (problem,) = unknown(schema)
+    assert problem.endswith("nested too deeply")

@@ -55,10 +55,20 @@ def _slice(data: bytes, chance: Random) -> tuple[int, int]:
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Everywhere in a JSON value that something stands, as the place and its key there."""
-    for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
-        yield value, key
-        if isinstance(item, dict | list):
-            yield from places(item)
+    open_ones = [(value, _pairs(value))]  # and not by recursion: values are nested deeper than that goes
+    while open_ones:
+        place, pairs = open_ones[-1]
+        for key, item in pairs:
+            yield place, key
+            if isinstance(item, dict | list):
+                open_ones.append((item, _pairs(item)))
+                break
+        else:
+            open_ones.pop()
+
+
+def _pairs(value: Any) -> Iterator[tuple[Any, Any]]:
+    return iter(list(value.items() if isinstance(value, dict) else enumerate(value)))
 
 
 def retyped(value: Any, chance: Random) -> None:

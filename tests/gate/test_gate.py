@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from escapes import LEVELS, missing
 from gate import records, runs
 from gate.figure import Figure
 
@@ -17,6 +18,8 @@ SEED = int(os.environ.get("TAU_GATE_SEED", "1"))
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", runs.names())
 def test_a_tenth_of_the_figure_holds(name: str) -> None:
+    if name == "r25_sandbox" and (why := next(filter(None, map(missing, LEVELS)), None)):
+        pytest.skip(f"*** {why} ***")  # `make gate` counts it as open
     done = runs.run(name, SCALE, SEED)
     assert not done.failure, f"{done.failure}\n{done.said}"
     assert [figure for figure in done.figures if not figure.holds] == [], done.said

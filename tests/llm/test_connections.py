@@ -101,8 +101,8 @@ def answers(*bodies: bytes) -> list[tuple[int, bytes] | str]:
             (200, b"ok"),
         ),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: identity\r\n\r\nuntil the end", (200, b"until the end")),
-        (CHUNKED + b"2;" + b"x" * 600_000 + b"\r\nok\r\n0\r\n\r\n", (200, b"ok")),
-        (CHUNKED + b"2\r\nok\r\n0\r\nx-after: " + b"x" * 600_000 + b"\r\n\r\n", (200, b"ok")),
+        (CHUNKED + b"2;" + b"x" * 60_000 + b"\r\nok\r\n0\r\n\r\n", (200, b"ok")),
+        (CHUNKED + b"2\r\nok\r\n0\r\nx-after: " + b"x" * 60_000 + b"\r\n\r\n", (200, b"ok")),
         (OK + OK, (200, b"ok")),
         (OK + b"rubbish", (200, b"ok")),
     ],
@@ -153,6 +153,47 @@ def test_an_answer_is_read_to_its_end_and_no_further(said: bytes, found: tuple[i
 def test_half_an_answer_is_none(said: bytes, told: str) -> None:
     [found] = answers(said)
     assert isinstance(found, str) and found.startswith(told)
+
+
+ENDLESS = {
+    "status line": (b"HTTP/1.1 200 ", b"x" * 5_000),
+    "header": (b"HTTP/1.1 200 OK\r\nx: ", b"x" * 5_000),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n" * 1_000),
+    "interim responses": (b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
+    "interim responses in one piece": (b"", b"HTTP/1.1 102 Processing\r\n\r\n" * 1_000),
+    "chunk size": (CHUNKED, b"0" * 5_000),
+    "chunk extension": (CHUNKED + b"2;", b"x" * 5_000),
+    "trailer": (CHUNKED + b"2\r\nok\r\n0\r\nx-after: ", b"x" * 5_000),
+    "trailers": (CHUNKED + b"2\r\nok\r\n0\r\n", b"x-after: y\r\n" * 500),
+    "trailers in one piece": (CHUNKED + b"2\r\nok\r\n0\r\n" + b"x-after: y\r\n" * 20_000, b""),
+    "headers of one piece": (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 20_000 + b"\r\n", b""),
+}
+
+
+@pytest.mark.parametrize("part", ENDLESS)
+def test_no_part_of_an_answer_goes_on_without_end(part: str) -> None:
+    first, more = ENDLESS[part]
+    hung_up: list[bool] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(first)
+        with suppress(ConnectionError):
+            while more:
+                writer.write(more)
+                await writer.drain()
+                await asyncio.sleep(0)
+            await reader.read()
+        hung_up.append(True)
+
+    async def main() -> None:
+        async with asyncio.timeout(60), serving(serve) as place, connections() as open_ones:
+            with pytest.raises(Broken, match=r"more than (64 KiB|20 interim responses)|not HTTP"):
+                await ask(open_ones, f"http://{place}/")
+            while not hung_up:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(main())
 
 
 def test_a_connection_that_was_closed_while_it_rested_costs_nothing() -> None:
@@ -412,6 +453,37 @@ def test_a_certificate_that_is_shown_behind_a_secure_proxy_is_checked(certificat
     where: list[int] = []
     with pytest.raises(ssl.SSLCertVerificationError, match=r"not valid for 'model\.example'"):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("secure_proxy", [False, True], ids=["plain proxy", "TLS proxy"])
+@pytest.mark.parametrize("does", ["sends no TLS", "sends no TLS later", "hangs up", "hangs up later", "says nothing"])
+def test_a_handshake_that_fails_behind_a_proxy_ends_with_a_network_error(
+    certificate: Path, secure_proxy: bool, does: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, ours = contexts(certificate)
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 204 As you like\r\n\r\n")
+        if does.endswith("later"):
+            await reader.read(10)
+        if does.startswith("sends"):
+            writer.write(b"this is not TLS" * 100)
+        if not does.startswith("hangs"):
+            await reader.read()
+
+    async def main() -> None:
+        context, kind = (theirs, "https") if secure_proxy else (None, "http")
+        async with asyncio.timeout(60), serving(proxy, context) as way, connections(ours) as open_ones:
+            await ask(open_ones, "https://model.example/", proxy=f"{kind}://{way}")
+
+    if does == "says nothing":
+        monkeypatch.setattr("tau.llm.exchange.HANDSHAKE_TIMEOUT_S", 0.2)
+    with pytest.raises(OSError) as failed:
+        asyncio.run(main())
+    assert not isinstance(failed.value, TimeoutError) and str(failed.value)
+    if does == "says nothing":
+        assert "through the proxy did not end within 0.2 s" in str(failed.value)
 
 
 def test_a_proxy_may_refuse() -> None:

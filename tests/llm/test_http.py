@@ -10,7 +10,7 @@ import subprocess
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -497,6 +497,30 @@ def test_an_answer_that_is_packed_event_by_event_is_unpacked_to_its_end() -> Non
     pieces = [gzip.compress(event) for event in events]
     assert b"".join(post(says(head, *pieces))) == b"".join(events)
     assert b"".join(post(says(head, b"".join(pieces) + bytes(8)))) == b"".join(events)  # zeros that fill a block
+
+
+@pytest.mark.parametrize("empty", [gzip.compress(b""), bytes(30)], ids=["empty members", "padding"])
+def test_a_packed_answer_that_never_says_anything_is_limited_too(empty: bytes) -> None:
+    head = STREAM.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
+    portion = empty * 10_000
+    found = error(says(head, gzip.compress(b""), *[portion] * (RESPONSE_LIMIT // len(portion) + 1)))
+    assert str(found) == "The answer is larger than 64 MiB."
+
+
+def test_the_text_of_an_error_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that goes on sending a byte now and then is never idle."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 500 Oh\r\n\r\n")
+        with suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+
+    monkeypatch.setattr("tau.llm.http.ERROR_BODY_TIMEOUT_S", 0.3)
+    assert str(error(serve, idle=60)).startswith("500 x")
 
 
 def test_a_packed_answer_cannot_burst() -> None:

@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from client import WITHIN, Agent, Json, as_record
 from faults import mutations
 from faults.mutations import CRUMBS, Mutation, Random, places
+from tau.records.nesting import MAX_RECEIVED_NESTING, too_deep
 
 LINES = 20_000
 LIFE = 2_500  # lines for one process; then its stdin ends
@@ -298,11 +299,11 @@ def due(line: bytes) -> Due | None:
     """None if nobody can say: it would have no response if it can be read, and a good reader may refuse it."""
     if not line.strip(b" \t\r\v\f"):
         return NOTHING
+    if too_deep(line, MAX_RECEIVED_NESTING):
+        return REFUSED
     try:
         # All that stands there, also what a second key of the same name takes back.
         value = json.loads(line.decode(), parse_constant=_refuse, object_pairs_hook=Written)
-    except RecursionError:
-        return None if "extension_ui_response" in unescaped(line) else SOMETHING
     except ValueError:
         return REFUSED
     if not isinstance(value, dict):
@@ -324,7 +325,7 @@ class Written(dict[str, Any]):
 
 
 def _is_extreme(value: Any) -> bool:
-    """JSON, but of the kind that a reader may refuse: numbers beyond a double, nesting without end."""
+    """JSON, but of the kind that a reader may refuse: numbers beyond a double, much nesting."""
     level = [value]
     for _ in range(SHALLOW):
         if not level:

@@ -135,6 +135,21 @@ def test_deep_nesting_in_a_field_is_answered_once(agent: Agent, place: str) -> N
     still_works(agent, before + 1)
 
 
+@pytest.mark.promise("A07")
+@pytest.mark.parametrize("place", ["more", "id"])
+@pytest.mark.parametrize(("levels", "taken"), [(256, True), (257, False), (1_200, False), (5_000, False)])
+def test_a_line_of_up_to_256_levels_is_taken_on_every_python(
+    agent: Agent, place: str, levels: int, taken: bool
+) -> None:
+    before = len(agent.responses)
+    inner = b"[" * (levels - 1) + b"]" * (levels - 1)
+    response = agent.answer_to(b'{"type":"get_state","%b":%b}' % (place.encode(), inner))
+    assert response["success"] is taken
+    if not taken:
+        assert (response["command"], response["error"]) == ("parse", "Failed to parse command: nested too deeply")
+    still_works(agent, before + 1)
+
+
 @pytest.mark.promise("A08")
 def test_a_number_too_large_for_a_double_does_no_harm(agent: Agent) -> None:
     before = len(agent.responses)

@@ -892,3 +892,21 @@ def test_a_name_that_is_too_long_is_refused_and_nothing_changes(tmp_path: Path) 
         said = agent.ask("switch_session", sessionPath="a" * 5000 + ".jsonl")
         assert (said["success"], said["error"].endswith("File name too long")) == (False, True)
         assert agent.get("get_state")["sessionFile"] == before
+
+
+@pytest.mark.parametrize(("levels", "runs"), [(255, True), (257, False)])
+def test_arguments_as_deep_as_they_may_be_are_there_when_the_session_is_opened_again(
+    tmp_path: Path, levels: int, runs: bool
+) -> None:
+    """The session's own records are around them, and are nested deeper than what was received."""
+    deep: Any = 1
+    for _ in range(levels - 1):
+        deep = [deep]
+    call = {"tool": "bash", "arguments": {"command": "echo ran", "x": deep}, "id": "c"}
+    with Agent(tmp_path, {"blocks": [call]}, {"text": "done"}) as agent:
+        (result,) = said(agent.prompt("go"), "toolResult")
+        assert result["isError"] is not runs
+        before = agent.get("get_messages")["messages"]
+    with Agent(tmp_path, args=["--continue"]) as agent:
+        assert agent.get("get_messages")["messages"] == before
+        assert len(before) == 4

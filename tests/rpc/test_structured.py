@@ -60,6 +60,19 @@ def test_a_model_that_never_does_it_is_asked_three_times_in_all(tmp_path: Path) 
         assert kinds(events)[-3:] == ["agent_end", "structured_output", "agent_settled"]
 
 
+def test_a_schema_that_is_nested_too_deeply_is_refused_in_words(tmp_path: Path) -> None:
+    def within(levels: int) -> bytes:
+        return b'{"properties":{"a":' * levels + b"{}" + b"}}" * levels
+
+    with Agent(tmp_path, hands_in(good=True)) as agent:
+        answers = [
+            agent.answer_to(b'{"type":"prompt","message":"x","outputSchema":%b}' % within(levels))
+            for levels in (150, 2_000, 4_000)
+        ]
+        assert [answer["error"] for answer in answers] == ["Failed to parse command: nested too deeply"] * 3
+        assert "Traceback" not in agent.stderr
+
+
 def test_a_result_may_be_anything(tmp_path: Path) -> None:
     with Agent(tmp_path, hands_in(result=["a", "b"])) as agent:
         events = agent.prompt("list", outputSchema={"type": "array", "items": {"type": "string"}})

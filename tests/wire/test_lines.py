@@ -90,3 +90,18 @@ def test_an_endless_line_does_not_fill_the_memory() -> None:
     assert held < 100_000
     assert peak < 1_500_000
     assert decoder.feed(b"\nnext\n") == [b"next"]
+
+
+def test_a_line_in_many_small_pieces_takes_little_more_memory_than_its_bytes() -> None:
+    decoder, pieces = LineDecoder(), 100_000
+    tracemalloc.start()
+    try:
+        for at in range(pieces):
+            decoder.feed(b"%d" % (10 + at % 90))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 15 * pieces  # two bytes each; as objects of their own they would take forty
+    (line,) = decoder.feed(b"\n")
+    assert isinstance(line, bytes) and len(line) == 2 * pieces
+    assert decoder.feed(b"next\n") == [b"next"]

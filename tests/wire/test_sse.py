@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,3 +107,18 @@ def test_the_limit_is_told_in_mebibytes() -> None:
     with pytest.raises(ModelError, match=r"^The model server sent an event of more than 16 MiB\.$"):
         for _ in range(300):
             decoder.feed(b"x" * 65536)
+
+
+def test_an_event_in_many_small_pieces_takes_little_more_memory_than_its_bytes() -> None:
+    decoder, pieces = SSEDecoder(), 100_000
+    decoder.feed(b"data: ")
+    tracemalloc.start()
+    try:
+        for at in range(pieces):
+            decoder.feed(b"%d" % (10 + at % 90))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 15 * pieces  # two bytes each; as objects of their own they would take forty
+    ((name, data),) = decoder.feed(b"\n\n")
+    assert (name, len(data)) == ("message", 2 * pieces)

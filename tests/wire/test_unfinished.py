@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client import quick
+from tau.records.base import MAX_RECEIVED_NESTING
 from tau.wire.unfinished import Unfinished
 
 
@@ -259,7 +260,15 @@ def test_a_long_text_costs_what_its_length_costs(text: str) -> None:
     quick(lambda: time_to_feed(text), 2)  # takes about 0.2 s; anything quadratic takes minutes
 
 
-def test_depth_is_no_danger() -> None:
-    assert fed("[" * 100_000).cut() == (100_000, "]" * 100_000)
-    whole = "[" * 100_000 + "]" * 100_000
-    assert fed(whole).cut() == (200_000, "")
+def test_what_is_nested_too_deeply_keeps_the_part_above_the_limit() -> None:
+    fitting = "[" * MAX_RECEIVED_NESTING
+    assert (fed(fitting).broken, fed(fitting).cut()) == (False, (len(fitting), "]" * len(fitting)))
+    for text in ("[" * 100_000, "[" * 100_000 + "]" * 100_000):
+        assert (fed(text).broken, fed(text).cut()) == (True, (len(fitting), "]" * len(fitting)))
+
+
+def test_many_escapes_in_one_piece_are_all_kept() -> None:
+    text = '{"command": "' + "echo 'gr\\u00fc\\u00dfe' \\\"x\\\"\\n" * 1_000
+    for size in (3, 700, len(text)):
+        unfinished = fed(*(text[at : at + size] for at in range(0, len(text), size)))
+        assert unfinished.cut() == (len(text), '"}')

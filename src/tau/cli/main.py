@@ -96,9 +96,9 @@ def enter(mode: str, given: Given) -> NoReturn:
         raise UsageError("--result is for --mode json")
     if mode == "rpc" and any(word.startswith("@") for word in given.words):
         raise UsageError("@file arguments are not supported in RPC mode")
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _stopped)
+    signal.signal(signal.SIGTERM, _stopped)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
+        signal.signal(signal.SIGHUP, _stopped)
     _load_quickly()
     # Before anything else is read: who pipes something in may be about to write the session that we go on with.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""

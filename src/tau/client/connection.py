@@ -189,7 +189,7 @@ class Connection:
             self._pending.fail_all(BadReply(f"The agent sent a line of more than {line.size_limit} bytes."))
             return
         try:
-            head = decode(Head, line)
+            head = decode(Head, line, nesting=None)
             if head.type == "response":
                 self._respond(line)
             else:
@@ -209,11 +209,11 @@ class Connection:
             call.fail(CommandError(reply.error if isinstance(reply.error, str) else encode(reply.error).decode()))
         elif not (reply.success and self._pending.is_ours(reply.id)):  # pi 0.55 answers a refused prompt twice
             self._idle.refused()
-            self._tell(UnknownEvent("response", parse(line)))
+            self._tell(UnknownEvent("response", parse(line, nesting=None)))
 
     def _note_success(self, call: Call, data: bytes) -> None:
         if call.command == "prompt":
-            told: Any = parse(data) if data else None
+            told: Any = parse(data, nesting=None) if data else None
             handled = isinstance(told, dict) and told.get("disposition") == "handled"
             self._idle.accepted(call.runs, slash=call.slash, handled=handled)
         elif call.command in INTERRUPTING:

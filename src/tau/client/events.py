@@ -65,7 +65,7 @@ class Head(Record):
 
 def raw(record: Record) -> dict[str, Any]:
     """An event or a reply as the agent sent it: every field, in the names of the wire."""
-    value: Any = record.raw if isinstance(record, UnknownEvent) else parse(wire(record))
+    value: Any = record.raw if isinstance(record, UnknownEvent) else parse(wire(record), nesting=None)
     return cast("dict[str, Any]", value)
 
 
@@ -80,12 +80,12 @@ def read_event(kind: str, line: bytes) -> RpcEvent:
     """One line that was said to be an event of this type."""
     shape = SHAPES.get(kind, EVENTS)
     try:
-        return keep(cast("RpcEvent", decode(shape, line)), line)
+        return keep(cast("RpcEvent", decode(shape, line, nesting=None)), line)
     except BadRecord:
-        value = parse(line)
+        value = parse(line, nesting=None)
     mended = MENDS.get(kind, _as_it_is)(value)
     try:
-        event = cast("RpcEvent", decode(shape, encode(mended)))
+        event = cast("RpcEvent", decode(shape, encode(mended), nesting=None))
     except BadRecord:
         event = _with_foreign_messages(kind, mended) or UnknownEvent(kind, value)
     return keep(event, line)

@@ -2,7 +2,8 @@
 
 The records are those that tau sends. Other versions leave fields out, so what is
 missing becomes UNSET or None where the record allows it; unknown fields are kept
-in what `raw` shows.
+in what `raw` shows. The tree of a session is nested as deep as the session is
+long, so responses are read without a limit on nesting other than the interpreter's.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ ONLY_OURS: dict[type, dict[str, Any]] = {BashResult: {"stdout": "", "stderr": ""
 def envelope(line: bytes) -> tuple[Envelope, bytes]:
     """A response and its data, b"" if there is none."""
     try:
-        found = decode(Envelope, line)
+        found = decode(Envelope, line, nesting=None)
         return found, bytes(found.data)
     except BadRecord:  # half a character is only read this way
-        value = parse(line)
+        value = parse(line, nesting=None)
         rest = {name: item for name, item in value.items() if name != "data"}
         return decode(Envelope, encode(rest)), encode(value["data"]) if "data" in value else b""
 
@@ -55,9 +56,9 @@ def envelope(line: bytes) -> tuple[Envelope, bytes]:
 def read(kind: type[T], data: bytes, command: str) -> T:
     """The data of a response as a record; `raw` of it gives back what was sent."""
     try:
-        return keep(decode(kind, data), data)
+        return keep(decode(kind, data, nesting=None), data)
     except BadRecord as error:
-        value = parse(data) if data else {}
+        value = parse(data, nesting=None) if data else {}
         if not isinstance(value, dict):
             raise BadReply(f"The agent's answer to {command} cannot be read: {error}") from None
     try:
@@ -73,9 +74,9 @@ def read_or_none(kind: type[T], data: bytes, command: str) -> T | None:
 
 def read_messages(data: bytes, command: str) -> list[Stored]:
     try:
-        messages = [bytes(message) for message in decode(MessageList, data).messages]
+        messages = [bytes(message) for message in decode(MessageList, data, nesting=None).messages]
     except BadRecord:
-        value = parse(data) if data else None
+        value = parse(data, nesting=None) if data else None
         if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
             raise BadReply(f"The agent's answer to {command} holds no messages.") from None
         messages = [encode(message) for message in value["messages"]]
@@ -100,4 +101,4 @@ def _completed(kind: type[T], value: dict[str, Any]) -> T:
         elif UnsetType in types:
             given[wire_name] = types[0]()
             absent[name] = UNSET
-    return replace(decode(kind, encode(given)), **absent)
+    return replace(decode(kind, encode(given), nesting=None), **absent)

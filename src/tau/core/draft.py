@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 
 from tau.core.pricing import priced
 from tau.records.base import (
+    MAX_RECEIVED_NESTING,
     UNSET,
     BadRecord,
     UnsetType,
@@ -444,7 +445,7 @@ def _times(usage: Usage, factor: float) -> Usage:
 def _object(text: str) -> dict[str, object] | None:
     """The JSON object that `text` is, or None."""
     try:
-        value = parse_text(text)
+        value = parse_text(text, MAX_RECEIVED_NESTING)
     except BadRecord:
         return None
     return value if isinstance(value, dict) else None

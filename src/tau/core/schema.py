@@ -19,11 +19,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tau.records.base import BadRecord, parse
+from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, parse
 
 Schema = dict[str, Any]
 _NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 DEEPEST = 64
+DEEPEST_SCHEMA = 128  # schemas in each other; JSON that is received cannot hold more
 
 TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
 NUMBERS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
@@ -177,12 +178,15 @@ def _depth(problems: list[str]) -> int:
 
 def unknown(schema: Any) -> list[str]:
     """Where a schema says what is not checked here, or what cannot be: one line each, with the place in it."""
-    return list(_unknown(schema, schema, ""))
+    return list(_unknown(schema, schema, "", 0))
 
 
-def _unknown(whole: Any, schema: Any, place: str) -> Iterator[str]:
+def _unknown(whole: Any, schema: Any, place: str, depth: int) -> Iterator[str]:
     here = place or "/"
     if isinstance(schema, bool):
+        return
+    if depth > DEEPEST_SCHEMA:
+        yield f"{here[:80]}...: nested too deeply"
         return
     if not isinstance(schema, dict):
         yield f"{here}: a schema is an object, true or false"
@@ -194,7 +198,7 @@ def _unknown(whole: Any, schema: Any, place: str) -> Iterator[str]:
             yield f"{place}/{word}: {wrong}"
         else:
             for step, part in _parts(word, said):
-                yield from _unknown(whole, part, f"{place}/{word}{step}")
+                yield from _unknown(whole, part, f"{place}/{word}{step}", depth + 1)
 
 
 def _parts(word: str, said: Any) -> Iterator[tuple[str, Any]]:
@@ -308,7 +312,7 @@ def _coerced(kind: Any, value: Any) -> Any:
         return value == "true"
     if kind in ("array", "object"):
         try:
-            return parse(value.encode("utf-8", "surrogatepass"))
+            return parse(value.encode("utf-8", "surrogatepass"), MAX_RECEIVED_NESTING)
         except BadRecord:
             return value
     return value

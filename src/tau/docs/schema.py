@@ -7,6 +7,7 @@ schema names may be there: clients ignore what they do not know.
 
 from __future__ import annotations
 
+import inspect
 import json
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -47,6 +48,9 @@ def schema(dialect: Dialect) -> dict[str, Any]:
         )
     )
     listed, shared = schemas(kinds)
+    for definition in shared.values():
+        if "description" in definition:  # a docstring, which Python itself cleans from version 3.13 on
+            definition["description"] = inspect.cleandoc(definition["description"])
     found = dict(zip(kinds, listed, strict=True))
     said = [found[kind] for kind in spoken]
     answers = [_response(name, [found[kind] for kind in kinds]) for name, kinds in replies.items()]

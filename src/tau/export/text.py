@@ -7,10 +7,12 @@ import re
 from html import escape
 from typing import Any
 
-from tau.records.base import encode, plain
+from tau.records.base import BadRecord, encode, plain
+from tau.records.nesting import too_deep
 
 # Not allowed in HTML, or of no width: NUL, most controls, halves of surrogate pairs.
 _UNSOUND = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+TOO_DEEP = "(nested too deeply to be shown)"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)")
 
 
@@ -85,6 +87,8 @@ def json_in_html(value: object) -> bytes:
 def pretty(value: Any, indent: int | None = 2) -> str:
     """A value as JSON for people."""
     try:
+        if too_deep(encode(value)):
+            return TOO_DEEP
         return json.dumps(plain(value), indent=indent, ensure_ascii=False)
-    except RecursionError:  # nobody reads a thousand levels of brackets
-        return "(nested too deeply to be shown)"
+    except (BadRecord, RecursionError):
+        return TOO_DEEP

@@ -110,7 +110,7 @@ class ChildLine(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for line in self._decoder.feed(data):
             if not isinstance(line, TooLong):
-                message: Message = decode(FromTau, line)  # type: ignore[arg-type]
+                message: Message = decode(FromTau, line, nesting=None)  # type: ignore[arg-type]
                 HEARD[type(message)](self, message)
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -21,7 +21,18 @@ from tau.host.hooking import Destination, custom
 from tau.host.log import now
 from tau.host.session import BUSY, Session
 from tau.records import dialogs
-from tau.records.base import UNSET, BadRecord, Record, decode, encode, parse, parse_stored, plain, wire
+from tau.records.base import (
+    MAX_RECEIVED_NESTING,
+    UNSET,
+    BadRecord,
+    Record,
+    decode,
+    encode,
+    parse,
+    parse_stored,
+    plain,
+    wire,
+)
 from tau.records.entries import Label
 from tau.records.messages import Image, Text
 from tau.records.models import ThinkingLevel
@@ -252,7 +263,7 @@ async def get_branch(session: Session, wanted: OfBranch) -> list[Any]:
 
 
 async def get_tree(session: Session, wanted: Nothing) -> Any:
-    return parse_stored(session.log.tree.json())
+    return parse_stored(session.log.tree.json(), nesting=None)  # it is as deep as the session is long
 
 
 async def get_entry(session: Session, wanted: OfEntry) -> Any:
@@ -332,7 +343,7 @@ async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
         if name not in ACTIONS:
             raise ExtensionFailure(f'There is no action "{name}".')
         kind, do = ACTIONS[name]
-        wanted = decode(kind, encode(said))
+        wanted = decode(kind, encode(said), MAX_RECEIVED_NESTING)
     except BadRecord as error:
         raise ExtensionFailure(f"{name}: {error}") from None
     return await do(session, wanted)

@@ -44,7 +44,7 @@ from tau.extensions.messages import (
     Update,
 )
 from tau.host.extensions import PATIENCE, Hears, Patience, Raised
-from tau.records.base import BadRecord, decode, encode
+from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, decode, encode
 from tau.wire.lines import LineDecoder, TooLong
 
 log = logging.getLogger(__name__)
@@ -298,7 +298,7 @@ class ChildProcess(asyncio.BufferedProtocol):
             if self._is_flood():
                 return self._end(f"It sent more than {MESSAGES} messages within a second.")
             try:
-                message: Message = decode(FromExtension, line)  # type: ignore[arg-type]
+                message: Message = decode(FromExtension, line, MAX_RECEIVED_NESTING)  # type: ignore[arg-type]
             except BadRecord as error:
                 return self._end(f"It sent what is no message: {error}")
             self._hear(message)

@@ -22,6 +22,7 @@ from tau.host.extensions import Extensions
 from tau.host.switch import Switch
 from tau.llm.calls import Request
 from tau.records.base import (
+    MAX_RECEIVED_NESTING,
     UNSET,
     BadRecord,
     Record,
@@ -282,7 +283,7 @@ class Hooks:
 
 def _shaped(kind: Any, value: Any, place: str) -> Any:
     try:
-        return decode(kind, encode(value))
+        return decode(kind, encode(value), MAX_RECEIVED_NESTING)
     except (BadRecord, TypeError) as error:
         raise ExtensionFailure(f"{place}: {error}") from None
 

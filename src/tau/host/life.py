@@ -2,6 +2,9 @@
 
     SIGTERM, INT, HUP     stop everything, exit 143, 130, 129
 
+SIGINT and SIGHUP that were ignored when the process was started stay ignored, as
+POSIX wants it: a shell starts background jobs that way, and so does nohup.
+
 A door asks `Stop` whether it is time to go, and ends in `to_the_end`. Whatever
 happens, nothing keeps the process alive after that.
 """
@@ -99,6 +102,10 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def _stays_ignored(number: signal.Signals) -> bool:
+    return number != signal.SIGTERM and signal.getsignal(number) == signal.SIG_IGN
+
+
 class Stop:
     """Somebody wants us to stop: a signal, or a door that lost its reader. The first who asks chooses the code."""
 
@@ -107,7 +114,7 @@ class Stop:
         self._asked: asyncio.Future[int] = loop.create_future()
         for name in SIGNALS:
             number = getattr(signal, name, None)
-            if number is not None:
+            if number is not None and not _stays_ignored(number):
                 loop.add_signal_handler(number, self.ask, signalled(number))
 
     def ask(self, code: int) -> None:

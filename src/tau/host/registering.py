@@ -11,7 +11,7 @@ from tau.extensions.messages import Register
 from tau.host.extensions import Command, Extensions, Handler, Hears
 from tau.llm.catalog import providers
 from tau.llm.extension_stream import NO_KEY, STREAM
-from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode
+from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Record, UnsetType, decode, encode
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Tool, ToolContext
@@ -173,7 +173,7 @@ def outcome(value: Any) -> Outcome:
     if isinstance(value, Mapping) and isinstance(value.get("content"), str):
         value = {**value, "content": [{"type": "text", "text": value["content"]}]}
     try:
-        return decode(Outcome, encode(value))
+        return decode(Outcome, encode(value), MAX_RECEIVED_NESTING)
     except (BadRecord, TypeError) as error:
         raise ToolError(f"The tool returned what is neither text nor content: {error}") from None
 

@@ -17,8 +17,10 @@ from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
+from tau.errors import shortened
 from tau.llm.exchange import Exchange, Line, Unheard
 
+REASON_LIMIT = 200  # characters
 KEPT = 15  # seconds that a connection nobody uses stays open
 NEXT_ADDRESS = 0.25  # seconds before the next address of a host is tried as well
 PORTS = {"http": 80, "https": 443}
@@ -34,7 +36,7 @@ class ProxyRefused(OSError):
     """The proxy does not let us through."""
 
     def __init__(self, status: int, reason: str) -> None:
-        super().__init__(f"the proxy answered {status} {reason}")
+        super().__init__(f"the proxy answered {status} {shortened(reason, REASON_LIMIT)}")
         self.status = status
 
 

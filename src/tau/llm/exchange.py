@@ -1,6 +1,8 @@
 """A request over a connection, and the answer to it.
 
-The only file that knows httptools, which parses responses (llhttp, the parser of Node).
+The only file that knows httptools, which parses responses (llhttp, the parser of Node). The parser has no limits of
+its own and stores a header until it is complete, so every part of a response that is not body is limited here: status
+line and headers, interim (1xx) responses, chunk-size lines with their extensions, and trailers.
 """
 
 from __future__ import annotations
@@ -8,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-HEAD_LIMIT = 64 * 1024
+HEAD_LIMIT = 64 * 1024  # bytes of headers; also of all else that comes between two pieces of the body
+MAX_INTERIM_RESPONSES = 20
 WRITTEN = 128 * 1024  # bytes at a time
+HANDSHAKE_TIMEOUT_S = 20.0  # for TLS through a proxy
 HELD_LIMIT = 256 * 1024  # bytes that wait to be read before the server has to wait
 
 
@@ -61,7 +66,8 @@ class Line(asyncio.Protocol):
         if self._loop.is_closed():
             self._open.discard(self)  # nobody but the collector of garbage can close it any more
         elif self._transport is not None and self._loop is asyncio.get_running_loop():
-            self._transport.abort()
+            with suppress(AttributeError):  # asyncio before 3.11.8 cannot abort a TLS connection that is closed
+                self._transport.abort()
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
@@ -82,15 +88,29 @@ class Line(asyncio.Protocol):
             self._waiting = None
 
     async def secured(self, context: ssl.SSLContext, host: str) -> Line:
-        """The same line, behind TLS from now on."""
+        """Start TLS over this connection, which may be a TLS connection itself.
+
+        asyncio before 3.11.8 and 3.12.2 breaks while it reports a handshake that failed inside another TLS connection:
+        it raises a TypeError or AttributeError instead of the reason, or never wakes its caller. Hence the deadline.
+        """
+        if self._transport.is_closing():
+            raise Broken(f"the proxy closed the connection before the TLS handshake with {host}")
         inner = Line(self._open)
         self._exchange = None
-        self._open.discard(self)  # what becomes of it, only the inner one is told
+        self._open.discard(self)  # asyncio reports the end of the connection to the inner protocol only
         try:
-            inner.connection_made(await self._loop.start_tls(self._transport, inner, context, server_hostname=host))
-        except TypeError as error:
-            # Before 3.11.8 and 3.12.2, a handshake that fails behind another one fails a second time while it does.
-            raise error.__context__ or error from None
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
+                transport = await self._loop.start_tls(self._transport, inner, context, server_hostname=host)
+        except TimeoutError:
+            seconds = f"{HANDSHAKE_TIMEOUT_S:g} s"
+            raise Broken(f"the TLS handshake with {host} through the proxy did not end within {seconds}") from None
+        except (OSError, TypeError, AttributeError) as error:
+            reason = error if isinstance(error, OSError) else error.__context__
+            if isinstance(reason, ssl.SSLError):
+                raise reason from None
+            what = str(reason or "") or "the connection was closed"
+            raise Broken(f"the TLS handshake with {host} through the proxy failed: {what}") from None
+        inner.connection_made(transport)
         return inner
 
     def _wake(self) -> None:
@@ -140,7 +160,10 @@ class Exchange:
         self.reason = ""
         self.headers: dict[str, str] = {}
         self.whole = False
-        self._heard = 0  # bytes of the head
+        self._heard = False
+        self._between = 0  # bytes since the last piece of the body; before there is a status, all of them
+        self._header_size = 0  # of headers, those of interim responses, and trailers
+        self._interim = 0
         self._held = 0
         self._pieces: list[bytes] = []
         self._to_the_end = False
@@ -207,25 +230,38 @@ class Exchange:
     def hear(self, data: bytes) -> None:
         if self._failed is not None:
             return
+        self._heard = True
+        status, pieces = self.status, len(self._pieces)
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
             # More than was asked for is no reason to doubt what was, but to hang up.
             if not self.whole:
-                self._failed = Broken(f"the server's answer is not HTTP: {error}")
+                self._fail(f"the server's answer is not HTTP: {error}")
             self._line.drop()
         except HttpParserUpgrade:
-            self._failed = Broken("the server wants to go on in another protocol")
-            self._line.drop()
-        if not self.status:
-            self._heard += len(data)
-            if self._heard > HEAD_LIMIT:
-                self._failed = Broken(f"the server's answer begins with more than {HEAD_LIMIT >> 10} KiB of headers")
-                self._line.drop()
+            self._fail("the server wants to go on in another protocol")
+        if self.status != status or len(self._pieces) > pieces:
+            self._between = 0
+        else:
+            self._between += len(data)
+            if self._between > HEAD_LIMIT:
+                self._fail(self._too_much())
         if self._pieces:  # else there is nothing that could be taken, and nobody who lets the server go on
             self._held += len(data)
             if self._held > HELD_LIMIT:
                 self._line.pause()
+
+    def _fail(self, why: str) -> None:
+        if self._failed is None:
+            self._failed = Broken(why)
+        self._line.drop()
+
+    def _too_much(self) -> str:
+        size = f"more than {HEAD_LIMIT >> 10} KiB"
+        if not self.status:
+            return f"the server's answer begins with {size} of headers"
+        return f"the server's answer has {size} of chunk headers or trailers without a byte of its body"
 
     def ended(self) -> None:
         """The server has said all that it wants to say."""
@@ -249,6 +285,10 @@ class Exchange:
         self.reason += reason.decode("latin-1")
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_size += len(name) + len(value) + 4
+        if self._header_size > HEAD_LIMIT:
+            self._fail(self._too_much())
+            raise ValueError("too many headers")
         if self.status:
             return  # behind the body
         key, text = name.decode("latin-1").lower(), value.decode("utf-8", "replace")
@@ -259,8 +299,13 @@ class Exchange:
         if status < 200:  # a word in between; the answer follows
             self.headers.clear()
             self.reason = ""
+            self._interim += 1
+            if self._interim > MAX_INTERIM_RESPONSES:
+                self._fail(f"the server sent more than {MAX_INTERIM_RESPONSES} interim responses (1xx) and no answer")
+                raise ValueError("too many interim responses")
             return
         self.status = status
+        self._header_size = 0  # trailers are counted anew
         plain = self.headers.get("transfer-encoding", "identity").lower() == "identity"
         self._to_the_end = plain and "content-length" not in self.headers
 

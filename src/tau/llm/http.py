@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ERROR_LIMIT = 4096
+ERROR_BODY_TIMEOUT_S = 30.0  # for the whole body of a response that is not 200
 RESPONSE_LIMIT = 64 * 1024 * 1024
 PORTION_LIMIT = 256 * 1024
 LINGER = 0.5  # seconds
@@ -84,14 +85,18 @@ class Http:
                 raise await self._refused(response, request)
             _check_type(response.headers)
             unpack = _unpacking(response.headers)
-            size, seconds = 0, self._first_byte
+            size, received, seconds = 0, 0, self._first_byte
             while packed := await self._portion(response, request, seconds):
                 seconds = self._idle
+                received += len(packed)
+                if received > RESPONSE_LIMIT:  # compressed data may expand to nothing
+                    raise _too_large()
                 for portion in unpack(packed):
                     size += len(portion)
                     if size > RESPONSE_LIMIT:
-                        raise ModelError(f"The answer is larger than {RESPONSE_LIMIT >> 20} MiB.", transient=False)
-                    yield portion
+                        raise _too_large()
+                    if portion:
+                        yield portion
             response.done()
         except GeneratorExit:
             # The reader has heard enough, most often because the answer is whole. If the rest of the response is no
@@ -160,11 +165,16 @@ class Http:
             raise _failed(error, request) from None
 
     async def _refused(self, response: Exchange, request: Request) -> ModelError:
-        status, body = response.status, b""
-        with suppress(ModelError, zlib.error):  # the status says enough
+        status, body, received = response.status, b"", 0
+        with suppress(ModelError, zlib.error, TimeoutError):  # the status says enough
             unpack = _unpacking(response.headers)
-            while len(body) < 4 * ERROR_LIMIT and (packed := await self._portion(response, request, self._idle)):
-                body += next(unpack(packed), b"")
+            async with asyncio.timeout(ERROR_BODY_TIMEOUT_S):
+                while max(len(body), received) < 4 * ERROR_LIMIT:
+                    packed = await self._portion(response, request, self._idle)
+                    if not packed:
+                        break
+                    received += len(packed)
+                    body += next(unpack(packed), b"")
         text = masked(f"{status} {_elsewhere(response, request)}{_told(body)}", of_headers(request.headers))
         return ModelError(
             shortened(text, ERROR_LIMIT),
@@ -198,6 +208,10 @@ async def _drained(response: Exchange) -> None:
         log.debug("a connection was not kept: %s", error)
     finally:
         response.done()
+
+
+def _too_large() -> ModelError:
+    return ModelError(f"The answer is larger than {RESPONSE_LIMIT >> 20} MiB.", transient=False)
 
 
 def _silent(seconds: float | None) -> ModelError:
@@ -254,17 +268,21 @@ def _unpacking(headers: Mapping[str, str]) -> Callable[[bytes], Iterator[bytes]]
     if coding in ("", "identity"):
         return lambda packed: iter((packed,))
     if coding not in ("gzip", "x-gzip", "deflate"):
-        raise ModelError(f"The model server answered in {coding}, which was not asked for.", transient=False)
+        raise ModelError(
+            f"The model server answered in {shortened(coding, 100)}, which was not asked for.", transient=False
+        )
     either = zlib.MAX_WBITS | 32  # kind of header
     unpacker = zlib.decompressobj(either)
 
     def unpack(packed: bytes) -> Iterator[bytes]:
         nonlocal unpacker
         while packed:
+            if unpacker.eof:
+                if not packed.startswith(b"\x1f"):
+                    return  # padding behind the end; the unpacker would store it
+                unpacker = zlib.decompressobj(either)  # some servers compress every event by itself
             yield unpacker.decompress(packed, PORTION_LIMIT)
-            packed = unpacker.unconsumed_tail
-            if unpacker.unused_data.startswith(b"\x1f"):  # some pack every event by itself
-                packed, unpacker = unpacker.unused_data, zlib.decompressobj(either)
+            packed = unpacker.unconsumed_tail or unpacker.unused_data
 
     return unpack
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tau.errors import ModelError
-from tau.records.base import BadRecord, encode, parse
+from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, encode, parse
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -22,7 +22,7 @@ MALFORMED = (KeyError, TypeError, IndexError, AttributeError, ValueError)
 def event(data: str) -> dict[str, Any]:
     """The object that `data` is."""
     try:
-        value = parse(data.encode("utf-8", "surrogatepass"))
+        value = parse(data.encode("utf-8", "surrogatepass"), MAX_RECEIVED_NESTING)
     except BadRecord as error:
         raise ModelError(
             f"The model server sent an event that is no JSON ({error}): {data[:200]}", transient=True

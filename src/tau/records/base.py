@@ -7,7 +7,9 @@ does the work, and everything the rest of tau must know about it stands here:
   standard library instead, so that nothing fails for its spelling;
 - a record that was read keeps the bytes it was read from (`keep`), so that
   fields of a newer or older peer survive a trip through this program;
-- U+2028 and U+2029 are written escaped: some readers take them for line ends.
+- U+2028 and U+2029 are written escaped: some readers take them for line ends;
+- every reader refuses JSON of more than MAX_NESTING levels (nesting.py), whatever
+  the interpreter could read.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ from msgspec import UNSET, Raw, UnsetType, field
 from msgspec.structs import astuple, replace
 from msgspec.structs import fields as fields_of
 
+from tau.records.nesting import MAX_NESTING, MAX_RECEIVED_NESTING, too_deep
+
 __all__ = [
+    "MAX_RECEIVED_NESTING",
     "UNSET",
     "BadRecord",
     "Count",
@@ -60,6 +65,9 @@ class BadRecord(ValueError):
     """A wire value does not have the declared shape; str() names the place."""
 
 
+TOO_DEEP = "nested too deeply"
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Record(msgspec.Struct, frozen=True, rename="camel", dict=True):
     """Base of everything that is read or written."""
@@ -79,12 +87,21 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def encode(value: Any) -> bytes:
-    """`value` as one line of JSON, without the newline."""
+    """`value` as one line of JSON, without the newline. BadRecord if it is nested deeper than the interpreter goes."""
     try:
         data = _encoder.encode(value)
     except UnicodeEncodeError:  # a lone surrogate: JSON can carry it only escaped
-        data = json.dumps(_finite(plain(value)), separators=(",", ":")).encode()
+        data = _encode_surrogates(value)
+    except RecursionError:
+        raise BadRecord(TOO_DEEP) from None
     return one_line(data)
+
+
+def _encode_surrogates(value: Any) -> bytes:
+    try:
+        return json.dumps(_finite(plain(value)), separators=(",", ":")).encode()
+    except RecursionError:
+        raise BadRecord(TOO_DEEP) from None
 
 
 class Packed:
@@ -173,14 +190,19 @@ class Spliced:
         yield b"]" if between == b"," else b"[]"
 
 
-def decode(kind: type[T], data: bytes) -> T:
-    """Read one JSON value as `kind`, or raise BadRecord with the place that is wrong."""
+def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
+    """Read one JSON value as `kind`, or raise BadRecord with the place that is wrong.
+
+    `nesting` is how many levels it may have; None leaves that to the interpreter.
+    """
+    if nesting is not None and too_deep(data, nesting):
+        raise BadRecord(TOO_DEEP)
     try:
         return _decoder(kind).decode(data)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise BadRecord(_sentence(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = parse(data)  # says what is wrong, or reads it another way
+        value = parse(data, nesting)  # says what is wrong, or reads it another way
     try:
         try:
             return msgspec.convert(value, kind)
@@ -189,13 +211,13 @@ def decode(kind: type[T], data: bytes) -> T:
     except msgspec.ValidationError as error:
         raise BadRecord(_sentence(str(error))) from None
     except RecursionError:
-        raise BadRecord("nested too deeply") from None
+        raise BadRecord(TOO_DEEP) from None
 
 
 def decode_lines(kind: type[T], data: bytes | memoryview) -> list[T] | None:
     """Values one after the other, at many times the speed of one by one; None if anything is wrong with them.
 
-    Where one ends and the next begins is not looked at: a line may hold two, or half of one.
+    Where one ends and the next begins is not looked at: a line may hold two, or half of one. Nor is the nesting.
     """
     try:
         return _decoder(kind).decode_lines(data)
@@ -206,12 +228,14 @@ def decode_lines(kind: type[T], data: bytes | memoryview) -> list[T] | None:
 MOST_DIGITS = 4_000  # Python reads integers of no more than some thousand
 
 
-def parse(data: bytes) -> Any:
-    """Any JSON value, strictly: no NaN, no invalid UTF-8, no bottomless nesting."""
+def parse(data: bytes, nesting: int | None = MAX_NESTING) -> Any:
+    """Any JSON value, strictly: no NaN, no invalid UTF-8, no more levels than `nesting`."""
+    if nesting is not None and too_deep(data, nesting):
+        raise BadRecord(TOO_DEEP)
     try:
         return msgspec.json.decode(data)
     except RecursionError:
-        raise BadRecord("nested too deeply") from None
+        raise BadRecord(TOO_DEEP) from None
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None
     except msgspec.MsgspecError:
@@ -219,22 +243,23 @@ def parse(data: bytes) -> Any:
     try:
         return json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite_float)
     except RecursionError:
-        raise BadRecord("nested too deeply") from None
+        raise BadRecord(TOO_DEEP) from None
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None
     except ValueError as error:
         raise BadRecord(str(error)) from None
 
 
-def parse_stored(line: bytes) -> Any:
+def parse_stored(line: bytes, nesting: int | None = MAX_NESTING) -> Any:
     """The same for what stands in a session: a number that no program can hold is null there, and the rest is read.
 
     Only as much of a stored line is looked at as it must be (records/lines.py), so this is where it would be met.
     """
     try:
-        return parse(line)
-    except BadRecord:
-        pass
+        return parse(line, nesting)
+    except BadRecord as error:
+        if str(error) == TOO_DEEP:
+            raise
     try:
         return json.loads(
             line.decode(), parse_constant=_no_constant, parse_float=_float_or_none, parse_int=_int_or_none
@@ -243,12 +268,14 @@ def parse_stored(line: bytes) -> Any:
         raise BadRecord(str(error)) from None
 
 
-def parse_text(text: str) -> Any:
+def parse_text(text: str, nesting: int | None = MAX_NESTING) -> Any:
     """The same for text, which may come with surrogates: two halves that met are one character."""
     try:
-        return parse(text.encode())
+        return parse(text.encode(), nesting)
     except UnicodeEncodeError:
         whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    if nesting is not None and too_deep(whole.encode("utf-8", "surrogatepass"), nesting):
+        raise BadRecord(TOO_DEEP)
     try:
         return json.loads(whole, parse_constant=_no_constant, parse_float=_finite_float)
     except (ValueError, RecursionError) as error:

@@ -12,6 +12,7 @@ from typing import Any
 from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, Value, decode, decode_lines, encode, keep, parse
 from tau.records.entries import AnyEntry
 from tau.records.messages import AnyMessage
+from tau.records.nesting import too_deep
 
 
 class Outline(Record):
@@ -48,6 +49,8 @@ def outlines(block: bytes, size: int) -> tuple[list[Head], list[int]] | None:
             return None
         # Decoding an outline does not look into the rest. Most lines are known to be text at a glance.
         if not plain and not (line := block[start:end]).isascii() and not _is_text(line):
+            return None
+        if too_deep(block, start=start, end=end):
             return None
         ends.append(end)
         start = end + 1

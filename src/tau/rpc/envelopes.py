@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.records.base import UNSET, BadRecord, Raw, Record, decode, encode, parse
+from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Raw, Record, decode, encode, parse
 
 
 class Envelope(Record):
@@ -18,11 +18,11 @@ def opened(line: bytes) -> Envelope:
     try:
         if not line.isascii():
             line.decode()  # decoding does not look into what it skips
-        return decode(Envelope, line)
+        return decode(Envelope, line, MAX_RECEIVED_NESTING)
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None
     except (BadRecord, RecursionError, UnicodeEncodeError):
-        value = parse(line)
+        value = parse(line, MAX_RECEIVED_NESTING)
     if not isinstance(value, dict):
         raise BadRecord('expected an object with a string "type"')
     return Envelope(Raw(encode(value["id"])) if "id" in value else Raw(), value.get("type"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from tau.records.base import Value
 
 LIMIT = 32 * 1024 * 1024
+MANY = 4096
 
 
 class TooLong(Value):
@@ -28,6 +29,7 @@ class LineDecoder:
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
+        self._blocks: list[bytes] = []  # the parts before those, joined: many small ones would take much memory
         self._size = 0
         self._refused = False
 
@@ -54,16 +56,23 @@ class LineDecoder:
         self._size += len(piece)
         if self._size > self._limit:
             self._parts.clear()
+            self._blocks.clear()
             self._size = 0
             self._refused = True
             lines.append(TooLong(self._limit))
         else:
             self._parts.append(piece)
+            if len(self._parts) == MANY:
+                self._blocks.append(b"".join(self._parts))
+                self._parts.clear()
 
     def _finish(self, lines: list[bytes | TooLong]) -> None:
         if self._refused:  # the TooLong was given when the limit was passed
             self._refused = False
             return
+        if self._blocks:
+            self._parts[:0] = self._blocks
+            self._blocks.clear()
         lines.append(b"".join(self._parts).removesuffix(b"\r"))
         self._parts.clear()
         self._size = 0

@@ -13,6 +13,7 @@ from tau.errors import ModelError
 
 MIB = 1024 * 1024
 LIMIT = 16 * MIB
+MANY = 4096
 BOM = b"\xef\xbb\xbf"
 
 
@@ -26,6 +27,7 @@ class SSEDecoder:
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._parts: list[bytes] = []  # of the event that is not whole yet
+        self._blocks: list[bytes] = []  # the parts before those, joined: many small ones would take much memory
         self._size = 0
         self._after_cr = False
         self._after_lf = False
@@ -39,10 +41,11 @@ class SSEDecoder:
         if b"\n\n" not in data and not (self._after_lf and data.startswith(b"\n")):
             self._hold(data)
             return []
-        if self._parts:
-            # What is left over below is a part of the new data, so no byte is joined more than twice.
-            data = b"".join([*self._parts, data])
+        if self._parts or self._blocks:
+            # What is left over below is a part of the new data, so no byte is joined more than three times.
+            data = b"".join([*self._blocks, *self._parts, data])
             self._parts.clear()
+            self._blocks.clear()
             self._size = 0
         *blocks, rest = data.split(b"\n\n")
         if len(data) > self._limit and max(map(len, blocks)) > self._limit:
@@ -68,11 +71,15 @@ class SSEDecoder:
         if not data:
             return
         self._parts.append(data)
+        if len(self._parts) == MANY:
+            self._blocks.append(b"".join(self._parts))
+            self._parts.clear()
         self._size += len(data)
         self._after_lf = data.endswith(b"\n")
         # An LF at the end may be half of the empty line, which is not part of the event.
         if self._size - self._after_lf > self._limit:
             self._parts.clear()
+            self._blocks.clear()
             raise self._too_long()
 
     def _too_long(self) -> ModelError:

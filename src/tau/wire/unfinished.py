@@ -10,13 +10,16 @@ suffix whatever the length. Two facts make that simple:
   serves both the scanner and the suffix.
 
 Each character is looked at once. The grammar is strict; at the first character
-that does not fit, `broken` is set and the good part before it stays.
+that does not fit, or that nests too deeply, `broken` is set and the good part
+before it stays.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+
+from tau.records.base import MAX_RECEIVED_NESTING
 
 # What may come next outside strings, numbers and literals, each named by its first character.
 VALUE = '"{[-0123456789tfn'
@@ -31,9 +34,11 @@ AFTER_VALUE = {ord("}"): ",}", ord("]"): ",]"}
 AFTER_COMMA = {ord("}"): KEY, ord("]"): VALUE}
 LITERALS = {"t": "true", "f": "false", "n": "null"}
 
-SPACE = re.compile(r"[ \t\n\r]*+")
-# All of a string that needs no thought. The first half of a surrogate pair does: it must not be shown alone.
-RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4})*+')
+SPACE = re.compile(r"[ \t\n\r]*")
+# Plain characters and complete escapes of a string, except the first half of a surrogate pair, which must not be
+# shown alone. The count is bounded because the regex engine stores a state for each repetition; _string matches again
+# for the rest. Possessive quantifiers would need no states, but early releases of Python 3.11 miscompile them.
+RUN = re.compile(r'(?:[^"\\\x00-\x1f]+|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}){0,256}')
 ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 BEGUN_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
@@ -120,6 +125,8 @@ class Unfinished:
             self._allowed = VALUE
         elif char == ",":
             self._allowed = AFTER_COMMA[self._closers[-1]]
+        elif char in OPENING and len(self._closers) == MAX_RECEIVED_NESTING:
+            self.broken = True
         elif char in OPENING:
             closer, self._allowed = OPENING[char]
             self._closers.append(closer)
@@ -144,6 +151,8 @@ class Unfinished:
         if end == len(piece):
             return end
         char = piece[end]
+        if end > at and char != '"' and char >= " ":
+            return end  # the string goes on behind the repetitions of one match, or with an escape that is cut
         if char == "\\":
             self._escape = ""
             self._step = Unfinished._in_escape
