@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 from tau.host import landlock, seccomp
 from tau.host.beneath import Identity
-from tau.host.mounting import Mount, Refused, call, check_mounts, mount_all, refusing
+from tau.host.mounting import Mount, Refused, call, check_mounts, check_sources, mount_all, refusing
 from tau.host.placeholders import hold, release
 from tau.host.removal import remove_tree
 from tau.host.runner import END, HEARD, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
@@ -201,6 +201,7 @@ def _start_bubblewrap(plan: Plan) -> Inside:
         program = seccomp.program()
     except seccomp.NoFilter as error:
         raise Refused(str(error)) from None
+    check_sources(plan.mounts)
     fd = os.memfd_create("filter", 0)
     os.write(fd, program)
     os.lseek(fd, 0, os.SEEK_SET)
@@ -208,7 +209,7 @@ def _start_bubblewrap(plan: Plan) -> Inside:
     child = os.fork()
     if not child:
         inside = python_words(check_inside.__name__, plan.arguments())
-        _become([BWRAP, *_arguments(plan), "--seccomp", str(fd), "--", *inside], says)
+        _become([BWRAP, *bubblewrap_arguments(plan), "--seccomp", str(fd), "--", *inside], says)
     os.close(fd)
     os.close(says)
     return Inside(child, said)
@@ -222,7 +223,7 @@ def _become(words: list[str], stderr: int) -> None:
         os._exit(127)
 
 
-def _arguments(plan: Plan) -> Iterable[str]:
+def bubblewrap_arguments(plan: Plan) -> Iterable[str]:
     yield from ("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
     for path in (*SYSTEM, *(path for path in ("/tmp",) if os.path.islink(path))):
         if os.path.islink(path):

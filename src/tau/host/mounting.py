@@ -112,21 +112,31 @@ def _replaced(path: str) -> Refused:
     )
 
 
-def _clone(mount: Mount) -> int:
-    """A copy of the tree at the source, which is mounted nowhere yet."""
+def check_sources(mounts: Iterable[Mount]) -> None:
+    """Check that all sources are what was planned, before another program opens them by name. Raises Refused."""
+    for mount in mounts:
+        os.close(_source(mount))
+
+
+def _source(mount: Mount) -> int:
     with refusing(f"{mount.source} cannot be opened without following links"):
         source = open_path(mount.source)
-    try:
-        if identity_of(source) != mount.identity:
-            raise _replaced(mount.source)
-        with refusing(f"{mount.source} cannot be mounted"):
-            flags = ctypes.c_uint(_CLONE | _AT_RECURSIVE | _AT_EMPTY_PATH | os.O_CLOEXEC)
-            tree = call(_libc.syscall(_OPEN_TREE, ctypes.c_int(source), b"", flags))
-            attributes = _NO_SETUID | _NO_DEVICES | (0 if mount.writable else _READ_ONLY)
-            if not stat.S_ISCHR(os.fstat(source).st_mode):  # a device that the user has granted
-                _set(tree, "", attributes, _AT_RECURSIVE | _AT_EMPTY_PATH)
-    finally:
+    if identity_of(source) != mount.identity:
         os.close(source)
+        raise _replaced(mount.source)
+    return source
+
+
+def _clone(mount: Mount) -> int:
+    """A copy of the tree at the source, which is mounted nowhere yet."""
+    source = _source(mount)
+    with refusing(f"{mount.source} cannot be mounted"):
+        flags = ctypes.c_uint(_CLONE | _AT_RECURSIVE | _AT_EMPTY_PATH | os.O_CLOEXEC)
+        tree = call(_libc.syscall(_OPEN_TREE, ctypes.c_int(source), b"", flags))
+        attributes = _NO_SETUID | _NO_DEVICES | (0 if mount.writable else _READ_ONLY)
+        if not stat.S_ISCHR(os.fstat(source).st_mode):  # a device that the user has granted
+            _set(tree, "", attributes, _AT_RECURSIVE | _AT_EMPTY_PATH)
+    os.close(source)
     return tree
 
 
