@@ -103,16 +103,23 @@ def _repositories(place: str) -> Iterator[str]:
 def _of_submodules(worktree: str, place: str) -> Iterator[str]:
     try:
         for path, is_link in submodules_of(worktree, place):
-            # What only `.gitmodules` names, which commands can write, must not refuse or block anything.
-            if path != place and is_in(path, place) and (is_link or _is_plain_folder(path)):
-                yield os.path.join(path, ".git")
-                yield from _led_to(os.path.join(path, ".git"))
+            mark = os.path.join(path, ".git")
+            if path == place or not is_in(path, place):
+                continue
+            if os.path.lexists(mark):
+                yield mark
+                yield from _led_to(mark)
+            elif is_link:  # as a whole: an empty `.git` in it would be an error for git
+                yield path
+            elif _is_plain_folder(path):
+                yield mark
     except BadIndex as error:
         raise Unprotectable(f"{error}. What it calls submodules could not be protected.") from None
 
 
 def _is_plain_folder(path: str) -> bool:
-    return os.path.isdir(path) and os.path.realpath(path) == path and not os.path.islink(os.path.join(path, ".git"))
+    """What only `.gitmodules` names, which commands can write, must not keep a sandbox from being made."""
+    return os.path.isdir(path) and os.path.realpath(path) == path
 
 
 def _led_to(mark: str) -> Iterator[str]:
