@@ -102,6 +102,21 @@ def test_a_sandbox_that_was_killed_is_made_anew_and_nothing_runs_without(confine
     assert all(text.endswith("again\n") and SECRET not in text for text in said), said
 
 
+@pytest.mark.promise("X01", "X02")
+def test_a_runner_that_a_command_kills_takes_nothing_out_of_the_sandbox(confined: Place) -> None:
+    """Signals to every process it can see, one after the other; the next commands are in a sandbox again."""
+    agent = confined.agent
+    killing = (
+        "for pid in $(ls /proc | grep -x '[0-9]*' | grep -vx $$); do kill -9 $pid; done; kill -STOP -1; kill -9 -1"
+    )
+    for _ in range(2):
+        agent.ask("bash", command=killing)
+        responses = [agent.ask("bash", command=f"cat {confined.private[0]}; echo again") for _ in range(3)]
+        said = [response["data"]["output"] for response in responses if response["success"]]
+        assert said and all(SECRET not in text for text in said) and said[-1].endswith("again\n"), responses
+    assert confined.left() == set()
+
+
 def test_two_agents_share_a_folder_and_what_is_protected_in_it(tmp_path: Path, level: str) -> None:
     (tmp_path / "work").mkdir()
     pi = tmp_path / "work" / ".pi"
