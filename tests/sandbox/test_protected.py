@@ -54,7 +54,8 @@ def test_files_and_folders_that_the_caller_names_cannot_be_changed(tmp_path: Pat
         run(
             made,
             f"cd {place}; for file in $(find . -name '*.py'); do echo pwned > $file; rm -f $file; done; "
-            "mv tools x; mv package y; mv deep z; mkdir -p tools/deep; echo pwned > tools/deep/gate.py; echo ok > other",
+            "mv tools x; mv package y; mv deep z; mkdir -p tools/deep; echo pwned > tools/deep/gate.py; "
+            "echo ok > other",
         )
     after = contents(tmp_path)
     assert {name: after.get(name) for name in before} == before
@@ -72,7 +73,7 @@ def test_a_protected_link_is_refused(tmp_path: Path, level: str) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "real.py").touch()
     (tmp_path / "work" / "gate.py").symlink_to("real.py")
-    with pytest.raises(UsageError, match="gate.py, a link that commands can replace"):
+    with pytest.raises(UsageError, match=r"gate\.py, a link that commands can replace"):
         sandbox(tmp_path, level, protected=[str(tmp_path / "work" / "gate.py")])
 
 

@@ -1,4 +1,4 @@
-"""Names are planned in one process and mounted in another: whatever replaces them in between, nothing else is mounted."""
+"""Names are planned in one process and mounted in another: what replaces them in between is not mounted."""
 
 from __future__ import annotations
 
