@@ -15,6 +15,7 @@ import secrets
 import shlex
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -233,12 +234,42 @@ def datagrams(place: Place) -> list[str]:
             "attempt('packet', lambda: socket.socket(17, socket.SOCK_RAW))\n"
             "attempt('vsock', lambda: socket.socket(40, socket.SOCK_STREAM))\n"
             "attempt('alg', lambda: socket.socket(38, socket.SOCK_SEQPACKET))\n"
+            "for family in range(1, 46):\n"
+            "    for kind in (1, 2, 3, 5):\n"
+            "        attempt(f'family {family} kind {kind}', lambda: socket.socket(family, kind))\n"
         )
         server.settimeout(0.2)
         with suppress(TimeoutError):
             server.recv(10)
             said += "GOT received\n"
     return _got(said)
+
+
+# Processes that a command shares its sandbox with: what is not its own cannot be read or written, and holds no secret.
+AROUND = f"""
+import os
+for pid in filter(str.isdecimal, os.listdir("/proc")):
+    try:
+        if {SECRET!r}.encode() in open(f"/proc/{{pid}}/environ", "rb").read():
+            print("GOT the environment of", pid)
+    except OSError:
+        pass
+    name = open(f"/proc/{{pid}}/comm").read().strip()
+    if name in ("tau-runner", "tau-keeper"):
+        # Numbers of descriptors can be listed by root; what they are of cannot be seen or opened.
+        folder = f"/proc/{{pid}}/fd"
+        fds = [f"fd/{{fd}}" for fd in os.listdir(folder)] if os.access(folder, os.R_OK) else []
+        for file in ("mem", "environ", "auxv", "syscall", "root", "cwd", "exe", *fds):
+            try:
+                path = f"/proc/{{pid}}/{{file}}"
+                if file in ("mem", "environ", "auxv", "syscall"):
+                    os.read(os.open(path, os.O_RDONLY), file == "syscall")
+                else:
+                    os.stat(path)
+                print("GOT", file, "of", name)
+            except OSError:
+                pass
+"""
 
 
 def other_processes(place: Place) -> list[str]:
@@ -256,6 +287,7 @@ def other_processes(place: Place) -> list[str]:
                 "libc = ctypes.CDLL(None, use_errno=True)\n"
                 f"if not libc.ptrace(16, {victim.pid}, 0, 0): print('GOT ptrace')\n"
             )
+            said += place.python(AROUND)
             said += "GOT seen\n" if "sleep 60" in place.run("ps axww -o args | grep -v grep") else ""
             place.run(f"kill -9 {victim.pid}")
             with suppress(subprocess.TimeoutExpired):
@@ -306,7 +338,17 @@ calls = {
     "userfaultfd": (282 if arm else 323, 0xFFFF), "perf": (241 if arm else 298, 0, 0, -1, -1, 0),
     "open_tree": (428, -100, 0, 0), "fsopen": (430, 0, 0), "mount_setattr": (442, -1, 0, 0, 0, 0),
     "process_vm_readv": (270 if arm else 310, 0, 0, 0, 0, 0, 0), "pidfd_getfd": (438, -1, 0, 0),
+    "process_vm_writev": (271 if arm else 311, 0, 0, 0, 0, 0, 0), "kcmp": (272 if arm else 312, 1, 1, 99, 0, 0),
+    "move_mount": (429, -1, 0, -1, 0, 0), "fsmount": (432, -1, 0, 0), "fspick": (433, -1, 0, 0),
+    "fanotify_init": (262 if arm else 300, 0xFFFFFFFF, 0), "name_to_handle_at": (264 if arm else 303, -1, 0, 0, 0, 0),
+    "open_by_handle_at": (265 if arm else 304, -1, 0, 0), "syslog": (116 if arm else 103, 99, 0, 0),
+    "reboot": (142 if arm else 169, 0, 0, 0, 0), "init_module": (105 if arm else 175, 0, 0, 0),
+    "sethostname": (161 if arm else 170, 1, 4), "settimeofday": (170 if arm else 164, 1, 0),
+    "acct": (89 if arm else 163, 1), "quotactl": (60 if arm else 179, -1, 0, 0, 0),
+    "request_key": (218 if arm else 249, 0, 0, 0, 0), "process_madvise": (440, -1, 0, 0, 0, 0),
 }
+for bit in (17, 25, 26, 27, 29, 30):
+    calls[f"clone with {1 << bit:#x}"] = (220 if arm else 56, 1 << bit | 17, 0, 0, 0, 0)
 for name, (number, *arguments) in calls.items():
     child = os.fork()
     if not child:
@@ -320,8 +362,36 @@ for name, (number, *arguments) in calls.items():
 """
 
 
+DEVICES = """
+import errno, fcntl, os, pty, stat
+def attempt(name, work):
+    try:
+        work()
+        print("GOT", name)
+    except OSError as error:
+        # The kernel may be set to refuse TIOCSTI by itself, which is another answer.
+        print("GOT" if error.errno == errno.EIO else "not", name, error)
+for name in ("mem", "kmsg", "kvm", "fuse", "net/tun", "vda", "sda", "loop-control", "tty0", "console", "input/event0"):
+    attempt("/dev/" + name, lambda: os.close(os.open("/dev/" + name, os.O_RDWR | os.O_NONBLOCK)))
+for name in ("kcore", "kmsg"):
+    attempt("/proc/" + name, lambda: os.read(os.open("/proc/" + name, os.O_RDONLY | os.O_NONBLOCK), 4))
+attempt("mknod", lambda: os.mknod("made-device", stat.S_IFCHR | 0o666, os.makedev(1, 1)))
+attempt("a device in the working folder", lambda: os.open("device", os.O_RDONLY))
+ours, theirs = pty.openpty()
+os.setsid() if os.getpid() != os.getsid(0) else None
+attempt("TIOCSTI", lambda: fcntl.ioctl(theirs, 0x5412, b"x"))
+attempt("TIOCLINUX", lambda: fcntl.ioctl(theirs, 0x541C, b"\\x02"))
+"""
+
+
 def forbidden_calls(place: Place) -> list[str]:
-    return _got(place.python(SYSCALLS))
+    """System calls, and devices: memory, disks, keyboards, and typing into a terminal."""
+    with suppress(PermissionError):  # only root can make one
+        os.mknod(place.tree / "device", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    found = _got(place.python(SYSCALLS)) + _got(place.python(DEVICES))
+    for name in ("device", "made-device"):
+        (place.tree / name).unlink(missing_ok=True)
+    return found
 
 
 def obeyed_files(place: Place) -> list[str]:

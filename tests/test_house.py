@@ -72,7 +72,6 @@ LATE = {
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
     "host/export.py": {"tau.export", "tau.export.page"},
     "host/resources.py": {"tau.store.resources"},
-    "host/confine.py": {"shutil"},
     "host/opening.py": {
         *("tau.host.permissions", "tau.host.recording"),
         *("tau.host.confined_files", "tau.host.sandbox"),

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from client import WITHIN, Agent
-from escapes import HIDING, LEVELS, LIMIT, SECRET, Place, missing
+from escapes import HIDING, LEVELS, LIMIT, PYTHON, SECRET, Place, missing
 from long.witness import Heart
 from tau.host.processes import LOST
+from tau.host.removal import remove_tree
 
 ENDS: dict[str, Callable[[Agent], object]] = {
     "its client closes stdin": lambda agent: agent.close(),
@@ -101,6 +102,21 @@ def test_a_sandbox_that_was_killed_is_made_anew_and_nothing_runs_without(confine
     assert all(text.endswith("again\n") and SECRET not in text for text in said), said
 
 
+@pytest.mark.promise("X01", "X02")
+def test_a_runner_that_a_command_kills_takes_nothing_out_of_the_sandbox(confined: Place) -> None:
+    """Signals to every process it can see, one after the other; the next commands are in a sandbox again."""
+    agent = confined.agent
+    killing = (
+        "for pid in $(ls /proc | grep -x '[0-9]*' | grep -vx $$); do kill -9 $pid; done; kill -STOP -1; kill -9 -1"
+    )
+    for _ in range(2):
+        agent.ask("bash", command=killing)
+        responses = [agent.ask("bash", command=f"cat {confined.private[0]}; echo again") for _ in range(3)]
+        said = [response["data"]["output"] for response in responses if response["success"]]
+        assert said and all(SECRET not in text for text in said) and said[-1].endswith("again\n"), responses
+    assert confined.left() == set()
+
+
 def test_two_agents_share_a_folder_and_what_is_protected_in_it(tmp_path: Path, level: str) -> None:
     (tmp_path / "work").mkdir()
     pi = tmp_path / "work" / ".pi"
@@ -121,3 +137,59 @@ def test_a_folder_of_the_user_s_that_is_empty_stays(tmp_path: Path, level: str) 
         agent.get("bash", command="true")
     assert within(WITHIN, lambda: not (tmp_path / "work" / ".git").exists())
     assert (tmp_path / "work" / ".pi").is_dir()
+
+
+DEEP = """
+import os, sys
+for folder in sys.argv[1:]:
+    os.chdir(folder)
+    for _ in range(3000):
+        os.mkdir("d" * 20)
+        os.chdir("d" * 20)
+    open("bottom", "w").close()
+os.chdir(sys.argv[1])
+os.mkdir("shut")
+open("shut/file", "w").close()
+os.symlink(sys.argv[2], "link")
+os.chmod("shut", 0)
+os.chmod(sys.argv[1], 0o555)
+"""
+
+
+@pytest.mark.promise("X08")
+def test_folders_deeper_than_a_path_can_name_are_removed_at_the_end(confined: Place) -> None:
+    """3000 nested folders: more than Python can recurse, and 60 KB of names."""
+    (confined.tree / "kept").mkdir()
+    (confined.tree / "deep.py").write_text(DEEP)
+    said = confined.run(f"{PYTHON} -I deep.py /tmp {confined.tree}/kept && echo made")
+    assert said == "made\n"
+    (private,) = beginnings(confined.agent)
+    confined.agent.close()
+    assert confined.agent.exit_code() == 0
+    assert within(WITHIN, lambda: not private.exists() and not (confined.tree / ".pi").exists())
+    assert (confined.tree / "kept" / ("d" * 20)).is_dir()
+    assert "Traceback" not in confined.agent.stderr
+    remove_tree(str(confined.tree / "kept"))
+    assert not (confined.tree / "kept").exists()
+
+
+def test_a_tree_is_removed_without_following_links_whatever_its_names_and_modes(tmp_path: Path) -> None:
+    top, kept = tmp_path / "top", tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    for name in ("a/b/c", "a/b/.tau-removed-1", ".tau-removed-2/x", "shut/in"):
+        (top / name).mkdir(parents=True)
+        (top / name / "file").touch()
+    (top / ".tau-removed-3").touch()
+    for place in ("to-folder", "a/to-folder", "a/b/c/to-folder"):
+        (top / place).symlink_to(kept)
+    (top / "dangling").symlink_to("nowhere")
+    os.mkfifo(top / "a" / "fifo")
+    for name in ("shut/in", "shut", "a"):
+        (top / name).chmod(0)
+    remove_tree(str(top))
+    assert (os.listdir(tmp_path), os.listdir(kept)) == (["kept"], ["file"])
+    remove_tree(str(top))  # which is gone
+    (tmp_path / "link").symlink_to(kept)
+    remove_tree(str(tmp_path / "link"))
+    assert os.listdir(kept) == ["file"]

@@ -108,7 +108,7 @@ def test_in_the_working_folder_all_tools_work(project: Project) -> None:
         "one\ntwo\n",
         "Successfully replaced text in a.txt.",
         "Successfully wrote 1 bytes to new/b.txt",
-        ".git/\n.pi/\na.txt\ndot.png\nnew/",
+        ".git/\n.pi/\na.txt\ndot.png\nHEAD/\nnew/",
         "a.txt:2: three",
         "a.txt\nnew/b.txt",
         "Read image file [image/png]\nimage",

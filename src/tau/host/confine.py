@@ -14,33 +14,37 @@ one way for each level to carry it out:
                Landlock, which grants what may be read and written and nothing else
     strict     bubblewrap: an empty file system, and in it nothing but the mounts
 
-Both have the same filter of system calls (seccomp.py). When anything of it fails
-nothing is started, and the line is told why: "refused", and a sentence.
+Both have the same filter of system calls (seccomp.py), and both end with the same
+check of all mounts from inside (mounting.py), because the list was made in another
+process and names may have changed since. When anything of it fails nothing is started,
+and the line is told why: "refused", and a sentence.
 """
 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import json
 import os
 import select
 import signal
-import stat
 import struct
 import sys
 import time
-from collections.abc import Iterable
-from contextlib import suppress
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
+from typing import NamedTuple
 
 from tau.host import landlock, seccomp
+from tau.host.beneath import Identity
+from tau.host.mounting import Mount, Refused, call, check_mounts, check_sources, mount_all, refusing
+from tau.host.placeholders import hold, release
+from tau.host.removal import remove_tree
 from tau.host.runner import END, HEARD, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
 
 BWRAP = "/usr/bin/bwrap"  # never from PATH: a project could put another one there
 LINE = 0
 PATIENCE = 1.0  # seconds for the runner to end by itself
-PLACEHOLDER = 0o500  # the mode of a folder that is there to be mounted over
+ARGUMENT = 100_000  # characters; the kernel takes 128 KiB in one
 
 # What any program may need to read. There is nothing of a user's in it.
 SYSTEM = (
@@ -53,9 +57,6 @@ _NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_USER, _NEW_PIDS, _NEW_NETWORK = (
     *(0x00020000, 0x04000000, 0x08000000),
     *(0x10000000, 0x20000000, 0x40000000),
 )
-_READ_ONLY, _NO_SETUID, _NO_DEVICES, _NO_EXEC, _RECURSIVE, _PRIVATE = 1, 2, 4, 8, 0x4000, 1 << 18
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
-_CLONE, _AT_RECURSIVE, _AT_EMPTY_PATH, _MOVE_FROM_EMPTY_PATH, _AT_CWD = 1, 0x8000, 0x1000, 4, -100
 _SECCOMP, _FILTER, _DROP_BOUND, _NO_NEW_PRIVILEGES = 22, 2, 24, 38
 _CAPABILITIES_VERSION = 0x20080522
 
@@ -63,25 +64,29 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _NAME = ctypes.create_string_buffer(b"tau-sandbox")
 
 
-class Mount(NamedTuple):
-    """What is seen at a place. The order of a list of them matters: the later ones are over the earlier ones."""
-
-    source: str
-    target: str
-    writable: bool
-
-
 class Plan(NamedTuple):
     """What sandbox.py wants, as it travels."""
 
     level: str
     mounts: list[Mount]
-    readable: list[str]
-    writable: list[str]
-    placeholders: list[str]  # folders that have to be there, to be mounted over
+    placeholders: list[str]  # targets of mounts that do not exist yet, see placeholders.py
     private: str  # a folder that ends with the sandbox
     output: str  # another, if there is nothing in it
     words: list[str]  # the runner
+
+    def arguments(self) -> list[str]:
+        """As arguments of a program."""
+        text = json.dumps(self._asdict())
+        return [text[at : at + ARGUMENT] for at in range(0, len(text), ARGUMENT)]
+
+    @classmethod
+    def parse(cls, arguments: Sequence[str]) -> Plan:
+        given = json.loads("".join(arguments))
+        return cls(**{**given, "mounts": [_mount(*fields) for fields in given["mounts"]]})
+
+
+def _mount(source: str, target: str, writable: bool, identity: list[int] | None) -> Mount:
+    return Mount(source, target, writable, None if identity is None else Identity(*identity))
 
 
 class Inside(NamedTuple):
@@ -89,33 +94,61 @@ class Inside(NamedTuple):
     said: int  # what it has to say about its failure
 
 
-class Refused(Exception):
-    """The level cannot be kept to; why, as a sentence."""
-
-
 def main() -> None:
     agent = os.getppid()
-    given = json.loads(sys.argv[1])
-    plan = Plan(**{**given, "mounts": [Mount(*mount) for mount in given["mounts"]]})
+    plan = Plan.parse(sys.argv[1:])
     for number in HEARD:
         signal.signal(number, lambda number, frame: None)
     signals = adopt_orphans(ctypes.addressof(_NAME))
-    held: dict[str, int] = {}
+    with ExitStack() as cleanup:  # from the last to the first, also if one of them fails
+        cleanup.callback(remove_tree, plan.private)
+        cleanup.callback(_remove_if_empty, plan.output)
+        try:
+            plan = _with_placeholders(plan, cleanup)
+            start = {"workspace": _start_own, "strict": _start_bubblewrap}[plan.level]
+            inside = start(plan)
+            _watch(inside.process, signals, agent)
+            # Of interest only if the runner has not said that it is ready; else nothing reads it.
+            say(LINE, b"refused " + os.read(inside.said, 2000).strip())
+        except (Refused, OSError) as error:
+            say(LINE, f"refused {_sentence(error)}".encode()[:2000])
+
+
+def check_inside() -> None:
+    """The first program in a sandbox that another program has made: check it, and become the runner."""
     try:
-        held = {path: _hold(path) for path in plan.placeholders}
-        start = {"workspace": _start_own, "strict": _start_bubblewrap}[plan.level]
-        inside = start(plan)
-        _watch(inside.process, signals, agent)
-        # Of interest only if the runner has not said that it is ready; else nobody listens.
-        say(LINE, b"refused " + os.read(inside.said, 2000).strip())
+        plan = Plan.parse(sys.argv[1:])
+        for place in check_mounts(plan.mounts):
+            os.close(place)
+        os.execv(plan.words[0], plan.words)
     except (Refused, OSError) as error:
-        say(LINE, f"refused {_sentence(error)}".encode()[:2000])
+        os.write(2, _sentence(error).encode())
     finally:
-        _clear(plan.private)
-        with suppress(OSError):
-            os.rmdir(plan.output)
-        for path, fd in held.items():
-            _let_go(path, fd)
+        os._exit(127)
+
+
+def python_words(function: str, arguments: Sequence[str]) -> list[str]:
+    """A command line that calls a function of this module, with nothing of the environment or of the user."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    start = f"import sys; sys.path.append(sys.argv.pop(1)); from tau.host.confine import {function}; {function}()"
+    return [os.path.realpath(sys.executable), "-I", "-S", "-c", start, root, *arguments]
+
+
+def _with_placeholders(plan: Plan, cleanup: ExitStack) -> Plan:
+    """Create what is missing; the result has the identities of all."""
+    known = {mount.target: mount.identity for mount in plan.mounts}
+    for path in plan.placeholders:
+        within = known[os.path.dirname(path)]
+        assert within is not None
+        held = hold(path, within)
+        cleanup.callback(release, held)
+        known[path] = held.identity
+    return plan._replace(mounts=[mount._replace(identity=known[mount.target]) for mount in plan.mounts])
+
+
+def _remove_if_empty(folder: str) -> None:
+    with suppress(OSError):
+        os.rmdir(folder)
 
 
 def _sentence(error: Exception) -> str:
@@ -158,45 +191,6 @@ def _end(inside: int) -> None:
             os.wait()
 
 
-def _clear(private: str) -> None:
-    import shutil
-
-    shutil.rmtree(private, ignore_errors=True)
-
-
-# Folders that are not there, so that nobody inside can make them. Several sandboxes may share one.
-
-
-def _hold(path: str) -> int:
-    """There is a folder at this path; it stays as long as we have the descriptor."""
-    while True:
-        with suppress(FileExistsError):
-            os.mkdir(path, PLACEHOLDER)
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        fcntl.flock(fd, fcntl.LOCK_SH)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd)):
-                return fd
-        os.close(fd)  # somebody has just removed it
-
-
-def is_placeholder(path: str) -> bool:
-    """Whether this is a folder that a sandbox has put there, be it one that nobody could clear up behind."""
-    try:
-        status = os.lstat(path)
-        return stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == PLACEHOLDER and not os.listdir(path)
-    except OSError:
-        return False
-
-
-def _let_go(path: str, fd: int) -> None:
-    with suppress(OSError):
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else another sandbox needs it
-        if is_placeholder(path):
-            os.rmdir(path)
-    os.close(fd)
-
-
 # Strict: bubblewrap
 
 
@@ -207,13 +201,15 @@ def _start_bubblewrap(plan: Plan) -> Inside:
         program = seccomp.program()
     except seccomp.NoFilter as error:
         raise Refused(str(error)) from None
+    check_sources(plan.mounts)
     fd = os.memfd_create("filter", 0)
     os.write(fd, program)
     os.lseek(fd, 0, os.SEEK_SET)
     said, says = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if not child:
-        _become([BWRAP, *_arguments(plan), "--seccomp", str(fd), "--", *plan.words], says)
+        inside = python_words(check_inside.__name__, plan.arguments())
+        _become([BWRAP, *bubblewrap_arguments(plan), "--seccomp", str(fd), "--", *inside], says)
     os.close(fd)
     os.close(says)
     return Inside(child, said)
@@ -227,9 +223,9 @@ def _become(words: list[str], stderr: int) -> None:
         os._exit(127)
 
 
-def _arguments(plan: Plan) -> Iterable[str]:
+def bubblewrap_arguments(plan: Plan) -> Iterable[str]:
     yield from ("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
-    for path in SYSTEM:
+    for path in (*SYSTEM, *(path for path in ("/tmp",) if os.path.islink(path))):
         if os.path.islink(path):
             yield from ("--symlink", os.readlink(path), path)
         else:
@@ -252,8 +248,8 @@ def _start_own(plan: Plan) -> Inside:
     except seccomp.NoFilter as error:
         raise Refused(str(error)) from None
     user, group = os.geteuid(), os.getegid()
-    with _refusing("user namespaces are not to be had here"):
-        _call(_libc.unshare(_NEW_USER | _NEW_PIDS))
+    with refusing("user namespaces are not to be had here"):
+        call(_libc.unshare(_NEW_USER | _NEW_PIDS))
         _put("/proc/self/setgroups", "deny")
         _put("/proc/self/uid_map", f"{user} {user} 1")
         _put("/proc/self/gid_map", f"{group} {group} 1")
@@ -269,13 +265,16 @@ def _become_runner(plan: Plan, program: bytes, says: int) -> None:
     """The first process of its namespace: when it ends the kernel ends all the others."""
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        with _refusing("namespaces are not to be had here"):
-            _call(_libc.unshare(_NEW_MOUNTS | _NEW_NETWORK | _NEW_IPC | _NEW_UTS))
-        _mount_all(plan.mounts)
+        with refusing("namespaces are not to be had here"):
+            call(_libc.unshare(_NEW_MOUNTS | _NEW_NETWORK | _NEW_IPC | _NEW_UTS))
+        mount_all(plan.mounts)
+        places = list(zip(check_mounts(plan.mounts), plan.mounts, strict=True))
         _give_up_capabilities()
-        with _refusing("Landlock does not work"):
-            landlock.restrict([*SYSTEM, "/proc", *plan.readable], [*plan.writable, "/dev/shm"], DEVICES)
-        with _refusing("system calls cannot be filtered"):
+        with refusing("Landlock does not work"):
+            readable = [place for place, mount in places if not mount.writable]
+            writable = [place for place, mount in places if mount.writable]
+            landlock.restrict([*SYSTEM, "/proc", *readable], [*writable, "/dev/shm"], DEVICES)
+        with refusing("system calls cannot be filtered"):
             _filter(program)
         os.chdir("/")
         os.execv(plan.words[0], plan.words)
@@ -285,54 +284,20 @@ def _become_runner(plan: Plan, program: bytes, says: int) -> None:
         os._exit(127)
 
 
-def _mount_all(mounts: list[Mount]) -> None:
-    with _refusing("mounting is not allowed here"):
-        _call(_libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None))
-        trees = [(_tree(mount), mount.target) for mount in mounts]  # before what they are taken from is read-only
-        _set(_AT_CWD, "/", _READ_ONLY | _NO_SETUID, _AT_RECURSIVE)
-        plain = _NO_SETUID | _NO_DEVICES | _NO_EXEC
-        # Read-only, because the sysctls in it belong to root, and root may be who we are.
-        _call(_libc.mount(b"proc", b"/proc", b"proc", plain | _READ_ONLY, None))
-        _call(_libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", plain, b"mode=1777,size=256m"))
-        with suppress(OSError):  # then there are no terminals, which most commands do not need
-            _call(_libc.mount(b"devpts", b"/dev/pts", b"devpts", _NO_SETUID | _NO_EXEC, b"newinstance,ptmxmode=0666"))
-    for tree, target in trees:
-        with _refusing(f"{target} cannot be mounted"):
-            from_here = (ctypes.c_int(tree), b"", ctypes.c_int(_AT_CWD), os.fsencode(target))
-            _call(_libc.syscall(_MOVE_MOUNT, *from_here, ctypes.c_uint(_MOVE_FROM_EMPTY_PATH)))
-        os.close(tree)
-
-
-def _tree(mount: Mount) -> int:
-    """A copy of what is mounted there, which is nowhere yet."""
-    flags = _CLONE | _AT_RECURSIVE | os.O_CLOEXEC
-    tree = _call(_libc.syscall(_OPEN_TREE, ctypes.c_int(_AT_CWD), os.fsencode(mount.source), ctypes.c_uint(flags)))
-    attributes = _NO_SETUID | _NO_DEVICES | (0 if mount.writable else _READ_ONLY)
-    if not stat.S_ISCHR(os.stat(mount.source).st_mode):  # /dev/null, which stands for an empty file
-        _set(tree, "", attributes, _AT_RECURSIVE | _AT_EMPTY_PATH)
-    return tree
-
-
-def _set(place: int, path: str, attributes: int, how: int) -> None:
-    wanted = struct.pack("QQQQ", attributes, 0, 0, 0)
-    where = (ctypes.c_int(place), os.fsencode(path), ctypes.c_uint(how))
-    _call(_libc.syscall(_MOUNT_SETATTR, *where, wanted, ctypes.c_size_t(len(wanted))))
-
-
 def _give_up_capabilities() -> None:
     """All of them, also those that a program would get back by being executed as root."""
     number = 0
     while _libc.prctl(_DROP_BOUND, number, 0, 0, 0) == 0:
         number += 1
     header = struct.pack("Ii", _CAPABILITIES_VERSION, 0)
-    _call(_libc.capset(header, bytes(24)))
+    call(_libc.capset(header, bytes(24)))
 
 
 def _filter(program: bytes) -> None:
     kept = ctypes.create_string_buffer(program, len(program))
     filter = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
-    _call(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    _call(_libc.prctl(_SECCOMP, _FILTER, filter, 0, 0))
+    call(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    call(_libc.prctl(_SECCOMP, _FILTER, filter, 0, 0))
 
 
 def _put(path: str, text: str) -> None:
@@ -341,27 +306,6 @@ def _put(path: str, text: str) -> None:
         os.write(fd, text.encode())
     finally:
         os.close(fd)
-
-
-def _call(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
-
-
-class _refusing:
-    """Trouble with the kernel, with what it means."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, at: Any) -> None:
-        if isinstance(error, OSError):
-            raise Refused(f"{self._what}: {error.strerror}") from None
 
 
 if __name__ == "__main__":

@@ -36,26 +36,29 @@ def version() -> int:
     return max(0, int(_libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(_ASK_VERSION))))
 
 
-def restrict(readable: Iterable[str], writable: Iterable[str], devices: Iterable[str]) -> None:
-    """From here on only this, for this process and its children. Paths that are not there are left out."""
+def restrict(readable: Iterable[str | int], writable: Iterable[str | int], devices: Iterable[str]) -> None:
+    """From here on only this, for this process and its children. A place is a path or a descriptor of it.
+
+    Paths that do not exist are left out.
+    """
     known = version()
     all_rights = (1 << RIGHTS.get(known, RIGHTS[max(RIGHTS)])) - 1
     fields = [all_rights, NETWORK if known >= 4 else 0, SCOPES if known >= 6 else 0]
     size = 24 if known >= 6 else 16 if known >= 4 else 8
     rules = _checked(_libc.syscall(_CREATE, struct.pack("QQQ", *fields), ctypes.c_size_t(size), ctypes.c_uint(0)))
     try:
-        for rights, paths in ((READ, readable), (all_rights, writable), (USE, devices)):
-            for path in paths:
-                _grant(rules, path, rights & all_rights)
+        for rights, places in ((READ, readable), (all_rights, writable), (USE, devices)):
+            for place in places:
+                _grant(rules, place, rights & all_rights)
         _checked(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
         _checked(_libc.syscall(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint(0)))
     finally:
         os.close(rules)
 
 
-def _grant(rules: int, path: str, rights: int) -> None:
+def _grant(rules: int, named: str | int, rights: int) -> None:
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        place = os.dup(named) if isinstance(named, int) else os.open(named, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:

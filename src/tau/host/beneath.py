@@ -1,0 +1,111 @@
+"""Open a path without following symbolic links, and identify what was opened.
+
+A name that one process checked can lead elsewhere by the time another process
+opens it. So the first process records the identity of the file (device, inode and
+type), and the second process opens the name without following links and compares.
+
+Loaded by processes that start with `-I -S` and must be small: no imports but the
+standard library's lightest.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+import struct
+from typing import NamedTuple
+
+_OPENAT2 = 437
+_NO_MAGIC_LINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+MAX_LINKS = 40  # as the kernel's limit for one path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Identity(NamedTuple):
+    """What a file is, whatever its name. Unique among the files that exist at a time."""
+
+    device: int
+    inode: int
+    kind: int  # the type bits of st_mode
+
+
+def identity_of(descriptor: int) -> Identity:
+    status = os.fstat(descriptor)
+    return Identity(status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode))
+
+
+def open_path(path: str) -> int:
+    """An O_PATH descriptor of an absolute path, none of whose components may be a symbolic link.
+
+    Raises OSError: ELOOP for a link, ENOENT, ENOTDIR, EACCES as usual.
+    """
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_beneath(root, path.lstrip("/"))
+    finally:
+        os.close(root)
+
+
+def open_beneath(top: int, path: str) -> int:
+    """The same for a path relative to a directory, which it may not leave."""
+    how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, _NO_MAGIC_LINKS | _NO_SYMLINKS | _BENEATH)
+    name = ctypes.c_char_p(os.fsencode(path or "."))
+    found = int(_libc.syscall(_OPENAT2, ctypes.c_int(top), name, how, ctypes.c_size_t(len(how))))
+    if found >= 0:
+        return found
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EPERM):  # Linux before 5.6; some containers refuse calls that they do not know
+        return walk_beneath(top, path)
+    raise OSError(number, os.strerror(number), path)
+
+
+def walk_beneath(top: int, path: str) -> int:
+    """`open_beneath` for kernels without openat2: one component after the other."""
+    found = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=top)
+    try:
+        for name in path.split("/"):
+            if name in ("", "."):
+                continue
+            if name == "..":
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
+            inner = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=found)
+            os.close(found)
+            found = inner
+            if stat.S_ISLNK(os.fstat(found).st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    except BaseException:
+        os.close(found)
+        raise
+    return found
+
+
+def identify(path: str) -> Identity:
+    """The identity of what is at an absolute path. Raises OSError as `open_path`."""
+    descriptor = open_path(path)
+    try:
+        return identity_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def links_to(path: str) -> list[str]:
+    """The symbolic links that are followed to resolve an absolute path, by their own real paths."""
+    found: list[str] = []
+    here, rest = "/", path.split("/")
+    while rest and len(found) < MAX_LINKS:
+        name = rest.pop(0)
+        if name in ("", "."):
+            continue
+        if name == "..":
+            here = os.path.dirname(here)
+            continue
+        here = os.path.join(here, name)
+        if os.path.islink(here):
+            found.append(here)
+            leads_to = os.readlink(here)
+            here = "/" if leads_to.startswith("/") else os.path.dirname(here)
+            rest = leads_to.split("/") + rest
+    return found

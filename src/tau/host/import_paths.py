@@ -1,0 +1,115 @@
+"""Folders from which a later start of tau, or one of its extension processes, would load code.
+
+What commands of a sandbox write there runs outside of the sandbox: a module that takes
+the place of another one, or `sitecustomize`, which every start of Python imports from
+wherever it finds it. Not only the folders that Python has found count, also those that
+it would find if they were created.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+MAX_PTH_BYTES = 1 << 20
+CUSTOMIZING = ("sitecustomize", "usercustomize")
+OWN_ENVIRONMENT = "Install tau in an environment of its own, for example with pipx"
+
+
+class CodePath(NamedTuple):
+    path: str  # real
+    loader: str  # who looks there, as the beginning of a sentence
+    remedy: str  # as a sentence without its end
+
+
+def code_paths(folders: Sequence[str], environment: Mapping[str, str] = os.environ) -> Iterator[CodePath]:
+    """`folders` are those in which tau or an extension process may be started: relative paths count from each."""
+    for entry, remedy in (*_module_folders(environment), *_named_by_site()):
+        yield from (CodePath(path, "Python looks for modules in", remedy) for path in _real(entry, folders))
+    if sys.pycache_prefix:
+        remedy = "Start it without PYTHONPYCACHEPREFIX"
+        yield from (
+            CodePath(path, "Python keeps compiled modules in", remedy) for path in _real(sys.pycache_prefix, folders)
+        )
+    for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
+        for entry in _linked(name, environment):
+            yield from (
+                CodePath(path, "Programs load libraries from", f"Start it without that folder in {name}")
+                for path in _real(entry, folders)
+            )
+
+
+def is_importable(place: str, entry: str) -> bool:
+    """True if `place`, a folder below an entry of sys.path, is a package that Python or tau imports from there."""
+    if not place.startswith(entry.rstrip("/") + "/"):
+        return False
+    name = place.removeprefix(entry.rstrip("/") + "/").partition("/")[0]
+    return name in CUSTOMIZING or name in sys.stdlib_module_names or name in sys.modules
+
+
+def _module_folders(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Entries of sys.path, and of PYTHONPATH, which -I hides from us and not from extension processes."""
+    given = environment.get("PYTHONPATH")
+    named = given.split(os.pathsep) if given else []
+    for entry in named:
+        yield entry, "Start it without that folder in PYTHONPATH"
+    absolute = {os.path.abspath(entry) for entry in named}
+    for position, entry in enumerate(sys.path):
+        if position == 0 and not sys.flags.safe_path and os.path.abspath(entry) not in absolute:
+            yield entry, "Start it with -P, or from another folder"
+        else:
+            yield entry, OWN_ENVIRONMENT
+
+
+def _named_by_site() -> Iterator[tuple[str, str]]:
+    """The folder of the user's packages, and what `.pth` files name; Python leaves out what does not exist yet."""
+    places = [entry for entry in sys.path if entry.endswith("-packages")]
+    if (users := _users_packages()) is not None:
+        yield users, "Do not grant that folder, or set PYTHONNOUSERSITE=1"
+        places.append(users)
+    for place in dict.fromkeys(places):
+        yield from ((entry, OWN_ENVIRONMENT) for entry in _named_by_pth(place))
+
+
+def _users_packages() -> str | None:
+    """None if Python does not look there: in a virtual environment that does not see the system's packages."""
+    if os.environ.get("PYTHONNOUSERSITE"):
+        return None
+    isolated = sys.prefix != sys.base_prefix and not any(
+        entry.endswith("-packages") and not entry.startswith(sys.prefix + "/") for entry in sys.path
+    )
+    return None if isolated else site.getusersitepackages()
+
+
+def _named_by_pth(folder: str) -> Iterator[str]:
+    names: list[str] = []
+    with suppress(OSError):
+        names = [name for name in os.listdir(folder) if name.endswith(".pth")]
+    for name in names:
+        with suppress(OSError), open(os.path.join(folder, name), "rb") as file:
+            for line in file.read(MAX_PTH_BYTES).decode("utf-8", "replace").splitlines():
+                entry = line.rstrip()
+                if entry and not entry.startswith(("#", "import ", "import\t")) and "\0" not in entry:
+                    yield os.path.join(folder, entry)
+
+
+def _linked(name: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """Folders and files that the dynamic linker searches. An empty entry of LD_LIBRARY_PATH is the current folder."""
+    text = environment.get(name)
+    if not text:
+        return
+    if name == "LD_PRELOAD":
+        yield from (entry for entry in text.replace(":", " ").split() if "/" in entry)
+    else:
+        yield from text.replace(";", ":").split(":")
+
+
+def _real(entry: str, folders: Sequence[str]) -> Iterator[str]:
+    if os.path.isabs(entry):
+        yield os.path.realpath(entry)
+    else:
+        yield from dict.fromkeys(os.path.realpath(os.path.join(folder, entry)) for folder in folders)
