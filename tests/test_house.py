@@ -67,6 +67,7 @@ LATE = {
     "host/files.py": {"tempfile"},
     "host/machine.py": {"shutil", "tempfile"},
     "store/journal.py": {"shutil"},
+    "store/procfs.py": {"ctypes"},
     "store/trust.py": {"hashlib"},
     "host/local.py": {"xllamacpp"},
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},

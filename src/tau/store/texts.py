@@ -12,6 +12,8 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
+from tau.store.procfs import opened_path, shows_process
+
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
@@ -28,9 +30,13 @@ def read_text(path: Path, limit: int, within: Path | None = None) -> Taken:
     _must_be_file(os.stat(path))
     handle = os.open(path, _FLAGS)
     with os.fdopen(handle, "rb") as file:
-        _must_be_file(os.fstat(handle))
+        status = os.fstat(handle)
+        _must_be_file(status)
         # What is open, and not what the name leads to: that may be another file by now.
-        if within is not None and leads_out(_opened(handle, path), within):
+        real = opened_path(handle, str(path))
+        if shows_process(handle, status, real):
+            raise OSError(errno.EACCES, "it shows the environment or the memory of a process")
+        if within is not None and leads_out(Path(real), within):
             raise OSError(errno.ELOOP, "it is a link that leads out of the project")
         data = file.read(limit + 1)
         size = max(len(data), os.fstat(handle).st_size)
@@ -52,13 +58,6 @@ def is_file(path: Path) -> bool:
 def leads_out(path: Path, root: Path) -> bool:
     """Whether a name below `root` is a link to something that is not."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
-
-
-def _opened(handle: int, path: Path) -> Path:
-    try:
-        return Path(os.readlink(f"/proc/self/fd/{handle}"))
-    except OSError:  # a system without /proc
-        return path
 
 
 def _must_be_file(found: os.stat_result) -> None:
