@@ -67,6 +67,8 @@ LATE = {
     "host/files.py": {"tempfile"},
     "host/machine.py": {"shutil", "tempfile"},
     "store/journal.py": {"shutil"},
+    "store/bound.py": {"hashlib"},
+    "store/modules.py": {"hashlib"},
     "store/procfs.py": {"ctypes"},
     "store/trust.py": {"hashlib"},
     "host/local.py": {"xllamacpp"},

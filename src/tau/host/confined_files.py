@@ -40,7 +40,7 @@ Start = Callable[[Sequence[str], int], socket.socket]
 class ConfinedFiles:
     """As tau.tools.Files. Its calls block, and may come from several threads: they wait for each other."""
 
-    def __init__(self, start: Start, places: Sequence[str | None]) -> None:
+    def __init__(self, start: Start, places: Sequence[str | Sequence[str] | None]) -> None:
         """`start` runs a program in the sandbox; closing what it returns ends it. `places` are those of `_local`."""
         self._start = start
         self._places = json.dumps(places)
@@ -165,10 +165,13 @@ def main() -> None:
                 socket.send_fds(line, [answer.encode()], [] if descriptor is None else [descriptor])
 
 
-def _local(keys: str, agent_dir: str | None, cwd: str, sessions: str | None) -> LocalFiles:
+def _local(
+    keys: str, agent_dir: str | None, cwd: str, sessions: str | None, executables: Sequence[str] = ()
+) -> LocalFiles:
     """`agent_dir` is None if tools may write what is guarded."""
-    guarded = None if agent_dir is None else Guarded(agent_dir, cwd, None if sessions is None else Path(sessions))
-    return LocalFiles(keys, guarded)
+    if agent_dir is None:
+        return LocalFiles(keys)
+    return LocalFiles(keys, Guarded(agent_dir, cwd, None if sessions is None else Path(sessions), lambda: executables))
 
 
 def _answer(

@@ -19,6 +19,7 @@ from tau.host.files import LocalFiles
 from tau.host.orders import Order
 from tau.host.processes import Job, Processes
 from tau.host.threads import begun
+from tau.store.bound import Bound
 from tau.tools import Exit, Files, Heard, OpenFolder, Stream
 
 T = TypeVar("T")
@@ -56,13 +57,18 @@ class LocalMachine:
         self,
         *,
         shell_path: str | None = None,
+        shell_digest: str | None = None,
         prefix: str | None = None,
         env: Mapping[str, str] | None = None,
         files: Files | None = None,
     ) -> None:
-        """For commands from now on; a part that was made before goes on as it is."""
+        """For commands from now on; a part that was made before goes on as it is.
+
+        `shell_digest` is the SHA-256 of a shell that a project was trusted with. No other is run.
+        """
         self.files: Files = files or LocalFiles()
         self._shell_path = shell_path
+        self._trusted_shell = None if shell_path is None or shell_digest is None else Bound(shell_path, shell_digest)
         self._prefix = prefix
         self._env = env
 
@@ -144,6 +150,10 @@ class LocalMachine:
             return shutil.which("bash") or "sh"
         if not os.path.exists(self._shell_path):
             raise ToolError(f"Custom shell path not found: {self._shell_path}")
+        if self._trusted_shell is not None and not self._trusted_shell.is_unchanged():
+            raise ToolError(
+                f"The shell {self._shell_path} changed since the project was trusted. Nothing is run in it."
+            )
         return self._shell_path
 
     def _start(self, words: list[str], cwd: str | OpenFolder, apart: bool) -> tuple[Job, dict[Stream, int]]:

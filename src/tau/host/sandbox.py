@@ -50,7 +50,8 @@ class Sandbox:
     """The policy of one session. Raises UsageError where it would protect nothing.
 
     `sessions` is the folder of session files; `readable` and `writable` are what the
-    user grants besides.
+    user grants besides. `protected` are files and folders that tau loads or runs, such
+    as extensions: where they lie in the working folder, commands cannot change them.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Sandbox:
         readable: Sequence[str] = (),
         writable: Sequence[str] = (),
         environment: Mapping[str, str] = os.environ,
+        protected: Sequence[str] = (),
     ) -> None:
         if level not in LEVELS:
             raise UsageError(f'There is no sandbox "{level}". There are: {", ".join(LEVELS)}.')
@@ -72,6 +74,7 @@ class Sandbox:
         self._readable = [_granted(path, "readable") for path in readable]
         self._writable = [_granted(path, "writable") for path in writable]
         self._sessions = None if sessions is None else os.path.realpath(sessions)
+        self._kept = [os.path.realpath(path) for path in protected]
         self._check()
         if _is_in(self._agent_dir, self.tree):  # or a command would make it
             os.makedirs(self._agent_dir, 0o700, exist_ok=True)
@@ -89,7 +92,7 @@ class Sandbox:
                         "written. Start in the folder of a project."
                     )
         packages = [path for path in map(os.path.realpath, _program()) if path not in (sys.prefix, sys.base_prefix)]
-        for place in (self._agent_dir, *packages):
+        for place in (self._agent_dir, *packages, *self._kept):
             if _is_in(self.tree, place):
                 raise UsageError(
                     f"--sandbox {self.level}: the working folder {self.tree} is a part of {place}, which decides what "
@@ -200,13 +203,16 @@ class Sandbox:
     def _protected(self) -> Iterator[str]:
         """Inside the working folder; the names in it may be missing, and must stay so."""
         yield from (os.path.join(self.tree, name) for name in PROTECTED)
-        inside = [self._agent_dir, *map(os.path.realpath, _program())]
+        inside = [self._agent_dir, *map(os.path.realpath, _program()), *self._kept]
         if self._sessions is not None and not _is_in(self._sessions, self._agent_dir):
             inside.append(self._sessions)
         if (gitdir := _gitdir(os.path.join(self.tree, ".git"))) is not None:
             inside.append(gitdir)
         inside += [os.path.join(folder, ".git") for folder in self._submodules()]
+        whole = [os.path.join(self.tree, name) for name in PROTECTED]
         for path in dict.fromkeys(inside):
+            if path in self._kept and any(_is_in(path, place) for place in whole):
+                continue  # it is read-only already
             if path != self.tree and _is_in(path, self.tree) and os.path.lexists(path):
                 yield path
 

@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 from tau.records.base import BadRecord, Value, decode, encode, parse
 from tau.records.settings import RESOURCE_LISTS, USER_ONLY, Settings
-from tau.store.files import locked, read_small, replaced
+from tau.store.bound import read_bound
+from tau.store.files import locked, replaced
 from tau.wire.position import line_of
 
 log = logging.getLogger(__name__)
@@ -27,8 +28,11 @@ Scope = Literal["user", "project"]
 
 
 class SettingsFile:
-    def __init__(self, path: Path) -> None:
+    """`bound` is the content of a project that is trusted by content, as Decision.content."""
+
+    def __init__(self, path: Path, bound: Mapping[str, str] | None = None) -> None:
         self.path = path
+        self._bound = bound
         self.content: dict[str, Any] = {}  # what it says rightly
         self.problems: list[str] = []
 
@@ -68,7 +72,7 @@ class SettingsFile:
 
     def _read(self) -> tuple[str, dict[str, Any]]:
         try:
-            data = read_small(self.path).removeprefix(b"\xef\xbb\xbf")
+            data = read_bound(self.path, self._bound).removeprefix(b"\xef\xbb\xbf")
         except FileNotFoundError:
             return "", {}
         except OSError as error:

@@ -21,6 +21,11 @@ class Taken(NamedTuple):
     text: str
     size: int  # bytes of the whole file
 
+    @classmethod
+    def of(cls, data: bytes, limit: int, size: int = 0) -> Taken:
+        """The first `limit` bytes, as UTF-8 without a byte order mark."""
+        return cls(data[:limit].decode("utf-8", "replace").removeprefix("\ufeff"), max(len(data), size))
+
     def is_whole(self, limit: int) -> bool:
         return self.size <= limit
 
@@ -39,8 +44,7 @@ def read_text(path: Path, limit: int, within: Path | None = None) -> Taken:
         if within is not None and leads_out(Path(real), within):
             raise OSError(errno.ELOOP, "it is a link that leads out of the project")
         data = file.read(limit + 1)
-        size = max(len(data), os.fstat(handle).st_size)
-    return Taken(data[:limit].decode("utf-8", "replace").removeprefix("\ufeff"), size)
+        return Taken.of(data, limit, os.fstat(handle).st_size)
 
 
 def why(error: Exception) -> str:
