@@ -1,4 +1,4 @@
-"""Files that show the environment of a process are not read, wherever procfs is mounted and whatever they are called."""
+"""Files that show the environment of a process are not read, whatever they are called and wherever procfs is."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json, calls, of, said, surroundings, text
+from client import WITHIN, Agent, Json, calls, of, said, surroundings, text
 from escapes import LEVELS, missing
 from tau.store.trust import remember
 
@@ -89,7 +89,7 @@ def test_a_working_folder_inside_of_an_extension_has_no_sandbox(tmp_path: Path) 
     if why := missing("workspace"):
         pytest.skip(why)
     with Agent(tmp_path, args=["-e", ".", "--sandbox", "workspace"]) as agent:
-        agent.process.wait()
+        agent.process.wait(WITHIN)
         assert "decides what tau itself does" in agent.stderr
 
 

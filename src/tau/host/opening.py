@@ -195,7 +195,7 @@ class Opening(Value):
             shell_path=shell,
             shell_digest=(self.basis.trust.content or {}).get(os.path.realpath(shell)) if shell else None,
             prefix=settings.shell_command_prefix,
-            env=without_secrets(self.environment, self.models.keys) if filters else inherited,
+            env=self._without_secrets() if filters else inherited,
             files=self._confined_files(machine) if confined else self._files(),
         )
         http.use(
@@ -205,6 +205,10 @@ class Opening(Value):
         )
         names = self.wishes.tools if self.wishes.tools is not None else settings.default_tools or DEFAULT
         tools.choose(names)
+
+    def _without_secrets(self) -> Mapping[str, str]:
+        names = self.settings.child_environment
+        return without_secrets(self.environment, self.models.keys, more=names.secret_names, passed=names.pass_names)
 
     def _files(self) -> LocalFiles:
         guarded = None if self.settings.allow_config_writes else self._guarded()

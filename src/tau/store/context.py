@@ -73,10 +73,7 @@ def text_or_file(given: str, cwd: Path) -> tuple[str, list[str]]:
 
 def _prompt(path: Path, content: Mapping[str, str] | None = None) -> tuple[str | None, list[str]]:
     try:
-        if content is None:
-            taken = read_text(path, PROMPT)
-        else:
-            taken = Taken.of(read_bound(path, content, BYTES), PROMPT)
+        taken = read_text(path, PROMPT) if content is None else Taken.of(read_bound(path, content, BYTES), PROMPT)
     except OSError as error:
         return None, [f"{path} cannot be read: {why(error)}"]
     return taken.text, [] if taken.is_whole(PROMPT) else [f"{path}: only the first {PROMPT} bytes are used"]
