@@ -27,16 +27,16 @@ SECRET = """
     DB_PASS PGPASS SSHPASS KEY CREDENTIAL BEARER GH_TOKENS NPM_TOKEN_2 STRIPE_KEY_LIVE DOCKER_AUTH_CONFIG SENTRY_DSN
     PASS PASSWD PASSWORD PASSPHRASE PGPASSWORD MYSQL_PWD MYSQL_ROOT_PASSWORD GPG_PASSPHRASE KEYS TOKEN TOKENS TOKEN2
     SECRET SECRETS SECRET_KEY_BASE CREDENTIALS GOOGLE_APPLICATION_CREDENTIALS AWS_CREDS AUTH NPM_AUTH npm_config__auth
-    BEARER_TOKEN DSN COOKIE SESSION_COOKIE PAT GH_PAT AZURE_DEVOPS_EXT_PAT OPENAI_API_KEY OPENAI_APIKEY apiKey githubToken
-    AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN SSH_PRIVATE_KEY DEPLOY_SSHKEY db_password JWT SUPABASE_JWT
+    BEARER_TOKEN DSN COOKIE SESSION_COOKIE PAT GH_PAT AZURE_DEVOPS_EXT_PAT OPENAI_API_KEY OPENAI_APIKEY apiKey
+    githubToken AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN SSH_PRIVATE_KEY DEPLOY_SSHKEY db_password JWT SUPABASE_JWT
     SLACK_WEBHOOK_URL AZURE_STORAGE_CONNECTION_STRING GITHUBTOKEN CI_JOB_TOKEN KEY_PASSPHRASE WIFI_PSK DB-PASS GPG_KEY
     OAUTH_CLIENT HTTP_AUTHORIZATION REDIS_PW ADMIN_PASSCODE stripeKeyLive MYPASSWORDS RABBITMQ_ERLANG_COOKIE
 """
 PLAIN = """
     PATH HOME PWD OLDPWD SHELL TERM LANG USER LOGNAME DISPLAY XAUTHORITY ICEAUTHORITY SSH_AUTH_SOCK SSH_AGENT_PID
     GIT_ASKPASS SSH_ASKPASS SSH_ASKPASS_REQUIRE SUDO_ASKPASS VSCODE_GIT_ASKPASS_MAIN GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL
-    TOKENIZERS_PARALLELISM CLAUDE_CODE_MAX_OUTPUT_TOKENS MAX_TOKENS KEYBOARD KEYTIMEOUT XKB_DEFAULT_LAYOUT MONKEY LESSKEY
-    GPG_TTY GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS SSL_CERT_FILE PGPASSFILE PGHOST VIRTUAL_ENV CDPATH MANPATH LS_COLORS
+    TOKENIZERS_PARALLELISM CLAUDE_CODE_MAX_OUTPUT_TOKENS MAX_TOKENS KEYBOARD KEYTIMEOUT XKB_DEFAULT_LAYOUT MONKEY
+    LESSKEY GPG_TTY GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS SSL_CERT_FILE PGPASSFILE PGHOST VIRTUAL_ENV CDPATH MANPATH LS_COLORS
     CARGO_HOME GOPATH NODE_PATH PKG_CONFIG_PATH PATTERN COMPASS_HOME PROXY_BYPASS AUTHOR KEYMAP COMPASSES PASSIVE
 """
 
@@ -54,7 +54,12 @@ def test_a_variable_that_commands_need_is_not_taken_for_a_secret(name: str) -> N
 @pytest.mark.parametrize(
     "value",
     [
-        *("https://ghp_abcdef@github.com/x", "postgres://me:hush@db/x", "redis://:hush@cache", "http://user@proxy:3128"),
+        *(
+            "https://ghp_abcdef@github.com/x",
+            "postgres://me:hush@db/x",
+            "redis://:hush@cache",
+            "http://user@proxy:3128",
+        ),
         *("see https://a.b, then amqps://u:p@host/v", "ssh://git:hush@host", "HTTPS://token@host", "mysql://u:@host"),
     ],
 )
@@ -65,8 +70,19 @@ def test_an_address_with_a_user_or_a_password_is_a_secret(value: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *("https://github.com/x", "ssh://git@github.com/x.git", "git+ssh://git@host/x", "git@github.com:x.git", "a@b.c"),
-        *("https://host/user@example.org", "https://host/?mail=a@b", '{"url":"https://x.y","mail":"a@b"}', "SFTP://me@h"),
+        *(
+            "https://github.com/x",
+            "ssh://git@github.com/x.git",
+            "git+ssh://git@host/x",
+            "git@github.com:x.git",
+            "a@b.c",
+        ),
+        *(
+            "https://host/user@example.org",
+            "https://host/?mail=a@b",
+            '{"url":"https://x.y","mail":"a@b"}',
+            "SFTP://me@h",
+        ),
     ],
 )
 def test_other_addresses_are_not(value: str) -> None:

@@ -135,6 +135,12 @@ def test_extensions_that_settings_name_are_not_written_wherever_they_are(elsewhe
     assert is_refused(of_basis(elsewhere), elsewhere / name)
 
 
+def test_an_extension_that_settings_name_and_that_is_missing_cannot_be_made(place: Path) -> None:
+    settings(place / "agent", extensions=[f"{place}/mine/later.py"], shellPath=f"{place}/mine/shell")
+    assert is_refused(of_basis(place), place / "mine" / "later.py")
+    assert is_refused(of_basis(place), place / "mine" / "shell")
+
+
 def test_files_beside_extensions_are_written(elsewhere: Path) -> None:
     assert not is_refused(of_basis(elsewhere), elsewhere / "mine" / "notes.md")
 

@@ -109,3 +109,63 @@ def test_a_shell_that_was_changed_since_the_project_was_trusted_is_not_run(tmp_p
         (message,) = said(agent.prompt("go"), "toolResult")
         assert "changed since the project was trusted" in text(message)
         assert not mark.exists()
+
+
+def test_a_shell_that_was_missing_when_the_project_was_trusted_is_not_run(tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    work, mark = tmp_path / "work", tmp_path / "executed"
+    (work / ".pi").mkdir()
+    (work / ".pi" / "settings.json").write_text('{"shellPath": "shell"}')
+    remember(work, tmp_path / "agent", trusted=True)
+    with Agent(tmp_path, calls("echo again"), OK) as agent:
+        agent.get("get_state")
+        (work / "shell").write_text(f'#!/bin/sh\ntouch {mark}\nexec /bin/sh "$@"\n')
+        (work / "shell").chmod(0o755)
+        (message,) = said(agent.prompt("go"), "toolResult")
+        assert "changed since the project was trusted" in text(message)
+        assert not mark.exists()
+
+
+def test_a_system_prompt_that_changed_since_the_project_was_trusted_is_not_used_after_a_reload(tmp_path: Path) -> None:
+    """An extension that discovers resources makes tau read them again in the same run."""
+    surroundings(tmp_path)
+    work = tmp_path / "work"
+    (work / ".pi").mkdir()
+    (work / ".pi" / "SYSTEM.md").write_text("trusted words")
+    remember(work, tmp_path / "agent", trusted=True)
+    extension = tmp_path / "ext.py"
+    extension.write_text(
+        "def setup(pi):\n"
+        "    @pi.on('session_start')\n"
+        "    def start(event, ctx):\n"
+        f"        open({str(work / '.pi' / 'SYSTEM.md')!r}, 'w').write('other words')\n"
+        "    @pi.on('resources_discover')\n"
+        "    def discover(event, ctx):\n"
+        f"        return {{'skillPaths': [{str(tmp_path)!r}]}}\n"
+    )
+    with Agent(tmp_path, args=["-e", str(extension)]) as agent:
+        agent.prompt("go")
+        assert "SYSTEM.md cannot be read: it changed since the project was trusted" in agent.stderr
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_yes_to_a_project_is_for_the_content_that_was_asked_about(changes: bool, tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    work, mark = tmp_path / "work", tmp_path / "executed"
+    extension = work / ".pi" / "extensions" / "its.py"
+    extension.parent.mkdir(parents=True)
+    source = f"open({str(mark)!r}, 'w').close()\ndef setup(pi): pass\n"
+    extension.write_text(source)
+    judge = tmp_path / "judge.py"
+    change = f"open({str(extension)!r}, 'a').write('# more')" if changes else "pass"
+    judge.write_text(
+        "def setup(pi):\n"
+        "    @pi.on('project_trust')\n"
+        "    def trust(event, ctx):\n"
+        f"        {change}\n"
+        "        return {'trusted': 'yes'}\n"
+    )
+    with Agent(tmp_path, args=["-e", str(judge)]) as agent:
+        agent.get("get_state")
+        assert mark.exists() != changes
+        assert ("its content changed while that was decided" in agent.stderr) == changes

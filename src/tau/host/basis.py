@@ -78,6 +78,7 @@ class Basis:
             content=trust.content,
         )
         self._lists = layers.lists
+        self._shell_of_project = layers.origins.get("shellPath") == self.cwd / ".pi" / "settings.json"
         self.settings = settings_with(layers.settings, self._overruled)
         self.trust, self.extensions = trust, found
         self.warnings = [*trust.warnings, *layers.problems, *told]
@@ -85,6 +86,19 @@ class Basis:
         if trust.undecided and found:
             self.untrusted = trust.warnings[-1]
             self.warnings.remove(self.untrusted)
+
+    @property
+    def shell(self) -> str | None:
+        """The path that settings give, absolute, because it is looked for here and executed by another process."""
+        path = self.settings.shell_path
+        return None if path is None else os.path.normpath(self.cwd / path)
+
+    @property
+    def shell_digest(self) -> str | None:
+        """The SHA-256 that the shell must have; None if it need not. A shell that was not trusted has none: ""."""
+        if self.shell is None or not self._shell_of_project or self.trust.content is None:
+            return None
+        return self.trust.content.get(os.path.realpath(self.shell), "")
 
     def executables(self) -> list[str]:
         """The real paths of what is loaded or run because a file or flag names it, wherever it lies. Blocks.
@@ -95,14 +109,14 @@ class Basis:
         for scope in ("user", "project"):
             named += Entries(self._lists[scope].get("extensions", ())).named()
         named += [self.cwd / os.path.expanduser(text) for text in self._given]
-        if self.settings.shell_path is not None:
-            named.append(self.cwd / self.settings.shell_path)
+        if self.shell is not None:
+            named.append(Path(self.shell))
         top = os.path.realpath(self.cwd)
         of_project = [*named_in_settings(self.cwd), *in_folder(self.cwd / ".pi" / "extensions")]
         of_project += [self.cwd / ".pi" / name for name in needing(self.cwd)]
         found = [*map(os.path.realpath, named), *_linked(one.path for one in self.extensions)]
         found += [path for path in map(os.path.realpath, of_project) if path.startswith(top.rstrip("/") + "/")]
-        return [path for path in dict.fromkeys(found) if os.path.exists(path)]
+        return list(dict.fromkeys(found))
 
     def ask(self) -> None:
         """Somebody will be asked about the project: a yes is for its content as it is now. Blocks."""

@@ -186,14 +186,12 @@ class Opening(Value):
     def equip(self, machine: LocalMachine, http: Http, tools: Table) -> None:
         """What settings say about these, also while they are used."""
         settings = self.settings
-        # Absolute, because it is looked for here and executed by another process.
-        shell = os.path.normpath(os.path.join(self.cwd, settings.shell_path)) if settings.shell_path else None
         confined = machine.sandbox is not None
         filters = settings.child_environment.filter_secrets or confined
         inherited = None if self.environment is os.environ else self.environment
         machine.use(
-            shell_path=shell,
-            shell_digest=(self.basis.trust.content or {}).get(os.path.realpath(shell)) if shell else None,
+            shell_path=self.basis.shell,
+            shell_digest=self.basis.shell_digest,
             prefix=settings.shell_command_prefix,
             env=self._without_secrets() if filters else inherited,
             files=self._confined_files(machine) if confined else self._files(),

@@ -59,8 +59,8 @@ class ChildEnvironment(Record):
 
     filter_secrets: bool = False
     """remove variables with secrets in them: those named like one
-    ([the list](security.md#which-variables-are-secrets)), those that have a provider's key in them, and addresses with a
-    user or password. A project can switch this on, but not off"""
+    ([the list](security.md#which-variables-are-secrets)), those that have a provider's key in them, and addresses with
+    a user or password. A project can switch this on, but not off"""
     secret_names: list[str] = []
     """names of more variables to remove, with `*` for any characters, such as `ACME_*`"""
     pass_names: list[str] = []
