@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import textwrap
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ WITHIN = 60.0  # a busy machine is slow, and only a failure takes it all
 class Found(NamedTuple):
     path: Path
     given: bool = False
+    content: Mapping[str, str] | None = None
 
 
 class Lab:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tau.errors import ToolError
+from tau.host.basis import Basis
 from tau.host.files import LocalFiles
 from tau.host.guarded import OWN, Guarded
 from tau.store.trust import NEEDING
@@ -84,3 +87,103 @@ def test_a_second_name_of_a_file_does_not_help(place: Path) -> None:
 def test_without_the_guard_all_is_allowed(place: Path) -> None:
     LocalFiles().replace(str(place / "agent" / "settings.json"), b"allowed")
     assert (place / "agent" / "settings.json").read_bytes() == b"allowed"
+
+
+# Extensions that lie elsewhere.
+
+
+def settings(folder: Path, **content: object) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps(content))
+
+
+@pytest.fixture
+def elsewhere(place: Path) -> Path:
+    """A file, a package and a folder of extensions outside of the agent's folder, with modules that are links."""
+    for name in ("mine/one.py", "mine/pack/__init__.py", "mine/pack/rules.py", "mine/many/two.py", "shared/part.py"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text("def setup(pi): pass\n")
+    (place / "mine" / "pack" / "part.py").symlink_to(place / "shared" / "part.py")
+    settings(place / "agent", extensions=[f"{place}/mine/one.py", f"{place}/mine/pack", f"{place}/mine/many"])
+    return place
+
+
+def of_basis(place: Path, given: Sequence[str] = ()) -> LocalFiles:
+    basis = Basis(place / "agent", place / "work", None, given)
+    return LocalFiles(guarded=Guarded(place / "agent", place / "work", None, basis.executables))
+
+
+def is_refused(files: LocalFiles, path: Path) -> bool:
+    before = path.read_bytes() if path.exists() else None
+    try:
+        files.replace(str(path), b"evil")
+    except ToolError as error:
+        assert "belongs to the agent's own" in str(error)
+        assert (path.read_bytes() if path.exists() else None) == before
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mine/one.py", "mine/pack/__init__.py", "mine/pack/rules.py", "mine/pack/new.py", "mine/pack/data/x.json"),
+        *("mine/many/two.py", "mine/many/new.py", "shared/part.py", "mine/pack/part.py"),
+    ],
+)
+def test_extensions_that_settings_name_are_not_written_wherever_they_are(elsewhere: Path, name: str) -> None:
+    assert is_refused(of_basis(elsewhere), elsewhere / name)
+
+
+def test_an_extension_that_settings_name_and_that_is_missing_cannot_be_made(place: Path) -> None:
+    settings(place / "agent", extensions=[f"{place}/mine/later.py"], shellPath=f"{place}/mine/shell")
+    assert is_refused(of_basis(place), place / "mine" / "later.py")
+    assert is_refused(of_basis(place), place / "mine" / "shell")
+
+
+def test_files_beside_extensions_are_written(elsewhere: Path) -> None:
+    assert not is_refused(of_basis(elsewhere), elsewhere / "mine" / "notes.md")
+
+
+@pytest.mark.parametrize("name", ["mine/pack/rules.py", "agent/extensions/mine.py", "work/.pi/extensions/its.py"])
+def test_a_second_name_of_a_module_does_not_help(elsewhere: Path, name: str) -> None:
+    (elsewhere / name).parent.mkdir(parents=True, exist_ok=True)
+    (elsewhere / name).touch()
+    (elsewhere / "work" / "innocent.py").hardlink_to(elsewhere / name)
+    assert is_refused(of_basis(elsewhere), elsewhere / "work" / "innocent.py")
+
+
+def test_another_file_with_two_names_is_written(elsewhere: Path) -> None:
+    (elsewhere / "work" / "a").touch()
+    (elsewhere / "work" / "b").hardlink_to(elsewhere / "work" / "a")
+    assert not is_refused(of_basis(elsewhere), elsewhere / "work" / "b")
+
+
+@pytest.mark.parametrize("given", ["./ext.py", "tools/pack", "tools"])
+def test_extensions_of_the_command_line_are_not_written(place: Path, given: str) -> None:
+    work = place / "work"
+    (work / "tools" / "pack").mkdir(parents=True)
+    for name in ("ext.py", "tools/pack/__init__.py"):
+        (work / name).touch()
+    files = of_basis(place, [given])
+    assert is_refused(files, work / "ext.py") == (given == "./ext.py")
+    assert is_refused(files, work / "tools" / "pack" / "new.py") == (given != "./ext.py")
+
+
+@pytest.mark.parametrize("target", ["tools/gate.py", "tools/shell", "linked/x.py", "config/its.py"])
+def test_what_a_project_would_run_is_not_written_even_before_it_is_trusted(place: Path, target: str) -> None:
+    work = place / "work"
+    for name in ("tools/gate.py", "tools/shell", "linked/x.py", "config/its.py"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).touch()
+    settings(work / ".pi", extensions=["../tools/gate.py"], shellPath="tools/shell")
+    (work / ".pi" / "extensions").mkdir()
+    (work / ".pi" / "extensions" / "x.py").symlink_to(work / "linked" / "x.py")
+    (work / ".pi" / "mcp.json").symlink_to(work / "config" / "its.py")
+    assert is_refused(of_basis(place), work / target)
+
+
+def test_a_project_that_is_not_trusted_cannot_keep_tools_from_files_outside_of_it(place: Path) -> None:
+    (place / "other.py").touch()
+    settings(place / "work" / ".pi", extensions=["../../other.py"])
+    assert not is_refused(of_basis(place), place / "other.py")

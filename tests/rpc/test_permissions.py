@@ -22,8 +22,8 @@ def tool(name: str, **arguments: Any) -> Json:
     return {"blocks": [{"tool": name, "arguments": arguments, "id": "call_0"}]}
 
 
-def asking(folder: Path, *answers: Json, **how: Any) -> Agent:
-    return Agent(folder, *answers, args=["--permissions", "ask"], **how)
+def asking(folder: Path, *answers: Json, args_more: tuple[str, ...] | list[str] = (), **how: Any) -> Agent:
+    return Agent(folder, *answers, args=["--permissions", "ask", *args_more], **how)
 
 
 def ruled(folder: Path, rules: Json | str, *answers: Json, args: list[str] | None = None, **how: Any) -> Agent:
@@ -442,3 +442,21 @@ def test_every_line_of_the_question_is_a_record(tmp_path: Path) -> None:
         request = question(agent)
         assert as_record(json.dumps(request).encode()) == request
         assert request["title"].endswith("characters more") and len(request["title"]) < 5000
+
+
+@pytest.mark.parametrize("name", ["grep", "find"])
+@pytest.mark.parametrize("path", ["/proc/self/cwd", "/proc/thread-self/cwd"])
+def test_a_search_in_the_folder_of_the_process_stays_in_the_working_folder(
+    path: str, name: str, tmp_path: Path
+) -> None:
+    """The process that searches has another working folder than the agent."""
+    search = tool(name, pattern="only-here" if name == "grep" else "*.txt", path=f"{path}/sub")
+    with asking(tmp_path, search, OK, args_more=["--tools", "grep,find"]) as agent:
+        (agent.cwd / "sub").mkdir()
+        (agent.cwd / "sub" / "a.txt").write_text("only-here\n")
+        agent.send("prompt", message="go")
+        message = result(agent.settled())
+        assert (text(message), message["isError"]) == (
+            ("a.txt:1: only-here" if name == "grep" else "a.txt"),
+            False,
+        )

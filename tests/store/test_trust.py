@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -7,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tau.records.settings import ProjectTrust
+from tau.records.settings import ProjectTrust, Settings
 from tau.store import trust
+from tau.store.bound import Bound
+from tau.store.context import prompt_file
+from tau.store.settings import SettingsFile
 from tau.store.trust import Decision, TrustFile, Untrustable, decide, fingerprint
 
 
@@ -32,6 +36,11 @@ def said(agent: Path, project: Path) -> Decision:
     return decide(project, agent, approve=None)
 
 
+def is_trusted(agent: Path, project: Path) -> bool:
+    decision = said(agent, project)
+    return decision.trusted and decision.warnings == []
+
+
 def remember(agent: Path, project: Path) -> None:
     TrustFile(agent / "trust.json").trust(Path(os.path.realpath(project)), fingerprint(project).digest)
 
@@ -49,7 +58,7 @@ def test_a_project_is_not_trusted_until_somebody_says_so(agent: Path, project: P
         undecided=True,
     )
     remember(agent, project)
-    assert said(agent, project) == Decision(True, [])
+    assert is_trusted(agent, project)
 
 
 def test_where_nothing_needs_trust_nothing_is_said(agent: Path, tmp_path: Path) -> None:
@@ -115,7 +124,7 @@ def test_other_files_of_the_project_may_change(agent: Path, project: Path) -> No
     remember(agent, project)
     for name in ("README.md", ".pi/prompts/p.md", ".pi/skills/s/SKILL.md", ".pi/extensions/__pycache__/a.pyc"):
         write(project / name)
-    assert said(agent, project) == Decision(True, [])
+    assert is_trusted(agent, project)
 
 
 @pytest.mark.parametrize("settings", [{"extensions": ["../tools"]}, {"shellPath": "tools/x.py"}])
@@ -244,3 +253,65 @@ def test_a_broken_file_is_told_trusts_nothing_and_is_not_written(agent: Path, pr
 def test_the_file_is_private(agent: Path, project: Path) -> None:
     remember(agent, project)
     assert (agent / "trust.json").stat().st_mode & 0o777 == 0o600
+
+
+# What trust is used for later.
+
+
+def test_a_decision_has_the_content_that_was_trusted(agent: Path, project: Path) -> None:
+    remember(agent, project)
+    content = said(agent, project).content
+    assert content is not None
+    file = project / ".pi" / "extensions" / "a.py"
+    assert content[os.path.realpath(file)] == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert decide(project, agent, approve=True).content is None
+
+
+def test_settings_that_change_after_the_decision_are_not_used(agent: Path, project: Path) -> None:
+    file = project / ".pi" / "settings.json"
+    file.write_text('{"steeringMode": "all"}')
+    remember(agent, project)
+    content = said(agent, project).content
+    assert SettingsFile(file, content).read().steering_mode == "all"
+    file.write_text('{"steeringMode": "all", "shellPath": "/tmp/evil"}')
+    bound = SettingsFile(file, content)
+    assert bound.read() == Settings()
+    assert bound.problems == [f"{file}: it changed since the project was trusted"]
+
+
+def test_a_system_prompt_that_changes_after_the_decision_is_not_used(agent: Path, project: Path) -> None:
+    (agent / "SYSTEM.md").write_text("the user's")
+    remember(agent, project)
+    content = said(agent, project).content
+    assert prompt_file("SYSTEM.md", project, agent, True, content) == ("{}", [])
+    write(project / ".pi" / "SYSTEM.md")
+    path = project / ".pi" / "SYSTEM.md"
+    why = f"{path} cannot be read: it changed since the project was trusted"
+    assert prompt_file("SYSTEM.md", project, agent, True, content) == ("the user's", [why])
+    assert prompt_file("SYSTEM.md", project, agent, True) == ("changed", [])
+    (project / ".pi" / "APPEND_SYSTEM.md").write_text("added")
+    assert prompt_file("APPEND_SYSTEM.md", project, agent, True, content)[0] is None
+
+
+def test_a_yes_is_for_the_content_that_was_asked_about(agent: Path, project: Path) -> None:
+    asked_about = fingerprint(project)
+    assert decide(project, agent, approve=True, asked_about=asked_about).trusted
+    write(project / ".pi" / "extensions" / "a.py")
+    decision = decide(project, agent, approve=True, asked_about=asked_about)
+    assert not decision.trusted
+    assert decision.warnings == [
+        "This project was to be trusted, but its content changed while that was decided, so nothing of it is used."
+    ]
+    trust.remember(project, agent, trusted=True, asked_about=asked_about)
+    assert not is_trusted(agent, project)
+
+
+def test_a_shell_is_read_again_only_if_its_status_changed(tmp_path: Path) -> None:
+    shell = tmp_path / "sh"
+    shell.write_text("one")
+    bound = Bound(str(shell), hashlib.sha256(b"one").hexdigest())
+    assert bound.is_unchanged() and bound.is_unchanged()
+    shell.write_text("two")
+    assert not bound.is_unchanged()
+    shell.unlink()
+    assert not bound.is_unchanged()

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from tau.errors import ToolError, UsageError
 from tau.host.questions import Prompt
 from tau.records.messages import Image
+from tau.store.procfs import opened_path, shows_process
 from tau.tools.paths import existing
 from tau.tools.pictures import fitted
 from tau.tools.read import LARGEST_IMAGE, SNIFFED, image_type
@@ -54,8 +55,11 @@ def attached(file: str, *, resize: bool = True) -> tuple[str, Image | None]:
     try:
         path = existing(file, os.getcwd())
         with open(path, "rb") as source:
-            if stat.S_ISDIR(os.fstat(source.fileno()).st_mode):
+            status = os.fstat(source.fileno())
+            if stat.S_ISDIR(status.st_mode):
                 raise IsADirectoryError
+            if shows_process(source.fileno(), status, opened_path(source.fileno(), path)):
+                raise UsageError(f"{path} shows the environment or the memory of a process and cannot be attached")
             data = source.read()
     except FileNotFoundError:
         raise UsageError(f"File not found: {path}") from None

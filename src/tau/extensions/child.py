@@ -179,7 +179,7 @@ class ChildLine(asyncio.Protocol):
     async def _set_up(self, message: Load) -> None:
         pi = Pi(self, message.flags, message.following)
         try:
-            setup = load(message.path)
+            setup = load(message.path, message.modules)
         except ExtensionFailure as failure:  # which says where
             self.send(Failed(str(failure)))
             return

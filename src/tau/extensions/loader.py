@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -22,13 +23,16 @@ from tau.errors import ExtensionFailure
 NAME = "tau_extension"
 
 
-def load(path: str) -> Callable[[Any], Any]:
-    """The function `setup` of an extension. What goes wrong is an ExtensionFailure that names file and line."""
+def load(path: str, modules: Mapping[str, str]) -> Callable[[Any], Any]:
+    """The function `setup` of an extension. What goes wrong is an ExtensionFailure that names file and line.
+
+    `modules` has the SHA-256 of every file that may be imported, by its path.
+    """
     file = Path(path) / "__init__.py" if Path(path).is_dir() else Path(path)
-    spec = _spec(NAME, file)
+    spec = _spec(NAME, file, modules)
     module = module_from_spec(spec)
     sys.modules[NAME] = module
-    sys.meta_path.insert(0, Inside())
+    sys.meta_path.insert(0, Inside(modules))
     try:
         _execute(module, spec)
     except SyntaxError as error:
@@ -71,21 +75,34 @@ def _execute(module: ModuleType, spec: ModuleSpec) -> None:
     spec.loader.exec_module(module)
 
 
-def _spec(name: str, file: Path) -> ModuleSpec:
+def _spec(name: str, file: Path, modules: Mapping[str, str]) -> ModuleSpec:
     places = [str(file.parent)] if file.name == "__init__.py" else None
-    spec = spec_from_file_location(name, file, loader=FromSource(name, str(file)), submodule_search_locations=places)
+    loader = FromSource(name, str(file), modules)
+    spec = spec_from_file_location(name, file, loader=loader, submodule_search_locations=places)
     assert spec is not None
     return spec
 
 
 class FromSource(SourceFileLoader):
+    """Compiles exactly the bytes that it has compared, so that no change between the two goes unseen."""
+
+    def __init__(self, name: str, path: str, modules: Mapping[str, str]) -> None:
+        super().__init__(name, path)
+        self._modules = modules
+
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        data = self.get_data(path)
+        if self._modules.get(path) != sha256(data).hexdigest():
+            raise ImportError(f"{path} changed since the extension was loaded; reload to use the new version")
+        return self.source_to_code(data, path)
 
 
 class Inside:
     """Finds the modules of the extension's own package."""
+
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        self._modules = modules
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -96,5 +113,5 @@ class Inside:
         for folder in map(Path, path):
             for file in (folder / last / "__init__.py", folder / f"{last}.py"):
                 if file.is_file():
-                    return _spec(fullname, file)
+                    return _spec(fullname, file, self._modules)
         return None

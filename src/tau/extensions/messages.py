@@ -31,6 +31,7 @@ class Load(Message, tag="load"):
     """The first message: what to load, and what is so at the moment. `memoryLimitMb` 0 is no limit.
 
     `following` has the words that stood behind options without a value of their own: the values of those that want one.
+    `modules` has the SHA-256 of each module of the extension, by its path: nothing else of its folder is imported.
     """
 
     path: str
@@ -42,6 +43,7 @@ class Load(Message, tag="load"):
     facts: dict[str, Any]
     memory_limit_mb: int = 0
     following: dict[str, str] = {}
+    modules: dict[str, str] = {}
     protocol: int = PROTOCOL
 
 

@@ -6,17 +6,30 @@ is to be trusted. What the command line says about it stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tau.errors import UsageError
+from tau.errors import ExtensionFailure, UsageError
 from tau.records.base import BadRecord, decode, encode, plain, replace
 from tau.records.settings import Settings
-from tau.store.extension_files import extension_paths
+from tau.store.entries import Entries
+from tau.store.extension_files import extension_paths, in_folder
+from tau.store.modules import module_files
 from tau.store.settings import Layers, SettingsFile, layered, merge
-from tau.store.trust import Decision, decide, remember
+from tau.store.trust import (
+    Decision,
+    Fingerprint,
+    Untrustable,
+    decide,
+    fingerprint,
+    named_in_settings,
+    needing,
+    remember,
+)
 from tau.wire import dialects
 from tau.wire.dialect import Dialect
 
@@ -48,12 +61,13 @@ class Basis:
         self._only_given = only_given
         self._dialect = dialect
         self._overruled = overruled
+        self._asked_about: Fingerprint | None = None
         self.read()
 
     def read(self, *, trusted: bool = False) -> None:
         """What is there now. Blocks. With `trusted` somebody has said that the project is to be trusted."""
-        approve = True if trusted else self._approve
-        layers, trust, self.dialect = read_settings(self.file, self.cwd, approve, self._dialect)
+        approve, asked_about = (True, self._asked_about) if trusted else (self._approve, None)
+        layers, trust, self.dialect = read_settings(self.file, self.cwd, approve, self._dialect, asked_about)
         found, told = extension_paths(
             layers.lists,
             self.agent_dir,
@@ -61,7 +75,10 @@ class Basis:
             trusted=trust.trusted,
             given=self._given,
             only_given=self._only_given,
+            content=trust.content,
         )
+        self._lists = layers.lists
+        self._shell_of_project = layers.origins.get("shellPath") == self.cwd / ".pi" / "settings.json"
         self.settings = settings_with(layers.settings, self._overruled)
         self.trust, self.extensions = trust, found
         self.warnings = [*trust.warnings, *layers.problems, *told]
@@ -70,17 +87,68 @@ class Basis:
             self.untrusted = trust.warnings[-1]
             self.warnings.remove(self.untrusted)
 
+    @property
+    def shell(self) -> str | None:
+        """The path that settings give, absolute, because it is looked for here and executed by another process."""
+        path = self.settings.shell_path
+        return None if path is None else os.path.normpath(self.cwd / path)
+
+    @property
+    def shell_digest(self) -> str | None:
+        """The SHA-256 that the shell must have; None if it need not. A shell that was not trusted has none: ""."""
+        if self.shell is None or not self._shell_of_project or self.trust.content is None:
+            return None
+        return self.trust.content.get(os.path.realpath(self.shell), "")
+
+    def executables(self) -> list[str]:
+        """The real paths of what is loaded or run because a file or flag names it, wherever it lies. Blocks.
+
+        Also those of a project about which nothing was decided yet, as far as they lie in it: it may be trusted later.
+        """
+        named = [one.path for one in self.extensions]
+        for scope in ("user", "project"):
+            named += Entries(self._lists[scope].get("extensions", ())).named()
+        named += [self.cwd / os.path.expanduser(text) for text in self._given]
+        if self.shell is not None:
+            named.append(Path(self.shell))
+        top = os.path.realpath(self.cwd)
+        of_project = [*named_in_settings(self.cwd), *in_folder(self.cwd / ".pi" / "extensions")]
+        of_project += [self.cwd / ".pi" / name for name in needing(self.cwd)]
+        found = [*map(os.path.realpath, named), *_linked(one.path for one in self.extensions)]
+        found += [path for path in map(os.path.realpath, of_project) if path.startswith(top.rstrip("/") + "/")]
+        return list(dict.fromkeys(found))
+
+    def ask(self) -> None:
+        """Somebody will be asked about the project: a yes is for its content as it is now. Blocks."""
+        try:
+            self._asked_about = fingerprint(self.cwd)
+        except Untrustable:  # such content cannot be bound, and a yes is for this run only
+            self._asked_about = None
+
     def remember(self, *, trusted: bool) -> None:
         """Write down what was decided. Blocks; raises ValueError or OSError if it cannot be."""
-        remember(self.cwd, self.agent_dir, trusted=trusted)
+        remember(self.cwd, self.agent_dir, trusted=trusted, asked_about=self._asked_about)
+
+
+def _linked(paths: Iterable[Path]) -> Iterator[str]:
+    """Modules of extensions that are links to files elsewhere."""
+    for path in paths:
+        with suppress(ExtensionFailure):  # whoever loads it is told
+            folder = os.path.realpath(path) + os.sep
+            yield from (real for file in module_files(path) if not (real := os.path.realpath(file)).startswith(folder))
 
 
 def read_settings(
-    user: SettingsFile, cwd: Path, approve: bool | None, dialect: str | None = None
+    user: SettingsFile,
+    cwd: Path,
+    approve: bool | None,
+    dialect: str | None = None,
+    asked_about: Fingerprint | None = None,
 ) -> tuple[Layers, Decision, Dialect]:
     """The user's settings, with the project's over them if it is trusted, and below both what the dialect wants."""
-    trust = decide(cwd, user.path.parent, approve=approve, otherwise=user.read().default_project_trust)
-    project = SettingsFile(cwd / ".pi" / "settings.json") if trust.trusted else None
+    otherwise = user.read().default_project_trust
+    trust = decide(cwd, user.path.parent, approve=approve, otherwise=otherwise, asked_about=asked_about)
+    project = SettingsFile(cwd / ".pi" / "settings.json", trust.content) if trust.trusted else None
     layers = layered(user, project)
     spoken = dialects.find(dialect or layers.settings.dialect)
     if spoken.defaults:

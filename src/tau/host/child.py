@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any
 
 from tau.errors import ExtensionFailure
@@ -21,12 +22,20 @@ from tau.extensions.messages import Load, Register, Trouble, Unregister
 from tau.host.childprocess import ChildProcess
 from tau.host.extensions import PATIENCE, Extensions, Handler, Hears, Patience
 from tau.host.registering import Bus, Registrations
+from tau.host.threads import begun
+from tau.store.modules import changed, module_digests, trusted_part
 
 RESTARTS = 3
 WITHIN = 600.0  # seconds
 PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds to the next try after one that failed; the last one for ever
 
+RELOAD = "Reload the extensions, or start tau again, to use the new version."
+
 Act = Callable[[str, str, dict[str, Any], Patience | None], Awaitable[Any]]
+
+
+class Changed(ExtensionFailure):
+    """The files of an extension are not those that were trusted or loaded first."""
 
 
 class ChildExtension:
@@ -39,10 +48,14 @@ class ChildExtension:
         extensions: Extensions,
         bus: Bus,
         act: Act,
-        load: Callable[[str], Load],
+        load: Callable[[str, Mapping[str, str]], Load],
         facts: Callable[[], dict[str, Any]],
+        content: Mapping[str, str] | None = None,
     ) -> None:
+        """`content` is what trust in its project is bound to: SHA-256 by real path."""
         self.path = path
+        self._content = content
+        self._modules: Mapping[str, str] | None = None  # of the first load
         self._extensions = extensions
         self._bus = bus
         self._act = act
@@ -62,11 +75,24 @@ class ChildExtension:
         self._stopping = False
 
     async def start(self) -> None:
-        """A process, and what it registers while loading; `install` makes it count. Raises ExtensionFailure."""
+        """A process, and what it registers while loading; `install` makes it count.
+
+        Raises ExtensionFailure; Changed if its files are not those that were trusted, or loaded first.
+        """
         self._held, self._died = [], None
-        process = ChildProcess(self._load(self.path), self, self._facts)
+        self._modules = await self._known_modules()
+        process = ChildProcess(self._load(self.path, self._modules), self, self._facts)
         self._process = process
         await process.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
+
+    async def _known_modules(self) -> Mapping[str, str]:
+        now = await begun(lambda: module_digests(Path(self.path)), "look at an extension")
+        if self._modules is not None:
+            if (file := changed(self._modules, now)) is not None:
+                raise Changed(f"{file} changed since the extension was loaded. {RELOAD}")
+        elif self._content is not None and (file := changed(trusted_part(now, self._content), now)) is not None:
+            raise Changed(f"{file} changed since the project was trusted. {RELOAD}")
+        return now
 
     def install(self) -> None:
         held, self._held = self._held or [], None
@@ -158,6 +184,10 @@ class ChildExtension:
             try:
                 await self.start()
                 break
+            except Changed as change:
+                self._down = f"It ended and is not started again: {change}"
+                self._extensions.report(self.path, "load", self._down)
+                return
             except (ExtensionFailure, OSError) as failure:
                 told, self._down = self._down, f"It could not be started again, and will be tried again: {failure}"
             if told is None:

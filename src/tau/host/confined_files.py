@@ -24,7 +24,7 @@ import tau
 from tau.errors import ToolError
 from tau.host.files import LocalFiles, opened
 from tau.host.guarded import Guarded
-from tau.tools import Entry
+from tau.tools import Entry, OpenFile, OpenFolder
 
 PACKET = 64 * 1024
 PATIENCE = 120  # seconds for one answer; a command can stop the process that is to give it
@@ -40,7 +40,7 @@ Start = Callable[[Sequence[str], int], socket.socket]
 class ConfinedFiles:
     """As tau.tools.Files. Its calls block, and may come from several threads: they wait for each other."""
 
-    def __init__(self, start: Start, places: Sequence[str | None]) -> None:
+    def __init__(self, start: Start, places: Sequence[str | Sequence[str] | None]) -> None:
         """`start` runs a program in the sandbox; closing what it returns ends it. `places` are those of `_local`."""
         self._start = start
         self._places = json.dumps(places)
@@ -48,14 +48,24 @@ class ConfinedFiles:
         self._life: socket.socket | None = None
         self._line: socket.socket | None = None
 
-    def open(self, path: str) -> BinaryIO:
-        _, file = self._ask("open", path)
+    def open(self, path: str) -> OpenFile:
+        real, file = self._ask("open", path)
         if file is None:
             raise ToolError(GONE)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
             raise ToolError(f"{path} is no regular file")
-        return opened(file)
+        return opened(file, str(real))
+
+    def folder(self, path: str) -> OpenFolder:
+        real, file = self._ask("folder", path)
+        if file is None:
+            raise ToolError(GONE)
+        folder = OpenFolder(str(real), file)
+        if not stat.S_ISDIR(os.fstat(file).st_mode):
+            folder.close()
+            raise ToolError(f"{path} is not a folder")
+        return folder
 
     def replace(self, path: str, data: bytes) -> None:
         with _memory(data) as content:
@@ -68,9 +78,10 @@ class ConfinedFiles:
         answer = self._ask("kind", path)[0]
         return answer if answer in ("file", "folder", "other") else None
 
-    def is_secret(self, path: str) -> bool:
+    def is_secret(self, path: str, at: OpenFolder | None = None) -> bool:
         try:
-            return self._ask("is_secret", path)[0] is not False
+            fds = () if at is None or at.descriptor is None else (at.descriptor,)
+            return self._ask("is_secret", path, *fds)[0] is not False
         except ToolError:  # nobody knows
             return True
 
@@ -150,19 +161,29 @@ def main() -> None:
             line.send(answer.encode())
         else:
             with made:
-                socket.send_fds(line, [answer.encode()], [made.fileno()])
+                descriptor = made.descriptor if isinstance(made, OpenFolder) else made.fileno()
+                socket.send_fds(line, [answer.encode()], [] if descriptor is None else [descriptor])
 
 
-def _local(keys: str, agent_dir: str | None, cwd: str, sessions: str | None) -> LocalFiles:
+def _local(
+    keys: str, agent_dir: str | None, cwd: str, sessions: str | None, executables: Sequence[str] = ()
+) -> LocalFiles:
     """`agent_dir` is None if tools may write what is guarded."""
-    guarded = None if agent_dir is None else Guarded(agent_dir, cwd, None if sessions is None else Path(sessions))
-    return LocalFiles(keys, guarded)
+    if agent_dir is None:
+        return LocalFiles(keys)
+    return LocalFiles(keys, Guarded(agent_dir, cwd, None if sessions is None else Path(sessions), lambda: executables))
 
 
-def _answer(files: LocalFiles, call: str, path: str, given: Sequence[int]) -> tuple[Any, BinaryIO | None]:
+def _answer(
+    files: LocalFiles, call: str, path: str, given: Sequence[int]
+) -> tuple[Any, BinaryIO | OpenFile | OpenFolder | None]:
     match call:
         case "open":
-            return None, files.open(path)
+            file = files.open(path)
+            return file.path, file
+        case "folder":
+            folder = files.folder(path)
+            return folder.path, folder
         case "entries":
             return None, _memory(json.dumps([(entry.name, entry.is_folder) for entry in files.entries(path)]).encode())
         case "replace":
@@ -173,7 +194,13 @@ def _answer(files: LocalFiles, call: str, path: str, given: Sequence[int]) -> tu
         case "real":
             return files.real(path), None
         case "is_secret":
-            return files.is_secret(path), None
+            # The caller closes the descriptor that was given.
+            at = OpenFolder("", os.dup(given[0])) if given else None
+            try:
+                return files.is_secret(path, at), None
+            finally:
+                if at is not None:
+                    at.close()
     return files.kind(path), None
 
 

@@ -14,18 +14,17 @@ done. If we are killed just then, the copy (.tau-…) is what is left of it.
 from __future__ import annotations
 
 import errno
-import io
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO, Literal
+from typing import Literal
 
 from tau.errors import ToolError
 from tau.host.guarded import Guarded
 from tau.store.places import agent_dir
-from tau.tools import Entry
+from tau.store.procfs import opened_path, shows_process
+from tau.tools import Entry, OpenFile, OpenFolder
 
 PORTION = 1024 * 1024
 MODELS = "models.json"  # beside the file of keys, and it may have some in it, too
@@ -38,7 +37,8 @@ _KINDS = (
     (stat.S_ISCHR, "a character device"),
     (stat.S_ISBLK, "a block device"),
 )
-_OF_A_PROCESS = r"/proc/[^/]+(?:/task/\d+)?/(?:environ|mem)"
+# To look at something without opening it for reading, which can block or have an effect. Only Linux can.
+_LOOK = os.O_PATH | _ALWAYS if hasattr(os, "O_PATH") else None
 _NAME_IS_TAKEN = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
 
@@ -52,7 +52,7 @@ class LocalFiles:
         self._keys = str(agent_dir() / "auth.json") if keys is None else keys
         self._guarded = guarded
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str) -> OpenFile:
         with _worded(f"access '{path}'"):
             # Looked at before it is opened, because to open a device can do something.
             _check_kind(path, os.stat(path), "read")
@@ -61,15 +61,29 @@ class LocalFiles:
             with _worded("read"):
                 status = os.fstat(file)
                 _check_kind(path, status, "read")
-                self._check_secrets(path, file, status)
-            return _Opened(file, "rb")
+                real = opened_path(file, path)
+                self._check_secrets(path, real, file, status)
+            return _Opened(file, real)
         except BaseException:
             os.close(file)
             raise
 
+    def folder(self, path: str) -> OpenFolder:
+        """As Files.folder. Refuses one that its real path does not lead to, such as the root of another container."""
+        if _LOOK is None:
+            return OpenFolder(self.real(path), None)
+        with _worded(f"open '{path}'"):
+            folder = OpenFolder(path, os.open(path, _LOOK | os.O_DIRECTORY))
+            assert folder.descriptor is not None
+            folder.path = opened_path(folder.descriptor, path)
+            if not _is_same(folder.path, os.fstat(folder.descriptor)):
+                folder.close()
+                raise ToolError(f"{path} leads to a folder that has no path here")
+        return folder
+
     def replace(self, path: str, data: bytes) -> None:
         """As Files.replace. A link is followed: what it points to is replaced, or made."""
-        target = os.path.realpath(path)
+        target = self.real(path)
         folder = os.path.dirname(target)
         if self._guarded is not None:
             with _worded(f"open '{path}'"):
@@ -95,7 +109,8 @@ class LocalFiles:
                     _rewrite(target, data)
 
     def real(self, path: str) -> str:
-        return os.path.realpath(path)
+        with _worded(f"access '{path}'"):
+            return os.path.realpath(path)
 
     def kind(self, path: str) -> Literal["file", "folder", "other"] | None:
         with _worded(f"stat '{path}'"):
@@ -117,16 +132,24 @@ class LocalFiles:
                     found.append(Entry(entry.name, entry.is_dir()))
         return found
 
-    def is_secret(self, path: str) -> bool:
+    def is_secret(self, path: str, at: OpenFolder | None = None) -> bool:
+        path = path if at is None or at.descriptor is not None else os.path.join(at.path, path)
         try:
-            return re.fullmatch(_OF_A_PROCESS, os.path.realpath(path)) is not None or self._holds_keys(os.stat(path))
+            if _LOOK is None:
+                return self._holds_keys(os.path.realpath(path), os.stat(path))
+            file = os.open(path, _LOOK, dir_fd=None if at is None else at.descriptor)
+            try:
+                real, status = opened_path(file, path), os.fstat(file)
+                return shows_process(file, status, real) or self._holds_keys(real, status)
+            finally:
+                os.close(file)
         except OSError:
-            return False
+            return True
 
-    def _check_secrets(self, path: str, file: int, status: os.stat_result) -> None:
-        if re.fullmatch(_OF_A_PROCESS, _real_path(path, file)):
+    def _check_secrets(self, path: str, real: str, file: int, status: os.stat_result) -> None:
+        if shows_process(file, status, real):
             raise ToolError(f"{path} shows the environment or the memory of a process and may not be read")
-        if self._holds_keys(status):
+        if self._holds_keys(real, status):
             raise ToolError(f"{path} holds the agent's own credentials and may not be read")
 
     def _check_writable(self, path: str, target: str, status: os.stat_result) -> None:
@@ -136,19 +159,25 @@ class LocalFiles:
         if not os.access(target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    def _holds_keys(self, status: os.stat_result) -> bool:
-        return any(_is_same(path, status) for path in (self._keys, os.path.join(os.path.dirname(self._keys), MODELS)))
+    def _holds_keys(self, real: str, status: os.stat_result) -> bool:
+        folder, name = os.path.split(self._keys)
+        if any(_is_same(path, status) for path in (self._keys, os.path.join(folder, MODELS))):
+            return True
+        # What store.files.replaced writes before it has the name; a crash can leave it there.
+        return os.path.basename(real).startswith((f".{name}.", f".{MODELS}.")) and _is_same(
+            folder, os.stat(os.path.dirname(real))
+        )
 
 
-class _Opened(io.FileIO):
+class _Opened(OpenFile):
     def read(self, size: int | None = -1, /) -> bytes:
         with _worded("read"):
             return super().read(size) or b""  # None: a special file that would have made us wait
 
 
-def opened(file: int) -> BinaryIO:
-    """A descriptor that somebody has opened to read from."""
-    return _Opened(file, "rb")
+def opened(file: int, path: str) -> OpenFile:
+    """A descriptor that somebody has opened to read from; `path` is its real path."""
+    return _Opened(file, path)
 
 
 @contextmanager
@@ -184,13 +213,6 @@ def _check_kind(path: str, status: os.stat_result, done: str, doing: str = "read
     for is_one, name in _KINDS:
         if is_one(status.st_mode):
             raise ToolError(f"{path} is {name}; only regular files can be {done}")
-
-
-def _real_path(path: str, file: int) -> str:
-    try:
-        return os.readlink(f"/proc/self/fd/{file}")
-    except OSError:  # a system without /proc has no such files either
-        return os.path.realpath(path)
 
 
 # Replacing

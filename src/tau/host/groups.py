@@ -51,10 +51,12 @@ class Group:
 
 
 def _popen(order: Order) -> subprocess.Popen[bytes]:
+    # The child still has our descriptors when it changes its folder. Only Linux has such names for folders.
+    cwd = order.cwd if order.folder is None else f"/proc/self/fd/{order.folder}"
     try:
         return subprocess.Popen(
             order.words,
-            cwd=order.cwd,
+            cwd=cwd,
             env=order.env,
             stdin=subprocess.DEVNULL,
             stdout=order.stdout,
@@ -62,7 +64,7 @@ def _popen(order: Order) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except OSError as error:
-        what = "cwd" if error.filename == order.cwd else "exec" if error.filename else "fork"
+        what = "cwd" if error.filename == cwd else "exec" if error.filename else "fork"
         raise refusal(what, error.errno or 0, order) from None
     except ValueError:
         raise ToolError(NUL) from None

@@ -1,15 +1,16 @@
-"""Files that tools may not write: the agent's own, and those of a project that need trust.
+"""Files that the tools write and edit may not change: the agent's own, those of a project that need trust, extensions.
 
-A model that could change them would decide what the agent runs tomorrow, or what
-it is allowed to do. Names are compared after every link was followed, and files
-also by what they are, since a second name is no other file. It is no wall against
-`bash`, which runs as the user does.
+A model that could change them would decide what the agent runs later, or what it is
+allowed to do. Paths are compared with all links resolved, and files with other hard
+links by device and inode. This is not a security boundary against `bash`, which runs
+with the rights of the user.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from tau.errors import ToolError
@@ -20,9 +21,24 @@ OWN_FILES = ("auth.json", "settings.json", "trust.json", "models.json", "mcp.jso
 OWN = (*OWN_FILES, "extensions", "sessions", "bin", "git", "npm")
 
 
+MAX_COMPARED = 20_000  # files that are compared with one that has several names
+
+
 class Guarded:
-    def __init__(self, agent_dir: Path | str, cwd: Path | str, sessions: Path | None = None) -> None:
+    """`executables` are files and folders elsewhere that the agent loads or runs: extensions, the shell.
+
+    They are looked up at the first check, because most sessions start without ever writing a file.
+    """
+
+    def __init__(
+        self,
+        agent_dir: Path | str,
+        cwd: Path | str,
+        sessions: Path | None = None,
+        executables: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self._own = [os.path.join(agent_dir, name) for name in OWN]
+        self._executables = cache(executables)
         self._of_project = [os.path.join(cwd, ".pi", name) for name in NEEDING]
         self._sessions = None if sessions is None else str(sessions)
 
@@ -35,14 +51,17 @@ class Guarded:
             )
 
     def _is_own(self, target: str, status: os.stat_result | None) -> bool:
-        if any(_is_in(target, os.path.realpath(place)) for place in (*self._own, *self._of_project)):
+        places = (*self._own, *self._of_project, *self._executables())
+        if any(_is_in(target, os.path.realpath(place)) for place in places):
             return True
         parts = Path(target.casefold()).parts
         if any(after in _names(names) for names, after in _after_pi(parts)):
             return True
         if self._sessions is not None and target.endswith(".jsonl"):
             return os.path.dirname(target) == os.path.realpath(self._sessions)
-        return status is not None and any(_is_same(place, status) for place in (*self._own, *self._of_project))
+        if status is None:
+            return False
+        return any(_is_same(place, status) for place in places) or (status.st_nlink > 1 and _is_below(places, status))
 
 
 def _after_pi(parts: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
@@ -61,6 +80,17 @@ def _names(names: Sequence[str]) -> set[str]:
 def _is_in(target: str, place: str) -> bool:
     target, place = target.casefold(), place.casefold()
     return target == place or target.startswith(place.rstrip(os.sep) + os.sep)
+
+
+def _is_below(places: Sequence[str], status: os.stat_result) -> bool:
+    """Whether a file is in one of these folders under another name. True if there are too many to compare."""
+    compared = 0
+    for place in places:
+        for folder, _, names in os.walk(place):
+            compared += len(names)
+            if compared > MAX_COMPARED or any(_is_same(os.path.join(folder, name), status) for name in names):
+                return True
+    return False
 
 
 def _is_same(place: str, status: os.stat_result) -> bool:

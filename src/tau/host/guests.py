@@ -45,6 +45,9 @@ class Found(Protocol):
     @property
     def scope(self) -> Literal["cli", "project", "user"]: ...
 
+    @property
+    def content(self) -> Mapping[str, str] | None: ...
+
 
 class Running(Protocol):
     """Extensions that were loaded."""
@@ -77,6 +80,9 @@ class Plan(Protocol):
 
     async def load(self) -> Running:
         """Raises ExtensionFailure if one that was named on the command line cannot be loaded."""
+
+    async def ask(self) -> None:
+        """Extensions will be asked about the project: a yes is for its content as it is now."""
 
     async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[Found]:
         """Go on with the project as it was decided (None: it was not). Returns the extensions that come with it."""
@@ -143,6 +149,7 @@ class Guests:
             return
         said: Mapping[str, Any] = {}
         if owner.extensions.wants("project_trust"):
+            await plan.ask()
             payload = {"cwd": owner.around.cwd}
             with suppress(Aborted):
                 said = await owner.extensions.fire("project_trust", payload, owner.hooks.outside, check_trust)

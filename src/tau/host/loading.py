@@ -33,11 +33,15 @@ class Found(Protocol):
     @property
     def given(self) -> bool: ...
 
+    @property
+    def content(self) -> Mapping[str, str] | None:
+        """What trust in its project is bound to: SHA-256 by real path."""
+
 
 class Running:
     """The extensions that were loaded."""
 
-    def __init__(self, extensions: Extensions, child: Callable[[str, int, Bus], ChildExtension]) -> None:
+    def __init__(self, extensions: Extensions, child: Callable[[Found, int, Bus], ChildExtension]) -> None:
         self._extensions = extensions
         self._child = child
         self._bus = Bus(extensions)
@@ -51,7 +55,7 @@ class Running:
         `shut` by its path, stay shut.
         """
         first = len(self._children)
-        children = [self._child(str(item.path), first + order, self._bus) for order, item in enumerate(found)]
+        children = [self._child(item, first + order, self._bus) for order, item in enumerate(found)]
         self._children += children
         try:
             ends = await asyncio.gather(*(child.start() for child in children), return_exceptions=True)
@@ -113,12 +117,12 @@ async def load_extensions(
     flags: Mapping[str, Any],
     following: Mapping[str, str] = MappingProxyType({}),
 ) -> Running:
-    def load(path: str) -> Load:
+    def load(path: str, modules: Mapping[str, str]) -> Load:
         limit = extensions.settings().extension_host.memory_limit_mb
-        return Load(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), limit, dict(following))
+        return Load(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), limit, dict(following), dict(modules))
 
-    def child(path: str, order: int, bus: Bus) -> ChildExtension:
-        return ChildExtension(path, order, extensions, bus, act, load, facts)
+    def child(found: Found, order: int, bus: Bus) -> ChildExtension:
+        return ChildExtension(str(found.path), order, extensions, bus, act, load, facts, found.content)
 
     running = Running(extensions, child)
     await running.add(found)

@@ -19,7 +19,8 @@ from tau.host.files import LocalFiles
 from tau.host.orders import Order
 from tau.host.processes import Job, Processes
 from tau.host.threads import begun
-from tau.tools import Exit, Files, Heard, Stream
+from tau.store.bound import Bound
+from tau.tools import Exit, Files, Heard, OpenFolder, Stream
 
 T = TypeVar("T")
 
@@ -56,13 +57,18 @@ class LocalMachine:
         self,
         *,
         shell_path: str | None = None,
+        shell_digest: str | None = None,
         prefix: str | None = None,
         env: Mapping[str, str] | None = None,
         files: Files | None = None,
     ) -> None:
-        """For commands from now on; a part that was made before goes on as it is."""
+        """For commands from now on; a part that was made before goes on as it is.
+
+        `shell_digest` is the SHA-256 of a shell that a project was trusted with. No other is run.
+        """
         self.files: Files = files or LocalFiles()
         self._shell_path = shell_path
+        self._trusted_shell = None if shell_path is None or shell_digest is None else Bound(shell_path, shell_digest)
         self._prefix = prefix
         self._env = env
 
@@ -70,7 +76,7 @@ class LocalMachine:
         self,
         command: str | Sequence[str],
         *,
-        cwd: str,
+        cwd: str | OpenFolder,
         heard: Heard,
         timeout: float | None = None,
         apart: bool = False,
@@ -144,24 +150,46 @@ class LocalMachine:
             return shutil.which("bash") or "sh"
         if not os.path.exists(self._shell_path):
             raise ToolError(f"Custom shell path not found: {self._shell_path}")
+        if self._trusted_shell is not None and not self._trusted_shell.is_unchanged():
+            raise ToolError(
+                f"The shell {self._shell_path} changed since the project was trusted. Nothing is run in it."
+            )
         return self._shell_path
 
-    def _start(self, words: list[str], cwd: str, apart: bool) -> tuple[Job, dict[Stream, int]]:
+    def _start(self, words: list[str], cwd: str | OpenFolder, apart: bool) -> tuple[Job, dict[Stream, int]]:
         """The command, and our ends of the pipes from it."""
-        if self.sandbox is None and not os.path.isdir(cwd):  # in a sandbox there are folders that we do not see
-            raise ToolError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
         env = {**(os.environ if self._env is None else self._env), **MARKS}
         if self.sandbox is not None:
             env |= self.sandbox.environment
         pipes = _pipes(2 if apart else 1)
         try:
-            job = Job(Order(words, os.path.abspath(cwd), env, pipes[0][1], pipes[-1][1]), self._processes)
+            folder = self._folder(cwd)
+        except ToolError:
+            for end in {end for ends in pipes for end in ends}:
+                os.close(end)
+            raise
+        name = os.path.abspath(cwd) if isinstance(cwd, str) else cwd.path
+        try:
+            job = Job(Order(words, name, env, pipes[0][1], pipes[-1][1], folder), self._processes)
         except ToolError:
             for ours, _ in pipes:
                 os.close(ours)
             raise
         streams: tuple[Stream, ...] = ("stdout", "stderr")
         return job, {stream: ours for stream, (ours, _) in zip(streams, pipes, strict=False)}
+
+    def _folder(self, cwd: str | OpenFolder) -> int | None:
+        """A new descriptor of the folder to run in; None where the path has to do."""
+        try:
+            if isinstance(cwd, OpenFolder):
+                return None if cwd.descriptor is None else os.dup(cwd.descriptor)
+            if self.sandbox is not None:  # it has folders that we do not see, and must have none that it cannot see
+                return None
+            if not os.path.isdir(cwd):
+                raise ToolError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
+            return os.open(cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if hasattr(os, "O_PATH") else None
+        except OSError as error:  # too many open files, or it is gone by now
+            raise ToolError(f"Cannot run the command: {error.strerror}") from None
 
     def _remember(self, job: Job) -> None:
         for jobs in self._jobs:

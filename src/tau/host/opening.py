@@ -167,7 +167,8 @@ class Opening(Value):
         given = self.settings.sandbox
         granted = given.readable, given.writable
         try:
-            sandbox = Sandbox(level, self.cwd, self.basis.agent_dir, self.folder, *granted, self.environment)
+            protected = self.basis.executables()
+            sandbox = Sandbox(level, self.cwd, self.basis.agent_dir, self.folder, *granted, self.environment, protected)
             return replace(self, processes=Processes(sandbox=sandbox), cwd=sandbox.tree)
         except CannotConfine as error:
             raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: {error}.") from None
@@ -189,9 +190,10 @@ class Opening(Value):
         filters = settings.child_environment.filter_secrets or confined
         inherited = None if self.environment is os.environ else self.environment
         machine.use(
-            shell_path=settings.shell_path,
+            shell_path=self.basis.shell,
+            shell_digest=self.basis.shell_digest,
             prefix=settings.shell_command_prefix,
-            env=without_secrets(self.environment, self.models.keys) if filters else inherited,
+            env=self._without_secrets() if filters else inherited,
             files=self._confined_files(machine) if confined else self._files(),
         )
         http.use(
@@ -201,6 +203,10 @@ class Opening(Value):
         )
         names = self.wishes.tools if self.wishes.tools is not None else settings.default_tools or DEFAULT
         tools.choose(names)
+
+    def _without_secrets(self) -> Mapping[str, str]:
+        names = self.settings.child_environment
+        return without_secrets(self.environment, self.models.keys, more=names.secret_names, passed=names.pass_names)
 
     def _files(self) -> LocalFiles:
         guarded = None if self.settings.allow_config_writes else self._guarded()
@@ -212,7 +218,7 @@ class Opening(Value):
         agent_dir = str(self.basis.agent_dir)
         guarded = None if self.settings.allow_config_writes else agent_dir
         sessions = None if self.folder is None else str(self.folder)
-        places = (os.path.join(agent_dir, "auth.json"), guarded, self.cwd, sessions)
+        places = (os.path.join(agent_dir, "auth.json"), guarded, self.cwd, sessions, self.basis.executables())
         return ConfinedFiles(machine.post, places)
 
     def choose_model(self, models: Models) -> list[str]:
@@ -223,10 +229,11 @@ class Opening(Value):
         settings = self.settings
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
         confined = (self.wishes.sandbox or settings.sandbox.level) is not None
-        return Sought(self.cwd, self.basis.agent_dir, self.trusted, self.wishes.resources, *named, confined)
+        content = self.basis.trust.content
+        return Sought(self.cwd, self.basis.agent_dir, self.trusted, self.wishes.resources, *named, content, confined)
 
     def _guarded(self) -> Guarded:
-        return Guarded(self.basis.agent_dir, self.cwd, self.folder)
+        return Guarded(self.basis.agent_dir, self.cwd, self.folder, self.basis.executables)
 
     def _settle(self, session: Session) -> None:
         """A session that begins at a path or with an id of the caller's choice, in a copy, or with a name."""

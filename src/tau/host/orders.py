@@ -14,13 +14,21 @@ NUL = "Neither a command nor its environment can contain a NUL character"
 
 
 class Order(Value):
-    """A program to run: its words, its folder, its environment, and the descriptors for its output."""
+    """A program to run: its words, its folder, its environment, and the descriptors for its output.
+
+    `folder` is a descriptor of the folder; with it, `cwd` is only its name for messages.
+    """
 
     words: Sequence[str]
     cwd: str
     env: Mapping[str, str]
     stdout: int
     stderr: int
+    folder: int | None = None
+
+    @property
+    def descriptors(self) -> set[int]:
+        return {self.stdout, self.stderr} | (set() if self.folder is None else {self.folder})
 
 
 class Way(Protocol):

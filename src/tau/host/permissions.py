@@ -137,30 +137,53 @@ class Permits:
         self._asks = asks
         self._inside = inside
         self._granted: set[tuple[str, ...]] = set()  # for this session
+        self._checked: dict[str, frozenset[str]] = {}  # by call, from its permission to its execution
         self.denials: list[str] = []
 
     def forget(self) -> None:
         """Another conversation: what was allowed was allowed for the one before."""
         self._granted.clear()
+        self._checked.clear()
+
+    def checked(self, call: ToolCall) -> Callable[[str], bool] | None:
+        paths = self._checked.pop(call.id, None)
+        if paths is None:
+            return None
+        # Some file systems ignore case: there a path can be written in another way than the file system names it.
+        folded = {path.casefold() for path in paths}
+        return lambda path: path in paths or path.casefold() in folded
 
     def withheld(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
         place = cache(lambda: self._seen(tool, named(tool, arguments)))
-        withholds = self._read.rules.withholds
-        return lambda path: withholds(Call(tool, self._real([path]), ways=_ways(path)), place())
+
+        def is_withheld(path: str) -> bool:
+            try:
+                file = Call(tool, self._real([path]), ways=_ways(path))
+            except OSError:  # a link on the way cannot be read
+                return True
+            return self._read.rules.withholds(file, place())
+
+        return is_withheld
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         name = call.name
         about = named(name, arguments)
         seen, verdict = await self._in_thread(lambda: self._judged(name, about))
+        refused = await self._refused(seen, about, arguments, verdict)
+        if refused is None and not seen.unknown:
+            self._checked[call.id] = frozenset(seen.paths)
+        return refused
+
+    async def _refused(self, seen: Call, about: Named, arguments: dict[str, Any], verdict: Verdict) -> Outcome | None:
         if verdict.what == "allow":
             return None
         if verdict.what == "deny":
-            return self._denied(name, "rule", self._by_rule(verdict.place), verdict.place)
+            return self._denied(seen.tool, "rule", self._by_rule(verdict.place), verdict.place)
         key = _key(seen, about)
         if key in self._granted:
             return None
         if not self._asks or not self._dialogs.attended:
-            return self._denied(name, "nobody", NOBODY, verdict.place)
+            return self._denied(seen.tool, "nobody", NOBODY, verdict.place)
         return await self._ask(seen, arguments, verdict.place, key)
 
     def _judged(self, tool: str, about: Named) -> tuple[Call, Verdict]:
@@ -179,7 +202,9 @@ class Permits:
                 names += _names(path, self._cwd)
             except (ToolError, ValueError):
                 unknown = True
-        call = Call(tool, self._real(names), about.commands, unknown=unknown)
+        known = [name for name in names if _can_be_followed(name)]
+        unknown = unknown or len(known) < len(names)
+        call = Call(tool, self._real(known), about.commands, unknown=unknown)
         if about.commands and self._read.rules.about_paths:
             words = [word for line in call.lines for word in line.words]
             parts = list(dict.fromkeys(part for word in words for part in (word, word.rpartition("=")[2]) if part))
@@ -187,7 +212,9 @@ class Permits:
             for part in parts[:MENTIONED]:
                 with suppress(ToolError, ValueError):
                     names += _names(part, self._cwd)
-            call.mentioned = self._real(names)
+            known = [name for name in names if _can_be_followed(name)]
+            call.unknown = call.unknown or len(known) < len(names)
+            call.mentioned = self._real(known)
         call.ways = list(dict.fromkeys(way for name in names for way in _ways(name)))
         return call
 
@@ -257,6 +284,15 @@ def _of_address(path: str) -> list[str]:
     return [rest.removeprefix("//"), file, unquote(file)]
 
 
+def _can_be_followed(name: str) -> bool:
+    """False if a link on the way cannot be read, as /proc/1/root by anybody but root. Blocks."""
+    try:
+        os.path.realpath(name)
+    except OSError:
+        return False
+    return True
+
+
 def _ways(name: str) -> list[str]:
     """The names by which the system comes to what a path names, from the text to the last of the links. Blocks."""
     found = [os.path.normpath(name)]
@@ -267,10 +303,13 @@ def _ways(name: str) -> list[str]:
         if part not in ("", ".", "..") and links < MOST_LINKS and os.path.islink(there):
             links += 1
             found.append(os.path.normpath("/".join((there, *rest[::-1]))))
-            with suppress(OSError):
+            try:
                 to = os.readlink(there)
-                rest += to.split("/")[::-1]
-                here = "/" if to.startswith("/") else here
+            except OSError:
+                here = there
+                continue
+            rest += to.split("/")[::-1]
+            here = "/" if to.startswith("/") else here
         else:
             here = there
     return list(dict.fromkeys(found))
@@ -284,8 +323,7 @@ def _followed(glob: str, cwd: str) -> list[str]:
     if ".." in parts:
         return [glob]
     fixed = os.path.normpath("/".join(parts[:plain_until]) or "/")
-    real = os.path.realpath(fixed)
-    if real == fixed:
+    if not _can_be_followed(fixed) or (real := os.path.realpath(fixed)) == fixed:
         return [glob]
     return [glob, "/".join((escaped(real.rstrip("/")), *parts[plain_until:]))]
 

@@ -179,8 +179,8 @@ class Job:
             _settle(self.over, None)
 
     def _close(self) -> None:
-        for end in {self._order.stdout, self._order.stderr}:
-            os.close(end)
+        for descriptor in self._order.descriptors:
+            os.close(descriptor)
 
 
 def _settle(future: asyncio.Future[T], value: T) -> None:

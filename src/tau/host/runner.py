@@ -13,7 +13,9 @@ line to the agent ends or when the runner does. Both happen by themselves when t
 dies, however it dies.
 
 The agent sends one message per command with these descriptors: the keeper's
-line, a file with the request, then where stdout and stderr go. A keeper says
+line, a file with the request, where stdout and stderr go, and, if the message is
+AT, the folder to run in. A folder is handed over as a descriptor because a path
+such as /proc/self/cwd names another folder in each process. A keeper says
 
     taken        from here on the command may have run
     exit N       it ended; N is minus the signal, if one ended it
@@ -65,6 +67,10 @@ prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 _NAMES = [ctypes.create_string_buffer(name) for name in (b"tau-runner", b"tau-keeper")]
 RUNNER, KEEPER = map(ctypes.addressof, _NAMES)
 
+# Messages: with 4 descriptors, where the request names the folder; with 5, of which the last is the folder.
+START, AT = b"start", b"start at"
+MOST_DESCRIPTORS = 5
+
 Fds = list[int]
 Order = tuple[bytes, list[bytes], dict[bytes, bytes]]
 
@@ -106,12 +112,12 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
                 if END in heard and os.getppid() != agent:
                     return
             elif ready == line.fileno():
-                message, fds, _, _ = socket.recv_fds(line, 16, 4)
+                message, fds, _, _ = socket.recv_fds(line, 16, MOST_DESCRIPTORS)
                 if not message:
                     return
                 for fd in fds:
                     os.set_inheritable(fd, False)
-                if len(fds) == 4:  # else there were too many for us, and closing them tells
+                if is_complete(message, fds):  # else there were too many for us, and closing them tells
                     start(fds, keepers, free, poll)
                 for fd in fds:
                     os.close(fd)
@@ -125,7 +131,7 @@ def start(fds: Fds, keepers: dict[int, socket.socket], free: list[int], poll: se
     """By a keeper that has nothing to do, or else by a new one."""
     while free:
         try:
-            socket.send_fds(keepers[free.pop()], [b"start"], fds)
+            socket.send_fds(keepers[free.pop()], [AT if len(fds) == MOST_DESCRIPTORS else START], fds)
             return
         except (KeyError, OSError):  # it was killed
             continue
@@ -148,6 +154,11 @@ def start(fds: Fds, keepers: dict[int, socket.socket], free: list[int], poll: se
         keep(theirs, fds, order, usual, runner)
     finally:
         os._exit(1)
+
+
+def is_complete(message: bytes, fds: Fds) -> bool:
+    """False if the kernel could not deliver all descriptors: the limit on open files was reached."""
+    return len(fds) == MOST_DESCRIPTORS - (message != AT)
 
 
 def release(ready: int, keepers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
@@ -206,8 +217,8 @@ def keep(runner_line: socket.socket, fds: Fds, order: Order, usual: int, runner:
                 if ready == signals:
                     os.read(signals, 512)
                     continue
-                message, fds, _, _ = socket.recv_fds(runner_line, 16, 4)
-                if len(fds) != 4:
+                message, fds, _, _ = socket.recv_fds(runner_line, 16, MOST_DESCRIPTORS)
+                if not is_complete(message, fds):
                     os._exit(0)
                 for fd in fds:
                     os.set_inheritable(fd, False)
@@ -217,19 +228,22 @@ def keep(runner_line: socket.socket, fds: Fds, order: Order, usual: int, runner:
 
 def attend(fds: Fds, order: Order, usual: int, signals: int) -> bytes:
     """Start a command, and stay until nothing is left of it. What is to be said of that is the result."""
-    line, request, stdout, stderr = fds
+    line, request, stdout, stderr, *folder = fds
     poll = select.poll()
     poll.register(line, select.POLLIN)
     stage, command, last = b"cwd", 0, b""
     if not poll.poll(0):  # else nobody waits for this command any more
         say(line, b"taken")
         try:
-            os.chdir(order[0])
+            if folder:
+                os.fchdir(folder[0])
+            else:
+                os.chdir(order[0])
             stage = b"exec"
             command = spawn(order, stdout, stderr)
         except OSError as error:
             last = b"%b %d" % (stage, error.errno or 0)
-    for fd in (request, stdout, stderr):
+    for fd in (request, stdout, stderr, *folder):
         os.close(fd)
     if command:
         poll.register(signals, select.POLLIN)

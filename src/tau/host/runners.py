@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tau.host.sandbox import Sandbox
 
 PROGRAM = Path(__file__).with_name("runner.py")
+START, AT = b"start", b"start at"  # as in runner.py, which is not imported here because it loads ctypes
 READY = 20.0  # seconds for a sandbox to be made; a tenth of one is usual
 NEEDED = ("LD_LIBRARY_PATH",)  # what the interpreter itself may need of the environment; secrets are none of that
 
@@ -82,7 +83,10 @@ class Runner:
                 # If the runner is dead or stuck this fails, and that their end is closed will tell.
                 with theirs, suppress(OSError):
                     fds = [theirs.fileno(), request.fileno(), order.stdout, order.stderr]
-                    socket.send_fds(self._line, [b"start"], fds)
+                    if order.folder is None:
+                        socket.send_fds(self._line, [START], fds)
+                    else:
+                        socket.send_fds(self._line, [AT], [*fds, order.folder])
         except OSError as error:
             raise refusal("fork", error.errno or 0, order) from None
         return ours

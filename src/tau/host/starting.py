@@ -59,6 +59,9 @@ class Starting:
     def undecided(self) -> bool:
         return self._basis.trust.undecided
 
+    async def ask(self) -> None:
+        await self._session.around.machine.in_thread(self._basis.ask)
+
     async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[Found]:
         basis, session = self._basis, self._session
         if remember and trusted is not None:

@@ -35,6 +35,9 @@ class Gate(Protocol):
     def withheld(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
         """Which files a call that may run, and looks at many, must pass over. To ask for one blocks."""
 
+    def checked(self, call: ToolCall) -> Callable[[str], bool] | None:
+        """Whether a real path is one that `permit` saw for this call. Asked once; None if it saw no path for sure."""
+
     def forget(self) -> None: ...
 
 
@@ -118,7 +121,8 @@ class Toolbox:
     async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         resize = self._settings().images.auto_resize
         withheld = None if self.gate is None else self.gate.withheld(call.name, arguments)
-        context = ToolContext(self._machine, self._around.cwd, progress, self._seen, resize, call.id, withheld)
+        checked = None if self.gate is None else self.gate.checked(call)
+        context = ToolContext(self._machine, self._around.cwd, progress, self._seen, resize, call.id, withheld, checked)
         return await self.tools[call.name].run(arguments, context)
 
     async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:

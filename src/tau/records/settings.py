@@ -58,11 +58,16 @@ class ChildEnvironment(Record):
     """
 
     filter_secrets: bool = False
-    """take away variables with secrets in them: those named like one (`*_API_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`,
-    `*CREDENTIALS*` and the like), those that have a provider's key in them, and addresses with a password"""
+    """remove variables with secrets in them: those named like one
+    ([the list](security.md#which-variables-are-secrets)), those that have a provider's key in them, and addresses with
+    a user or password. A project can switch this on, but not off"""
+    secret_names: list[str] = []
+    """names of more variables to remove, with `*` for any characters, such as `ACME_*`"""
+    pass_names: list[str] = []
+    """names of variables that are passed on even if they look like secrets, also in a sandbox"""
     no_new_privileges: bool = False
     """nothing that the agent starts gains rights by being executed, so `sudo` and the like do not work in commands;
-    heeded when the program starts"""
+    read when the program starts. A project can switch this on, but not off"""
 
 
 class EditSettings(Record):
@@ -194,7 +199,12 @@ class Settings(Record):
 RESOURCE_LISTS = ("packages", "extensions", "skills", "prompts", "themes")
 
 # No project has a say in these, trusted or not: they are about the user's own machine, and about trust itself.
-USER_ONLY = ("defaultProjectTrust", "allowConfigWrites", "httpProxy", "sandbox")
+USER_ONLY = (
+    *("defaultProjectTrust", "allowConfigWrites", "httpProxy", "sandbox"),
+    *("childEnvironment.secretNames", "childEnvironment.passNames"),
+)
+# A project may switch these on, but not off.
+STRICTER_ONLY = ("childEnvironment.filterSecrets", "childEnvironment.noNewPrivileges")
 
 WITHOUT_EFFECT = (
     *("autocompleteMaxVisible", "cacheWarming", "codemode", "collapseChangelog", "doubleEscapeAction"),

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tau.core.prompt import ContextFile
-from tau.store.texts import is_file, leads_out, read_text, why
+from tau.store.bound import read_bound
+from tau.store.texts import Taken, is_file, leads_out, read_text, why
 
 # In one folder, the first of these that is there.
 NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 ONE = 128 * 1024  # bytes of one file
 ALL = 512 * 1024  # and of all of them
 PROMPT = 1024 * 1024  # bytes of a system prompt
+BYTES = 64 * 1024 * 1024  # of a file that trust is bound to
 
 
 def project_root(cwd: Path) -> Path:
@@ -42,12 +44,22 @@ def context_files(
     return [*users, *reversed(near)], reader.problems
 
 
-def prompt_file(name: str, cwd: Path, agent_dir: Path, trusted: bool) -> tuple[str | None, list[str]]:
-    """SYSTEM.md or APPEND_SYSTEM.md: the project's, if it is trusted, else the user's."""
-    for folder in (cwd / ".pi", agent_dir) if trusted else (agent_dir,):
-        if is_file(folder / name):
-            return _prompt(folder / name)
-    return None, []
+def prompt_file(
+    name: str, cwd: Path, agent_dir: Path, trusted: bool, content: Mapping[str, str] | None = None
+) -> tuple[str | None, list[str]]:
+    """SYSTEM.md or APPEND_SYSTEM.md: the project's, if it is trusted, else the user's.
+
+    With `content`, what trust is bound to, a project's file that changed since is not used.
+    """
+    problems: list[str] = []
+    if trusted and is_file(path := cwd / ".pi" / name):
+        text, problems = _prompt(path, content)
+        if text is not None or content is None:
+            return text, problems
+    if is_file(agent_dir / name):
+        text, more = _prompt(agent_dir / name)
+        return text, problems + more
+    return None, problems
 
 
 def text_or_file(given: str, cwd: Path) -> tuple[str, list[str]]:
@@ -59,9 +71,9 @@ def text_or_file(given: str, cwd: Path) -> tuple[str, list[str]]:
     return given if text is None else text, problems
 
 
-def _prompt(path: Path) -> tuple[str | None, list[str]]:
+def _prompt(path: Path, content: Mapping[str, str] | None = None) -> tuple[str | None, list[str]]:
     try:
-        taken = read_text(path, PROMPT)
+        taken = read_text(path, PROMPT) if content is None else Taken.of(read_bound(path, content, BYTES), PROMPT)
     except OSError as error:
         return None, [f"{path} cannot be read: {why(error)}"]
     return taken.text, [] if taken.is_whole(PROMPT) else [f"{path}: only the first {PROMPT} bytes are used"]

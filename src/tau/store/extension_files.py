@@ -28,6 +28,7 @@ class Found(Value):
     path: Path
     given: bool  # by name, so that tau does not start without it
     scope: Literal["cli", "project", "user"]
+    content: Mapping[str, str] | None = None  # what trust is bound to, see trust.Decision
 
 
 def extension_paths(
@@ -38,9 +39,11 @@ def extension_paths(
     trusted: bool,
     given: Sequence[str] = (),
     only_given: bool = False,
+    content: Mapping[str, str] | None = None,
 ) -> tuple[list[Found], list[str]]:
     """The extensions to load, in order, and what to tell about others. `lists` is Layers.lists.
 
+    `content` is what trust in the project is bound to.
     Raises UsageError for one that was asked for and cannot be one.
     """
     found = [Found(path, True, "cli") for text in given for path in _asked_for(text, cwd)]
@@ -49,12 +52,12 @@ def extension_paths(
         scopes: tuple[Scope, ...] = ("project", "user") if trusted else ("user",)
         for scope in scopes:
             named = _ours(listed(lists[scope].get("extensions", ())), foreign)
-            found += [Found(path, False, scope) for path in named]
+            found += [Found(path, False, scope, content if scope == "project" else None) for path in named]
         for scope, folder in (("project", cwd / ".pi" / "extensions"), ("user", agent_dir / "extensions")):
             if scope in scopes:
                 entries = Entries(lists[scope].get("extensions", ()))
                 kept = _ours(filter(entries.allows, in_folder(folder)), foreign)
-                found += [Found(path, False, scope) for path in kept]
+                found += [Found(path, False, scope, content if scope == "project" else None) for path in kept]
     return _each_once(found), _told(foreign)
 
 

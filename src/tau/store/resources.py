@@ -124,7 +124,7 @@ def _prompts(name: str, sought: Sought, given: Sequence[str]) -> tuple[list[str]
     """What was given for a part of the system prompt; else the file for it."""
     cwd = Path(sought.cwd)
     if not given:
-        text, problems = prompt_file(name, cwd, sought.agent_dir, sought.trusted)
+        text, problems = prompt_file(name, cwd, sought.agent_dir, sought.trusted, sought.content)
         return [] if text is None else [text.strip()], problems
     texts = [text_or_file(one, cwd) for one in given]
     return [text for text, _ in texts], [problem for _, problems in texts for problem in problems]

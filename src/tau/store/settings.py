@@ -18,8 +18,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from tau.records.base import BadRecord, Value, decode, encode, parse
-from tau.records.settings import RESOURCE_LISTS, USER_ONLY, Settings
-from tau.store.files import locked, read_small, replaced
+from tau.records.settings import RESOURCE_LISTS, STRICTER_ONLY, USER_ONLY, Settings
+from tau.store.bound import read_bound
+from tau.store.files import locked, replaced
 from tau.wire.position import line_of
 
 log = logging.getLogger(__name__)
@@ -27,8 +28,11 @@ Scope = Literal["user", "project"]
 
 
 class SettingsFile:
-    def __init__(self, path: Path) -> None:
+    """`bound` is the content of a project that is trusted by content, as Decision.content."""
+
+    def __init__(self, path: Path, bound: Mapping[str, str] | None = None) -> None:
         self.path = path
+        self._bound = bound
         self.content: dict[str, Any] = {}  # what it says rightly
         self.problems: list[str] = []
 
@@ -68,7 +72,7 @@ class SettingsFile:
 
     def _read(self) -> tuple[str, dict[str, Any]]:
         try:
-            data = read_small(self.path).removeprefix(b"\xef\xbb\xbf")
+            data = read_bound(self.path, self._bound).removeprefix(b"\xef\xbb\xbf")
         except FileNotFoundError:
             return "", {}
         except OSError as error:
@@ -106,8 +110,8 @@ def layered(
         said = {name: _based(name, value, file.path.parent) for name, value in file.content.items()}
         problems += file.problems
         if scope == "project":
-            for name in [name for name in USER_ONLY if name in said]:
-                del said[name]
+            for name in _refused(said, merged):
+                said = _without(said, name)
                 problems.append(f"{file.path}: {name}: only your own settings.json can say this")
         lists[scope] = {name: said[name] for name in RESOURCE_LISTS if name in said}
         combined = {name: [*added, *merged.get(name, ())] for name, added in lists[scope].items()}
@@ -174,6 +178,27 @@ def _removed(content: dict[str, Any], place: str) -> bool:
             return content.pop(name, None) is not None
         content[name] = content = dict(inside)
     return last in content and (content.pop(last), True)[1]
+
+
+def _refused(said: Mapping[str, Any], of_user: Mapping[str, Any]) -> list[str]:
+    """The settings that a project has no say in."""
+    refused = [name for name in USER_ONLY if _values_at(said, name)]
+    looser = [name for name in STRICTER_ONLY if _values_at(said, name) == [False]]
+    return refused + [name for name in looser if _values_at(of_user, name) == [True]]
+
+
+def _values_at(content: Mapping[str, Any], place: str) -> list[Any]:
+    """What stands at a place such as "sandbox" or "retry.maxRetries": one value, or none."""
+    name, _, inner = place.partition(".")
+    within = content.get(name) if inner else content
+    return [within[inner or name]] if isinstance(within, Mapping) and (inner or name) in within else []
+
+
+def _without(content: dict[str, Any], place: str) -> dict[str, Any]:
+    name, _, inner = place.partition(".")
+    if inner:
+        return {**content, name: {key: value for key, value in content[name].items() if key != inner}}
+    return {key: value for key, value in content.items() if key != name}
 
 
 def _places(said: dict[str, Any]) -> list[str]:

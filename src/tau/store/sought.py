@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tau.records.base import Value
@@ -28,6 +28,7 @@ class Sought(Value):
     skills: Sequence[str] = ()  # entries of settings, absolute
     prompts: Sequence[str] = ()
     skill_commands: bool = True
+    content: Mapping[str, str] | None = None  # what trust is bound to, see trust.Decision
     confined: bool = False  # commands write here that may not read what we can
 
     @property

@@ -12,12 +12,19 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
+from tau.store.procfs import opened_path, shows_process
+
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 class Taken(NamedTuple):
     text: str
     size: int  # bytes of the whole file
+
+    @classmethod
+    def of(cls, data: bytes, limit: int, size: int = 0) -> Taken:
+        """The first `limit` bytes, as UTF-8 without a byte order mark."""
+        return cls(data[:limit].decode("utf-8", "replace").removeprefix("\ufeff"), max(len(data), size))
 
     def is_whole(self, limit: int) -> bool:
         return self.size <= limit
@@ -28,13 +35,16 @@ def read_text(path: Path, limit: int, within: Path | None = None) -> Taken:
     _must_be_file(os.stat(path))
     handle = os.open(path, _FLAGS)
     with os.fdopen(handle, "rb") as file:
-        _must_be_file(os.fstat(handle))
+        status = os.fstat(handle)
+        _must_be_file(status)
         # What is open, and not what the name leads to: that may be another file by now.
-        if within is not None and leads_out(_opened(handle, path), within):
+        real = opened_path(handle, str(path))
+        if shows_process(handle, status, real):
+            raise OSError(errno.EACCES, "it shows the environment or the memory of a process")
+        if within is not None and leads_out(Path(real), within):
             raise OSError(errno.ELOOP, "it is a link that leads out of the project")
         data = file.read(limit + 1)
-        size = max(len(data), os.fstat(handle).st_size)
-    return Taken(data[:limit].decode("utf-8", "replace").removeprefix("\ufeff"), size)
+        return Taken.of(data, limit, os.fstat(handle).st_size)
 
 
 def why(error: Exception) -> str:
@@ -52,13 +62,6 @@ def is_file(path: Path) -> bool:
 def leads_out(path: Path, root: Path) -> bool:
     """Whether a name below `root` is a link to something that is not."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
-
-
-def _opened(handle: int, path: Path) -> Path:
-    try:
-        return Path(os.readlink(f"/proc/self/fd/{handle}"))
-    except OSError:  # a system without /proc
-        return path
 
 
 def _must_be_file(found: os.stat_result) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +37,33 @@ class Untrustable(ValueError):
 
 
 class Decision(Value):
+    """`content` has the SHA-256 of every file that was trusted, by its real path. Only these bytes may be used.
+
+    It is None where trust is not bound to content: after --approve, or with "defaultProjectTrust": "always".
+    """
+
     trusted: bool
     warnings: list[str]
     undecided: bool = False  # somebody may still be asked; the last warning is what to say if nobody says yes
+    content: Mapping[str, str] | None = None
 
 
-def decide(cwd: Path, agent_dir: Path, *, approve: bool | None, otherwise: ProjectTrust = "ask") -> Decision:
+def decide(
+    cwd: Path,
+    agent_dir: Path,
+    *,
+    approve: bool | None,
+    otherwise: ProjectTrust = "ask",
+    asked_about: Fingerprint | None = None,
+) -> Decision:
     """Whether the project in `cwd` is trusted, and what a person should know about it.
 
     `approve` is what was said for this run; `otherwise` what the user's settings say
-    about projects nobody decided about.
+    about projects nobody decided about. `asked_about` is the content that a yes for
+    this run was given to.
     """
+    if approve and asked_about is not None:
+        return _decide_as_asked(cwd, asked_about)
     if approve is not None:
         return Decision(approve, [])
     cwd = Path(os.path.realpath(cwd))
@@ -61,8 +77,9 @@ def decide(cwd: Path, agent_dir: Path, *, approve: bool | None, otherwise: Proje
         reason = f" {file.path} says that {says.no} is not trusted."
     elif says.content:
         try:
-            if fingerprint(cwd).digest == says.content:
-                return Decision(True, file.problems)
+            found = fingerprint(cwd)
+            if found.digest == says.content:
+                return Decision(True, file.problems, content=found.content)
             reason = " It was trusted, but its content has changed since."
         except Untrustable as error:
             reason = f" It was trusted, but {error}."
@@ -76,6 +93,17 @@ def decide(cwd: Path, agent_dir: Path, *, approve: bool | None, otherwise: Proje
         "`tau trust` trusts them as they are now, --approve for one run."
     )
     return Decision(False, [*file.problems, told], undecided=not says.no and otherwise == "ask")
+
+
+def _decide_as_asked(cwd: Path, asked_about: Fingerprint) -> Decision:
+    try:
+        found = fingerprint(cwd)
+        if found.digest == asked_about.digest:
+            return Decision(True, [], content=found.content)
+        why = "its content changed while that was decided"
+    except Untrustable as error:
+        why = str(error)
+    return Decision(False, [f"This project was to be trusted, but {why}, so nothing of it is used."])
 
 
 def needing(cwd: Path) -> list[str]:
@@ -162,6 +190,7 @@ def _is_about(key: str, project: Path) -> bool:
 class Fingerprint(Value):
     digest: str
     files: list[str]  # as a person would name them
+    content: Mapping[str, str]  # SHA-256 of each file, by its real path
 
 
 def fingerprint(cwd: Path) -> Fingerprint:
@@ -172,7 +201,8 @@ def fingerprint(cwd: Path) -> Fingerprint:
 
     digest, room = hashlib.sha256(), BYTES
     names: list[str] = []
-    for path in _files([*roots, *_named_in_settings(cwd, roots)]):
+    content: dict[str, str] = {}
+    for path in _files([*roots, *(path for path in named_in_settings(cwd) if not _is_in_any(path, roots))]):
         if len(names) == FILES:
             raise Untrustable(f"there are more than {FILES} files")
         try:
@@ -182,20 +212,26 @@ def fingerprint(cwd: Path) -> Fingerprint:
         room -= len(data)
         name = os.path.relpath(path, cwd)
         names.append(name)
-        digest.update(hashlib.sha256(os.fsencode(name)).digest() + hashlib.sha256(data).digest())
-    return Fingerprint(digest.hexdigest(), names)
+        of_data = hashlib.sha256(data)
+        digest.update(hashlib.sha256(os.fsencode(name)).digest() + of_data.digest())
+        content[os.path.realpath(path)] = of_data.hexdigest()
+    return Fingerprint(digest.hexdigest(), names, content)
 
 
-def _named_in_settings(cwd: Path, roots: list[Path]) -> Iterator[Path]:
-    """Files elsewhere that the project's settings would run."""
+def named_in_settings(cwd: Path) -> Iterator[Path]:
+    """What the project's settings would run: extensions and the shell."""
     file = SettingsFile(cwd / ".pi" / "settings.json")
     layers = layered(file, None)
     named = listed(layers.lists["user"].get("extensions", ()))
     if layers.settings.shell_path:
         named.append(Path(os.path.normpath(cwd / layers.settings.shell_path)))
     for path in dict.fromkeys(named):
-        if path.exists() and not any(path.is_relative_to(root) for root in roots):
+        if path.exists():
             yield path
+
+
+def _is_in_any(path: Path, roots: list[Path]) -> bool:
+    return any(path.is_relative_to(root) for root in roots)
 
 
 def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterator[Path]:
@@ -218,13 +254,16 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
         yield from _files([path / name for name in names], (*above, here))
 
 
-def remember(cwd: Path, agent_dir: Path, *, trusted: bool) -> None:
-    """Write a decision down: a yes for what is there now. Raises ValueError or OSError if that cannot be done."""
+def remember(cwd: Path, agent_dir: Path, *, trusted: bool, asked_about: Fingerprint | None = None) -> None:
+    """Write a decision down: a yes for what it was asked about, or else for what is there now.
+
+    Raises ValueError or OSError if that cannot be done.
+    """
     project = Path(os.path.realpath(cwd))
     file = TrustFile(agent_dir / "trust.json")
     if Path(os.path.realpath(file.path)).is_relative_to(project):
         raise Untrustable(f"{file.path} lies in this project, and so cannot say whether to trust it")
     if trusted:
-        file.trust(project, fingerprint(project).digest)
+        file.trust(project, (asked_about or fingerprint(project)).digest)
     else:
         file.refuse(project)

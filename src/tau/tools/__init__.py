@@ -7,9 +7,13 @@ another computer, in a sandbox, or in a test.
 
 from __future__ import annotations
 
+import io
+import os
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, BinaryIO, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
+from tau.errors import ToolError
 from tau.records.base import Value, field
 from tau.records.events import Outcome
 from tau.tools.seen import Seen
@@ -34,14 +38,49 @@ class Entry(Value):
     is_folder: bool
 
 
+class OpenFile(io.FileIO):
+    """A file open for reading. `path` is the real path of what is open."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        super().__init__(descriptor, "rb")
+        self.path = path
+
+
+class OpenFolder:
+    """An open folder. `path` is its real path; `descriptor` stays on it even if the path later leads elsewhere.
+
+    `descriptor` is None on systems where a command cannot be started by one.
+    """
+
+    def __init__(self, path: str, descriptor: int | None) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        # Also when it is collected: a cancelled call does not wait for the thread that opens it.
+        self._close = None if descriptor is None else weakref.finalize(self, os.close, descriptor)
+
+    def close(self) -> None:
+        if self._close is not None:
+            self._close()
+
+    def __enter__(self) -> OpenFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class Files(Protocol):
     """The files of a machine. These calls block: make them inside `Machine.in_thread`.
 
     What cannot be done is a ToolError, with the sentence the model reads.
     """
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str) -> OpenFile:
         """A regular file to read from. Anything else, and what nobody should read, is refused."""
+        ...
+
+    def folder(self, path: str) -> OpenFolder:
+        """A folder to run a search in."""
         ...
 
     def replace(self, path: str, data: bytes) -> None:
@@ -56,8 +95,11 @@ class Files(Protocol):
         """What is there; None if nothing is."""
         ...
 
-    def is_secret(self, path: str) -> bool:
-        """Whether `open` would refuse it because nobody should read it. Quick, and never an error."""
+    def is_secret(self, path: str, at: OpenFolder | None = None) -> bool:
+        """Whether `open` would refuse it because nobody should read it; also True if that cannot be found out.
+
+        A relative path starts at the open folder `at`. Quick, and never an error.
+        """
         ...
 
     def entries(self, path: str) -> list[Entry]:
@@ -71,10 +113,17 @@ class Machine(Protocol):
     files: Files
 
     async def run(
-        self, command: str | Sequence[str], *, cwd: str, heard: Heard, timeout: float | None = None, apart: bool = False
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | OpenFolder,
+        heard: Heard,
+        timeout: float | None = None,
+        apart: bool = False,
     ) -> Exit:
         """Run a command in a session of its own, with empty stdin: text in a shell, words as they are.
 
+        A `cwd` that is an open folder is the folder the command runs in, whatever its path means to other processes.
         `heard` gets the output as it comes, all as "stdout" in true order
         unless `apart` is set. A command that leaves a child behind returns when
         the shell does. Cancelling the call, or `timeout` seconds, kills it with
@@ -114,6 +163,7 @@ class ToolContext(Value):
 
     Pictures that are too large for models are made smaller unless `resize` is off.
     `withheld` says of a path whether what is in that file must not be shown.
+    `checked` says whether the permission check of this call was about a real path.
     """
 
     machine: Machine
@@ -123,6 +173,12 @@ class ToolContext(Value):
     resize: bool = True
     call_id: str = ""
     withheld: Callable[[str], bool] | None = None
+    checked: Callable[[str], bool] | None = None
+
+    def confirm(self, named: str, real: str) -> None:
+        """Raises ToolError if `named` leads to another file or folder than when the permission was checked."""
+        if self.checked is not None and not self.checked(real):
+            raise ToolError(f"{named} leads to {real}, which is not what the permission was checked for")
 
 
 class Tool(Value):

@@ -40,6 +40,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     files, seen = context.machine.files, context.seen
 
     def work(path: str, real: str, stopped: Stopped) -> Outcome:
+        context.confirm(name, real)
         data = _content(files, path, name, stopped)
         seen.check(name, real, [data])
         result = edited(data, edits, name)

@@ -19,7 +19,7 @@ from tau.records.messages import Text
 from tau.tools import Tool, ToolContext
 from tau.tools.ripgrep import installed, listen, place, words
 from tau.tools.rows import Notice, listed, whole
-from tau.tools.search import HERE, Query
+from tau.tools.search import Query
 
 LIMIT = 1000
 MOST = 50_000  # results that are kept, whatever the limit: no more than 50 KiB are shown
@@ -137,12 +137,13 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
     """With the ripgrep at this path, or without one."""
     machine = context.machine
     limit = whole(args, "limit", LIMIT, least=1)
-    where = await machine.in_thread(lambda: place(machine.files, args.get("path"), context.cwd))
-    if where.is_file:
-        raise ToolError(f"Not a directory: {os.path.join(where.folder, where.target[len(HERE) :])}")
-    found = First(min(limit, MOST))
-    names = Names(found, Wanted(args["pattern"], where.folder))
-    complaint = await listen(machine, words(Query(above=where.above), rg), where.folder, names.take)
+    where = await machine.in_thread(lambda: place(context, args.get("path")))
+    with where.folder:
+        if where.is_file:
+            raise ToolError(f"Not a directory: {where.name}")
+        found = First(min(limit, MOST))
+        names = Names(found, Wanted(args["pattern"], where.name))
+        complaint = await listen(machine, words(Query(above=where.above), rg), where.folder, names.take)
     paths = found.paths()
     if not paths:
         if complaint:

@@ -20,7 +20,7 @@ from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Files, Tool, ToolContext
-from tau.tools.ripgrep import installed, listen, place, words
+from tau.tools.ripgrep import Place, installed, listen, place, words
 from tau.tools.rows import Notice, listed, whole
 from tau.tools.search import BUFFER, HERE, LONGEST_LINE, Query
 
@@ -136,10 +136,15 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
 
 async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> Outcome:
     """With the ripgrep at this path, or without one."""
-    machine = context.machine
+    where = await context.machine.in_thread(lambda: place(context, args.get("path")))
+    with where.folder:
+        return await _search(args, context, where, rg)
+
+
+async def _search(args: dict[str, Any], context: ToolContext, where: Place, rg: str | None) -> Outcome:
+    machine, folder = context.machine, where.folder
     limit = whole(args, "limit", LIMIT, least=1)
     around = min(whole(args, "context", 0, least=0), MOST_CONTEXT)
-    where = await machine.in_thread(lambda: place(machine.files, args.get("path"), context.cwd))
     wanted, names = _glob(None if where.is_file else args.get("glob"))
     query = Query(
         target=where.target,
@@ -152,15 +157,18 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
     )
 
     secret, withheld = machine.files.is_secret, context.withheld
+    shown = (lambda path: _shown_name(where.name)) if where.is_file else _name
 
     def may_be_shown(path: bytes) -> bool:
-        there = os.path.join(where.folder, os.fsdecode(path))
-        return wanted(_name(path)) and not secret(there) and not (withheld is not None and withheld(there))
+        name = os.fsdecode(path)
+        if not wanted(_name(path)) or secret(name, folder):
+            return False
+        return withheld is None or not withheld(os.path.join(folder.path, name))
 
-    if where.is_file and secret(where.target):
+    if where.is_file and secret(where.target, folder):
         raise ToolError(f"{args['path']} has secrets in it and may not be read")
     found = Matches(limit, around, may_be_shown)
-    complaint = await listen(machine, words(query, rg), where.folder, found.take)
+    complaint = await listen(machine, words(query, rg), folder, found.take)
     if not found.files:
         if NEWLINE in complaint:
             raise ToolError("The pattern has a newline in it, but lines are searched one by one")
@@ -169,12 +177,12 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
         return Outcome([Text("No matches found")])
 
     if around and found.collected < COLLECTED:
-        await machine.in_thread(lambda: _add_last_lines(machine.files, where.folder, found.files, around))
+        await machine.in_thread(lambda: _add_last_lines(machine.files, folder.path, found.files, around))
     files = sorted(found.files.items(), key=lambda item: item[0].replace(b"/", b"\0"))
     more = f"{limit} matches limit reached. Use limit={2 * limit} for more, or refine pattern"
     cut = f"Some lines truncated to {LONGEST_SHOWN} chars. Use read tool to see full lines"
     return listed(
-        (row for path, file in files for row in file.shown(_name(path))),
+        (row for path, file in files for row in file.shown(shown(path))),
         Notice("matchLimitReached", limit, more) if found.more else None,
         Notice("linesTruncated", True, cut) if found.lines_cut else None,
     )
@@ -182,6 +190,10 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
 
 def _name(path: bytes) -> str:
     return path.removeprefix(HERE.encode()).decode("utf-8", "replace")
+
+
+def _shown_name(path: str) -> str:
+    return os.fsencode(os.path.basename(path)).decode("utf-8", "replace")
 
 
 def _glob(glob: str | None) -> tuple[Callable[[str], bool], str | None]:

@@ -8,7 +8,7 @@ from tau.core.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
-from tau.tools import Entry, Files, Tool, ToolContext
+from tau.tools import Entry, Tool, ToolContext
 from tau.tools.paths import resolve
 from tau.tools.rows import Notice, listed, whole
 
@@ -18,7 +18,7 @@ LIMIT = 500
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     limit = whole(args, "limit", LIMIT, least=1)
     path = resolve(args.get("path") or ".", context.cwd)
-    entries = await context.machine.in_thread(lambda: _entries(context.machine.files, path))
+    entries = await context.machine.in_thread(lambda: _entries(context, path))
     if not entries:
         return Outcome([Text("(empty directory)")])
     entries.sort(key=lambda entry: (entry.name.lower(), entry.name))
@@ -29,11 +29,14 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     )
 
 
-def _entries(files: Files, path: str) -> list[Entry]:
+def _entries(context: ToolContext, path: str) -> list[Entry]:
+    files = context.machine.files
     match files.kind(path):
         case "folder":
             try:
-                return files.entries(path)
+                real = files.real(path)
+                context.confirm(path, real)
+                return files.entries(real)
             except ToolError as error:
                 raise ToolError(f"Cannot read directory: {error}") from None
         case None:

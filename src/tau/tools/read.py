@@ -57,9 +57,10 @@ def _read(path: str, context: ToolContext, start: int, limit: int | None, stoppe
     files = context.machine.files
     found = existing(path, context.cwd, is_there(files))
     with files.open(found) as file:
+        context.confirm(path, file.path)
         beginning = file.read(SNIFFED)
         length = _length(file)
-        content = context.seen.watched(files.real(found), portions(file, stopped, beginning))
+        content = context.seen.watched(file.path, portions(file, stopped, beginning))
         if mime_type := image_type(beginning):
             return _image(found, length, content, mime_type, resize=context.resize)
         return _text(path, scan(content, start, limit, count=length <= COUNTED))

@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 
 import tau
 from tau.errors import ToolError
-from tau.tools import Exit, Files, Machine, Stream
+from tau.tools import Exit, Files, Machine, OpenFolder, Stream, ToolContext
 from tau.tools.paths import resolve
 from tau.tools.search import HERE, LONGEST_LINE, Query
 
@@ -48,9 +48,14 @@ main()
 
 @dataclass(frozen=True)
 class Place:
-    """Where to search: a folder, and in it everything or one file."""
+    """Where to search: a folder, and in it everything or one file. `name` is the absolute path that was asked for.
 
-    folder: str
+    The path is resolved once, here. Rules, the list of protected files and the search itself use the open folder,
+    because the search is another process, in which a path such as /proc/self/cwd names another folder.
+    """
+
+    name: str
+    folder: OpenFolder
     target: str
     above: bool
 
@@ -59,15 +64,23 @@ class Place:
         return self.target != HERE
 
 
-def place(files: Files, path: str | None, cwd: str) -> Place:
+def place(context: ToolContext, path: str | None) -> Place:
     """What a model means by a path. Blocks."""
-    found = resolve(path or ".", cwd)
+    files = context.machine.files
+    found = resolve(path or ".", context.cwd)
     match files.kind(found):
         case "folder":
-            return Place(found, HERE, _in_repository(files, found))
+            folder = files.folder(found)
+            context.confirm(found, folder.path)
+            return Place(found, folder, HERE, _in_repository(files, folder.path))
         case "file":
-            folder, name = os.path.split(found)
-            return Place(folder, f"./{name}", False)
+            real = files.real(found)
+            context.confirm(found, real)
+            above, name = os.path.split(real)
+            folder = files.folder(above)
+            if folder.path != above:
+                raise ToolError(f"{found} was moved while it was opened")
+            return Place(found, folder, HERE + name, False)
         case None:
             raise ToolError(f"Path not found: {found}")
         case _:
@@ -75,7 +88,6 @@ def place(files: Files, path: str | None, cwd: str) -> Place:
 
 
 def _in_repository(files: Files, folder: str) -> bool:
-    folder = files.real(folder)
     while True:
         if any(_is_there(files, os.path.join(folder, mark)) for mark in (".git", ".jj")):
             return True
@@ -151,7 +163,7 @@ def _own_search(query: Query) -> list[str]:
     return [sys.executable, "-I", "-X", "utf8", "-c", _START, ours, path, json.dumps(asdict(query))]
 
 
-async def listen(machine: Machine, command: list[str], folder: str, take: Callable[[bytes], bool]) -> str:
+async def listen(machine: Machine, command: list[str], folder: OpenFolder, take: Callable[[bytes], bool]) -> str:
     """Run a search and hand over its output until `take` has enough and says False. Returns its complaint, or "".
 
     Cancelled, or once `take` has enough, the search is killed before this returns.

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, NamedTuple, NoReturn
 
 from tau.core.globs import Rules, compiled
@@ -51,7 +52,9 @@ def main() -> None:
     with suppress(AttributeError):  # Windows has none
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        answer(Query(**json.loads(sys.argv[-1])), os.getcwd(), sys.stdout.buffer)
+        # Everything is opened from the folder we were started in, never by its path, which may lead elsewhere by now.
+        here = os.open(".", getattr(os, "O_PATH", os.O_RDONLY)) if os.open in os.supports_dir_fd else None
+        answer(Query(**json.loads(sys.argv[-1])), os.getcwd(), sys.stdout.buffer, here)
         sys.stdout.flush()
     except BadPattern as error:
         _fail(f"regex parse error: {error}")
@@ -64,9 +67,9 @@ def _fail(sentence: str) -> NoReturn:
     sys.exit(2)
 
 
-def answer(query: Query, folder: str, out: BinaryIO) -> None:
-    """Write what is found in a folder."""
-    files = walk(folder, above=query.above, wanted=_wanted(query.names))
+def answer(query: Query, folder: str, out: BinaryIO, at: int | None = None) -> None:
+    """Write what is found in a folder. `at` is a descriptor of it, by which its files are opened."""
+    files = walk(folder, above=query.above, wanted=_wanted(query.names), at=at)
     if query.pattern is None:
         for path in files:
             out.write(os.fsencode(path) + b"\0")
@@ -75,9 +78,15 @@ def answer(query: Query, folder: str, out: BinaryIO) -> None:
     pattern = python_pattern(source, ignore_case=query.ignore_case)
     is_named = query.target != HERE
     for path in [query.target] if is_named else (HERE + path for path in files):
-        with suppress(OSError), open(os.path.join(folder, path), "rb", buffering=0) as raw:
+        with suppress(OSError), _opened(folder, path, at) as raw:
             portions = Portions(_text(raw), skip_binary=not is_named)
             _search(os.fsencode(path), portions, pattern, query.context, out)
+
+
+def _opened(folder: str, path: str, at: int | None) -> io.FileIO:
+    if at is None:
+        return io.FileIO(os.path.join(folder, path))
+    return io.FileIO(path, opener=lambda name, flags: os.open(name, flags, dir_fd=at))
 
 
 def _wanted(names: str | None) -> Callable[[str], bool]:
@@ -100,18 +109,21 @@ class Level(NamedTuple):
     above: Level | None
 
 
-def walk(root: str, *, above: bool, wanted: Callable[[str], bool] = lambda name: True) -> Iterator[str]:
-    """The files below a folder, in the order of their paths."""
+def walk(
+    root: str, *, above: bool, wanted: Callable[[str], bool] = lambda name: True, at: int | None = None
+) -> Iterator[str]:
+    """The files below a folder, in the order of their paths. `at` is a descriptor of the folder."""
     root = root.rstrip("/") + "/"
+    scan = partial(_scan, len(root), at)
     level: Level | None = None
     if above:
         for folder in _folders_above(root):
             level = _level(folder, _marks(folder), level, repositories=True)
-    stack: list[Iterator[tuple[str, bool, Level | None]]] = [_entries(root, level, above)]
+    stack: list[Iterator[tuple[str, bool, Level | None]]] = [_entries(scan, root, level, above)]
     while stack:
         for path, is_folder, level in stack[-1]:
             if is_folder:
-                stack.append(_entries(path + "/", level, above))
+                stack.append(_entries(scan, path + "/", level, above))
                 break
             if wanted(path.rpartition("/")[2]):
                 yield path[len(root) :]
@@ -119,20 +131,48 @@ def walk(root: str, *, above: bool, wanted: Callable[[str], bool] = lambda name:
             stack.pop()
 
 
-def _entries(folder: str, level: Level | None, repositories: bool) -> Iterator[tuple[str, bool, Level | None]]:
+class Listed(NamedTuple):
+    name: str
+    is_folder: bool
+    is_file: bool
+
+
+def _scan(root: int, at: int | None, folder: str) -> list[Listed]:
+    """What is in a folder, by name. `root` is the length of the path that `at` stands for."""
+    if at is None:
+        return _listed(folder)
+    # A folder that was replaced by a link in the meantime is not one to search.
+    opened = os.open(folder[root:] or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+    try:
+        return _listed(opened)
+    finally:
+        os.close(opened)
+
+
+def _listed(folder: str | int) -> list[Listed]:
+    with os.scandir(folder) as scanned:
+        # At once, because some file systems do not tell kinds in listings, and then the open folder is needed.
+        return sorted(Listed(each.name, each.is_dir(follow_symlinks=False), _is_file(each)) for each in scanned)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False)
+
+
+def _entries(
+    scan: Callable[[str], list[Listed]], folder: str, level: Level | None, repositories: bool
+) -> Iterator[tuple[str, bool, Level | None]]:
     """The files and folders in a folder that no rule takes out, with the rules that hold there."""
     try:
-        with os.scandir(folder) as scanned:
-            entries = sorted(scanned, key=lambda entry: entry.name)
+        entries = scan(folder)
     except OSError:
         return
     level = _level(folder, {entry.name for entry in entries}, level, repositories)
-    for entry in entries:
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name == ".git" or not (is_folder or entry.is_file(follow_symlinks=False)):
+    for name, is_folder, is_file in entries:
+        if name == ".git" or not (is_folder or is_file):
             continue
-        if not _ignored(folder + entry.name, is_folder, level):
-            yield folder + entry.name, is_folder, level
+        if not _ignored(folder + name, is_folder, level):
+            yield folder + name, is_folder, level
 
 
 def _ignored(path: str, is_folder: bool, level: Level | None) -> bool:

@@ -20,6 +20,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     files, seen = context.machine.files, context.seen
 
     def work(path: str, real: str, stopped: Stopped) -> Outcome:
+        context.confirm(name, real)
         data = well_formed(content).encode()
         if seen.required and files.kind(path) is not None:
             with files.open(path) as file:
