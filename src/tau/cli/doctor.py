@@ -24,6 +24,7 @@ from tau.errors import UsageError
 from tau.host.models import HOW_TO_SET_A_KEY, Models
 from tau.host.nearby import Heard, hear
 from tau.host.opening import Wishes, read_up
+from tau.host.terminal import say
 from tau.llm.catalog import Catalog, ModelGiven, ProviderGiven, providers
 from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import Settings
@@ -53,12 +54,16 @@ def main(given: Given) -> int:
         **_usable(folder),
     }
     for head, findings in report.items():
-        print(f"\n{head}" if head else f"tau {__version__}")
+        if head:
+            say()
+        say(head or f"tau {__version__}")
         for mark, text in findings:
-            first, *more = text.splitlines()
-            print("\n".join([f"  {mark} {first}", *(f"     {line}" for line in more)]))
+            first, *more = text.split("\n")
+            for line in (f"  {mark} {first}", *(f"     {line}" for line in more)):
+                say(line)
     wrong = sum(mark == WRONG for findings in report.values() for mark, _ in findings)
-    print(f"\n{wrong} to put right." if wrong else "\nNothing is wrong.")
+    say()
+    say(f"{wrong} to put right." if wrong else "Nothing is wrong.")
     return 1 if wrong else 0
 
 

@@ -37,11 +37,20 @@ NOTHING_ASKED = "There is nothing to answer: no message was given, and nothing c
 
 
 def pi() -> None:
-    sys.exit(main("pi", sys.argv[1:]))
+    _process("pi")
 
 
 def tau() -> None:
-    sys.exit(main("tau", sys.argv[1:]))
+    _process("tau")
+
+
+def _process(program: str) -> NoReturn:
+    sys.excepthook = lambda *found: _terminal().uncaught(*found)
+    sys.exit(main(program, sys.argv[1:]))
+
+
+def _terminal() -> Any:
+    return import_module("tau.host.terminal")
 
 
 def main(program: str, argv: list[str]) -> int:
@@ -55,7 +64,7 @@ def main(program: str, argv: list[str]) -> int:
     except KeyboardInterrupt:
         return signalled(signal.SIGINT)
     except UsageError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        _terminal().complain(f"Error: {error}")
         return USAGE
     finally:
         gc.enable()  # also if the start went wrong: who called us may go on
@@ -74,6 +83,7 @@ def run(program: str, given: Given) -> int:
     if task is not None:
         if given.unknown:
             raise UsageError(import_module("tau.cli.unknown").refusal(given.unknown))
+        _terminal().log_to_stderr()
         done: int = import_module(task).main(given)
         return done
     enter(mode_of(flags, at_a_terminal=os.isatty(0) and os.isatty(1)), given)

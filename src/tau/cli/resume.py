@@ -7,7 +7,9 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
+from tau.core.clean import displayed
 from tau.errors import UsageError
+from tau.host.terminal import complain
 from tau.records.replies import SessionRow
 from tau.store.listing import rows
 from tau.store.places import agent_dir
@@ -25,8 +27,8 @@ def chosen(folder: str | None) -> str:
     if not sys.stdin.isatty():
         raise UsageError("--resume asks which session, so it needs a terminal; use --continue or --session.")
     for number, row in enumerate(listed, 1):
-        print(f"{number:3}  {_line(row)}", file=sys.stderr)
-    print("Which one? [1] ", end="", file=sys.stderr, flush=True)
+        complain(f"{number:3}  {_line(row)}")
+    complain("Which one? [1] ", end="")
     answer = sys.stdin.readline().strip() or "1"
     if not answer.isdecimal() or not 1 <= int(answer) <= len(listed):
         raise UsageError(f"--resume: {answer!r} is not one of 1 to {len(listed)}")
@@ -35,5 +37,5 @@ def chosen(folder: str | None) -> str:
 
 def _line(row: SessionRow) -> str:
     when = datetime.fromtimestamp(row.modified / 1000).strftime("%Y-%m-%d %H:%M")
-    title = row.name or row.first_message.partition("\n")[0]
-    return f"{when}  {row.message_count:4} messages  {title[:60]}"
+    title = displayed((row.name or row.first_message.partition("\n")[0])[:60], keep="")
+    return f"{when}  {row.message_count:4} messages  {displayed(title[:60], '')}"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tau.cli.flags import Given
-from tau.core.secrets import masked
 from tau.errors import UsageError
 from tau.host.basis import Basis
 from tau.host.opening import Opening, Wanted, Wishes, read_up
+from tau.host.terminal import complain, hide_in_log, log_to_stderr
 from tau.records.budgets import Budget
 from tau.store.places import agent_dir
 from tau.store.sought import Requested
@@ -22,13 +21,12 @@ from tau.wire.dialect import Dialect
 
 def opening(given: Given) -> Opening:
     level = logging.INFO if "verbose" in given.flags else logging.WARNING
-    logging.basicConfig(stream=sys.stderr, level=level, format="tau: %(levelname)s: %(message)s")
+    log_to_stderr(level)
     read = read_up(agent_dir(), wishes(given))
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(Discreet(handler.formatter, read.models.keys.known))
+    hide_in_log(read.models.keys.known)
     _hide(read, given.flags.get("api-key", ""))
     for warning in read.warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
+        complain(f"Warning: {warning}")
     if read.settings.http_proxy:
         use_proxy(read.settings.http_proxy)
     return read.confined()
@@ -45,18 +43,6 @@ def _hide(read: Opening, key: str) -> None:
         hide_memory()  # else a command could look there for what was kept back
     if inherited.no_new_privileges:
         no_new_privileges()
-
-
-class Discreet(logging.Formatter):
-    """Lines for stderr, with tracebacks and all, in which no key can be read."""
-
-    def __init__(self, like: logging.Formatter | None, known: Callable[[], Iterable[str]]) -> None:
-        super().__init__()
-        self._like = like or self
-        self._known = known
-
-    def format(self, record: logging.LogRecord) -> str:
-        return masked(self._like.format(record), self._known())
 
 
 def use_proxy(address: str) -> None:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from tau.core.exits import FAILED, USAGE, signalled
 from tau.errors import ExtensionFailure, TauError
+from tau.host.terminal import complain
 from tau.store.values import stop_commands
 
 log = logging.getLogger(__name__)
@@ -81,9 +82,9 @@ async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     try:
         code = await work()
     except ExtensionFailure as error:  # one that was named on the command line
-        print(f"Error: {error}", file=sys.stderr)
+        complain(f"Error: {error}")
     except TauError as error:  # a session that another process has, for one
-        print(f"Error: {error}", file=sys.stderr)
+        complain(f"Error: {error}")
         code = USAGE
     except Exception:
         log.exception("tau broke off")

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from tau.core.exits import FAILED
 from tau.host.life import FAREWELL, Stop, claim, to_the_end, within
-from tau.host.questions import Open, Prompt, Tally, ask_all, complain
+from tau.host.questions import Open, Prompt, Tally, ask_all, tell_failures
 from tau.records.base import encode, wire
 from tau.rpc.outbox import Outbox
 from tau.wire.dialect import Dialect
@@ -36,7 +36,7 @@ async def _serve(open_session: Open, prompts: Sequence[Prompt], dialect: Dialect
     if result:
         outbox.put(encode(tally.result(session, code)))
     if not stop.asked:  # else everybody knows why it ended
-        complain(tally)
+        tell_failures(tally)
     if await stop.unless(outbox.drained()):
         return code
     await within(FAREWELL / 2, outbox.drained())
