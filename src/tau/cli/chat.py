@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 from tau import __version__
 from tau.cli.desk import Desk
 from tau.cli.progress import call, one_line, width
-from tau.core.clean import Cleaner, displayed, message
+from tau.core.clean import Cleaner, message
 from tau.core.draft import Update
 from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import CommandError, TauError, UsageError
@@ -246,7 +246,7 @@ class Screen:
             case Select() | Confirm() | Input() | Editor():
                 self._asked(event)
             case Notify(message=text):
-                self.say("".join(f"{displayed(line)}\n" for line in text.split("\n")))
+                self.say(f"{message(text)}\n")
 
     def say(self, text: str) -> None:
         with self._lock, suppress(OSError):

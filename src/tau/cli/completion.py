@@ -19,7 +19,8 @@ def main(given: Given) -> int:
     shell = given.words[1] if len(given.words) == 2 else None
     if shell not in SHELLS:
         raise UsageError(f"tau completion {'|'.join(SHELLS)} prints a script for that shell")
-    emit(SHELLS[shell]())
+    for line in SHELLS[shell]().split("\n"):
+        emit(line)
     return 0
 
 

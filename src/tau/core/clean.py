@@ -48,8 +48,8 @@ class Cleaner:
 
 
 # Characters without a glyph of their own that str.isprintable() takes for printable. Default_Ignorable_Code_Point of
-# DerivedCoreProperties.txt, Unicode 14.0 to 16.0 (4174 code points, the same in each), then the blank glyphs that
-# do not have this property: Braille blank, Khitan filler, the blanks of Egyptian and of musical notation, and U+FFFC.
+# DerivedCoreProperties.txt, Unicode 14.0 (4174 code points), then the blank glyphs that do not have this property:
+# Braille blank, Khitan filler, the blanks of Egyptian and of musical notation, and U+FFFC.
 _IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"

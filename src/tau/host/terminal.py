@@ -51,7 +51,7 @@ def stream(text: str) -> None:
 def emit(text: str) -> None:
     """A result on stdout: spelled out at a terminal, otherwise byte for byte, since it may be a path for a program."""
     if sys.stdout is None or sys.stdout.isatty():
-        _write(sys.stdout, clean.displayed(text, "\t\n") + "\n")
+        _write(sys.stdout, clean.message(text) + "\n")
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(os.fsencode(text) + b"\n")
