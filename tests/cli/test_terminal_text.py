@@ -349,7 +349,8 @@ def test_an_answer_is_kept_byte_for_byte_where_a_program_reads_it(tmp_path: Path
 def test_without_utf_8_what_cannot_be_written_is_spelled_out(tmp_path: Path) -> None:
     env = {**surroundings(tmp_path), "PYTHONIOENCODING": "ascii:strict"}
     done = subprocess.run([*TAU, "trust", "é→"], cwd=tmp_path / "work", env=env, capture_output=True)
-    assert (done.returncode, done.stderr) == (2, f"Error: {tmp_path}/work/\\xe9\\u2192 is no folder\n".encode())
+    named = tmp_path / "work" / r"\xe9\u2192"
+    assert (done.returncode, done.stderr) == (2, f"Error: {named} is no folder\n".encode())
 
 
 def test_a_question_spells_out_characters_without_a_glyph(tmp_path: Path) -> None:
