@@ -84,7 +84,7 @@ def _anthropic_events(blocks: Sequence[Block]) -> list[dict[str, Any]]:
             begun: dict[str, Any] = {"type": "tool_use", "id": f"c{index}", "name": "ls", "input": {}}
             told = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
             if whole:
-                begun["input"], told = _parsed(pieces), told[:0] + [{"type": "input_json_delta", "partial_json": ""}]
+                begun["input"], told = _parsed(pieces), [{"type": "input_json_delta", "partial_json": ""}]
         elif kind == "redacted":
             begun, told = {"type": "redacted_thinking", "data": "cGF5"}, []
         else:
