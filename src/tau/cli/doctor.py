@@ -30,7 +30,7 @@ from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import Settings
 from tau.store.auth import AuthFile
 from tau.store.models import read_models
-from tau.store.places import agent_dir
+from tau.store.places import agent_dir, working_folder
 from tau.store.settings import SettingsFile
 from tau.wire.comments import strict
 from tau.wire.position import line_of
@@ -189,7 +189,7 @@ def _misspelt(path: Path, place: str, entry: Any, kind: type[Record]) -> Iterato
 
 
 def _folders(agent: Path) -> Iterator[Finding]:
-    for folder in (agent, Path(tempfile.gettempdir()), Path.cwd()):
+    for folder in (agent, Path(tempfile.gettempdir()), Path(working_folder())):
         there = next(parent for parent in (folder, *folder.parents) if parent.exists())
         if os.access(there, os.W_OK | os.X_OK):
             yield Finding(FINE, f"{folder}" if there == folder else f"{folder} (to be made)")

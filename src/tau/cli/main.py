@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from tau import __version__
 from tau.cli.flags import Given, help_text, parse
-from tau.core.exits import ANSWERED, USAGE, signalled
+from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import UsageError
 
 # What `pi --version` says: clients look for a release of pi whose protocol they know.
@@ -46,6 +46,9 @@ def tau() -> None:
 
 def _process(program: str) -> NoReturn:
     sys.excepthook = lambda *found: _terminal().uncaught(*found)
+    for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if stream is None:  # closed: else the next file that is opened takes its number, and what is meant for it
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
     sys.exit(main(program, sys.argv[1:]))
 
 
@@ -56,6 +59,9 @@ def _terminal() -> Any:
 def main(program: str, argv: list[str]) -> int:
     try:
         code = run(program, parse(argv))
+        if sys.stdout is None:
+            _terminal().complain("Error: the output could not be written: stdout is closed.")
+            return FAILED
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # who read us has seen enough

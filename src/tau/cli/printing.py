@@ -9,18 +9,19 @@ from typing import NoReturn
 from tau.cli.progress import Progress
 from tau.core.clean import Cleaner, answer
 from tau.core.exits import CUT, FAILED
-from tau.host.life import Stop, claim, to_the_end
+from tau.host.life import STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end
 from tau.host.questions import Open, Prompt, Tally, ask_all, tell_failures
 from tau.host.terminal import complain
 
 
 def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
     """Run print mode to its end."""
+    lost = stdout_is_closed()
     _, stdout = claim()
-    to_the_end(lambda: _serve(open_session, prompts, stdout))
+    to_the_end(lambda: _serve(open_session, prompts, None if lost else stdout))
 
 
-async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int) -> int:
+async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int | None) -> int:
     stop = Stop()
     with Progress() as progress:
         tally = Tally(progress.show)
@@ -35,8 +36,11 @@ async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int) -> 
     return code if written(stdout, tally.texts) else FAILED
 
 
-def written(handle: int, texts: Sequence[str]) -> bool:
-    """Whether somebody got it: each text followed by LF, as real pi does."""
+def written(handle: int | None, texts: Sequence[str]) -> bool:
+    """Whether it was delivered: each text followed by LF, as real pi does. None stands for a stdout that is closed."""
+    if handle is None:
+        complain(STDOUT_CLOSED)
+        return False
     text = "".join(f"{one}\n" for one in texts)
     if os.isatty(handle):
         text = answer(Cleaner().feed(text))  # a model's words must not steer a terminal

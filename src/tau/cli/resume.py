@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ from tau.errors import UsageError
 from tau.host.terminal import complain
 from tau.records.replies import SessionRow
 from tau.store.listing import rows
-from tau.store.places import agent_dir
+from tau.store.places import agent_dir, working_folder
 from tau.store.sessions import folder_for
 
 SHOWN = 20
@@ -20,7 +19,7 @@ SHOWN = 20
 
 def chosen(folder: str | None) -> str:
     """The path of the session that was chosen. Asks on stderr, so that stdout stays with the mode."""
-    cwd = os.getcwd()
+    cwd = working_folder()
     listed = rows(Path(folder).expanduser() if folder else folder_for(cwd, agent_dir()), cwd)[:SHOWN]
     if not listed:
         raise UsageError("There is no session of this project to resume.")

@@ -13,7 +13,7 @@ from tau.host.basis import Basis
 from tau.host.opening import Opening, Wanted, Wishes, read_up
 from tau.host.terminal import complain, hide_in_log, log_to_stderr
 from tau.records.budgets import Budget
-from tau.store.places import agent_dir
+from tau.store.places import agent_dir, working_folder
 from tau.store.sought import Requested
 from tau.tools.table import DEFAULT, TOOLS
 from tau.wire.dialect import Dialect
@@ -54,7 +54,7 @@ def use_proxy(address: str) -> None:
 
 def dialect(named: str | None) -> Dialect:
     """The one that was named by flag or environment, else that of the settings."""
-    return Basis(agent_dir(), Path.cwd(), None, dialect=named).dialect
+    return Basis(agent_dir(), Path(working_folder()), None, dialect=named).dialect
 
 
 def wishes(given: Given) -> Wishes:
@@ -116,7 +116,7 @@ def _unknown(word: str) -> tuple[str, bool | str]:
 def _resumed(folder: str | None, approve: bool | None) -> str:
     from tau.cli.resume import chosen
 
-    return chosen(folder or Basis(agent_dir(), Path.cwd(), approve).settings.session_dir)
+    return chosen(folder or Basis(agent_dir(), Path(working_folder()), approve).settings.session_dir)
 
 
 def _tools(flags: dict[str, str]) -> Sequence[str] | None:

@@ -10,14 +10,14 @@ from tau.core.clean import visible
 from tau.errors import UsageError
 from tau.host.terminal import complain, say
 from tau.records.base import BadRecord
-from tau.store.places import agent_dir
+from tau.store.places import agent_dir, working_folder
 from tau.store.trust import TrustFile, Untrustable, fingerprint
 
 
 def main(given: Given) -> int:
     if len(given.words) > 2:
         raise UsageError("usage: tau trust [--remove] [DIR]")
-    project = Path(os.path.realpath(given.words[1] if len(given.words) == 2 else "."))
+    project = Path(os.path.realpath(os.path.join(working_folder(), *given.words[1:])))
     file = TrustFile(agent_dir() / "trust.json")
     try:
         return _forget(file, project) if "remove" in given.flags else _trust(file, project)

@@ -25,7 +25,13 @@ from tau.store.values import stop_commands
 log = logging.getLogger(__name__)
 
 FAREWELL = 1.0  # seconds to write what is left, and to stop
+STDOUT_CLOSED = "Error: the answer could not be written: stdout is closed."
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
+
+
+def stdout_is_closed() -> bool:
+    """Whether the process was started without one: Python then has no object for it."""
+    return sys.stdout is None
 
 
 def claim() -> tuple[int, int]:
