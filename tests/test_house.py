@@ -63,6 +63,7 @@ LATE = {
     "llm/connections.py": {"base64"},
     "tools/table.py": {"*"},
     "tools/seen.py": {"hashlib"},
+    "core/clean.py": {"unicodedata"},
     "core/convert.py": {"hashlib"},
     "host/files.py": {"tempfile"},
     "host/machine.py": {"shutil", "tempfile"},

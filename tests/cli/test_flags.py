@@ -102,7 +102,7 @@ def test_pi_is_the_release_whose_dialect_was_chosen_by_flag_environment_or_setti
         (
             ["-q", "--no-sesion", "hi"],
             "Unknown option: -q. A message that begins with a dash goes behind --.\n"
-            "Unknown option: --no-sesion. Did you mean --no-session or --session?",
+            "  Unknown option: --no-sesion. Did you mean --no-session or --session?",
         ),
     ],
 )

@@ -155,7 +155,9 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 def test_it_lives_without_one_of_its_streams(closed: int, tmp_path: Path) -> None:
     how = {("stdin", "stdout", "stderr")[closed]: None}
     done = run(tmp_path, "-p", "hi", preexec_fn=lambda: os.close(closed), **how)
-    assert (done.code, done.out) == (0, "" if closed == 1 else "ok\n")
+    lost = "Error: the answer could not be written: stdout is closed.\n"
+    assert done == ((1, "", lost) if closed == 1 else (0, "ok\n", ""))
+    assert asked(tmp_path) == [text("hi")]
 
 
 # The end.

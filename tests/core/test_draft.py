@@ -87,7 +87,11 @@ def test_thinking_keeps_its_signature() -> None:
 
 def test_redacted_thinking_is_told_whole_and_handed_back() -> None:
     draft = new_draft()
-    assert [update.delta for update in draft.redacted("payload")] == [ThinkingStart(0), ThinkingEnd(0, REDACTED)]
+    assert [update.delta for update in draft.redacted("payload")] == [
+        ThinkingStart(0),
+        ThinkingDelta(0, REDACTED),
+        ThinkingEnd(0, REDACTED),
+    ]
     assert draft.message("stop").content == [Thinking(REDACTED, "payload", True)]
 
 
@@ -382,17 +386,18 @@ def test_thinking_may_be_signed_from_its_first_word_on() -> None:
     assert done == Done(assistant(Thinking('h"m', "reasoning")))
 
 
-def test_a_provider_may_say_in_the_end_what_a_block_is() -> None:
+@pytest.mark.parametrize(
+    ("pieces", "whole", "missing"),
+    [([], "yes", "yes"), (["ye"], "yes", "s"), (["y", "es"], "yes", ""), (["no"], "yes", ""), (["yes!"], "yes", "")],
+)
+def test_what_a_provider_tells_at_the_end_of_a_block_only_adds_to_its_pieces(
+    pieces: list[str], whole: str, missing: str
+) -> None:
     draft = new_draft()
-    draft.open("thinking")
-    piece = draft.add(0, "hm\n\n")
     draft.open("text")
-    draft.add(1, "ye")
-    draft.close(0, "hm")
-    draft.close(1, "yes")
-    assert draft.message("stop").content == [Thinking("hm"), Text("yes")]
-    # An update that waited tells how it was when it was made.
-    assert shown(piece)["content"][0]["thinking"] == "hm\n\n"
+    for piece in pieces:
+        draft.add(0, piece)
+    assert draft.missing(0, whole) == missing
 
 
 def test_a_call_and_a_text_can_be_signed() -> None:

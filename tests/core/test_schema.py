@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tau.core.schema import check, complaint, fit, unknown
+from tau.core.schema import MOST_PROBLEMS, check, complaint, fit, unknown
+from tau.core.truncate import CUT_OFF, MAX_BYTES, MAX_LINES
 
 BASH = {
     "type": "object",
@@ -219,3 +220,38 @@ def test_a_schema_that_is_nested_too_deeply_is_told_and_not_walked() -> None:
         schema = {"properties": {"a": schema}}
     (problem,) = unknown(schema)
     assert problem.endswith("nested too deeply")
+
+
+def _nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return {"command": value}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"content": "x" * 300_000},
+        {"content": "é\n" * 100_000},
+        {f"name{number}": number for number in range(20_000)},
+        {"command": ["line"] * 50_000},
+        {"n" * 300_000: 1},
+        _nested(200),
+        _nested(800),
+    ],
+    ids=["long", "lines", "many", "list", "name", "nested", "nested deeply"],
+)
+def test_a_complaint_keeps_to_the_limits_of_a_result(arguments: Any) -> None:
+    said = complaint("bash", check(BASH, arguments)[1], arguments)
+    assert len(said.encode()) <= MAX_BYTES and said.count("\n") < MAX_LINES
+    assert said.endswith(CUT_OFF)
+
+
+def test_a_value_with_many_mistakes_is_told_of_the_first_of_them_only() -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}
+    arguments = {"n" * 300_000: ["x"] * 100_000}
+    problems = check(schema, arguments)[1]
+    assert len(problems) == MOST_PROBLEMS
+    assert problems[-1] == f"{'n' * 100}.../{MOST_PROBLEMS - 1}: must be integer"
+    assert len(complaint("any", problems, arguments).encode()) <= MAX_BYTES

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tau.core.secrets import masked, of_address, of_headers, shown, shown_address
+from tau.core.secrets import forms, masked, of_address, of_headers, shown, shown_address
 from tau.records.base import replace
 from tau.records.models import Model
 
@@ -54,6 +56,94 @@ def test_notations_inside_notations_are_no_help() -> None:
 @pytest.mark.parametrize("left", range(8, len("sk-0123456789abcdef")))
 def test_the_beginning_of_a_secret_at_the_end_of_a_text_is_a_secret(left: int) -> None:
     assert masked(f"you sent {'sk-0123456789abcdef'[:left]}", ["sk-0123456789abcdef"]) == "you sent ***"
+
+
+# Keys that a server cuts off.
+
+PREFIXES = [
+    "",
+    "sk-",
+    "sk-proj-",
+    "sk-ant-api03-",
+    "sk-or-v1-",
+    "ghp_",
+    "github_pat_",
+    "AIza",
+    "xai-",
+    "hf_",
+    "Bearer sk-",
+]
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+# Four characters that no word has at the beginning or the end of the part that is secret.
+VARIABLE = st.text(ALPHABET, min_size=12, max_size=60).map(lambda middle: f"a7Xb{middle}q9Zk")
+AROUND = st.text(st.sampled_from(" .,:;*<>\"'{}[]é\n"), max_size=12)
+
+
+@given(st.sampled_from(PREFIXES), VARIABLE, AROUND, AROUND, st.data())
+def test_a_piece_that_begins_a_key_is_masked_anywhere(
+    prefix: str, variable: str, before: str, after: str, data: st.DataObject
+) -> None:
+    key = prefix + variable
+    piece = key[: data.draw(st.integers(max(8, len(prefix) + 4), len(key)))]
+    assert masked(f"{before}{piece}{after}", [key]) == f"{before}***{after}"
+
+
+@given(st.sampled_from(PREFIXES), VARIABLE, AROUND, AROUND, st.data())
+def test_a_piece_that_ends_a_key_is_masked_anywhere(
+    prefix: str, variable: str, before: str, after: str, data: st.DataObject
+) -> None:
+    key = prefix + variable
+    piece = key[-data.draw(st.integers(8, len(variable))) :]
+    assert masked(f"{before}{piece}{after}", [key]) == f"{before}***{after}"
+
+
+@given(st.sampled_from(PREFIXES), VARIABLE, AROUND, AROUND, st.data())
+def test_a_piece_is_masked_in_every_notation(
+    prefix: str, variable: str, before: str, after: str, data: st.DataObject
+) -> None:
+    key = f'{prefix}{variable}"/é<'
+    written = data.draw(st.sampled_from([json.dumps(key)[1:-1], quote(key, safe=""), html.escape(key)]))
+    piece = written[: data.draw(st.integers(max(8, len(prefix) + 4), len(written)))]
+    left = masked(f"{before}{piece}{after}", [key]).removeprefix(before).removesuffix(after)
+    assert left.startswith("***") and variable[:4] not in left and variable[-4:] not in left
+
+
+@given(st.lists(st.text(ALPHABET + " ", min_size=1, max_size=30), max_size=6), st.text(ALPHABET + " ", max_size=200))
+def test_nothing_is_masked_that_shares_fewer_than_eight_characters_with_a_secret(keys: list[str], text: str) -> None:
+    pieces = {text[at : at + 8] for at in range(max(0, len(text) - 7))}
+    if not any(piece in form for key in keys for form in forms(key) for piece in pieces):
+        assert masked(text, keys) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("sk-ant-api03-a7XbQ2n5mW9r", "keys look like sk-ant-api03-... and sk-ant-api03-xxxx"),
+        ("production-db-password", "the production database has no password here: production-db."),
+        ("correct-horse-battery-staple", "correct-horse and staple"),
+        ("Bearer sk-ant-api03-a7XbQ2n5mW9r", "send Bearer sk-ant-api03-YOUR-KEY"),
+        ("anthropic-internal-7fK2", "anthropic-internal is the name of the group"),
+    ],
+)
+def test_words_and_public_prefixes_are_left_alone(key: str, text: str) -> None:
+    assert masked(text, [key]) == text
+
+
+def test_what_many_servers_show_of_a_key_stays() -> None:
+    key = "sk-ant-api03-a7XbQ2n5mW9r"
+    assert masked(f"{key[:8]}...{key[-4:]} is wrong", [key]) == f"{key[:8]}...{key[-4:]} is wrong"
+
+
+def test_the_last_characters_of_a_key_inside_json_are_masked() -> None:
+    key = "sk-0123456789abcdefXYZ"
+    body = json.dumps({"error": {"message": f"Incorrect API key provided: {key[:14]}"}, "hint": f"...{key[-10:]}"})
+    told = masked(body, [key])
+    assert json.loads(told) == {"error": {"message": "Incorrect API key provided: ***"}, "hint": "...***"}
+
+
+def test_a_long_text_full_of_pieces_is_masked_piece_by_piece() -> None:
+    key = "sk-ant-api03-a7XbQ2n5mW9r"
+    assert masked(f"{key[:20]} " * 50_000, [key]) == "*** " * 50_000
 
 
 def test_what_is_short_is_left_alone() -> None:

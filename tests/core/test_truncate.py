@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau.core.clean import Cleaner
-from tau.core.truncate import Tail, head, size, tail
+from tau.core.truncate import CUT_OFF, Tail, byte_length, head, size, tail
+from tau.core.truncate import cut as beginning
 from tau.records.base import plain
 from tau.records.tools import Truncation
 
@@ -216,3 +217,16 @@ def test_memory_does_not_grow_with_the_stream() -> None:
         stream.feed(b"0123456789\n" * 6000)
     assert sum(map(getsizeof, vars(stream).values())) < 250_000
     assert stream.total_lines == 300 * 6000
+
+
+@given(st.text("aé😀\n\ud800", max_size=400), st.integers(2, 20), st.integers(40, 200))
+def test_a_text_that_is_cut_is_a_beginning_and_says_so(text: str, max_lines: int, max_bytes: int) -> None:
+    kept = beginning(text, max_lines=max_lines, max_bytes=max_bytes)
+    assert kept.count("\n") < max_lines and byte_length(kept) <= max_bytes
+    if kept != text:
+        assert kept.endswith(f"\n{CUT_OFF}") and text.startswith(kept.removesuffix(f"\n{CUT_OFF}"))
+        assert text.count("\n") >= max_lines or byte_length(text) > max_bytes
+
+
+def test_a_line_that_is_too_long_is_cut_within() -> None:
+    assert beginning("é" * 100, max_bytes=61) == "é" * 19 + f"\n{CUT_OFF}"

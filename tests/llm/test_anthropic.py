@@ -313,6 +313,7 @@ DELTAS = [
     ThinkingDelta(0, "see ü"),
     ThinkingEnd(0, "Let me see ü"),
     ThinkingStart(1),
+    ThinkingDelta(1, "[Reasoning redacted]"),
     ThinkingEnd(1, "[Reasoning redacted]"),
     TextStart(2),
     TextDelta(2, "Hello, "),
@@ -372,6 +373,36 @@ def test_arguments_that_come_whole_with_the_call_are_taken() -> None:
         [BEGIN, start(0, type="tool_use", id="t", name="ls", input={"a": 1}), stop(0), *finish("tool_use")]
     )
     assert reading.deltas[1:] == [ToolCallDelta(0, '{"a":1}'), ToolCallEnd(0, ToolCall("t", "ls", {"a": 1}))]
+
+
+def test_arguments_that_come_with_the_call_survive_empty_pieces() -> None:
+    begin = start(0, type="tool_use", id="t", name="ls", input={"path": "sub"})
+    empty = [delta(0, "input_json", partial_json=piece) for piece in ("", " ")]
+    for end in ([stop(0)], []):
+        done = Reading([BEGIN, begin, *empty, *end, *finish("tool_use")]).told[-1]
+        assert done == Done(done.message)
+        assert done.message.tool_calls == [ToolCall("t", "ls", {"path": "sub"})]
+
+
+def test_arguments_in_pieces_replace_those_that_came_with_the_call() -> None:
+    begin = start(0, type="tool_use", id="t", name="ls", input={"path": "sub"})
+    pieces = [delta(0, "input_json", partial_json=piece) for piece in ("", '{"path":', '"other"}')]
+    done = Reading([BEGIN, begin, *pieces, stop(0), *finish("tool_use")]).told[-1]
+    assert done.message.tool_calls == [ToolCall("t", "ls", {"path": "other"})]
+
+
+@pytest.mark.parametrize(
+    ("given", "pieces", "signature"),
+    [("c2ln", [], "c2ln"), ("c2ln", [""], "c2ln"), ("c2ln", ["b3", "RoZXI="], "b3RoZXI="), ("", ["c2ln"], "c2ln")],
+)
+@pytest.mark.parametrize("end", [[stop(0)], []], ids=["closed", "never closed"])
+def test_a_signature_may_come_with_the_start_of_thinking(
+    given: str, pieces: list[str], signature: str, end: list[bytes]
+) -> None:
+    signed = [delta(0, "signature", signature=piece) for piece in pieces]
+    begin = start(0, type="thinking", thinking="", signature=given)
+    reading = Reading([BEGIN, begin, delta(0, "thinking", thinking="hm"), *signed, *end, *finish()])
+    assert reading.told[-1].message.content == [Thinking("hm", signature)]
 
 
 def test_text_that_comes_with_the_start_of_a_block_is_taken() -> None:

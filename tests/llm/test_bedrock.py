@@ -319,6 +319,7 @@ DELTAS = [
     ThinkingDelta(0, "see ü"),
     ThinkingEnd(0, "Let me see ü"),
     ThinkingStart(1),
+    ThinkingDelta(1, "[Reasoning redacted]"),
     ThinkingEnd(1, "[Reasoning redacted]"),
     TextStart(2),
     TextDelta(2, "Hello, "),

@@ -767,3 +767,20 @@ def test_a_malformed_event_is_an_error_and_what_came_before_is_kept(bad: bytes) 
     error, reading = fails(api, FREE, [chunk(content="half")], bad)
     assert error.transient is True
     assert reading.draft.message("error").content[0] == Text("half")
+
+
+@pytest.mark.parametrize("empty", ["{}", " {} ", {}], ids=str)
+@pytest.mark.parametrize("rest", [[], [""], ['{"n":', "1}"], ["", '{"n":1}']], ids=str)
+def test_an_empty_object_counts_for_arguments_unless_others_follow(empty: Any, rest: list[str]) -> None:
+    first = calling({"index": 0, "id": "c", "function": {"name": "ls", "arguments": empty}})
+    more = [calling({"index": 0, "function": {"arguments": piece}}) for piece in rest]
+    reading = read(first, *more, chunk("tool_calls"), DONE)
+    assert reading.done == Done(reading.done.message)
+    assert reading.done.message.tool_calls == [ToolCall("c", "ls", {"n": 1} if "".join(rest) else {})]
+
+
+def test_arguments_that_come_whole_survive_empty_pieces() -> None:
+    first = calling({"index": 0, "id": "c", "function": {"name": "ls", "arguments": '{"n":1}'}})
+    empty = calling({"index": 0, "function": {"arguments": ""}})
+    reading = read(first, empty, empty, chunk("tool_calls"), DONE)
+    assert reading.done.message.tool_calls == [ToolCall("c", "ls", {"n": 1})]

@@ -264,7 +264,6 @@ DELTAS = [
     ThinkingStart(0),
     ThinkingDelta(0, "Let me "),
     ThinkingDelta(0, "see ü"),
-    ThinkingDelta(0, "\n\n"),
     ThinkingEnd(0, "Let me see ü"),
     TextStart(1),
     TextDelta(1, "Hello, "),
@@ -351,6 +350,31 @@ def test_what_comes_without_pieces_is_taken_from_the_end_of_its_item() -> None:
         ToolCall("c", "ls", {"n": 3}),
     ]
     assert [one.delta for one in reading.deltas if isinstance(one, TextDelta)] == ["hi"]
+
+
+@pytest.mark.parametrize("given", ["", "{}", '{"old":1}'])
+@pytest.mark.parametrize("pieces", [[], [""], ["{}"], ["", '{"n":', "1}"], ["{}", '{"n":1}']])
+@pytest.mark.parametrize("at_the_end", ["arguments.done", "item.done", "response.completed"])
+def test_empty_pieces_do_not_keep_arguments_from_being_taken(given: str, pieces: list[str], at_the_end: str) -> None:
+    item = {"type": "function_call", "id": "fc", "call_id": "c", "name": "ls"}
+    whole = {**item, "arguments": '{"n":1}'}
+    events = [added(0, **item, arguments=given), *(delta("function_call_arguments", 0, piece) for piece in pieces)]
+    if at_the_end == "arguments.done":
+        events.append(event("function_call_arguments.done", output_index=0, arguments='{"n":1}'))
+    elif at_the_end == "item.done":
+        events.append(done(0, **whole))
+    end = finished(output=[whole] if at_the_end == "response.completed" else [])
+    reading = read(*events, end)
+    assert reading.done == Done(reading.done.message)
+    assert reading.done.message.tool_calls == [ToolCall("c|fc", "ls", {"n": 1})]
+
+
+def test_arguments_that_only_came_with_the_start_of_a_call_are_taken() -> None:
+    item = {"type": "function_call", "id": "fc", "call_id": "c", "name": "ls"}
+    for pieces in ([], [""], ["{}"]):
+        sent = [delta("function_call_arguments", 0, piece) for piece in pieces]
+        reading = read(added(0, **item, arguments='{"n":1}'), *sent, done(0, **item, arguments=""), finished())
+        assert reading.done.message.tool_calls == [ToolCall("c|fc", "ls", {"n": 1})]
 
 
 def test_calls_without_an_id_or_with_one_twice_get_their_own() -> None:

@@ -14,7 +14,7 @@ import pytest
 from canaries import BAD, Echo, Nest
 from client import Agent, texts
 from program import PI
-from tau.cli.start import Discreet
+from tau.host.terminal import LogFormatter
 from tau.store.keys import Keys
 
 APIS = ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"]
@@ -171,8 +171,8 @@ def test_no_log_shows_a_key_not_even_in_a_traceback(tmp_path: Path) -> None:
         raise ValueError("sk-saved-0123 sk-variable-0123 sk-named-0123")
     except ValueError:
         record = logging.LogRecord("tau", logging.ERROR, "", 1, "%s", ("sk-given-0123 sk-told-0123",), sys.exc_info())
-    shown = Discreet(logging.Formatter("tau: %(message)s"), keys.known).format(record)
-    assert shown.startswith("tau: *** ***\nTraceback") and shown.endswith("ValueError: *** *** ***")
+    shown = LogFormatter(keys.known, "tau: %(message)s").format(record)
+    assert shown.startswith("tau: *** ***\n  Traceback") and shown.endswith("ValueError: *** *** ***")
     assert "0123" not in shown
 
 

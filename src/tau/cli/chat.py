@@ -17,7 +17,6 @@ import logging
 import os
 import readline
 import signal
-import sys
 import termios
 import threading
 from collections.abc import Callable, Coroutine, Sequence
@@ -29,7 +28,7 @@ from typing import Any, NoReturn
 from tau import __version__
 from tau.cli.desk import Desk
 from tau.cli.progress import call, one_line, width
-from tau.core.clean import Cleaner, visible
+from tau.core.clean import Cleaner, message
 from tau.core.draft import Update
 from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import CommandError, TauError, UsageError
@@ -37,6 +36,7 @@ from tau.host.dialogs import Question
 from tau.host.life import FAREWELL, leave, within
 from tau.host.questions import Open, Prompt, settled
 from tau.host.session import Session
+from tau.host.terminal import complain, say, stream
 from tau.records.deltas import TextDelta, TextEnd
 from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageEnd, ToolEnd, ToolStart
@@ -59,7 +59,7 @@ def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
         chat = Chat(open_session)
         chat.talk(prompts)
     except TauError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        complain(f"Error: {error}")
         code = USAGE
     except Left:
         pass
@@ -101,7 +101,7 @@ class Chat:
 
     def talk(self, prompts: Sequence[Prompt]) -> None:
         model = self._session.models.current
-        print(f"tau {__version__}, {model.id if model else 'no model'}. /help tells what can be said; Ctrl-D leaves.")
+        say(f"tau {__version__}, {model.id if model else 'no model'}. /help tells what can be said; Ctrl-D leaves.")
         _recall(self._history)
         for prompt in prompts:
             self._say(prompt)
@@ -134,7 +134,7 @@ class Chat:
         try:
             self._wait(work)
         except CommandError as error:
-            print(f"Error: {error}")
+            say(f"Error: {error}")
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What comes of it. Questions that it has are asked meanwhile."""
@@ -167,9 +167,9 @@ class Chat:
                 return input(ASK)
             except KeyboardInterrupt:
                 self._dropped += 1
-                print()
+                say()
             except EOFError:
-                print()
+                say()
                 return None
             finally:
                 self._writing = False
@@ -235,7 +235,8 @@ class Screen:
                 said = " ".join(block.text for block in result.content if isinstance(block, Text))
                 self.say(f"  failed: {one_line(said)[: width(1) - 10]}\n")
             case MessageEnd(message=Assistant(failed=True) as answer):
-                self.say(f"\n{'Stopped.' if answer.stop_reason == 'aborted' else f'Error: {answer.error_message}'}\n")
+                why = "Stopped." if answer.stop_reason == "aborted" else message(f"Error: {answer.error_message}")
+                self.say(f"\n{why}\n")
             case MessageEnd(message=Assistant(stop_reason="length")):
                 self.say("\nThe answer was cut off at the limit of its length.\n")
             case AutoRetryStart():
@@ -244,16 +245,15 @@ class Screen:
                 self.say("The conversation is being summarised.\n")
             case Select() | Confirm() | Input() | Editor():
                 self._asked(event)
-            case Notify(message=message):
-                self.say("".join(f"{visible(line)}\n" for line in message.split("\n")))
+            case Notify(message=text):
+                self.say(f"{message(text)}\n")
 
     def say(self, text: str) -> None:
         with self._lock, suppress(OSError):
             if self._held is not None:
                 self._held.append(text)
                 return
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            stream(text)
 
     def hold(self) -> None:
         """Say nothing: somebody reads a question."""
@@ -303,12 +303,13 @@ async def _abort(session: Session) -> None:
 
 
 async def _help(session: Session, rest: str) -> None:
-    print("\n".join(f"{name:<12}{about}" for name, (about, _) in COMMANDS.items()))
+    for name, (about, _) in COMMANDS.items():
+        say(f"{name:<12}{about}")
 
 
 async def _new(session: Session, rest: str) -> None:
     await session.moves.to_new(None)
-    print("A new session.")
+    say("A new session.")
 
 
 async def _model(session: Session, rest: str) -> None:
@@ -316,20 +317,20 @@ async def _model(session: Session, rest: str) -> None:
         try:
             level = None if ":" in rest else session.models.level
             for warning in session.models.choose(session.settings, pattern=rest, level=level):
-                print(f"Warning: {warning}")
+                say(f"Warning: {warning}")
         except UsageError as error:
             raise CommandError(str(error)) from None
         assert session.models.current is not None
         session.log.set_model(session.models.current)
         session.kept_soon()
     model = session.models.current
-    print(f"{model.provider}/{model.id}, thinking {session.models.level}" if model else "No model is chosen.")
+    say(f"{model.provider}/{model.id}, thinking {session.models.level}" if model else "No model is chosen.")
 
 
 async def _compact(session: Session, rest: str) -> None:
     result = await session.compactor.compact(rest or None)
     session.kept_soon()
-    print(f"Done: {result.tokens_before} tokens became a summary of {len(result.summary)} characters.")
+    say(f"Done: {result.tokens_before} tokens became a summary of {len(result.summary)} characters.")
 
 
 async def _quit(session: Session, rest: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tau.cli.flags import FLAGS, Flag, Given
 from tau.errors import UsageError
+from tau.host.terminal import emit
 from tau.records.models import LEVELS
 from tau.wire.dialects import NAMES
 
@@ -18,7 +19,8 @@ def main(given: Given) -> int:
     shell = given.words[1] if len(given.words) == 2 else None
     if shell not in SHELLS:
         raise UsageError(f"tau completion {'|'.join(SHELLS)} prints a script for that shell")
-    print(SHELLS[shell]())
+    for line in SHELLS[shell]().split("\n"):
+        emit(line)
     return 0
 
 

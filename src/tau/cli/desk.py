@@ -19,6 +19,7 @@ from typing import Any
 
 from tau.core.clean import visible
 from tau.host.dialogs import Dialogs, Question
+from tau.host.terminal import say, stream
 from tau.records.dialogs import Confirm, Editor, Input, Select
 
 PORTION = 4096  # a terminal hands over no longer line
@@ -76,13 +77,14 @@ class Desk:
             return
         with suppress(termios.error):
             termios.tcflush(0, termios.TCIFLUSH)
-        print(told(question), end="", flush=True)
+        stream(told(question))
         line = self._line(question.id)
         if question.id not in self._open:
-            print("\nNobody waits for an answer any more.", flush=True)
+            say()
+            say("Nobody waits for an answer any more.")
             return
         if line is None:
-            print()
+            say()
         self._open.discard(question.id)
         assert self._dialogs is not None
         self._post(self._dialogs.answer, {"id": question.id, **read(question, line)})

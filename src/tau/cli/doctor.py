@@ -24,12 +24,13 @@ from tau.errors import UsageError
 from tau.host.models import HOW_TO_SET_A_KEY, Models
 from tau.host.nearby import Heard, hear
 from tau.host.opening import Wishes, read_up
+from tau.host.terminal import say
 from tau.llm.catalog import Catalog, ModelGiven, ProviderGiven, providers
 from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import Settings
 from tau.store.auth import AuthFile
 from tau.store.models import read_models
-from tau.store.places import agent_dir
+from tau.store.places import agent_dir, working_folder
 from tau.store.settings import SettingsFile
 from tau.wire.comments import strict
 from tau.wire.position import line_of
@@ -53,12 +54,16 @@ def main(given: Given) -> int:
         **_usable(folder),
     }
     for head, findings in report.items():
-        print(f"\n{head}" if head else f"tau {__version__}")
+        if head:
+            say()
+        say(head or f"tau {__version__}")
         for mark, text in findings:
-            first, *more = text.splitlines()
-            print("\n".join([f"  {mark} {first}", *(f"     {line}" for line in more)]))
+            first, *more = text.split("\n")
+            for line in (f"  {mark} {first}", *(f"     {line}" for line in more)):
+                say(line)
     wrong = sum(mark == WRONG for findings in report.values() for mark, _ in findings)
-    print(f"\n{wrong} to put right." if wrong else "\nNothing is wrong.")
+    say()
+    say(f"{wrong} to put right." if wrong else "Nothing is wrong.")
     return 1 if wrong else 0
 
 
@@ -184,7 +189,7 @@ def _misspelt(path: Path, place: str, entry: Any, kind: type[Record]) -> Iterato
 
 
 def _folders(agent: Path) -> Iterator[Finding]:
-    for folder in (agent, Path(tempfile.gettempdir()), Path.cwd()):
+    for folder in (agent, Path(tempfile.gettempdir()), Path(working_folder())):
         there = next(parent for parent in (folder, *folder.parents) if parent.exists())
         if os.access(there, os.W_OK | os.X_OK):
             yield Finding(FINE, f"{folder}" if there == folder else f"{folder} (to be made)")

@@ -8,6 +8,7 @@ from tau.cli.flags import Given
 from tau.errors import CommandError, UsageError
 from tau.host.export import default_name, session_page, write_export
 from tau.host.log import Log
+from tau.host.terminal import emit
 from tau.store.sessions import open_session
 
 
@@ -17,7 +18,7 @@ def main(given: Given) -> int:
         found = open_session(source)
         log = Log(found.header, None, _raise, found.tree)
         target = Path(given.words[0] if given.words else default_name(source)).expanduser()
-        print(write_export(session_page(log), target))
+        emit(str(write_export(session_page(log), target)))
     except CommandError as error:
         raise UsageError(str(error)) from None
     return 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tau.cli.flags import Given
 from tau.errors import UsageError
+from tau.host.terminal import say
 
 USAGE = 'Say: tau extension new NAME. It writes NAME.py here; "tau --mode rpc -e NAME.py" tries it.'
 STARTER = '''"""{title}: what this extension is for.
@@ -58,5 +59,5 @@ def main(given: Given) -> int:
         raise UsageError(f"{file} is there already") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from None
-    print(f"Wrote {file}. Try it: tau --mode rpc -e {file}")
+    say(f"Wrote {file}. Try it: tau --mode rpc -e {file}")
     return 0

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from tau import __version__
 from tau.cli.flags import Given, help_text, parse
-from tau.core.exits import ANSWERED, USAGE, signalled
+from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import UsageError
 
 # What `pi --version` says: clients look for a release of pi whose protocol they know.
@@ -37,16 +37,31 @@ NOTHING_ASKED = "There is nothing to answer: no message was given, and nothing c
 
 
 def pi() -> None:
-    sys.exit(main("pi", sys.argv[1:]))
+    _process("pi")
 
 
 def tau() -> None:
-    sys.exit(main("tau", sys.argv[1:]))
+    _process("tau")
+
+
+def _process(program: str) -> NoReturn:
+    sys.excepthook = lambda *found: _terminal().uncaught(*found)
+    for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if stream is None:  # closed: else the next file that is opened takes its number, and what is meant for it
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    sys.exit(main(program, sys.argv[1:]))
+
+
+def _terminal() -> Any:
+    return import_module("tau.host.terminal")
 
 
 def main(program: str, argv: list[str]) -> int:
     try:
         code = run(program, parse(argv))
+        if sys.stdout is None:
+            _terminal().complain("Error: the output could not be written: stdout is closed.")
+            return FAILED
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # who read us has seen enough
@@ -55,7 +70,7 @@ def main(program: str, argv: list[str]) -> int:
     except KeyboardInterrupt:
         return signalled(signal.SIGINT)
     except UsageError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        _terminal().complain(f"Error: {error}")
         return USAGE
     finally:
         gc.enable()  # also if the start went wrong: who called us may go on
@@ -74,6 +89,7 @@ def run(program: str, given: Given) -> int:
     if task is not None:
         if given.unknown:
             raise UsageError(import_module("tau.cli.unknown").refusal(given.unknown))
+        _terminal().log_to_stderr()
         done: int = import_module(task).main(given)
         return done
     enter(mode_of(flags, at_a_terminal=os.isatty(0) and os.isatty(1)), given)

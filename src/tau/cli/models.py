@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from tau.cli.flags import Given
+from tau.core.clean import displayed
 from tau.host.models import HOW_TO_SET_A_KEY
 from tau.host.nearby import hear
 from tau.host.opening import known_models, told
+from tau.host.terminal import complain, say
 from tau.records.models import Model
 from tau.store.keys import Keys
 from tau.store.places import agent_dir
@@ -25,20 +26,22 @@ def main(given: Given) -> int:
     wanted = " ".join([given.flags["list-models"], *given.words]).lower().split()
     listed = [model for model in everything.values() if all(word in _text(model) for word in wanted)]
     for problem in [*problems, *(told(one, folder / "models.json") for one in models.catalog.problems)]:
-        print(f"Warning: {problem}", file=sys.stderr)
+        complain(f"Warning: {problem}")
     if not everything:
-        print(f"No models can be used.\n\n{HOW_TO_SET_A_KEY}", file=sys.stderr)
+        complain("No models can be used.\n")
+        complain(HOW_TO_SET_A_KEY)
     elif not listed:
-        print(f'No models match "{" ".join(wanted)}"', file=sys.stderr)
+        complain(f'No models match "{" ".join(wanted)}"')
     else:
-        print(table(sorted(listed, key=lambda model: (model.provider, model.id))))
+        for line in table(sorted(listed, key=lambda model: (model.provider, model.id))):
+            say(line)
     return 0
 
 
-def table(models: Sequence[Model]) -> str:
+def table(models: Sequence[Model]) -> list[str]:
     rows = [HEAD, *map(_row, models)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEAD))]
-    return "\n".join("  ".join(_cells(row, widths)).rstrip() for row in rows)
+    return ["  ".join(_cells(row, widths)).rstrip() for row in rows]
 
 
 def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
@@ -52,8 +55,8 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 def _row(model: Model) -> tuple[str, ...]:
     priced = model.cost.input or model.cost.output
     return (
-        model.provider,
-        model.id,
+        displayed(model.provider, ""),
+        displayed(model.id, ""),
         _short(model.context_window),
         _short(model.max_tokens),
         "yes" if model.reasoning else "no",

@@ -3,44 +3,47 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NoReturn
 
 from tau.cli.progress import Progress
-from tau.core.clean import Cleaner
+from tau.core.clean import Cleaner, answer
 from tau.core.exits import CUT, FAILED
-from tau.host.life import Stop, claim, to_the_end
-from tau.host.questions import Open, Prompt, Tally, ask_all, complain
+from tau.host.life import STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end
+from tau.host.questions import Open, Prompt, Tally, ask_all, tell_failures
+from tau.host.terminal import complain
 
 
 def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
     """Run print mode to its end."""
+    lost = stdout_is_closed()
     _, stdout = claim()
-    to_the_end(lambda: _serve(open_session, prompts, stdout))
+    to_the_end(lambda: _serve(open_session, prompts, None if lost else stdout))
 
 
-async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int) -> int:
+async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int | None) -> int:
     stop = Stop()
     with Progress() as progress:
         tally = Tally(progress.show)
         session, machine, _ = open_session(tally.pass_on)
         code = await ask_all(stop, session, machine, tally, prompts)
     if not stop.asked:  # else everybody knows why it ended
-        complain(tally)
+        tell_failures(tally)
     if session.log.waiting:
-        print(f"Warning: the session file {session.log.path} could not be written.", file=sys.stderr)
+        complain(f"Warning: the session file {session.log.path} could not be written.")
     if code == CUT and tally.exceeded is None:
-        print("Warning: the answer was cut off at the limit of its length.", file=sys.stderr)
+        complain("Warning: the answer was cut off at the limit of its length.")
     return code if written(stdout, tally.texts) else FAILED
 
 
-def written(handle: int, texts: Sequence[str]) -> bool:
-    """Whether somebody got it: each text followed by LF, as real pi does."""
+def written(handle: int | None, texts: Sequence[str]) -> bool:
+    """Whether it was delivered: each text followed by LF, as real pi does. None stands for a stdout that is closed."""
+    if handle is None:
+        complain(STDOUT_CLOSED)
+        return False
     text = "".join(f"{one}\n" for one in texts)
     if os.isatty(handle):
-        text = Cleaner().feed(text)  # a model's words must not steer a terminal
+        text = answer(Cleaner().feed(text))  # a model's words must not steer a terminal
     data = memoryview(text.encode("utf-8", "replace"))
     try:
         while data:
@@ -48,7 +51,6 @@ def written(handle: int, texts: Sequence[str]) -> bool:
     except BrokenPipeError:  # who read us has seen enough
         return False
     except OSError as error:
-        with suppress(OSError):
-            print(f"Error: the answer could not be written: {error.strerror}", file=sys.stderr)
+        complain(f"Error: the answer could not be written: {error.strerror}")
         return False
     return True

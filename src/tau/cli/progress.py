@@ -10,13 +10,13 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from tau.core.clean import Cleaner
+from tau.core.clean import displayed
 from tau.core.draft import Update
+from tau.host.terminal import complain, wipe
 from tau.records.dialogs import UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageStart, ToolStart
 from tau.records.messages import Assistant
 
-WIPE = "\r\x1b[K"
 USUAL = 80
 
 
@@ -30,11 +30,12 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._shown:
-            print(WIPE, end="", file=sys.stderr, flush=True)
+            wipe()
 
     def show(self, event: Event | Update | UiRequest) -> None:
         if self._seen and not isinstance(event, Update | UiRequest) and (line := told(event)):
-            print(WIPE + line[: width(2) - 1], end="", file=sys.stderr, flush=True)
+            wipe()
+            complain(line[: width(2) - 1], end="")
             self._shown = True
 
 
@@ -42,7 +43,7 @@ def told(event: Event) -> str | None:
     """What a person wants to know of an event, on one line."""
     match event:
         case MessageStart(message=Assistant(model=model)):
-            return f"{model} answers ..."
+            return one_line(f"{model} answers ...")
         case ToolStart():
             return f"{call(event)} ..."
         case AutoRetryStart():
@@ -60,7 +61,7 @@ def call(event: ToolStart) -> str:
 
 
 def one_line(text: str) -> str:
-    return " ".join(Cleaner().feed(text).split())
+    return displayed(" ".join(text.split()))
 
 
 def width(handle: int) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from tau.errors import ToolError, UsageError
 from tau.host.questions import Prompt
 from tau.records.messages import Image
+from tau.store.places import working_folder
 from tau.store.procfs import opened_path, shows_process
 from tau.tools.paths import existing
 from tau.tools.pictures import fitted
@@ -53,7 +54,7 @@ def read_pipe(handle: int = 0) -> str:
 def attached(file: str, *, resize: bool = True) -> tuple[str, Image | None]:
     """A file as it stands in a prompt: its text, or an image and its name."""
     try:
-        path = existing(file, os.getcwd())
+        path = existing(file, working_folder())
         with open(path, "rb") as source:
             status = os.fstat(source.fileno())
             if stat.S_ISDIR(status.st_mode):

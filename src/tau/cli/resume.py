@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import datetime
 from pathlib import Path
 
+from tau.core.clean import displayed
 from tau.errors import UsageError
+from tau.host.terminal import complain
 from tau.records.replies import SessionRow
 from tau.store.listing import rows
-from tau.store.places import agent_dir
+from tau.store.places import agent_dir, working_folder
 from tau.store.sessions import folder_for
 
 SHOWN = 20
@@ -18,15 +19,15 @@ SHOWN = 20
 
 def chosen(folder: str | None) -> str:
     """The path of the session that was chosen. Asks on stderr, so that stdout stays with the mode."""
-    cwd = os.getcwd()
+    cwd = working_folder()
     listed = rows(Path(folder).expanduser() if folder else folder_for(cwd, agent_dir()), cwd)[:SHOWN]
     if not listed:
         raise UsageError("There is no session of this project to resume.")
     if not sys.stdin.isatty():
         raise UsageError("--resume asks which session, so it needs a terminal; use --continue or --session.")
     for number, row in enumerate(listed, 1):
-        print(f"{number:3}  {_line(row)}", file=sys.stderr)
-    print("Which one? [1] ", end="", file=sys.stderr, flush=True)
+        complain(f"{number:3}  {_line(row)}")
+    complain("Which one? [1] ", end="")
     answer = sys.stdin.readline().strip() or "1"
     if not answer.isdecimal() or not 1 <= int(answer) <= len(listed):
         raise UsageError(f"--resume: {answer!r} is not one of 1 to {len(listed)}")
@@ -35,5 +36,5 @@ def chosen(folder: str | None) -> str:
 
 def _line(row: SessionRow) -> str:
     when = datetime.fromtimestamp(row.modified / 1000).strftime("%Y-%m-%d %H:%M")
-    title = row.name or row.first_message.partition("\n")[0]
-    return f"{when}  {row.message_count:4} messages  {title[:60]}"
+    title = displayed((row.name or row.first_message.partition("\n")[0])[:60], keep="")
+    return f"{when}  {row.message_count:4} messages  {displayed(title[:60], '')}"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tau.cli.flags import Given
-from tau.core.secrets import masked
 from tau.errors import UsageError
 from tau.host.basis import Basis
 from tau.host.opening import Opening, Wanted, Wishes, read_up
+from tau.host.terminal import complain, hide_in_log, log_to_stderr
 from tau.records.budgets import Budget
-from tau.store.places import agent_dir
+from tau.store.places import agent_dir, working_folder
 from tau.store.sought import Requested
 from tau.tools.table import DEFAULT, TOOLS
 from tau.wire.dialect import Dialect
@@ -22,13 +21,12 @@ from tau.wire.dialect import Dialect
 
 def opening(given: Given) -> Opening:
     level = logging.INFO if "verbose" in given.flags else logging.WARNING
-    logging.basicConfig(stream=sys.stderr, level=level, format="tau: %(levelname)s: %(message)s")
+    log_to_stderr(level)
     read = read_up(agent_dir(), wishes(given))
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(Discreet(handler.formatter, read.models.keys.known))
+    hide_in_log(read.models.keys.known)
     _hide(read, given.flags.get("api-key", ""))
     for warning in read.warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
+        complain(f"Warning: {warning}")
     if read.settings.http_proxy:
         use_proxy(read.settings.http_proxy)
     return read.confined()
@@ -47,18 +45,6 @@ def _hide(read: Opening, key: str) -> None:
         no_new_privileges()
 
 
-class Discreet(logging.Formatter):
-    """Lines for stderr, with tracebacks and all, in which no key can be read."""
-
-    def __init__(self, like: logging.Formatter | None, known: Callable[[], Iterable[str]]) -> None:
-        super().__init__()
-        self._like = like or self
-        self._known = known
-
-    def format(self, record: logging.LogRecord) -> str:
-        return masked(self._like.format(record), self._known())
-
-
 def use_proxy(address: str) -> None:
     """For models and for commands, as if the environment had said it; where it says something, that counts."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY"):
@@ -68,7 +54,7 @@ def use_proxy(address: str) -> None:
 
 def dialect(named: str | None) -> Dialect:
     """The one that was named by flag or environment, else that of the settings."""
-    return Basis(agent_dir(), Path.cwd(), None, dialect=named).dialect
+    return Basis(agent_dir(), Path(working_folder()), None, dialect=named).dialect
 
 
 def wishes(given: Given) -> Wishes:
@@ -130,7 +116,7 @@ def _unknown(word: str) -> tuple[str, bool | str]:
 def _resumed(folder: str | None, approve: bool | None) -> str:
     from tau.cli.resume import chosen
 
-    return chosen(folder or Basis(agent_dir(), Path.cwd(), approve).settings.session_dir)
+    return chosen(folder or Basis(agent_dir(), Path(working_folder()), approve).settings.session_dir)
 
 
 def _tools(flags: dict[str, str]) -> Sequence[str] | None:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from tau.cli.flags import Given
+from tau.core.clean import visible
 from tau.errors import UsageError
+from tau.host.terminal import complain, say
 from tau.records.base import BadRecord
-from tau.store.places import agent_dir
+from tau.store.places import agent_dir, working_folder
 from tau.store.trust import TrustFile, Untrustable, fingerprint
 
 
 def main(given: Given) -> int:
     if len(given.words) > 2:
         raise UsageError("usage: tau trust [--remove] [DIR]")
-    project = Path(os.path.realpath(given.words[1] if len(given.words) == 2 else "."))
+    project = Path(os.path.realpath(os.path.join(working_folder(), *given.words[1:])))
     file = TrustFile(agent_dir() / "trust.json")
     try:
         return _forget(file, project) if "remove" in given.flags else _trust(file, project)
     except (Untrustable, BadRecord, OSError) as error:
         where = f"{file.path}: " if isinstance(error, BadRecord) else ""
-        print(f"Error: {where}{error}", file=sys.stderr)
+        complain(f"Error: {where}{error}")
         return 1
 
 
@@ -33,11 +34,13 @@ def _trust(file: TrustFile, project: Path) -> int:
         raise UsageError(f"{file.path} lies in this project, and so cannot say whether to trust it. Use --approve.")
     found = fingerprint(project)
     file.trust(project, found.digest)
-    print(f"{project} is trusted as long as nothing of this changes:")
-    print(*(f"  {name}" for name in found.files or ["(nothing that needs trust is there)"]), sep="\n")
+    say(f"{visible(str(project))} is trusted as long as nothing of this changes:")
+    for name in found.files or ["(nothing that needs trust is there)"]:
+        say(f"  {visible(name)}")
     return 0
 
 
 def _forget(file: TrustFile, project: Path) -> int:
-    print(f"{project} is no longer trusted." if file.forget(project) else f"{project} was not trusted.")
+    name = visible(str(project))
+    say(f"{name} is no longer trusted." if file.forget(project) else f"{name} was not trusted.")
     return 0

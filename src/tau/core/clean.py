@@ -47,6 +47,69 @@ class Cleaner:
         return ""
 
 
+# Characters without a glyph of their own that str.isprintable() takes for printable. Default_Ignorable_Code_Point of
+# DerivedCoreProperties.txt, Unicode 14.0 (4174 code points), then the blank glyphs that do not have this property:
+# Braille blank, Khitan filler, the blanks of Egyptian and of musical notation, and U+FFFC.
+_IGNORABLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_BLANK = "\u2800\ufffc\U00013441\U00013442\U00016fe4\U0001d159"
+_UNSEEN = f"[{_IGNORABLE}{_BLANK}]"
+_EMOJI_STYLE = "\ufe0f"  # variation selector 16: the character before it is shown as an emoji
+_REORDERING = "[\u202a-\u202e\u2066-\u2069]"  # embeddings, overrides and isolates of bidirectional text
+
+
 def visible(text: str, keep: str = "") -> str:
-    """With all signs spelled out that a terminal would obey or not show, but for `keep`: who decides must see them."""
-    return "".join(one if one.isprintable() or one in keep else one.encode("unicode_escape").decode() for one in text)
+    """Spell out every character that a terminal would obey or not show, except those in `keep`.
+
+    For text that somebody decides on, such as a command or a list of files: no two different
+    texts look the same because of a character without a glyph. A combining mark that has no
+    letter, digit or symbol to combine with is spelled out as well.
+    """
+    return _spelled_out(text, keep, emoji=False)
+
+
+def displayed(text: str, keep: str = "\t") -> str:
+    """The same for text that is only read. The selector that makes a symbol an emoji stays where it is."""
+    return _spelled_out(text, keep, emoji=True)
+
+
+def message(text: str) -> str:
+    """`displayed` for a text of several lines: every line but the first is indented.
+
+    So a line feed in a name cannot begin a line that looks like one of ours.
+    """
+    first, *more = displayed(text, "\t\n").split("\n")
+    return "\n".join([first, *(line if not line or line[0] in " \t" else f"  {line}" for line in more)])
+
+
+def answer(text: str) -> str:
+    """A piece of a model's answer for a terminal, after a Cleaner: without control characters and reordering."""
+    return re.sub(_REORDERING, lambda found: _escape(found[0]), re.sub(_CONTROL, "", text))
+
+
+def _spelled_out(text: str, keep: str, *, emoji: bool) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    from unicodedata import category
+
+    unseen = re.compile(_UNSEEN)
+    shown: list[str] = []
+    before = " "  # the last character, or a space after one that was spelled out
+    for one in text:
+        if one in keep:
+            seen = True
+        elif one == _EMOJI_STYLE and emoji:
+            seen = not before.isascii() and not before.isalnum() and category(before)[0] != "M"
+        elif not one.isprintable() or unseen.match(one):
+            seen = False
+        else:
+            seen = category(one)[0] != "M" or not (before.isspace() or before in keep)
+        shown.append(one if seen else _escape(one))
+        before = one if seen else " "
+    return "".join(shown)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()

@@ -204,12 +204,10 @@ class Draft:
 
     def redacted(self, payload: str) -> list[Update]:
         """A thinking block we may not read, only hand back."""
-        opened = self.open("thinking")
-        block = self._blocks[-1]
-        block.redacted = True
-        block.add(REDACTED)
-        block.signature.append(payload)
-        return [opened, self.close(len(self._blocks) - 1)]
+        opened, at = self.open("thinking"), len(self._blocks) - 1
+        self._blocks[at].redacted = True
+        self.sign(at, payload)
+        return [opened, self.add(at, REDACTED), self.close(at)]
 
     def add(self, index: int, piece: str) -> Update:
         block = self._blocks[index]
@@ -219,8 +217,15 @@ class Draft:
     def sign(self, index: int, piece: str) -> None:
         self._blocks[index].signature.append(piece)
 
-    def close(self, index: int, text: str | None = None) -> Update:
-        """`text` is what the provider says in the end that the block is; else it is its pieces."""
+    def missing(self, index: int, whole: str) -> str:
+        """What of a block's `whole` text, which a provider tells at its end, has not come in pieces.
+
+        Nothing if the pieces are no beginning of it: a client has read them, and they must add up to the text.
+        """
+        said = "".join(self._blocks[index].pieces)
+        return whole[len(said) :] if whole.startswith(said) else ""
+
+    def close(self, index: int) -> Update:
         block = self._blocks[index]
         self._open.remove(index)
         block.closed = True
@@ -229,10 +234,10 @@ class Draft:
             call = self._whole_call(block)
             block.sealed, delta = call, ToolCallEnd(index, call)
         elif block.kind == "text":
-            text = "".join(block.pieces) if text is None else text
+            text = "".join(block.pieces)
             block.sealed, delta = Text(text, _signature(block)), TextEnd(index, text)
         else:
-            text = "".join(block.pieces) if text is None else text
+            text = "".join(block.pieces)
             sealed = Thinking(text, _signature(block), True if block.redacted else UNSET)
             block.sealed, delta = sealed, ThinkingEnd(index, text)
         return self._update(delta)

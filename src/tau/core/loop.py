@@ -17,7 +17,9 @@ from typing import Any
 
 from tau.core.draft import Begun, Done, Failed, Heard, Update
 from tau.core.queues import Queue, Waiting
-from tau.records.base import UNSET, UnsetType, Value
+from tau.core.schema import refused_arguments
+from tau.core.truncate import MAX_BYTES, MAX_LINES, byte_length, cut
+from tau.records.base import UNSET, UnsetType, Value, replace
 from tau.records.deltas import Failure
 from tau.records.events import (
     AgentEnd,
@@ -116,6 +118,9 @@ def refusal(text: str) -> Outcome:
     return Outcome([Text(text)], {})
 
 
+# What a tool may say of a result that it has cut by itself.
+NOTICE_LINES = 50
+NOTICE_BYTES = 4096
 SKIPPED = refusal("Skipped due to queued user message.")
 CUT = (
     'The call of "{name}" was not run: the answer was cut off at its length limit, '
@@ -242,7 +247,7 @@ def _one_by_one(
         yield Publish(ToolStart(call.id, call.name, call.arguments))
         verdict = yield from _check(at, call, ending)
         if isinstance(verdict, Outcome):
-            done = ToolDone(call, verdict, is_error=True)
+            done = _bounded(ToolDone(call, verdict, is_error=True))
         else:
             yield StartTool(call, verdict)
             done = yield from _watch()
@@ -270,8 +275,8 @@ def _side_by_side(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, li
         yield Publish(ToolStart(call.id, call.name, call.arguments))
         verdict = yield from _check(at, call, ending)
         if isinstance(verdict, Outcome):
-            done[at] = ToolDone(call, verdict, is_error=True)
-            yield Publish(ToolEnd(call.id, call.name, verdict, True))
+            done[at] = _bounded(ToolDone(call, verdict, is_error=True))
+            yield Publish(ToolEnd(call.id, call.name, done[at].outcome, True))
         else:
             running[id(call)] = at
             yield StartTool(call, verdict)
@@ -289,10 +294,7 @@ def _check(at: int, call: ToolCall, ending: Done) -> Generator[Act, Any, dict[st
     if ending.message.stop_reason == "length":
         return refusal(CUT.format(name=call.name))
     if (raw := ending.unreadable.get(at)) is not None:
-        return refusal(
-            f'Validation failed for tool "{call.name}":\n  - root: the arguments are not a complete JSON object\n\n'
-            f"Received arguments:\n{raw}"
-        )
+        return refusal(refused_arguments(call.name, "  - root: the arguments are not a complete JSON object", raw))
     verdict: dict[str, Any] | Outcome = yield Check(call)
     return verdict
 
@@ -304,7 +306,28 @@ def _watch() -> Generator[Act, Any, ToolDone]:
             case ToolProgress(call, outcome):
                 yield Publish(ToolUpdate(call.id, call.name, call.arguments, outcome))
             case ToolDone() as done:
-                return done
+                return _bounded(done)
+
+
+def _bounded(done: ToolDone) -> ToolDone:
+    """With errors within the limits of a result, whatever they repeat: names, arguments, reasons of an extension.
+
+    Tools cut what they read by themselves, and say in a line or two after that what is missing.
+    """
+    if not done.is_error or not any(
+        isinstance(block, Text) and _too_long(block.text) for block in done.outcome.content
+    ):
+        return done
+    content = [
+        replace(block, text=cut(block.text)) if isinstance(block, Text) else block for block in done.outcome.content
+    ]
+    return replace(done, outcome=replace(done.outcome, content=content))
+
+
+def _too_long(text: str) -> bool:
+    if len(text) <= MAX_BYTES // 4:  # the usual case
+        return text.count("\n") > MAX_LINES + NOTICE_LINES
+    return text.count("\n") > MAX_LINES + NOTICE_LINES or byte_length(text) > MAX_BYTES + NOTICE_BYTES
 
 
 def _record(done: ToolDone) -> Generator[Act, Any, ToolResult]:

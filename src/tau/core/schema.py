@@ -19,12 +19,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tau.core.truncate import MAX_BYTES, MAX_LINES, cut
 from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, parse
 
 Schema = dict[str, Any]
 _NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 DEEPEST = 64
 DEEPEST_SCHEMA = 128  # schemas in each other; JSON that is received cannot hold more
+MOST_PROBLEMS = 100  # that are told; the value does not fit, and nobody reads more of them
+LONGEST_NAME = 100  # characters of a property's name in a problem
 
 TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
 NUMBERS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
@@ -66,8 +69,27 @@ def fit(schema: Schema, value: Any) -> tuple[Any, list[str]]:
 def complaint(tool: str, problems: list[str], arguments: Any) -> str:
     """What the model is told about arguments that do not fit."""
     listed = "\n".join(f"  - {problem}" for problem in problems)
-    shown = json.dumps(arguments, indent=2, ensure_ascii=False, default=str)
-    return f'Validation failed for tool "{tool}":\n{listed}\n\nReceived arguments:\n{shown}'
+    return refused_arguments(tool, listed, _indented(arguments))
+
+
+def refused_arguments(tool: str, listed: str, shown: str) -> str:
+    """The same from its parts, cut so that together they stay within the limits of a result."""
+    lines, size = MAX_LINES // 2 - 4, MAX_BYTES // 2 - 512
+    listed, shown = (cut(part, max_lines=lines, max_bytes=size) for part in (listed, shown))
+    return f'Validation failed for tool "{tool[:256]}":\n{listed}\n\nReceived arguments:\n{shown}'
+
+
+def _indented(arguments: Any) -> str:
+    """As JSON, or somewhat more of its beginning than a result can hold: nested lists are much longer indented."""
+    encoder = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
+    pieces: list[str] = []
+    left = MAX_BYTES
+    for piece in encoder.iterencode(arguments):
+        pieces.append(piece)
+        left -= len(piece)
+        if left < 0:
+            break
+    return "".join(pieces)
 
 
 class _Fitting:
@@ -78,6 +100,8 @@ class _Fitting:
         self._depth = 0
 
     def fit(self, schema: Any, value: Any, path: str, problems: list[str]) -> Any:
+        if len(problems) >= MOST_PROBLEMS:
+            return value
         if not isinstance(schema, dict):  # true takes everything, false nothing
             if schema is False:
                 problems.append(f"{path or 'root'}: must not be there")
@@ -350,4 +374,5 @@ def _is(kind: Any, value: Any) -> bool:
 
 
 def _join(path: str, name: str) -> str:
-    return f"{path}/{name}".lstrip("/")
+    short = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+    return f"{path}/{short}".lstrip("/")

@@ -2,8 +2,10 @@
 
 A server that refuses a key likes to say which key it was, and it may say so in
 the notation of whatever it speaks: JSON, HTML, an address, base64. So every known
-secret is looked for in all of these forms, and a beginning of one at the end of a
-text, where something was cut off, counts as well.
+secret is looked for in all of these forms. Servers also cut keys off, so a piece that
+begins or ends a form is masked wherever it stands, if it is long enough to tell
+something: see `_least`. At the end of a text, where the text itself may be cut off,
+SHORTEST characters are enough.
 
 A secret of fewer than SHORTEST characters is left alone: to take every "abc" out
 of a text destroys the text, and hides nothing from whoever sees where it was.
@@ -15,6 +17,8 @@ import json
 import re
 from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from posixpath import commonprefix
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from tau.records.base import replace
@@ -23,9 +27,12 @@ from tau.records.models import Model
 MASK = "***"
 SHORTEST = 8
 DISTINCT = 12  # characters that are known for a part of a secret by themselves
+TELLING = 4
+LONGEST = 24
 
 # Not compiled ahead: most sessions never need it, and all of them start with this module.
 _PLAIN = r"[A-Za-z0-9_~-]+"
+_WORD = r"(?:[A-Z]?[a-z]{1,12}|[A-Z]{1,12})?[0-9]{0,2}"  # also with a number, as in v1 and api03
 _NAMED = ("key", "auth", "token", "secret", "cookie", "passw", "credential")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 _NODE = str.maketrans({"'": "&#39;"})
@@ -43,15 +50,59 @@ def masked(text: str, secrets: Iterable[str | None]) -> str:
 
 
 def without(found: Collection[str], text: str) -> str:
-    """The same for exactly these forms. One that was cut off at the end of the text is no less of a secret."""
-    known = sorted(found, key=len, reverse=True)
-    for form in known:
-        text = text.replace(form, MASK)
-    for form in known:
-        for end in range(min(len(form), len(text)), SHORTEST - 1, -1):
-            if text.endswith(form[:end]):
-                return text[:-end] + MASK
-    return text
+    """The same for exactly these forms, and for pieces that begin or end one of them."""
+    backwards = text[::-1]
+    spans: list[tuple[int, int]] = []
+    for form in found:
+        spans += _places(form, len(form), text)
+        if (least := _least(form, last=False)) < len(form):
+            spans += _places(form, least, text)
+        if (least := _least(form, last=True)) < len(form):
+            ends = _places(form[::-1], least, backwards)
+            spans += ((len(text) - end, len(text) - start) for start, end in ends)
+        if (start := _cut_off(form, text)) is not None:
+            spans.append((start, len(text)))
+    return _with_masks(text, spans)
+
+
+def _places(form: str, least: int, text: str) -> Iterator[tuple[int, int]]:
+    """Where the first `least` characters of a form stand, each with as much of the form as follows."""
+    head, at = form[:least], -1
+    while (at := text.find(head, at + 1)) >= 0:
+        yield at, at + len(commonprefix((form, text[at : at + len(form)])))
+
+
+def _cut_off(form: str, text: str) -> int | None:
+    """Where a beginning of the form starts with which the text ends."""
+    at = max(0, len(text) - len(form)) - 1
+    while (at := text.find(form[:SHORTEST], at + 1)) >= 0:
+        if len(text) - at >= SHORTEST and form.startswith(text[at:]):
+            return at
+    return None
+
+
+def _with_masks(text: str, spans: list[tuple[int, int]]) -> str:
+    kept: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        if start > done or not kept:
+            kept += (text[done:start], MASK)
+        done = max(done, end)
+    return "".join((*kept, text[done:]))
+
+
+@lru_cache(1024)
+def _least(form: str, *, last: bool) -> int:
+    """How many of the first, or last, characters of a form must stand in a text to be masked there.
+
+    SHORTEST, of which TELLING are no plain words: the `sk-ant-api03-` of a key is in every manual, and a
+    password that begins with `production` is no reason to mask that word. LONGEST are always enough.
+    """
+    for count in range(SHORTEST, min(LONGEST, len(form))):
+        words = re.split("[^A-Za-z0-9]+", form[-count:] if last else form[:count])
+        if sum(len(word) for word in words if not re.fullmatch(_WORD, word)) >= TELLING:
+            return count
+    return LONGEST
 
 
 def forms(secret: str) -> set[str]:

@@ -17,6 +17,7 @@ from tau.records.tools import Truncation
 
 MAX_LINES = 2000
 MAX_BYTES = 50 * 1024
+CUT_OFF = "[The rest is cut off.]"
 
 
 def size(count: int) -> str:
@@ -61,6 +62,20 @@ def head(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -
         max_lines=max_lines,
         max_bytes=max_bytes,
     )
+
+
+def cut(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> str:
+    """The beginning of `text` that fits, with a last line that says so if it is not all of it.
+
+    Other than `head`, this cuts a line that is too long: for texts that are no use line by line.
+    """
+    if text.count("\n") < max_lines and byte_length(text) <= max_bytes:
+        return text
+    data = "\n".join(text.split("\n", max_lines - 1)[: max_lines - 1]).encode("utf-8", "surrogatepass")
+    end = max_bytes - len(CUT_OFF) - 1
+    while end < len(data) and data[end] & 0xC0 == 0x80:  # not within a character
+        end -= 1
+    return f"{data[:end].decode('utf-8', 'surrogatepass')}\n{CUT_OFF}"
 
 
 def tail(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> Truncation:

@@ -22,12 +22,19 @@ from typing import Any, NoReturn
 
 from tau.core.exits import FAILED, USAGE, signalled
 from tau.errors import ExtensionFailure, TauError
+from tau.host.terminal import complain
 from tau.store.values import stop_commands
 
 log = logging.getLogger(__name__)
 
 FAREWELL = 1.0  # seconds to write what is left, and to stop
+STDOUT_CLOSED = "Error: the answer could not be written: stdout is closed."
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
+
+
+def stdout_is_closed() -> bool:
+    """Whether the process was started without one: Python then has no object for it."""
+    return sys.stdout is None
 
 
 def claim() -> tuple[int, int]:
@@ -84,9 +91,9 @@ async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     try:
         code = await work()
     except ExtensionFailure as error:  # one that was named on the command line
-        print(f"Error: {error}", file=sys.stderr)
+        complain(f"Error: {error}")
     except TauError as error:  # a session that another process has, for one
-        print(f"Error: {error}", file=sys.stderr)
+        complain(f"Error: {error}")
         code = USAGE
     except Exception:
         log.exception("tau broke off")

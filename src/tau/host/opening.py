@@ -42,6 +42,7 @@ from tau.store.extension_files import Found
 from tau.store.keys import Keys
 from tau.store.listing import by_id, newest
 from tau.store.models import read_models
+from tau.store.places import working_folder
 from tau.store.sessions import Opened, folder_for, open_session
 from tau.store.sought import Requested, Sought
 from tau.tools import Files, Tool
@@ -257,7 +258,7 @@ def read_up(
     agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os.environ, cwd: str | None = None
 ) -> Opening:
     """Read the user's files and choose a model. Raises UsageError for what the caller must mend."""
-    cwd = os.getcwd() if cwd is None else cwd
+    cwd = working_folder() if cwd is None else cwd
     basis = Basis(
         agent_dir,
         Path(cwd),

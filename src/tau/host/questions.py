@@ -8,7 +8,6 @@ asked, and before the end. All of them are asked, whatever became of the others.
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from tau.errors import CommandError
 from tau.host.life import FAREWELL, Stop, within
 from tau.host.machine import LocalMachine
 from tau.host.session import Client, Session
+from tau.host.terminal import complain
 from tau.llm.http import Http
 from tau.records.base import UNSET, encode
 from tau.records.dialogs import UiRequest
@@ -73,7 +73,7 @@ class Tally:
         elif isinstance(event, BudgetExceeded):
             self.exceeded = event
         elif isinstance(event, ExtensionError):
-            print(f"Extension error ({event.extension_path}): {event.error}", file=sys.stderr)
+            complain(f"Extension error ({event.extension_path}): {event.error}")
         return self._client(event)
 
     def _settle(self) -> None:
@@ -169,12 +169,12 @@ async def settled(session: Session) -> None:
             return
 
 
-def complain(tally: Tally) -> None:
+def tell_failures(tally: Tally) -> None:
     """Say on stderr what failed, each thing once."""
     for why in dict.fromkeys(tally.failures):
-        print(f"Error: {why}", file=sys.stderr)
+        complain(f"Error: {why}")
     for reason in dict.fromkeys(tally.denials):
-        print(f"Denied: {reason}", file=sys.stderr)
+        complain(f"Denied: {reason}")
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

@@ -217,7 +217,7 @@ def _absolute(path: Where) -> Path:
 
 
 def _folder(cwd: Where | None) -> str:
-    place = os.getcwd() if cwd is None else str(_absolute(cwd))
+    place = places.working_folder() if cwd is None else str(_absolute(cwd))
     if not os.path.isdir(place):
         raise UsageError(f"cwd: there is no folder {place}")
     return place

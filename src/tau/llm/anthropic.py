@@ -11,7 +11,7 @@ from tau.core.draft import Draft
 from tau.core.thinking import sent as sent_level
 from tau.errors import ModelError
 from tau.llm.calls import OUTPUT_LIMIT, Context, Fact, Options, Request, address, own_headers
-from tau.llm.reading import handled, text, told
+from tau.llm.reading import handled, maybe_text, text, told
 from tau.records.base import encode, packed, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model, ThinkingLevel
@@ -184,7 +184,9 @@ class Reader:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._place: dict[int, int] = {}  # the API's block index -> ours
-        self._given: dict[int, Any] = {}  # arguments that came whole at the start of a block
+        # What came whole at the start of a block, and counts unless pieces of it follow: arguments and signatures.
+        self._given: dict[int, Any] = {}
+        self._signature: dict[int, str] = {}
         self._stop: str | None = None
         self._tokens = Usage()
 
@@ -208,6 +210,7 @@ class Reader:
             case "text":
                 return self._opened("text", index, block.get("text"))
             case "thinking":
+                self._signature[index] = maybe_text(block.get("signature"))
                 return self._opened("thinking", index, block.get("thinking"))
             case "redacted_thinking":
                 return self._draft.redacted(text(block["data"]))
@@ -232,16 +235,21 @@ class Reader:
             case "thinking_delta":
                 return [self._draft.add(place, text(delta["thinking"]))]
             case "input_json_delta":
-                self._given.pop(event["index"], None)
-                return [self._draft.add(place, text(delta["partial_json"]))]
+                if text(delta["partial_json"]).strip():
+                    self._given.pop(event["index"], None)
+                return [self._draft.add(place, delta["partial_json"])]
             case "signature_delta":
-                self._draft.sign(place, text(delta["signature"]))
+                if text(delta["signature"]):
+                    self._signature.pop(event["index"], None)
+                    self._draft.sign(place, delta["signature"])
         return ()
 
     def _block_stop(self, event: dict[str, Any]) -> Sequence[Fact]:
         place = self._place.pop(event["index"], None)
         if place is None or self._draft.closed(place):
             return ()
+        if signature := self._signature.pop(event["index"], ""):
+            self._draft.sign(place, signature)
         given = self._given.pop(event["index"], None)
         facts: list[Fact] = [self._draft.add(place, encode(given).decode())] if given else []
         return [*facts, self._draft.close(place)]
@@ -257,7 +265,8 @@ class Reader:
             raise ModelError(f"The model refused to answer (stop reason: {self._stop}).", transient=False)
         if self._stop not in STOP_REASONS:
             raise ModelError(f"Unhandled stop reason: {self._stop}", transient=False)
-        return self._draft.done(STOP_REASONS[self._stop])
+        unclosed = [fact for index in list(self._place) for fact in self._block_stop({"index": index})]
+        return [*unclosed, *self._draft.done(STOP_REASONS[self._stop])]
 
     def _error(self, event: dict[str, Any]) -> Sequence[Fact]:
         raise told(event)

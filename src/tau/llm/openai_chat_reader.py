@@ -40,6 +40,8 @@ class Call:
     place: int | None = None
     held: list[str] = field(default_factory=list)
     whole: bool = False  # name and arguments came in one piece
+    empty: str = ""  # an empty object that came first: these are the arguments unless others follow
+    told: bool = False  # some of its arguments came
 
 
 class Reader:
@@ -80,6 +82,8 @@ class Reader:
         for call in self._calls:
             if call.place is None:
                 facts += self._show(call)
+            if call.empty and not call.told and call.place is not None:
+                facts.append(self._draft.add(call.place, call.empty))
         self._sign_calls()
         reason = STOP_REASONS[stop]
         if reason != "length":  # some say `stop` and call tools all the same
@@ -166,7 +170,10 @@ class Reader:
         if name and not call.name:
             call.name, call.whole = name, _is_object(piece)
             facts += self._show(call)
-        if arguments is not None:
+        if not call.told and piece.strip() == "{}":
+            call.empty = piece
+        elif arguments is not None:
+            call.told = call.told or bool(piece.strip())
             facts += self._add(call, piece)
         return facts
 

@@ -25,6 +25,7 @@ from tau.records.models import Model
 
 ENCRYPTED = "reasoning.encrypted_content"
 NO_OUTPUT = "(no tool output)"
+BETWEEN = "\n\n"  # two parts of reasoning
 # What an answer costs, as a multiple of the usual price.
 TIERS = {"flex": 0.5, "priority": 2.0}
 
@@ -163,7 +164,8 @@ class Reader:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._place: dict[int, int] = {}
-        self._empty: set[int] = set()  # items of which no piece has come yet
+        self._given: dict[int, str] = {}  # arguments that came with the start of a call, and count unless others follow
+        self._part: dict[int, Any] = {}  # which part of its reasoning an item is at; None between two of them
 
     def read(self, event: str, data: str) -> Sequence[Fact]:
         return handled(self, HANDLERS, event, data)
@@ -190,32 +192,50 @@ class Reader:
             case _:
                 return ()  # a kind of item we do not know, and never asked for
         self._place[index] = place
-        self._empty.add(index)
-        pieces = [item["arguments"]] if item["type"] == "function_call" and item.get("arguments") else []
-        return [opened, *(self._add(index, piece) for piece in pieces)]
+        if item["type"] == "function_call":
+            self._given[index] = maybe_text(item.get("arguments"))
+        return [opened]
 
     def _open_call(self, item: dict[str, Any]) -> Fact:
         name, call, made = text(item["name"]), maybe_text(item.get("call_id")), maybe_text(item.get("id"))
         return self._draft.open_call(self._draft.call_id(f"{call}|{made}" if call and made else call, name), name)
 
-    def _add(self, index: int, piece: Any) -> Fact:
-        self._empty.discard(index)
-        return self._draft.add(self._place[index], text(piece))
-
     def _delta(self, event: dict[str, Any]) -> Sequence[Fact]:
         index = event["output_index"]
-        return [self._add(index, event["delta"])] if index in self._place else ()
+        return [self._draft.add(self._place[index], text(event["delta"]))] if index in self._place else ()
+
+    def _thought(self, event: dict[str, Any]) -> Sequence[Fact]:
+        """Parts of reasoning are told apart by an empty line before each but the first."""
+        index, part = event["output_index"], event.get("summary_index", event.get("content_index", 0))
+        if index not in self._place:
+            return ()
+        another = index in self._part and self._part[index] != part
+        self._part[index] = part
+        between = [self._draft.add(self._place[index], BETWEEN)] if another else []
+        return [*between, *self._delta(event)]
 
     def _summary_done(self, event: dict[str, Any]) -> Sequence[Fact]:
-        """An empty line after each part; in the end the parts are told once more, without the last one."""
+        self._part[event["output_index"]] = None
+        return ()
+
+    def _arguments(self, event: dict[str, Any]) -> Sequence[Fact]:
+        """Some servers begin with an empty object and send the arguments later."""
         index = event["output_index"]
-        return [self._add(index, "\n\n")] if index in self._place else ()
+        if index in self._given and text(event["delta"]).strip() == "{}":
+            self._given[index] = self._given[index] or event["delta"]
+            return ()
+        if text(event["delta"]).strip():
+            self._given.pop(index, None)
+        return self._delta(event)
 
     def _arguments_done(self, event: dict[str, Any]) -> Sequence[Fact]:
         index = event["output_index"]
-        if index not in self._empty or not event.get("arguments"):
-            return ()
-        return [self._add(index, event["arguments"])]
+        return self._rest(self._place[index], maybe_text(event.get("arguments"))) if index in self._place else ()
+
+    def _rest(self, place: int, whole: str) -> list[Fact]:
+        """What is told at the end of an item and has not come in pieces."""
+        missing = self._draft.missing(place, whole)
+        return [self._draft.add(place, missing)] if missing else []
 
     def _item_done(self, event: dict[str, Any]) -> Sequence[Fact]:
         index, item = event["output_index"], event["item"]
@@ -224,22 +244,29 @@ class Reader:
             return facts
         place = self._place.pop(index)
         if item["type"] == "function_call":
-            whole, said = item.get("arguments"), None
+            whole = maybe_text(item.get("arguments")) or self._given.get(index, "")
         elif item["type"] == "reasoning":
             self._draft.sign(place, encode(item).decode())
             parts = item.get("summary") or item.get("content") or ()
-            whole = said = "\n\n".join(text(part["text"]) for part in parts) or None
+            whole = BETWEEN.join(text(part["text"]) for part in parts)
         else:
             self._draft.sign(place, _signature(item))
             parts = item.get("content") or ()
-            whole = said = "".join(text(part.get("text", part.get("refusal", ""))) for part in parts) or None
-        if whole and index in self._empty:
-            facts.append(self._draft.add(place, text(whole)))
-        return [*facts, self._draft.close(place, said)]
+            whole = "".join(text(part.get("text", part.get("refusal", ""))) for part in parts)
+        return [*facts, *self._rest(place, whole), self._draft.close(place)]
 
     def _completed(self, event: dict[str, Any]) -> Sequence[Fact]:
         self._count(event["response"])
-        return self._draft.done("toolUse" if self._draft.calls else "stop")
+        return [*self._unclosed(event["response"]), *self._draft.done("toolUse" if self._draft.calls else "stop")]
+
+    def _unclosed(self, response: dict[str, Any]) -> Iterator[Fact]:
+        """Items that the server forgot to end, as the whole response has them; else as they were begun."""
+        output = response.get("output") or ()
+        for index, place in list(self._place.items()):
+            if isinstance(index, int) and index < len(output):
+                yield from self._item_done({"output_index": index, "item": output[index]})
+            else:
+                yield from self._rest(place, self._given.get(index, ""))
 
     def _incomplete(self, event: dict[str, Any]) -> Sequence[Fact]:
         self._count(event["response"])
@@ -278,10 +305,10 @@ HANDLERS: dict[str, Callable[[Reader, dict[str, Any]], Sequence[Fact]]] = {
     "response.output_item.added": Reader._item_added,
     "response.output_text.delta": Reader._delta,
     "response.refusal.delta": Reader._delta,
-    "response.reasoning_summary_text.delta": Reader._delta,
+    "response.reasoning_summary_text.delta": Reader._thought,
     "response.reasoning_summary_part.done": Reader._summary_done,
-    "response.reasoning_text.delta": Reader._delta,
-    "response.function_call_arguments.delta": Reader._delta,
+    "response.reasoning_text.delta": Reader._thought,
+    "response.function_call_arguments.delta": Reader._arguments,
     "response.function_call_arguments.done": Reader._arguments_done,
     "response.output_item.done": Reader._item_done,
     "response.completed": Reader._completed,

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tau.core.exits import FAILED
-from tau.host.life import FAREWELL, Stop, claim, to_the_end, within
-from tau.host.questions import Open, Prompt, Tally, ask_all, complain
+from tau.host.life import FAREWELL, STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end, within
+from tau.host.questions import Open, Prompt, Tally, ask_all, tell_failures
+from tau.host.terminal import complain
 from tau.records.base import encode, wire
 from tau.rpc.outbox import Outbox
 from tau.wire.dialect import Dialect
@@ -21,11 +22,14 @@ from tau.wire.dialects import DEFAULT
 
 def serve(open_session: Open, prompts: Sequence[Prompt], dialect: Dialect = DEFAULT, *, result: bool) -> NoReturn:
     """Run JSON mode to its end; with `result`, its last line sums everything up."""
+    lost = stdout_is_closed()
     _, stdout = claim()
-    to_the_end(lambda: _serve(open_session, prompts, dialect, stdout, result))
+    to_the_end(lambda: _serve(open_session, prompts, dialect, stdout, result, lost))
 
 
-async def _serve(open_session: Open, prompts: Sequence[Prompt], dialect: Dialect, stdout: int, result: bool) -> int:
+async def _serve(
+    open_session: Open, prompts: Sequence[Prompt], dialect: Dialect, stdout: int, result: bool, lost: bool
+) -> int:
     stop = Stop()
     outbox = Outbox(stdout, lambda: stop.ask(FAILED), dialect.for_json())
     tally = Tally(outbox.send)
@@ -36,8 +40,10 @@ async def _serve(open_session: Open, prompts: Sequence[Prompt], dialect: Dialect
     if result:
         outbox.put(encode(tally.result(session, code)))
     if not stop.asked:  # else everybody knows why it ended
-        complain(tally)
+        tell_failures(tally)
     if await stop.unless(outbox.drained()):
-        return code
+        if lost:
+            complain(STDOUT_CLOSED)
+        return FAILED if lost else code
     await within(FAREWELL / 2, outbox.drained())
     return stop.code
