@@ -78,7 +78,7 @@ class Log:
         self.tree = tree or Tree()
         self.path = folder / file_name(header) if folder is not None else None
         self.problems: list[str] = []
-        self.lacks_level = False  # an old session: the level it goes on with is noted before its next prompt
+        self.lacks_level = False  # the level is written before the next prompt: the file has none, or another
         self.in_trouble = False  # a write failed, and not all is well yet
         self._trouble = trouble
         self._disk = disk

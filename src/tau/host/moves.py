@@ -203,12 +203,24 @@ class Moves:
                 f"{max(1, log.waiting)} entries wait for that, so the session cannot be left now."
             ) from None
 
-    def settle_in(self, *, restore: bool) -> None:
+    def restore(self, *, starting: bool) -> None:
+        """Choose the model and the thinking level of the session that was opened.
+
+        The command line wins when the program starts: a named model over the session's model, a named level over
+        its level. A named level is noted in the session before the next prompt.
+        """
+        models, log = self._owner.models, self._owner.log
+        keep_model = models.fixed and (starting or self._owner.settings.keep_named_model)
+        keep_level = models.fixed_level and starting
+        models.restore(None if keep_model else log.last_model(), None if keep_level else log.last_level())
+        if keep_level and log.last_level() != models.level:
+            log.lacks_level = True
+
+    def settle_in(self, *, restore: bool, starting: bool = False) -> None:
         """Take up what a session was when it was left: its model and level if wanted, and what waited to be said."""
         owner = self._owner
         if restore:
-            named = owner.models.fixed and owner.settings.keep_named_model
-            owner.models.restore(None if named else owner.log.last_model(), owner.log.last_level())
+            self.restore(starting=starting)
         for queue, message in owner.log.take_up():
             owner.queues.add(queue, message)
         owner.shell.take_up(untold(owner.log))

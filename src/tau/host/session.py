@@ -105,7 +105,7 @@ class Session:
         self._mentions: set[asyncio.Future[None]] = set()
         self.log: Log = self.moves.fresh_log() if found is None else Log.resumed(found, self.write_failed)
         if found is not None:
-            self.moves.settle_in(restore=not models.fixed)
+            self.moves.settle_in(restore=True, starting=True)
 
     # Prompts.
 
