@@ -76,21 +76,16 @@ class Home:
     script: list[Step] = field(default_factory=list)
     settings: Settings = HASTY
     models: Choice = field(default_factory=Choice)
-    queues: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     asked: list[SummaryRequest] = field(default_factory=list)
     stopped: int = 0
-    delivered: int = 0
 
     def __post_init__(self) -> None:
         self.log = Book(self.talk)
-        self.compactor = Compactor(self, stop_run=self.stop_run, deliver=self.deliver)
+        self.compactor = Compactor(self, stop_run=self.stop_run)
 
     def stop_run(self) -> None:
         self.stopped += 1
-
-    def deliver(self) -> None:
-        self.delivered += 1
 
     async def tell(self, event: Event) -> None:
         self.events.append(
@@ -382,40 +377,30 @@ def test_a_compaction_stops_the_run_and_goes_before_the_next() -> None:
     run(told())
 
 
-@pytest.mark.parametrize(("before", "meanwhile", "delivered"), [([], ["a"], 1), (["a"], [], 0), (["a"], ["b"], 1)])
-def test_what_is_queued_meanwhile_is_said_afterwards(before: list[str], meanwhile: list[str], delivered: int) -> None:
+@pytest.mark.parametrize("how", ["nothing to do", "no model"])
+def test_a_compaction_that_is_refused_has_not_stopped_the_run(how: str) -> None:
     async def told() -> None:
-        home = Home(two_turns(), queues=before)
-
-        async def busy() -> str:
-            home.queues += meanwhile
-            return "S"
-
-        home.script = [busy]
-        await home.compactor.compact()
-        assert home.delivered == delivered
+        home = Home(two_turns() if how == "no model" else Talk(), models=Choice(None if how == "no model" else MODEL))
+        async with home.compactor.turn:  # as a run holds it
+            with pytest.raises(CommandError):
+                await home.compactor.compact()
+        assert home.stopped == 0
+        start, end = home.events
+        assert isinstance(start, CompactionStart) and isinstance(end, CompactionEnd)
 
     run(told())
 
 
-def test_what_is_queued_meanwhile_is_said_after_a_failure_too_but_not_after_an_abort() -> None:
+def test_the_second_of_two_compactions_does_not_stop_the_run_that_follows_the_first() -> None:
     async def told() -> None:
-        async def fails() -> str:
-            failing.queues.append("a")
-            raise ModelError("400 nope")
-
-        failing = Home(two_turns(), [fails])
-        with pytest.raises(CommandError):
-            await failing.compactor.compact()
-        assert failing.delivered == 1
-
-        async def waits() -> str:
-            aborted.queues.append("a")
-            return await for_ever()
-
-        aborted = Home(two_turns(), [waits])
-        await abort_when_asked(aborted)
-        assert aborted.delivered == 0
+        home = Home(two_turns(), ["S"])
+        first = asyncio.create_task(home.compactor.compact())
+        second = asyncio.create_task(home.compactor.compact())
+        await first
+        async with home.compactor.turn:
+            with pytest.raises(CommandError, match="Already compacted"):
+                await second
+        assert home.stopped == 1
 
     run(told())
 

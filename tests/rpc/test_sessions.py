@@ -244,6 +244,21 @@ def test_switching_brings_back_what_a_session_was(tmp_path: Path) -> None:
         assert conversation(agent) == ["second", "ok"]
 
 
+def test_a_switch_tells_what_waits_there_though_as_many_waited_here(tmp_path: Path) -> None:
+    with Agent(tmp_path) as agent:
+        agent.prompt("there")
+        there = file_of(agent)
+        agent.get("follow_up", message="waits there")
+        killed(agent)
+    with Agent(tmp_path) as agent:
+        agent.prompt("here")
+        agent.get("steer", message="waits here")
+        agent.get("switch_session", sessionPath=str(there))
+        assert agent.get("get_state")["pendingMessageCount"] == 1
+        told = of("queue_update", agent.events)[-1]
+        assert (told["steering"], told["followUp"]) == ([], ["waits there"])
+
+
 def test_switching_to_where_nothing_is_begins_a_session_there(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         path = tmp_path / "mine.jsonl"

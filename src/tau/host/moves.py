@@ -155,12 +155,12 @@ class Moves:
 
     async def _to(self, reason: Reason, log: Callable[[], Log], *, restore: bool = False) -> None:
         owner, hooks = self._owner, self._owner.hooks
-        waited = len(owner.queues)
+        waited = _shown(owner.queues)
         with owner.runs.shut():
             left = await self._leave(reason, log)
         self.settle_in(restore=restore)
         await owner.keeper.see_off(left)
-        if waited != len(owner.queues):
+        if waited != _shown(owner.queues):
             await owner.tell_queues()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
         await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
@@ -274,6 +274,8 @@ class Moves:
                 wanted, given = await self._consulted(wanted, at)
             except Aborted:
                 return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
+            if wanted.summarize and given is None:
+                owner.models.ready()  # refused before anything is stopped for it
             await self.stop()
             owner.shell.remember()
             summary = given
@@ -322,6 +324,11 @@ class Moves:
                 return await summary(left, switch, wanted.instructions, replace=wanted.replace)
             except Aborted:
                 return None
+
+
+def _shown(queues: Queues) -> tuple[list[str], list[str]]:
+    """The queues as a client knows them."""
+    return queues.texts("steer"), queues.texts("follow_up")
 
 
 def _found_at(path: Path) -> Opened | None:
