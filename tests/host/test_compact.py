@@ -47,7 +47,7 @@ class Book:
 
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
-        self.forgotten: list[Assistant] = []
+        self.dropped: list[AnyMessage] = []
 
     @property
     def tree(self) -> Any:
@@ -61,8 +61,8 @@ class Book:
     ) -> None:
         self.talk.compaction(summary, first_kept, tokens_before, details=details, from_hook=from_hook)
 
-    def forget(self, message: Assistant) -> None:
-        self.forgotten.append(message)
+    def drop_last_answer(self) -> None:
+        self.dropped.append(self.talk.messages[-1])
 
 
 Step = str | Assistant | Exception | Callable[[], Coroutine[Any, Any, str]]
@@ -426,7 +426,7 @@ def test_a_full_window_is_compacted_after_a_run() -> None:
         assert await home.compactor.after_run(Switch()) is False
         result = CompactionResult(SUMMARY, "e4", 190_000, FILES)
         assert home.events == [CompactionStart("threshold"), CompactionEnd("threshold", result, False, False)]
-        assert (home.log.forgotten, home.compactor.busy) == ([], False)
+        assert (home.log.dropped, home.compactor.busy) == ([], False)
         await home.compactor.before_prompt(Switch())
         assert len(home.events) == 2
 
@@ -451,9 +451,9 @@ def test_an_overflow_is_mended_once() -> None:
         assert await home.compactor.after_run(Switch()) is True
         result = CompactionResult(SUMMARY, "e4", 1000, FILES)
         assert home.events == [CompactionStart("overflow"), CompactionEnd("overflow", result, False, True)]
-        assert home.log.forgotten == home.talk.messages[-1:]
+        assert home.log.dropped == home.talk.messages[-1:]
 
-        home.talk.message(home.log.forgotten[0])
+        home.talk.message(home.log.dropped[0])
         assert await home.compactor.after_run(Switch()) is False
         assert home.events[2:] == [CompactionEnd("overflow", None, False, False, HOPELESS)]
         home.talk.user("and now?")

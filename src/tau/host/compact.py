@@ -33,7 +33,7 @@ from tau.host.log import iso, now
 from tau.host.switch import Switch
 from tau.records.base import UNSET, UnsetType, Value, parse_stored, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
-from tau.records.messages import Assistant, Usage
+from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, Settings
 from tau.wire.unfinished import Unfinished
@@ -73,7 +73,7 @@ class Written(Protocol):
         self, summary: str, first_kept: str, tokens_before: int, details: Any, *, from_hook: bool = False
     ) -> None: ...
 
-    def forget(self, message: Assistant) -> None: ...
+    def drop_last_answer(self) -> None: ...
 
 
 class Owner(Protocol):
@@ -239,11 +239,12 @@ class Compactor:
         return due(Branch(self._owner.log.tree), model, self._settings(model), before_prompt=before_prompt)
 
     async def _automatic(self, found: Due, switch: Switch, *, again: bool) -> bool:
-        """True if it was done. With `again` the question that did not fit is forgotten, for it is asked again."""
+        """True if it was done. With `again` the answer that failed is left out, for its question is asked again."""
         owner = self._owner
         assert owner.models.current is not None
         settings = self._settings(owner.models.current)
-        plan = prepare(Branch(owner.log.tree), settings)
+        failed = owner.log.tree.last_answer() if again else None
+        plan = prepare(Branch(owner.log.tree, frozenset() if failed is None else frozenset({failed})), settings)
         if isinstance(plan, str) and found.reason == "threshold":
             return False  # full, but of what must be kept: nobody wants to hear that after each answer
         await owner.tell(CompactionStart(found.reason))
@@ -254,7 +255,8 @@ class Compactor:
             if isinstance(plan, str):
                 raise CommandError(plan)
             with self._under_way(switch), self._at_work():
-                result = await self._carry_out(plan, settings, owner.models.ready(), about, switch)
+                model = owner.models.ready()
+                result = await self._carry_out(plan, settings, model, about, switch, drop_answer=again)
         except Aborted:
             aborted = True
         except TauError as failure:
@@ -263,8 +265,6 @@ class Compactor:
             log.exception("an automatic compaction failed in an unforeseen way")
             error = f"{type(failure).__name__}: {failure}"
         again = again and result is not None
-        if again:
-            owner.log.forget(found.answer)
         told: str | UnsetType = FAILED[found.reason] + error if error else UNSET
         if result is None:
             await self._tell_failed({**about, "willRetry": False}, error or None)
@@ -274,9 +274,16 @@ class Compactor:
     # How.
 
     async def _carry_out(
-        self, plan: Plan, settings: CompactionSettings, model: Model, about: About, switch: Switch
+        self,
+        plan: Plan,
+        settings: CompactionSettings,
+        model: Model,
+        about: About,
+        switch: Switch,
+        *,
+        drop_answer: bool = False,
     ) -> CompactionResult:
-        """`about` is what extensions are told of it besides."""
+        """`about` is what extensions are told of it besides. `drop_answer` leaves the last answer out with it."""
         written, hooks = self._owner.log, self._hooks
         given = None
         if hooks is not None and hooks.extensions.wants("session_before_compact"):
@@ -298,6 +305,8 @@ class Compactor:
             raise Aborted
         made = result.summary, result.first_kept_entry_id, result.tokens_before, result.details
         kept_at = written.tree.find(result.first_kept_entry_id)
+        if drop_answer:
+            written.drop_last_answer()
         written.compact(*made, from_hook=given is not None)
         if hooks is not None and hooks.extensions.wants("session_compact"):
             entry = parse_stored(written.tree.line(written.tree.leaf))

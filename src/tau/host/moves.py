@@ -319,7 +319,7 @@ class Moves:
         tree = self._owner.log.tree
         async with self._owner.compactor.alone() as switch:
             try:
-                left = left_behind(tree, tree.leaf, at)
+                left = left_behind(tree, tree.leaf, at, tree.dropped)
                 summary = self._owner.compactor.branch_summary
                 return await summary(left, switch, wanted.instructions, replace=wanted.replace)
             except Aborted:
