@@ -65,6 +65,7 @@ LATE = {
     "tools/seen.py": {"hashlib"},
     "core/clean.py": {"unicodedata"},
     "core/convert.py": {"hashlib"},
+    "host/asking.py": {"tau.core.stats"},
     "host/files.py": {"tempfile"},
     "host/machine.py": {"shutil", "tempfile"},
     "store/journal.py": {"shutil"},

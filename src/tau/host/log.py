@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from errno import EBADF
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,22 @@ from tau.core.queues import Queue
 from tau.core.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
 from tau.host.conversation import Conversation
-from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse_stored, replace, wire
+from tau.host.queued import CLEARED, QUEUED, Kept, Queued, same_as, undelivered
+from tau.records.base import (
+    UNSET,
+    BadRecord,
+    Spliced,
+    UnsetType,
+    decode,
+    encode,
+    one_line,
+    parse_stored,
+    wire,
+)
 from tau.records.entries import (
     BranchSummaryEntry,
     CompactionEntry,
+    ContextEdit,
     CustomEntry,
     CustomMessageEntry,
     Header,
@@ -38,30 +51,15 @@ from tau.records.entries import (
 )
 from tau.records.lines import Outline
 from tau.records.lines import messages as messages_of
-from tau.records.messages import Assistant, Custom, Stored, User, read_message
+from tau.records.messages import Assistant, Custom, Stored, Usage, User, read_message
 from tau.records.models import Model, ThinkingLevel
 from tau.store.files import make_folder
 from tau.store.journal import DISK, Disk, Journal
 from tau.store.sessions import Opened, file_name
 
-QUEUED = "tau.queued"
-CLEARED = "tau.queue_cleared"
 SMALL = 4096
 PORTION = 512 * 1024
 Trouble = Callable[[OSError], None]
-
-
-class Queued(Record):
-    """The data of a QUEUED entry."""
-
-    queue: Queue
-    message: User | Custom
-
-
-class Kept(Record):
-    """The data of a CLEARED entry, if it has any: what is on its way from a queue into the conversation."""
-
-    kept: list[Queued]
 
 
 class Log:
@@ -78,16 +76,16 @@ class Log:
         self.tree = tree or Tree()
         self.path = folder / file_name(header) if folder is not None else None
         self.problems: list[str] = []
-        self.lacks_level = False  # an old session: the level it goes on with is noted before its next prompt
+        self.lacks_level = False  # the level is written before the next prompt: the file has none, or another
         self.in_trouble = False  # a write failed, and not all is well yet
-        self._trouble = trouble
+        self.trouble = trouble
         self._disk = disk
         self._begun = False  # whether there is a file, or should be one
+        self._closed = False  # nothing is written any more
         self._journal: Journal | None = None
         self._messages: Conversation | None = None if tree else Conversation(self.tree)
         self._told_ahead: list[User] = []
         self._unsaid: list[Queued] = []  # of what was queued, wherever it is by now
-        self._forgotten: set[int] = set()
         self._problems_told = 0
 
     @classmethod
@@ -133,7 +131,7 @@ class Log:
         """The conversation on the current branch."""
         if self._messages is None:
             summary, entries = self.tree.seen()
-            self._messages = Conversation(self.tree, summary, entries, self.problems.append)
+            self._messages = Conversation(self.tree, summary, entries, self._problem)
         return self._messages
 
     @property
@@ -145,9 +143,8 @@ class Log:
     def messages_json(self) -> Spliced:
         """The conversation as it is sent, byte for byte as it was read; its portions are made when they are sent."""
         summary, entries = self.tree.seen()
-        left_out = self._forgotten if self._messages is None else self._forgotten | self._messages.unreadable
-        if left_out:
-            entries = [at for at in entries if at not in left_out]
+        if self._messages is not None and (unreadable := self._messages.unreadable):
+            entries = [at for at in entries if at not in unreadable]
         return Spliced(self._portions(summary, entries), self.tree.size)
 
     def _portions(self, summary: CompactionEntry | None, entries: list[int]) -> Iterator[bytes]:
@@ -188,7 +185,7 @@ class Log:
             self._told_ahead = [one for one in self._told_ahead if one is not message]
             return
         if isinstance(message, User | Custom) and self._unsaid:
-            said = next((one for one in self._unsaid if _kept(one.message) == _kept(message)), None)
+            said = next((one for one in self._unsaid if same_as(one.message) == same_as(message)), None)
             self._unsaid = [one for one in self._unsaid if one is not said]
         conversation = self.messages
         if isinstance(message, Custom):
@@ -201,10 +198,18 @@ class Log:
         """State of an extension, which the model never sees."""
         self._add(CustomEntry, custom_type, data)
 
-    def forget(self, message: Stored) -> None:
-        """Leave a failed answer, the last that was said, out of the conversation; its entry stays."""
-        self._forgotten.add(next(self.tree.last_on_branch("message")))
-        self.messages.remove(message)
+    def drop_last_answer(self) -> None:
+        """Leave the last answer, which failed and is asked for again, out of the conversation. Its entry stays.
+
+        Written as an entry, as pi does: it holds for every later reader of the file, and on this branch only.
+        """
+        if (at := self.tree.last_answer()) is not None:
+            self._add(ContextEdit, self.tree.id(at), None)
+            self._messages = None
+
+    def _problem(self, text: str) -> None:
+        if text not in self.problems:  # a conversation that is built again finds the same
+            self.problems.append(text)
 
     def untold_problems(self) -> list[str]:
         """What is wrong with the file and was not told yet: some is found only when messages are read."""
@@ -226,17 +231,32 @@ class Log:
         self._add(Label, target, label)
 
     def compact(
-        self, summary: str, first_kept: str, tokens_before: int, details: Any, *, from_hook: bool = False
+        self,
+        summary: str,
+        first_kept: str,
+        tokens_before: int,
+        details: Any,
+        *,
+        from_hook: bool = False,
+        usage: Usage | UnsetType = UNSET,
     ) -> None:
-        self._add(CompactionEntry, summary, first_kept, tokens_before, details, from_hook)
+        self._add(CompactionEntry, summary, first_kept, tokens_before, details, from_hook, usage)
         self._messages = None
 
-    def move_leaf(self, at: int, summary: str | None = None, details: Any = UNSET, *, from_hook: bool = False) -> None:
+    def move_leaf(
+        self,
+        at: int,
+        summary: str | None = None,
+        details: Any = UNSET,
+        *,
+        from_hook: bool = False,
+        usage: Usage | UnsetType = UNSET,
+    ) -> None:
         """Go on from another entry; a summary of what is left behind may go with it."""
         left = self.tree.leaf_id
         self.tree.leaf = at
         if summary is not None:
-            self._add(BranchSummaryEntry, left or "root", summary, details, from_hook)
+            self._add(BranchSummaryEntry, left or "root", summary, details, from_hook, usage)
         self._messages = None
 
     # What waits to be said is kept too: an acknowledged message survives the process.
@@ -265,35 +285,7 @@ class Log:
         return waiting
 
     def undelivered(self) -> list[tuple[Queue, User | Custom]]:
-        """Queued messages of an earlier process that were never said, on whichever branch: a queue has no branches."""
-        waiting: list[tuple[Queue, User | Custom]] = []
-        if not self.tree.of_kind("custom"):
-            return waiting
-        for at in self.tree.of_kind("custom", "message", "custom_message"):
-            if self.tree.kind(at) == "custom" and b"tau.queue" in self.tree.line(at):
-                entry = self.tree.entry(at)
-                if isinstance(entry, CustomEntry) and entry.custom_type == CLEARED:
-                    waiting.clear()
-                    if entry.data is not UNSET:
-                        with suppress(BadRecord):
-                            waiting += [(one.queue, one.message) for one in decode(Kept, encode(entry.data)).kept]
-                elif isinstance(entry, CustomEntry) and entry.custom_type == QUEUED:
-                    with suppress(BadRecord):
-                        queued = decode(Queued, encode(None if entry.data is UNSET else entry.data))
-                        waiting.append((queued.queue, queued.message))
-            elif waiting:
-                with suppress(BadRecord):
-                    said = self._as_queued(at)
-                    told = next((at for at, (_, message) in enumerate(waiting) if _kept(message) == said), None)
-                    if told is not None:
-                        del waiting[told]
-        return waiting
-
-    def _as_queued(self, at: int) -> bytes:
-        entry = self.tree.entry(at) if self.tree.kind(at) == "custom_message" else None
-        if not isinstance(entry, CustomMessageEntry):
-            return self.tree.message_json(at)
-        return _kept(Custom(entry.custom_type, entry.content, entry.display, entry.details))
+        return undelivered(self.tree)
 
     # What it was when it was left.
 
@@ -341,7 +333,7 @@ class Log:
         Labels go to the end; what hung on one hangs on its parent. What waits to be said is not said twice.
         """
         parent = str(self.path) if self.path is not None else None
-        made = Log.new(cwd or self.header.cwd, folder or self.folder, self._trouble, parent=parent, disk=self._disk)
+        made = Log.new(cwd or self.header.cwd, folder or self.folder, self.trouble, parent=parent, disk=self._disk)
         whole = self.tree.beginning(branch)
         if whole is not None and not whole.of_kind("label"):
             made.tree = whole
@@ -378,7 +370,7 @@ class Log:
     def whole_copy(self, cwd: str, folder: Path | None) -> Log:
         """A new session with every entry of this one, branches and all. Raises CommandError if it cannot be written."""
         parent = str(self.path) if self.path is not None else None
-        made = Log.new(cwd, folder, self._trouble, parent=parent, disk=self._disk)
+        made = Log.new(cwd, folder, self.trouble, parent=parent, disk=self._disk)
         made.tree, made._messages = self.tree, None
         if made.undelivered():
             made.queue_cleared(())
@@ -405,6 +397,8 @@ class Log:
 
     def flush(self) -> None:
         """Write what waits. Raises OSError."""
+        if self._closed:
+            return
         if self._journal is not None:
             try:
                 self._journal.flush()
@@ -418,6 +412,8 @@ class Log:
         return self._journal.syncing() if self._journal is not None else None
 
     def close(self) -> None:
+        """Write nothing more. What is said from here on is in memory only, and a prompt is refused."""
+        self._closed = True
         if self._journal is not None:
             self._journal.close()
 
@@ -427,12 +423,12 @@ class Log:
     def _add(self, kind: Any, *values: Any) -> None:
         entry = self._entry(kind, *values)
         try:
-            if self._begun:
+            if self._begun and not self._closed:
                 self._write(wire(entry))
         except OSError as error:  # not kept in a variable, which would keep this frame, and with it the error
             self._grow(entry)
             self.in_trouble = True
-            self._trouble(error)
+            self.trouble(error)
         else:
             self._grow(entry)
 
@@ -441,6 +437,8 @@ class Log:
 
     def _write(self, line: bytes, *, or_fail: bool = False) -> None:
         """One entry more in the file. On OSError it waits to be written, unless it is to be written now or never."""
+        if self._closed:
+            raise OSError(EBADF, "the session is closed")
         if self._journal is not None:
             try:
                 (self._journal.append_or_fail if or_fail else self._journal.append)(line)
@@ -486,8 +484,3 @@ def session_id() -> str:
     digits = f"{now():012x}" + os.urandom(10).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-7{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
-
-
-def _kept(message: User | Custom) -> bytes:
-    """What a queued message is known by: the entry of an extension's message has a time of its own."""
-    return encode(replace(message, timestamp=0) if isinstance(message, Custom) else message)

@@ -23,7 +23,7 @@ from tau.errors import Aborted, CommandError
 from tau.host.around import Surroundings
 from tau.host.compact import BranchText, Compactor
 from tau.host.dialogs import Dialogs
-from tau.host.hooking import Destination, Hooks
+from tau.host.hooking import Destination, Hooks, SummaryGiven
 from tau.host.keeper import Keeper
 from tau.host.log import Log
 from tau.host.models import Models
@@ -31,7 +31,7 @@ from tau.host.ran import untold
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
-from tau.records.base import UNSET, parse_stored, replace
+from tau.records.base import UNSET, decode, encode, parse_stored, replace
 from tau.records.entries import CustomMessageEntry
 from tau.records.events import Event, SessionDamaged
 from tau.records.messages import Text
@@ -65,7 +65,7 @@ class Owner(Protocol):
 
     def mention(self, event: Event) -> None: ...
 
-    def write_failed(self, error: OSError) -> None: ...
+    def write_failed(self, error: OSError, log: Log | None = None) -> None: ...
 
     def kept_soon(self) -> None: ...
 
@@ -74,6 +74,11 @@ class Moves:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._under_way = asyncio.Lock()
+        self._closed = False
+
+    def close(self) -> None:
+        """From here on the session stays the one it is: its log is about to be closed."""
+        self._closed = True
 
     async def over(self) -> None:
         """Until a move that is under way is over."""
@@ -120,15 +125,23 @@ class Moves:
             switch = {"reason": "resume", "targetSessionFile": str(path)}
             if await owner.hooks.cancelled("session_before_switch", switch):
                 return False
-            found = await owner.around.machine.in_thread(lambda: _found_at(path))
-            # Taken before anything is ended for it: another process may have it.
-            log = Log.resumed(found, owner.write_failed) if found else self._log_at(path)
+            log, exists = await self._log_for(path)
             try:
-                await self._to("resume", lambda: log, restore=found is not None)
+                await self._to("resume", lambda: log, restore=exists)
             finally:
                 if owner.log is not log:
-                    log.close()
+                    await owner.keeper.see_off(log, in_use=owner.shell.runs_in(log))
             return True
+
+    async def _log_for(self, path: Path) -> tuple[Log, bool]:
+        """The session at a path, and whether there is one already. Raises CommandError if another process has it."""
+        owner = self._owner
+        if (held := owner.keeper.take_back(path)) is not None:  # left, but a command still runs in it
+            held.trouble = owner.write_failed
+            return held, True
+        found = await owner.around.machine.in_thread(lambda: _found_at(path))
+        # Taken before anything is ended for it: another process may have it.
+        return (Log.resumed(found, owner.write_failed), True) if found else (self._log_at(path), False)
 
     def _log_at(self, path: Path) -> Log:
         log = self.fresh_log()
@@ -155,12 +168,13 @@ class Moves:
 
     async def _to(self, reason: Reason, log: Callable[[], Log], *, restore: bool = False) -> None:
         owner, hooks = self._owner, self._owner.hooks
-        waited = len(owner.queues)
+        waited = _shown(owner.queues)
         with owner.runs.shut():
             left = await self._leave(reason, log)
         self.settle_in(restore=restore)
-        await owner.keeper.see_off(left)
-        if waited != len(owner.queues):
+        left.trouble = lambda error: owner.write_failed(error, left)
+        await owner.keeper.see_off(left, in_use=owner.shell.runs_in(left))
+        if waited != _shown(owner.queues):
             await owner.tell_queues()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
         await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
@@ -172,6 +186,8 @@ class Moves:
         await self.stop()
         owner.dialogs.cancel()
         await owner.hooks.tell("session_shutdown", {"reason": reason})
+        if self._closed:
+            raise CommandError("The session is being closed, so it cannot be left for another.")
         owner.shell.remember()
         self._write_all()
         owner.around.machine.kill_background()
@@ -203,12 +219,24 @@ class Moves:
                 f"{max(1, log.waiting)} entries wait for that, so the session cannot be left now."
             ) from None
 
-    def settle_in(self, *, restore: bool) -> None:
+    def restore(self, *, starting: bool) -> None:
+        """Choose the model and the thinking level of the session that was opened.
+
+        The command line wins when the program starts: a named model over the session's model, a named level over
+        its level. A named level is noted in the session before the next prompt.
+        """
+        models, log = self._owner.models, self._owner.log
+        keep_model = models.fixed and (starting or self._owner.settings.keep_named_model)
+        keep_level = models.fixed_level and starting
+        models.restore(None if keep_model else log.last_model(), None if keep_level else log.last_level())
+        if keep_level and log.last_level() != models.level:
+            log.lacks_level = True
+
+    def settle_in(self, *, restore: bool, starting: bool = False) -> None:
         """Take up what a session was when it was left: its model and level if wanted, and what waited to be said."""
         owner = self._owner
         if restore:
-            named = owner.models.fixed and owner.settings.keep_named_model
-            owner.models.restore(None if named else owner.log.last_model(), owner.log.last_level())
+            self.restore(starting=starting)
         for queue, message in owner.log.take_up():
             owner.queues.add(queue, message)
         owner.shell.take_up(untold(owner.log))
@@ -262,6 +290,8 @@ class Moves:
                 wanted, given = await self._consulted(wanted, at)
             except Aborted:
                 return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
+            if wanted.summarize and given is None:
+                owner.models.ready()  # refused before anything is stopped for it
             await self.stop()
             owner.shell.remember()
             summary = given
@@ -273,7 +303,8 @@ class Moves:
             if summary is None:
                 owner.log.move_leaf(at)
             else:
-                owner.log.move_leaf(at, summary.summary, summary.details, from_hook=given is not None)
+                hooked = given is not None
+                owner.log.move_leaf(at, summary.summary, summary.details, from_hook=hooked, usage=summary.usage)
             moved = {"newLeafId": owner.log.tree.leaf_id, "oldLeafId": left, "fromExtension": given is not None}
             if summary is not None:
                 moved["summaryEntry"] = parse_stored(owner.log.tree.line(owner.log.tree.leaf))
@@ -299,17 +330,23 @@ class Moves:
         )
         if not wanted.summarize or said.get("summary") is None:
             return wanted, None
-        return wanted, BranchText(said["summary"]["summary"], said["summary"].get("details", UNSET))
+        given = decode(SummaryGiven, encode(said["summary"]))
+        return wanted, BranchText(given.summary, given.details, given.usage)
 
     async def _summary(self, at: int, wanted: Destination) -> BranchText | None:
         tree = self._owner.log.tree
         async with self._owner.compactor.alone() as switch:
             try:
-                left = left_behind(tree, tree.leaf, at)
+                left = left_behind(tree, tree.leaf, at, tree.dropped)
                 summary = self._owner.compactor.branch_summary
                 return await summary(left, switch, wanted.instructions, replace=wanted.replace)
             except Aborted:
                 return None
+
+
+def _shown(queues: Queues) -> tuple[list[str], list[str]]:
+    """The queues as a client knows them."""
+    return queues.texts("steer"), queues.texts("follow_up")
 
 
 def _found_at(path: Path) -> Opened | None:
