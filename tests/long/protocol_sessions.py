@@ -1,0 +1,304 @@
+"""The reference model of one session: its entries as a tree, and everything that follows from them.
+
+The model expects entries (`expect`) as events and responses tell of them. When the program lists its entries,
+`adopt` compares the new ones with what was expected and takes over their ids. Functions below compute the
+conversation, the statistics and the settings from the entries alone, without code of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from long.protocol_rules import Json, Rule, broken, require, short, text_of
+
+TALK = ("message", "compaction", "branch_summary")
+SETTINGS = ("model_change", "thinking_level_change", "session_info", "label")
+TOKENS = ("input", "output", "cacheRead", "cacheWrite")
+
+
+@dataclass(eq=False)
+class Item:
+    """An entry that the session must have: these fields, or more."""
+
+    type: str
+    fields: Json
+    usage: Json | None = None  # of a summary
+    optional: bool = False  # an answer that was retried; a copy of the session may do without it
+    bash: bool = False
+
+
+@dataclass(eq=False)
+class Session:
+    id: str | None = None
+    file: str | None = None
+    entries: list[Json] = field(default_factory=list)
+    leaf: str | None = None
+    pending: list[Item] = field(default_factory=list)  # expected since the last look, with "navigate" marks
+    left_out: set[str] = field(default_factory=set)  # ids of answers that were retried
+    left_out_messages: list[Json] = field(default_factory=list)  # the same, before their ids are known
+    queues: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
+    waiting_bash: list[Json] = field(default_factory=list)  # results that join the conversation later
+    begun: bool = False  # there is a file
+    copied: bool = False  # its settings entries come from another session, and were not looked at yet
+    usages: dict[str, Json] = field(default_factory=dict)  # entry id -> usage of a summary; shared by all sessions
+
+    # Expecting.
+
+    def expect(self, type: str, usage: Json | None = None, *, bash: bool = False, **fields: Any) -> Item:
+        item = Item(type, fields, usage, bash=bash)
+        self.pending.append(item)
+        return item
+
+    def expect_waiting_bash(self) -> None:
+        for message in self.waiting_bash:
+            self.expect("message", bash=True, message=message)
+        self.waiting_bash = []
+
+    def leave_out(self, message: Json) -> None:
+        """A failed answer that is asked again: its entry stays, and the conversation is without it."""
+        for item in reversed(self.pending):
+            if item.type == "message" and item.fields["message"] == message:
+                item.optional = True
+                self.left_out_messages.append(message)
+                return
+        found = [e["id"] for e in self.entries if e["type"] == "message" and e["message"] == message]
+        require(found, Rule.RECORDED, f"a retried answer is not in the session: {short(message)}")
+        self.left_out.add(found[-1])
+
+    def navigated(self, leaf: str | None) -> None:
+        self.pending.append(Item("navigate", {"leaf": leaf}))
+
+    def reopened(self) -> None:
+        """Opened anew: the last entry of the file is the leaf."""
+        if self.entries:
+            self.leaf = self.entries[-1]["id"]
+        self.pending = [item for item in self.pending if item.type != "navigate"]
+
+    # Looking.
+
+    def adopt(self, entries: Sequence[Json], leaf: str | None, *, from_file: bool = False) -> None:
+        """`entries` are all that the session has now. A file does not say which of them is the leaf."""
+        known = len(self.entries)
+        require(
+            entries[:known] == self.entries,
+            Rule.APPEND_ONLY,
+            f"entries that were there have changed: {short(_difference(self.entries, entries[:known]))}",
+        )
+        new = list(entries[known:])
+        ids = {entry["id"] for entry in self.entries}
+        for entry in new:
+            require(entry["id"] not in ids, Rule.APPEND_ONLY, f"an id is there twice: {short(entry)}")
+            require(
+                entry["parentId"] is None or entry["parentId"] in ids, Rule.APPEND_ONLY, f"no parent: {short(entry)}"
+            )
+            ids.add(entry["id"])
+        everything = {entry["id"]: entry for entry in entries}
+        tip = self._adopt_talk([entry for entry in new if entry["type"] in TALK], everything)
+        if not from_file:
+            found, wanted = self._talk_at(everything, leaf), self._talk_at(everything, tip)
+            require(found == wanted, Rule.RECORDED, f"the leaf is at {found}, and should be at {wanted}")
+        self._adopt_settings([entry for entry in new if entry["type"] in SETTINGS])
+        other = [e for e in new if e["type"] not in (*TALK, *SETTINGS)]
+        strange = [e for e in other if e["type"] != "custom" or not e["customType"].startswith("tau.")]
+        require(not strange, Rule.RECORDED, f"an entry that no command made: {short(strange)}")
+        self.entries, self.pending, self.copied = list(entries), [], False
+        self.leaf = tip if from_file else leaf
+
+    def _adopt_talk(self, new: list[Json], everything: Mapping[str, Json]) -> str | None:
+        """Returns where the conversation goes on."""
+        tip = self.leaf
+        rest = list(new)
+        for item in self.pending:
+            if item.type == "navigate":
+                tip = item.fields["leaf"]
+            elif item.type in TALK:
+                if not rest or not _matches(rest[0], item):
+                    if item.optional and self.copied:
+                        continue
+                    rule = Rule.BASH if item.bash else Rule.RECORDED
+                    broken(rule, f"expected {short(item.fields)}\n    found    {short(rest[:1] or 'nothing more')}")
+                entry = rest.pop(0)
+                if item.usage is not None:
+                    self.usages[entry["id"]] = item.usage
+                if item.optional:
+                    self.left_out.add(entry["id"])
+                before, after = self._talk_at(everything, tip), self._talk_at(everything, entry["parentId"])
+                require(before == after, Rule.RECORDED, f"{short(entry)} follows {after}, and should follow {before}")
+                tip = entry["id"]
+        rule = Rule.BASH if any(e.get("message", {}).get("role") == "bashExecution" for e in rest) else Rule.RECORDED
+        require(not rest, rule, f"entries that nothing told of: {short(rest)}")
+        self.left_out_messages = []
+        return tip
+
+    def _talk_at(self, everything: Mapping[str, Json], id: str | None) -> str | None:
+        """The nearest entry of the conversation from here to the root; answers that were left out do not count."""
+        while id is not None and (everything[id]["type"] not in TALK or id in self.left_out):
+            id = everything[id]["parentId"]
+        return id
+
+    def _adopt_settings(self, new: list[Json]) -> None:
+        if self.copied:
+            return
+        for kind in SETTINGS:
+            wanted = [item for item in self.pending if item.type == kind]
+            found = [entry for entry in new if entry["type"] == kind]
+            good = len(wanted) == len(found) and all(map(_matches, found, wanted))
+            told = [item.fields for item in wanted]
+            require(good, Rule.SETTINGS, f"{kind} entries: expected {short(told)}\n    found {short(found)}")
+
+    # Copies.
+
+    def copy_before(self, entry_id: str) -> Session:
+        """What `fork` begins with."""
+        at = self.by_id[entry_id]["parentId"]
+        return self._copy(self.path(at), [])
+
+    def copy_all(self) -> Session:
+        """What `clone` begins with."""
+        at, since = self.leaf, self.pending
+        for place, item in enumerate(self.pending):
+            if item.type == "navigate":
+                at, since = item.fields["leaf"], self.pending[place + 1 :]
+        return self._copy(self.path(at), since)
+
+    def _copy(self, branch: Iterable[Json], since: Iterable[Item]) -> Session:
+        made = Session(copied=True, left_out=set(self.left_out), usages=self.usages)
+        for entry in branch:
+            if entry["type"] in TALK:
+                fields = {name: value for name, value in entry.items() if name not in ("type", "parentId")}
+                made.pending.append(Item(entry["type"], fields, optional=entry["id"] in self.left_out))
+        made.pending += [item for item in since if item.type in TALK]
+        made.begun = any(item.type == "message" for item in made.pending)
+        return made
+
+    # What follows from the entries.
+
+    @property
+    def by_id(self) -> dict[str, Json]:
+        return {entry["id"]: entry for entry in self.entries}
+
+    def path(self, id: str | None) -> list[Json]:
+        known, found = self.by_id, []
+        while id is not None:
+            found.append(known[id])
+            id = known[id]["parentId"]
+        return found[::-1]
+
+    @property
+    def branch(self) -> list[Json]:
+        return self.path(self.leaf)
+
+    def conversation(self) -> list[Json] | None:
+        """The messages that the model sees; None if that cannot be told before the next look at the entries."""
+        if self.copied or any(item.type in ("navigate", "compaction", "branch_summary") for item in self.pending):
+            return None
+        said = [item.fields["message"] for item in self.pending if item.type == "message" and not item.optional]
+        return [*conversation(self.branch, self.left_out), *said]
+
+    def setting(self, kind: str) -> Json | None:
+        """The last entry of this kind on the branch."""
+        later = [item.fields for item in self.pending if item.type == kind]
+        on_branch = [entry for entry in self.branch if entry["type"] == kind]
+        return (later or on_branch or [None])[-1]
+
+    def model(self) -> tuple[str, str] | None:
+        """The model that was set last on the branch, or the last that answered."""
+        for entry in reversed(self.branch):
+            if entry["type"] == "model_change":
+                return entry["provider"], entry["modelId"]
+            if entry["type"] == "message" and entry["message"]["role"] == "assistant":
+                return entry["message"]["provider"], entry["message"]["model"]
+        return None
+
+    @property
+    def name(self) -> str | None:
+        """A name is the whole session's, not that of a branch."""
+        later = [item.fields["name"] for item in self.pending if item.type == "session_info"]
+        named = [entry["name"] for entry in self.entries if entry["type"] == "session_info"]
+        return (later or named or [None])[-1]
+
+    @property
+    def fork_points(self) -> list[Json]:
+        users = [e for e in self.branch if e["type"] == "message" and e["message"]["role"] == "user"]
+        return [{"entryId": entry["id"], "text": text_of(entry["message"])} for entry in users]
+
+    def tree(self) -> list[Json]:
+        labels = {entry["targetId"]: entry for entry in self.entries if entry["type"] == "label"}
+        nodes: dict[str, Json] = {}
+        roots: list[Json] = []
+        for entry in self.entries:
+            node: Json = {"entry": entry, "children": []}
+            label = labels.get(entry["id"])
+            if label is not None and label["label"]:
+                node |= {"label": label["label"], "labelTimestamp": label["timestamp"]}
+            nodes[entry["id"]] = node
+            (nodes[entry["parentId"]]["children"] if entry["parentId"] else roots).append(node)
+        return roots
+
+    def statistics(self) -> Json:
+        messages = [entry["message"] for entry in self.entries if entry["type"] == "message"]
+        answers = [message for message in messages if message["role"] == "assistant"]
+        summaries = [self.usages[entry["id"]] for entry in self.entries if entry["id"] in self.usages]
+        usages = [*(answer["usage"] for answer in answers), *summaries]
+        tokens = {name: sum(usage[name] for usage in usages) for name in TOKENS}
+        roles = [message["role"] for message in messages]
+        return {
+            "userMessages": roles.count("user"),
+            "assistantMessages": len(answers),
+            "toolResults": roles.count("toolResult"),
+            "toolCalls": sum(block["type"] == "toolCall" for answer in answers for block in answer["content"]),
+            "totalMessages": len(messages),
+            "tokens": {**tokens, "total": sum(tokens.values())},
+            "cost": round(sum(usage["cost"]["total"] for usage in usages), 9),
+        }
+
+
+def conversation(branch: Sequence[Json], left_out: set[str]) -> list[Json]:
+    """What a model sees of a branch: the last summary stands for everything before the first entry it kept."""
+    at = max((place for place, entry in enumerate(branch) if entry["type"] == "compaction"), default=None)
+    if at is None:
+        return _messages(branch, left_out)
+    kept = branch[at]["firstKeptEntryId"]
+    first = next((place for place, entry in enumerate(branch) if entry["id"] == kept), at)
+    summary = {
+        "role": "compactionSummary",
+        "summary": branch[at]["summary"],
+        "tokensBefore": branch[at]["tokensBefore"],
+        "timestamp": milliseconds(branch[at]["timestamp"]),
+    }
+    return [summary, *_messages(branch[first:], left_out)]
+
+
+def _messages(entries: Iterable[Json], left_out: set[str]) -> list[Json]:
+    found: list[Json] = []
+    for entry in entries:
+        if entry["type"] == "message" and entry["id"] not in left_out:
+            found.append(entry["message"])
+        elif entry["type"] == "branch_summary":
+            summary = {"role": "branchSummary", "summary": entry["summary"], "fromId": entry["fromId"]}
+            found.append({**summary, "timestamp": milliseconds(entry["timestamp"])})
+    return found
+
+
+def milliseconds(timestamp: str) -> int:
+    return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Equal; a message whose time is not known yet may have any."""
+    if isinstance(expected, dict) and isinstance(found, dict) and "role" in expected and "timestamp" not in expected:
+        return {name: value for name, value in found.items() if name != "timestamp"} == expected
+    return bool(found == expected)
+
+
+def _matches(entry: Json, item: Item) -> bool:
+    if entry["type"] != item.type:
+        return False
+    return all(name in entry and same(entry[name], value) for name, value in item.fields.items())
+
+
+def _difference(before: Sequence[Json], after: Sequence[Json]) -> Any:
+    return [pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]][:1] or len(after)
