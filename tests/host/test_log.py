@@ -21,6 +21,7 @@ from tau.records.base import UNSET, Raw, decode, encode, wire
 from tau.records.entries import (
     AnyEntry,
     CompactionEntry,
+    ContextEdit,
     CustomEntry,
     Label,
     MessageEntry,
@@ -108,12 +109,84 @@ def test_every_entry_hangs_on_the_one_before() -> None:
     assert (log.tree.name, log.tree.leaf_id) == ("mine", found[-1].id)
 
 
-def test_a_forgotten_answer_leaves_the_conversation_but_not_the_log() -> None:
+def counted(log: Log) -> tuple[int, int, int]:
+    """The number of messages by each way to ask for them."""
+    return log.message_count, len([*log.messages]), len(sent(log))
+
+
+def test_a_dropped_answer_leaves_the_conversation_but_not_the_log() -> None:
     log, failed = told("a"), assistant("half", why="529")
     log.say(failed)
-    log.forget(failed)
+    log.drop_last_answer()
     assert ([*log.messages], sent(log)) == ([user("a")], [encode(user("a"))])
-    assert len(entries(log)) == 2
+    assert [type(entry) for entry in entries(log)] == [MessageEntry, MessageEntry, ContextEdit]
+
+
+def test_a_dropped_answer_is_written_as_pi_writes_it(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.say(assistant("half", why="529"))
+    log.drop_last_answer()
+    edit, answer = written(log)[-1], written(log)[-2]
+    assert edit == {
+        "type": "context_edit",
+        "id": edit["id"],
+        "parentId": answer["id"],
+        "timestamp": edit["timestamp"],
+        "targetId": answer["id"],
+        "replacement": None,
+    }
+
+
+@pytest.mark.parametrize("how", ["here", "compacted", "same place", "other place", "reopened", "cloned", "forked"])
+def test_a_dropped_answer_stays_dropped(tmp_path: Path, how: str) -> None:
+    log = told("a", folder=tmp_path)
+    log.say(assistant("half", why="529"))
+    log.drop_last_answer()
+    log.say(assistant("whole"))
+    kept = [user("a"), assistant("whole")]
+    if how == "compacted":
+        log.compact("S", id_of(log, 1), 10, {})
+        (_, *rest), kept = log.messages, [assistant("whole")]
+        assert (rest, counted(log)) == (kept, (2, 2, 2))
+        return
+    if how == "same place":
+        log.move_leaf(log.tree.leaf)
+    elif how == "other place":
+        log.say(assistant("more"))
+        log.move_leaf(log.tree.parent(log.tree.leaf))
+    elif how == "reopened":
+        log = reopened(log)
+    elif how == "cloned":
+        log = log.cloned()
+    elif how == "forked":
+        log.say(user("next"))
+        log = log.forked(id_of(log, -1))
+    assert counted(log) == (2, 2, 2)
+    assert ([*log.messages], sent(log)) == (kept, [wire(message) for message in kept])
+    if how != "other place":  # a session that is opened again is at its last entry
+        assert counted(reopened(log)) == (2, 2, 2)
+
+
+def test_the_last_edit_of_an_entry_counts_and_only_on_its_branch() -> None:
+    log = told("a")
+    log.say(assistant("half", why="529"))
+    answer = log.tree.leaf
+    log.drop_last_answer()
+    log._add(ContextEdit, log.tree.id(answer), {"content": []})
+    log._messages = None
+    assert counted(log) == (2, 2, 2)
+    log.drop_last_answer()
+    assert counted(log) == (1, 1, 1)
+    log.move_leaf(answer)
+    assert counted(log) == (2, 2, 2)
+
+
+def test_summaries_of_branches_that_say_nothing_are_not_counted() -> None:
+    log = told("a")
+    log.move_leaf(log.tree.leaf, "")
+    log._messages = None
+    before_it_is_read = log.message_count
+    assert (before_it_is_read, *counted(log)) == (1, 1, 1, 1)
 
 
 def test_a_log_has_an_id_a_place_and_maybe_a_parent() -> None:

@@ -83,3 +83,33 @@ def test_a_signal_during_a_compaction_ends_the_program_and_the_session_is_what_i
         agent.signal(signal.SIGTERM)
         assert agent.exit_code(within=10) == 143
     assert [json.loads(line) for line in Path(file).read_text().splitlines()] == before
+
+
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize("command", ["steer", "follow_up"])
+def test_messages_that_wait_while_idle_wait_through_a_compaction_for_the_next_prompt(
+    tmp_path: Path, command: str, refused: bool
+) -> None:
+    summary = {"error": {"message": "400 no"}} if refused else {"text": "a summary"}
+    with talking(tmp_path, {**summary, "startDelayMs": 500}, {"text": "next"}) as agent:
+        agent.get(command, message="before")
+        begun = len(of("agent_start", agent.events))
+        compacting = begin_compacting(agent)
+        agent.get(command, message="during")
+        assert agent.response(compacting)["success"] is not refused
+        state = agent.get("get_state")
+        assert (state["pendingMessageCount"], state["isStreaming"]) == (2, False)
+        agent.get("get_messages")  # whatever was begun by itself would have told of it by now
+        assert len(of("agent_start", agent.events)) == begun
+        assert [text(one) for one in said(agent.prompt("after"), "user")] == ["after", "before", "during"]
+        assert agent.get("get_state")["pendingMessageCount"] == 0
+
+
+def test_a_compaction_that_is_refused_leaves_the_run_alone(tmp_path: Path) -> None:
+    with Agent(tmp_path, endless("half ", "an answer"), settings=SETTINGS) as agent:
+        begin_streaming(agent)
+        response = agent.ask("compact")
+        assert (response["success"], response["error"]) == (False, "Nothing to compact (session too small)")
+        assert agent.get("get_state")["isStreaming"] is True
+        assert [one for one in said(agent.events, "assistant") if one["stopReason"] == "aborted"] == []
+        agent.get("abort")

@@ -70,6 +70,29 @@ def test_an_abort_is_heard_while_an_extension_hangs_at_the_start(tmp_path: Path)
         assert agent.ask("get_state")["success"]
 
 
+@pytest.mark.parametrize("hook", ["project_trust", "session_start", "resources_discover"])
+def test_an_abort_during_any_start_up_hook_is_answered_and_the_program_goes_on(tmp_path: Path, hook: str) -> None:
+    code = f"""
+    @pi.on("{hook}")
+    async def begin(event, ctx):
+        ctx.ui.notify("begun")
+        await asyncio.Event().wait()
+"""
+    project = tmp_path / "work" / ".pi"
+    project.mkdir(parents=True)
+    (project / "settings.json").write_text('{"steeringMode": "all"}')
+    limits = {"observerTimeoutMs": 3_600_000, "handlerTimeoutMs": 3_600_000}
+    with guest(tmp_path, code, settings={"extensionHost": limits}) as agent:
+        before = agent.send("get_state")
+        agent.until("extension_ui_request")
+        aborted, behind = agent.send("abort"), agent.send("get_state")
+        assert [agent.response(id)["success"] for id in (before, aborted, behind)] == [True, True, True]
+        agent.prompt("go on")
+        agent.close()
+        assert agent.exit_code() == 0
+        assert len(agent.responses) == 4
+
+
 @pytest.mark.promise("C13", "C14")
 @pytest.mark.parametrize(
     "code", ["    raise ValueError('no')\n", "    this is no Python\n", "    import no_such_thing\n"]
@@ -346,6 +369,49 @@ def test_extensions_can_be_loaded_anew(tmp_path: Path) -> None:
         assert [event["message"] for event in told] == ["startup", "reload"]
         assert agent.ask("prompt", message="/again")["success"]
         agent.until(lambda event: event.get("message") == "reload")
+        assert of("extension_error", agent.events) == []
+
+
+def test_a_reload_that_is_asked_for_during_another_is_carried_out_after_it(tmp_path: Path) -> None:
+    code = f"""
+    @pi.on("session_start")
+    async def begin(event, ctx):
+        ctx.ui.notify(event["reason"])
+        while event["reason"] == "reload" and not os.path.exists({str(tmp_path / "go")!r}):
+            await asyncio.sleep(0.01)
+
+    @pi.command("again")
+    async def again(args, ctx):
+        await ctx.reload()
+        ctx.ui.notify("asked")
+"""
+    with guest(tmp_path, "    import os\n" + code) as agent:
+        agent.ask("prompt", message="/again")
+        agent.until(lambda event: event.get("message") == "reload")
+        agent.ask("prompt", message="/again")
+        agent.until(lambda event: event.get("message") == "asked")
+        (tmp_path / "go").touch()
+        agent.until(lambda event: event.get("message") == "reload")
+        assert of("extension_error", agent.events) == []
+
+
+def test_an_abort_during_a_reload_does_not_make_it_fail(tmp_path: Path) -> None:
+    code = """
+    @pi.on("resources_discover")
+    async def discover(event, ctx):
+        ctx.ui.notify(event["reason"])
+        if event["reason"] == "reload":
+            await asyncio.Event().wait()
+
+    @pi.command("again")
+    async def again(args, ctx):
+        await ctx.reload()
+"""
+    with guest(tmp_path, code, settings={"extensionHost": {"handlerTimeoutMs": 3_600_000}}) as agent:
+        for _ in range(2):
+            agent.ask("prompt", message="/again")
+            agent.until(lambda event: event.get("message") == "reload")
+            assert agent.ask("abort")["success"]
         assert of("extension_error", agent.events) == []
 
 

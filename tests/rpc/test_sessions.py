@@ -184,6 +184,46 @@ def test_a_new_session_is_another_file_that_may_name_its_parent(tmp_path: Path) 
         )
 
 
+@pytest.mark.parametrize(
+    ("words", "level"),
+    [
+        ([], "high"),
+        (["--model", "p/m"], "high"),
+        (["--provider", "p"], "high"),
+        (["--thinking", "low"], "low"),
+        (["--model", "p/m", "--thinking", "low"], "low"),
+        (["--model", "p/m:low"], "low"),
+    ],
+)
+@pytest.mark.parametrize("extension", [False, True])
+def test_only_a_named_level_replaces_the_level_of_a_session(
+    tmp_path: Path, words: list[str], level: str, extension: bool
+) -> None:
+    model = {"id": "m", "reasoning": True, "contextWindow": 1000}
+    provider = {"baseUrl": "http://127.0.0.1:9/v1", "api": "openai-completions", "apiKey": "k", "models": [model]}
+    given: Json = {
+        "offline": False,
+        "models": {"providers": {"p": provider}},
+        "settings": {"defaultThinkingLevel": "off", "retry": {"enabled": False}},
+    }
+    lines = [
+        {"type": "model_change", "id": "a", "parentId": None, "timestamp": TIME, "provider": "p", "modelId": "m"},
+        {"type": "thinking_level_change", "id": "b", "parentId": "a", "timestamp": TIME, "thinkingLevel": "high"},
+    ]
+    file = stored(tmp_path / "old.jsonl", *lines)
+    if extension:  # models are then chosen again when it is loaded
+        code = f"def setup(pi):\n    pi.register_provider('q', {provider!r})\n"
+        (tmp_path / "ext.py").write_text(code)
+        words = [*words, "-e", str(tmp_path / "ext.py")]
+    with Agent(tmp_path, args=["--session", str(file), *words], **given) as agent:
+        assert agent.get("get_state")["thinkingLevel"] == level
+        agent.prompt("hi")
+        changes = [entry["thinkingLevel"] for entry in entries(file) if entry["type"] == "thinking_level_change"]
+        assert changes == (["high"] if level == "high" else ["high", level])
+    with Agent(tmp_path, args=["--session", str(file)], **given) as agent:
+        assert agent.get("get_state")["thinkingLevel"] == level
+
+
 def test_switching_brings_back_what_a_session_was(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.prompt("first")
@@ -202,6 +242,21 @@ def test_switching_brings_back_what_a_session_was(tmp_path: Path) -> None:
         assert conversation(agent) == ["second", "ok"]
         agent.get("switch_session", sessionPath=str(second))
         assert conversation(agent) == ["second", "ok"]
+
+
+def test_a_switch_tells_what_waits_there_though_as_many_waited_here(tmp_path: Path) -> None:
+    with Agent(tmp_path) as agent:
+        agent.prompt("there")
+        there = file_of(agent)
+        agent.get("follow_up", message="waits there")
+        killed(agent)
+    with Agent(tmp_path) as agent:
+        agent.prompt("here")
+        agent.get("steer", message="waits here")
+        agent.get("switch_session", sessionPath=str(there))
+        assert agent.get("get_state")["pendingMessageCount"] == 1
+        told = of("queue_update", agent.events)[-1]
+        assert (told["steering"], told["followUp"]) == ([], ["waits there"])
 
 
 def test_switching_to_where_nothing_is_begins_a_session_there(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ the two ways parted is out of the model's sight. A summary of it may go along.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import overload
 
 from tau.core.summaries import (
@@ -32,11 +32,16 @@ NEARLY = 0.9  # of the budget: below it, a summary that is too large is taken al
 
 
 class Branch(Sequence[Kept]):
-    """The way from the root to the leaf. An entry is read when it is looked at, and then kept."""
+    """The way from the root to the leaf. An entry is read when it is looked at, and then kept.
 
-    def __init__(self, tree: Tree) -> None:
+    Entries that are left out of the conversation keep their place and their id, and say nothing.
+    """
+
+    def __init__(self, tree: Tree, also_dropped: frozenset[int] = frozenset()) -> None:
+        """`also_dropped` are places of entries that are about to be left out."""
         self._tree = tree
         self._places = tree.branch
+        self._dropped = tree.dropped | also_dropped
         self._read: dict[int, Kept] = {}
 
     def __len__(self) -> int:
@@ -56,21 +61,26 @@ class Branch(Sequence[Kept]):
     def _entry(self, at: int) -> Kept:
         found = self._read.get(at)
         if found is None:
-            found = self._read[at] = _entry(self._tree, at)
+            found = self._read[at] = _entry(self._tree, at, self._dropped)
         return found
 
 
-def left_behind(tree: Tree, leaf: int, target: int) -> list[Kept]:
-    """What stands between the leaf and where the way to `target` parts from it, oldest first."""
+def left_behind(tree: Tree, leaf: int, target: int, dropped: Container[int] = ()) -> list[Kept]:
+    """What stands between the leaf and where the way to `target` parts from it, oldest first.
+
+    Entries at the places in `dropped` say nothing.
+    """
     shared = set(tree.path(target))
     way = []
     while leaf != ROOT and leaf not in shared:
         way.append(leaf)
         leaf = tree.parent(leaf)
-    return [_entry(tree, at) for at in reversed(way)]
+    return [_entry(tree, at, dropped) for at in reversed(way)]
 
 
-def _entry(tree: Tree, at: int) -> Kept:
+def _entry(tree: Tree, at: int, dropped: Container[int]) -> Kept:
+    if at in dropped:
+        return OtherEntry("dropped", tree.id(at))
     try:
         return tree.entry(at)
     except BadRecord:  # damaged, but it has its place

@@ -22,6 +22,7 @@ from tau.records.entries import (
     AnyEntry,
     BranchSummaryEntry,
     CompactionEntry,
+    ContextEdit,
     CustomMessageEntry,
     Label,
     MessageEntry,
@@ -30,6 +31,7 @@ from tau.records.entries import (
 from tau.records.lines import OtherEntry, Outline, message_json, read_entry
 from tau.records.messages import (
     AnyMessage,
+    Assistant,
     BranchSummary,
     CompactionSummary,
     Custom,
@@ -50,10 +52,12 @@ KINDS = (
     "custom",
     "model_change",
     "thinking_level_change",
+    "context_edit",
 )
 SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")
 CODES = {kind: code for code, kind in enumerate(KINDS)}
 ROOT = -1
+NEAR = 16  # entries that are looked through before an index of all ids is made
 T = TypeVar("T")
 _USER = rb'"role"\s*:\s*"user"'  # in a text the quotes would have backslashes
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
@@ -70,6 +74,7 @@ class Tree:
         self.leaf = len(self._parents) - 1
         self._leaf = ROOT, ""  # the id of the last leaf that was asked for
         self._counted = ROOT, 0  # the messages that are seen from the last leaf for which that was asked
+        self._dropped: tuple[int, frozenset[int]] = ROOT, frozenset()  # the same for entries that are left out
 
     def __len__(self) -> int:
         return len(self._parents)
@@ -238,20 +243,54 @@ class Tree:
 
     def seen(self) -> tuple[CompactionEntry | None, list[int]]:
         """What the model sees of the current branch: the last summary, and the entries that still stand."""
-        branch = self.branch
+        branch, dropped = self.branch, self.dropped
         kinds = self._kinds_of(branch)
         compaction, first = self._last_summary(branch, kinds)
-        return compaction, [branch[place] for place in _places(kinds, SEEN_BY_MODELS, first)]
+        ats = [branch[place] for place in _places(kinds, SEEN_BY_MODELS, first)]
+        return compaction, [at for at in ats if at not in dropped] if dropped else ats
 
     def seen_count(self) -> int:
         """How many messages that are."""
         if self._counted[0] != self.leaf:
-            branch = self.branch
-            kinds = self._kinds_of(branch)
-            compaction, first = self._last_summary(branch, kinds)
-            count = sum(kinds.count(CODES[kind], first) for kind in SEEN_BY_MODELS) + (compaction is not None)
-            self._counted = self.leaf, count
+            compaction, ats = self.seen()
+            # What extensions say, and summaries of branches, may be unreadable or empty. There are few of them.
+            blank = sum(self.kind(at) != "message" and message_of(self.entry(at)) is None for at in ats)
+            self._counted = self.leaf, len(ats) - blank + (compaction is not None)
         return self._counted[1]
+
+    @property
+    def dropped(self) -> frozenset[int]:
+        """Entries that a context_edit on the current branch leaves out of the conversation. The last edit counts."""
+        if CODES["context_edit"] not in self._kinds:
+            return frozenset()
+        if self._dropped[0] != self.leaf:
+            gone: dict[str, int | None] = {}
+            for at in self.on_branch("context_edit"):
+                if isinstance(edit := self.entry(at), ContextEdit):
+                    gone[edit.target_id] = self._before(at, edit.target_id) if edit.replacement is None else None
+            self._dropped = self.leaf, frozenset(at for at in gone.values() if at is not None)
+        return self._dropped[1]
+
+    def last_answer(self) -> int | None:
+        """Where the last answer of a model is on the current branch, dropped or not."""
+        for at in self.last_on_branch("message"):
+            if b'"assistant"' in self._lines[at]:
+                entry = self.entry(at)
+                if isinstance(entry, MessageEntry) and isinstance(entry.message, Assistant):
+                    return at
+        return None
+
+    def _before(self, at: int, id: str) -> int | None:
+        """Where an entry is that most often stands shortly before `at`."""
+        needle, above = id.encode("utf-8", "replace"), at
+        for _ in range(NEAR):
+            above = self._parents[above]
+            if above == ROOT:
+                break
+            if needle in self._lines[above] and self.id(above) == id:
+                return above
+        found = self.find(id)
+        return found if found is not None and found < at else None
 
     def _last_summary(self, branch: Sequence[int], kinds: bytes) -> tuple[CompactionEntry | None, int]:
         """The last compaction of a branch, and the place on it from where entries still stand."""

@@ -56,6 +56,8 @@ def card(entry: Entry, slots: str, results: Mapping[int, str], context: Context)
             return _quiet("Name", entry.name)
         case e.Label():
             return _quiet("Label", entry.label or "removed")
+        case e.ContextEdit():
+            return _quiet("Context", _edited(entry))
         case e.CustomEntry():
             return _data(entry.custom_type, entry.data, context)
     return _data(unknown(entry), entry, context)
@@ -81,6 +83,10 @@ def _message(message: Any, slots: str, results: Mapping[int, str], context: Cont
         case m.CompactionSummary():
             return _compaction(message.tokens_before, message.summary, context)
     return _data(f"{message.role} message", message, context)
+
+
+def _edited(edit: e.ContextEdit) -> str:
+    return f"{edit.target_id} left out" if edit.replacement is None else f"{edit.target_id} changed"
 
 
 # What people say

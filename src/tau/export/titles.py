@@ -39,6 +39,8 @@ def _title(entry: Entry, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:
             return "setting", f"Name: {entry.name}"
         case e.Label():
             return "setting", f"Label: {entry.label}" if entry.label else "Label removed"
+        case e.ContextEdit():
+            return "setting", f"Context: {entry.target_id} {'left out' if entry.replacement is None else 'changed'}"
         case e.CustomEntry():
             return "data", entry.custom_type
     return "data", unknown(entry)

@@ -4,6 +4,9 @@ One turn at a time: whoever works on the conversation holds `turn`, a run with
 its automatic compactions or a compaction that was asked for. So the two kinds
 of compaction cannot meet, and neither can a compaction and a prompt.
 
+A compaction that a client asks for stops the run under way, and only if there is
+something to compact. It starts nothing: messages in the queues wait for a prompt.
+
 Nothing is changed before the whole summary is there. An abort, a failure or a
 cancellation until then leaves the conversation as it was.
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -30,7 +33,7 @@ from tau.host.log import iso, now
 from tau.host.switch import Switch
 from tau.records.base import UNSET, UnsetType, Value, parse_stored, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
-from tau.records.messages import Assistant, Usage
+from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, Settings
 from tau.wire.unfinished import Unfinished
@@ -70,7 +73,7 @@ class Written(Protocol):
         self, summary: str, first_kept: str, tokens_before: int, details: Any, *, from_hook: bool = False
     ) -> None: ...
 
-    def forget(self, message: Assistant) -> None: ...
+    def drop_last_answer(self) -> None: ...
 
 
 class Owner(Protocol):
@@ -83,9 +86,6 @@ class Owner(Protocol):
 
     @property
     def log(self) -> Written: ...
-
-    @property
-    def queues(self) -> Sized: ...
 
     async def tell(self, event: Event) -> None: ...
 
@@ -100,15 +100,13 @@ class BranchText(Value):
 
 
 class Compactor:
-    def __init__(
-        self, owner: Owner, stop_run: Callable[[], None], deliver: Callable[[], None], hooks: Hooks | None = None
-    ) -> None:
-        """`stop_run` stops the run under way, if any, without waiting; `deliver` starts one with what is queued."""
+    def __init__(self, owner: Owner, stop_run: Callable[[], None], hooks: Hooks | None = None) -> None:
+        """`stop_run` stops the run under way, if any, without waiting."""
         self._hooks = hooks
         self._owner = owner
         self._stop_run = stop_run
-        self._deliver = deliver
         self.turn = asyncio.Lock()
+        self._manual = asyncio.Lock()  # one compaction of the client at a time, so that each sees what the last one did
         self._wanted: dict[Switch, asyncio.Event] = {}  # what is under way, or waits for its turn; and its end
         self._working = 0
 
@@ -139,26 +137,35 @@ class Compactor:
     # When the client asks.
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
-        waiting = len(self._owner.queues)
+        """Stop the run under way and compact. Raises CommandError, and has not stopped the run if it refuses."""
         try:
-            async with self.alone() as switch:
-                result = await self._told(instructions, switch)
+            with self._under_way(Switch()) as switch:
+                async with self._manual:
+                    return await self._compact_alone(instructions, switch)
         except Aborted:
             await self._tell_failed(MANUAL, None)
             raise CommandError(CANCELLED) from None
         except TauError as error:
             await self._tell_failed(MANUAL, str(error))
-            self._go_on(waiting)
             raise CommandError(str(error)) from None
-        self._go_on(waiting)
-        return result
 
-    async def _told(self, instructions: str | None, switch: Switch) -> CompactionResult:
-        """Whoever listens hears of its beginning and of its end, whatever that is."""
+    async def _compact_alone(self, instructions: str | None, switch: Switch) -> CompactionResult:
+        try:
+            if switch.flipped:
+                raise Aborted
+            self._planned()
+        except TauError as error:
+            return await self._told(_raising(error))
+        self._stop_run()
+        async with self.turn:
+            return await self._told(lambda: self._compact(instructions, switch))
+
+    async def _told(self, work: Callable[[], Awaitable[CompactionResult]]) -> CompactionResult:
+        """Publish the start and the end of a manual compaction, however it ends."""
         tell = self._owner.tell
         await tell(CompactionStart("manual"))
         try:
-            result = await self._compact(instructions, switch)
+            result = await work()
         except Aborted:
             await tell(CompactionEnd("manual", None, True, False))
             raise
@@ -168,17 +175,17 @@ class Compactor:
         await tell(CompactionEnd("manual", result, False, False))
         return result
 
-    def _go_on(self, waiting: int) -> None:
-        """Nobody else would say what was queued meanwhile; what waited before goes on waiting for a prompt."""
-        if len(self._owner.queues) > waiting:
-            self._deliver()
-
-    async def _compact(self, instructions: str | None, switch: Switch) -> CompactionResult:
+    def _planned(self) -> tuple[Plan, CompactionSettings, Model]:
+        """Raises CommandError if there is nothing to compact, or no model to ask."""
         model = self._owner.models.ready()
         settings = self._settings(model)
         plan = prepare(Branch(self._owner.log.tree), settings)
         if isinstance(plan, str):
             raise CommandError(plan)
+        return plan, settings, model
+
+    async def _compact(self, instructions: str | None, switch: Switch) -> CompactionResult:
+        plan, settings, model = self._planned()
         with self._at_work():
             about = MANUAL if instructions is None else {**MANUAL, "customInstructions": instructions}
             return await self._carry_out(plan, settings, model, about, switch)
@@ -232,11 +239,12 @@ class Compactor:
         return due(Branch(self._owner.log.tree), model, self._settings(model), before_prompt=before_prompt)
 
     async def _automatic(self, found: Due, switch: Switch, *, again: bool) -> bool:
-        """True if it was done. With `again` the question that did not fit is forgotten, for it is asked again."""
+        """True if it was done. With `again` the answer that failed is left out, for its question is asked again."""
         owner = self._owner
         assert owner.models.current is not None
         settings = self._settings(owner.models.current)
-        plan = prepare(Branch(owner.log.tree), settings)
+        failed = owner.log.tree.last_answer() if again else None
+        plan = prepare(Branch(owner.log.tree, frozenset() if failed is None else frozenset({failed})), settings)
         if isinstance(plan, str) and found.reason == "threshold":
             return False  # full, but of what must be kept: nobody wants to hear that after each answer
         await owner.tell(CompactionStart(found.reason))
@@ -247,7 +255,8 @@ class Compactor:
             if isinstance(plan, str):
                 raise CommandError(plan)
             with self._under_way(switch), self._at_work():
-                result = await self._carry_out(plan, settings, owner.models.ready(), about, switch)
+                model = owner.models.ready()
+                result = await self._carry_out(plan, settings, model, about, switch, drop_answer=again)
         except Aborted:
             aborted = True
         except TauError as failure:
@@ -256,8 +265,6 @@ class Compactor:
             log.exception("an automatic compaction failed in an unforeseen way")
             error = f"{type(failure).__name__}: {failure}"
         again = again and result is not None
-        if again:
-            owner.log.forget(found.answer)
         told: str | UnsetType = FAILED[found.reason] + error if error else UNSET
         if result is None:
             await self._tell_failed({**about, "willRetry": False}, error or None)
@@ -267,9 +274,16 @@ class Compactor:
     # How.
 
     async def _carry_out(
-        self, plan: Plan, settings: CompactionSettings, model: Model, about: About, switch: Switch
+        self,
+        plan: Plan,
+        settings: CompactionSettings,
+        model: Model,
+        about: About,
+        switch: Switch,
+        *,
+        drop_answer: bool = False,
     ) -> CompactionResult:
-        """`about` is what extensions are told of it besides."""
+        """`about` is what extensions are told of it besides. `drop_answer` leaves the last answer out with it."""
         written, hooks = self._owner.log, self._hooks
         given = None
         if hooks is not None and hooks.extensions.wants("session_before_compact"):
@@ -291,6 +305,8 @@ class Compactor:
             raise Aborted
         made = result.summary, result.first_kept_entry_id, result.tokens_before, result.details
         kept_at = written.tree.find(result.first_kept_entry_id)
+        if drop_answer:
+            written.drop_last_answer()
         written.compact(*made, from_hook=given is not None)
         if hooks is not None and hooks.extensions.wants("session_compact"):
             entry = parse_stored(written.tree.line(written.tree.leaf))
@@ -359,6 +375,13 @@ class Compactor:
             yield
         finally:
             self._working -= 1
+
+
+def _raising(error: TauError) -> Callable[[], Awaitable[CompactionResult]]:
+    async def refuse() -> CompactionResult:
+        raise error
+
+    return refuse
 
 
 async def _stoppable(work: Coroutine[Any, Any, T], switch: Switch) -> T:

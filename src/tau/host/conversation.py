@@ -64,10 +64,6 @@ class Conversation:
     def append(self, message: Stored) -> None:
         self._after.append(message)
 
-    def remove(self, message: Stored) -> None:
-        """One that was said in this process."""
-        self._after = [kept for kept in self._after if kept != message]
-
     def _read(self) -> Iterator[Stored]:
         for kind, ats in groupby(self._ats, self._tree.kind):
             if kind != "message":

@@ -10,14 +10,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
 from tau.host.around import Surroundings
 from tau.host.errands import Errands
-from tau.host.extensions import Extensions
+from tau.host.extensions import Check, Extensions
 from tau.host.hooking import Hooks
 from tau.host.models import Models
 from tau.host.resources import Resources
@@ -107,6 +106,8 @@ class Guests:
         self._running: Running | None = None
         self._providers: set[str] = set()
         self._reloading: asyncio.Task[None] | None = None
+        self._reload_wanted = False
+        self._ended = False
         owner.extensions.changed = self._changed
 
     @property
@@ -141,11 +142,7 @@ class Guests:
         owner = self._owner
         if not plan.undecided:
             return
-        said: Mapping[str, Any] = {}
-        if owner.extensions.wants("project_trust"):
-            payload = {"cwd": owner.around.cwd}
-            with suppress(Aborted):
-                said = await owner.extensions.fire("project_trust", payload, owner.hooks.outside, check_trust)
+        said = await self._ask("project_trust", {"cwd": owner.around.cwd}, check_trust)
         trusted = {"yes": True, "no": False}.get(said.get("trusted", ""))
         added = await plan.decided(trusted, remember=bool(said.get("remember")))
         if added and self._running is not None:
@@ -154,10 +151,8 @@ class Guests:
     async def _tell_begun(self, reason: str) -> None:
         owner = self._owner
         await owner.hooks.tell("session_start", {"reason": reason})
-        if not owner.extensions.wants("resources_discover"):
-            return
         cwd = owner.around.cwd
-        said = await owner.extensions.fire("resources_discover", {"cwd": cwd, "reason": reason}, owner.hooks.outside)
+        said = await self._ask("resources_discover", {"cwd": cwd, "reason": reason})
         skills, prompts = (
             [os.path.join(cwd, os.path.expanduser(path)) for path in said.get(name, ()) if isinstance(path, str)]
             for name in ("skillPaths", "promptPaths")
@@ -166,15 +161,38 @@ class Guests:
             owner.resources.offer("extension", skills, prompts)
             await owner.resources.reload()
 
+    async def _ask(self, hook: str, payload: Mapping[str, Any], check: Check | None = None) -> Mapping[str, Any]:
+        """The combined answer of the extensions. Empty if an abort ends the wait: an abort never ends a start-up."""
+        owner = self._owner
+        try:
+            return await owner.extensions.fire(hook, payload, owner.hooks.outside, check)
+        except Aborted:
+            return {}
+
     def reload_soon(self) -> None:
-        """When the commands under way have ended: who asks for it is most often one of them."""
-        if self._reloading is None and self._plan is not None:
-            self._reloading = asyncio.create_task(self._reload(self._plan))
+        """Reload when the extension commands under way have ended: the request usually comes from one of them.
+
+        A request that arrives while a reload is running is carried out after it: that reload may have read the
+        files before they were changed.
+        """
+        if self._plan is None or self._ended:
+            return
+        self._reload_wanted = True
+        if self._reloading is None:
+            self._reloading = asyncio.create_task(self._reload_as_wanted(self._plan))
+
+    async def _reload_as_wanted(self, plan: Plan) -> None:
+        try:
+            while self._reload_wanted:
+                await self._owner.errands.done(5)
+                self._reload_wanted = False  # requests from here on come too late for this reload
+                await self._reload(plan)
+        finally:
+            self._reloading = None
 
     async def _reload(self, plan: Plan) -> None:
         owner = self._owner
         try:
-            await owner.errands.done(5)
             found = await plan.again()
             await owner.hooks.tell("session_shutdown", {"reason": "reload"})
             if self._running is not None:
@@ -188,10 +206,9 @@ class Guests:
         except Exception as error:
             log.warning("extensions could not be loaded anew", exc_info=error)
             owner.extensions.report("<runtime>", "reload", str(error))
-        finally:
-            self._reloading = None
 
     async def end(self) -> None:
+        self._ended = True
         for task in (self._reloading, self._loading):
             if task is not None and not task.done():
                 task.cancel()

@@ -27,6 +27,7 @@ from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, 
 from tau.records.entries import (
     BranchSummaryEntry,
     CompactionEntry,
+    ContextEdit,
     CustomEntry,
     CustomMessageEntry,
     Header,
@@ -78,7 +79,7 @@ class Log:
         self.tree = tree or Tree()
         self.path = folder / file_name(header) if folder is not None else None
         self.problems: list[str] = []
-        self.lacks_level = False  # an old session: the level it goes on with is noted before its next prompt
+        self.lacks_level = False  # the level is written before the next prompt: the file has none, or another
         self.in_trouble = False  # a write failed, and not all is well yet
         self._trouble = trouble
         self._disk = disk
@@ -87,7 +88,6 @@ class Log:
         self._messages: Conversation | None = None if tree else Conversation(self.tree)
         self._told_ahead: list[User] = []
         self._unsaid: list[Queued] = []  # of what was queued, wherever it is by now
-        self._forgotten: set[int] = set()
         self._problems_told = 0
 
     @classmethod
@@ -133,7 +133,7 @@ class Log:
         """The conversation on the current branch."""
         if self._messages is None:
             summary, entries = self.tree.seen()
-            self._messages = Conversation(self.tree, summary, entries, self.problems.append)
+            self._messages = Conversation(self.tree, summary, entries, self._problem)
         return self._messages
 
     @property
@@ -145,9 +145,8 @@ class Log:
     def messages_json(self) -> Spliced:
         """The conversation as it is sent, byte for byte as it was read; its portions are made when they are sent."""
         summary, entries = self.tree.seen()
-        left_out = self._forgotten if self._messages is None else self._forgotten | self._messages.unreadable
-        if left_out:
-            entries = [at for at in entries if at not in left_out]
+        if self._messages is not None and (unreadable := self._messages.unreadable):
+            entries = [at for at in entries if at not in unreadable]
         return Spliced(self._portions(summary, entries), self.tree.size)
 
     def _portions(self, summary: CompactionEntry | None, entries: list[int]) -> Iterator[bytes]:
@@ -201,10 +200,18 @@ class Log:
         """State of an extension, which the model never sees."""
         self._add(CustomEntry, custom_type, data)
 
-    def forget(self, message: Stored) -> None:
-        """Leave a failed answer, the last that was said, out of the conversation; its entry stays."""
-        self._forgotten.add(next(self.tree.last_on_branch("message")))
-        self.messages.remove(message)
+    def drop_last_answer(self) -> None:
+        """Leave the last answer, which failed and is asked for again, out of the conversation. Its entry stays.
+
+        Written as an entry, as pi does: it holds for every later reader of the file, and on this branch only.
+        """
+        if (at := self.tree.last_answer()) is not None:
+            self._add(ContextEdit, self.tree.id(at), None)
+            self._messages = None
+
+    def _problem(self, text: str) -> None:
+        if text not in self.problems:  # a conversation that is built again finds the same
+            self.problems.append(text)
 
     def untold_problems(self) -> list[str]:
         """What is wrong with the file and was not told yet: some is found only when messages are read."""

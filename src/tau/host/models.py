@@ -44,6 +44,7 @@ class Models:
         self._returning: ThinkingLevel | None = None  # the level after a model that cannot think; None: it stays off
         self._renewed: set[str] = set()  # providers whose keys were asked for anew, and not accepted since
         self.fixed = False  # named on the command line: a session's own model does not replace it
+        self.fixed_level = False  # the same for the level: --thinking, or --model NAME:LEVEL
 
     # Which there are.
 
@@ -98,6 +99,7 @@ class Models:
         else:
             chosen = self._usual(settings)
         self.current = chosen.model if chosen else None
+        self.fixed_level = level is not None or (self.fixed and chosen is not None and chosen.level is not None)
         usual = settings.default_thinking_level or "medium"
         self.level = clamp(level or (chosen.level if chosen else None) or usual, self.current)
         self._returning = usual if settings.thinking_returns else None

@@ -155,12 +155,12 @@ class Moves:
 
     async def _to(self, reason: Reason, log: Callable[[], Log], *, restore: bool = False) -> None:
         owner, hooks = self._owner, self._owner.hooks
-        waited = len(owner.queues)
+        waited = _shown(owner.queues)
         with owner.runs.shut():
             left = await self._leave(reason, log)
         self.settle_in(restore=restore)
         await owner.keeper.see_off(left)
-        if waited != len(owner.queues):
+        if waited != _shown(owner.queues):
             await owner.tell_queues()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
         await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
@@ -203,12 +203,24 @@ class Moves:
                 f"{max(1, log.waiting)} entries wait for that, so the session cannot be left now."
             ) from None
 
-    def settle_in(self, *, restore: bool) -> None:
+    def restore(self, *, starting: bool) -> None:
+        """Choose the model and the thinking level of the session that was opened.
+
+        The command line wins when the program starts: a named model over the session's model, a named level over
+        its level. A named level is noted in the session before the next prompt.
+        """
+        models, log = self._owner.models, self._owner.log
+        keep_model = models.fixed and (starting or self._owner.settings.keep_named_model)
+        keep_level = models.fixed_level and starting
+        models.restore(None if keep_model else log.last_model(), None if keep_level else log.last_level())
+        if keep_level and log.last_level() != models.level:
+            log.lacks_level = True
+
+    def settle_in(self, *, restore: bool, starting: bool = False) -> None:
         """Take up what a session was when it was left: its model and level if wanted, and what waited to be said."""
         owner = self._owner
         if restore:
-            named = owner.models.fixed and owner.settings.keep_named_model
-            owner.models.restore(None if named else owner.log.last_model(), owner.log.last_level())
+            self.restore(starting=starting)
         for queue, message in owner.log.take_up():
             owner.queues.add(queue, message)
         owner.shell.take_up(untold(owner.log))
@@ -262,6 +274,8 @@ class Moves:
                 wanted, given = await self._consulted(wanted, at)
             except Aborted:
                 return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
+            if wanted.summarize and given is None:
+                owner.models.ready()  # refused before anything is stopped for it
             await self.stop()
             owner.shell.remember()
             summary = given
@@ -305,11 +319,16 @@ class Moves:
         tree = self._owner.log.tree
         async with self._owner.compactor.alone() as switch:
             try:
-                left = left_behind(tree, tree.leaf, at)
+                left = left_behind(tree, tree.leaf, at, tree.dropped)
                 summary = self._owner.compactor.branch_summary
                 return await summary(left, switch, wanted.instructions, replace=wanted.replace)
             except Aborted:
                 return None
+
+
+def _shown(queues: Queues) -> tuple[list[str], list[str]]:
+    """The queues as a client knows them."""
+    return queues.texts("steer"), queues.texts("follow_up")
 
 
 def _found_at(path: Path) -> Opened | None:

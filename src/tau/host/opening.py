@@ -236,7 +236,7 @@ class Opening(Value):
             original = Log(self.found.header, self.found.path.parent, session.write_failed, self.found.tree)
             original.path = self.found.path
             session.log = original.whole_copy(self.cwd, self.folder)
-            session.moves.settle_in(restore=not self.models.fixed)
+            session.moves.settle_in(restore=True, starting=True)
         elif self.found is None and wanted.named is not None and self.folder is not None:
             path = _in(self.cwd, wanted.named)
             session.log.folder, session.log.path = path.parent, path

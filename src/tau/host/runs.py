@@ -251,7 +251,7 @@ class Runs:
             prompts = []
             if retry := retries.due:
                 outcome.messages.remove(end.ending.message)
-                owner.log.forget(end.ending.message)
+                owner.log.drop_last_answer()
                 await owner.tell(
                     AutoRetryStart(retry.attempt, owner.settings.retry.max_retries, retry.delay_ms, retry.error)
                 )

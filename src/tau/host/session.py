@@ -94,7 +94,7 @@ class Session:
         self.toolbox = Toolbox(around, lambda: self.settings, self.hooks)
         self.hearing = Hearing(self)
         self.runs = Runs(self, self._begin_run, self.hearing.introduced)
-        self.compactor = Compactor(self, stop_run=self.runs.stop, deliver=self._deliver, hooks=self.hooks)
+        self.compactor = Compactor(self, stop_run=self.runs.stop, hooks=self.hooks)
         self.shell = Shell(
             around.machine, around.cwd, self._remember, self._note, lambda: self.runs.busy, self.hooks, self._live
         )
@@ -105,7 +105,7 @@ class Session:
         self._mentions: set[asyncio.Future[None]] = set()
         self.log: Log = self.moves.fresh_log() if found is None else Log.resumed(found, self.write_failed)
         if found is not None:
-            self.moves.settle_in(restore=not models.fixed)
+            self.moves.settle_in(restore=True, starting=True)
 
     # Prompts.
 
@@ -162,16 +162,6 @@ class Session:
             self.log.queue_cleared([message for _, message in self.queues])
             self.kept_soon()
         return self.queues.clear()
-
-    def _deliver(self) -> None:
-        """What was queued while a compaction ran is not stranded by it."""
-        if (
-            self.runs.open
-            and not self.runs.busy
-            and (said := self.queues.take("steer") or self.queues.take("follow_up"))
-        ):
-            self.runs.start(said)
-            self.mention(self._queue_update())
 
     # Events.
 

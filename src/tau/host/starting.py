@@ -82,9 +82,9 @@ class Starting:
         untold = opening.untold
         if self._chooses or self._session.extensions.providers:
             untold = opening.choose_model(models)
-            if opening.found is not None and not models.fixed:
-                models.restore(said.last_model(), said.last_level())
-            elif opening.found is None and models.current is not None:
+            if opening.found is not None:
+                self._session.moves.restore(starting=True)
+            elif models.current is not None:
                 if said.last_model() != (models.current.provider, models.current.id):
                     said.set_model(models.current)
                 if said.last_level() != models.level:

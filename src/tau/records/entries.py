@@ -77,6 +77,13 @@ class CustomMessageEntry(Entry, tag="custom_message"):
     details: Any = UNSET
 
 
+class ContextEdit(Entry, tag="context_edit"):
+    """A `replacement` of null leaves an earlier entry of the branch out of the conversation. Others are not applied."""
+
+    target_id: str
+    replacement: Any
+
+
 class Label(Entry, tag="label"):
     target_id: str
     label: str | None = None
@@ -91,5 +98,6 @@ AnyEntry = (
     | BranchSummaryEntry
     | CustomEntry
     | CustomMessageEntry
+    | ContextEdit
     | Label
 )
