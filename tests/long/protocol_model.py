@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import copy
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -323,7 +322,7 @@ def report(seed: int | str, outcome: Outcome) -> str:
     return "\n".join(f"seed {seed}: {rule.name}: {rule}\n    {detail}" for rule, detail in found.items())
 
 
-def many(seeds: range, real_every: int, *, shrink: int = 3) -> int:
+def many(seeds: range, real_every: int, *, shrink: int = 3, keep: Path | None = None) -> int:
     """Returns how many sequences broke a rule."""
     failures = Counter[Rule]()
     failed = commands = records = 0
@@ -336,6 +335,9 @@ def many(seeds: range, real_every: int, *, shrink: int = 3) -> int:
         if outcome.wrong:
             failed += 1
             print(report(seed, outcome), flush=True)
+            if keep is not None:
+                keep.mkdir(parents=True, exist_ok=True)
+                (keep / f"{seed}.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in outcome.transcript))
             for rule in outcome.rules:
                 failures[rule] += 1
                 if failures[rule] <= 1 and shrink > 0:
@@ -356,14 +358,14 @@ def main() -> int:
         "--real", type=int, default=REAL_EVERY, help="every so many sequences use real processes; 0: none"
     )
     parser.add_argument("--shrink", type=int, default=3, help="how many findings are made small")
+    parser.add_argument("--keep", type=Path, help="a folder for the transcripts of sequences that broke a rule")
     parser.add_argument("--seed", help="one sequence, made small")
     given = parser.parse_args()
     if given.seed is None:
-        return 1 if many(range(given.first, given.first + given.sequences), given.real, shrink=given.shrink) else 0
+        seeds = range(given.first, given.first + given.sequences)
+        return 1 if many(seeds, given.real, shrink=given.shrink, keep=given.keep) else 0
     outcome = play(case(given.seed))
     print(report(given.seed, outcome) or "no rule is broken")
-    if os.environ.get("TRANSCRIPT"):
-        print("\n".join(short(item, 300) for item in outcome.transcript))
     for rule in outcome.rules if given.shrink else ():
         print(f"smallest for {rule.name}:\n{shown(smallest(case(given.seed), rule))}")
     return 1 if outcome.wrong else 0

@@ -43,7 +43,7 @@ CERTAIN = {
     *("steer", "follow_up", "abort", "clear_queue", "new_session", "get_state", "get_messages", "cycle_model"),
     *("get_available_models", "set_thinking_level", "cycle_thinking_level", "get_available_thinking_levels"),
     *("set_steering_mode", "set_follow_up_mode", "set_auto_compaction", "set_auto_retry", "abort_retry"),
-    *("set_budget", "bash", "abort_bash", "get_session_stats", "export_html", "list_sessions", "clone"),
+    *("set_budget", "bash", "abort_bash", "get_session_stats", "list_sessions", "clone"),
     *("get_fork_messages", "get_tree", "get_last_assistant_text", "get_commands", "get_protocol"),
 }
 REQUIRED = {
@@ -62,7 +62,7 @@ REQUIRED = {
     "fork": ("entryId",),
     "set_session_name": ("name",),
 }
-OPTIONAL = ("compact", "get_entries")
+OPTIONAL = ("compact", "get_entries", "export_html")
 COMMANDS = {*CERTAIN, *REQUIRED, *OPTIONAL}
 
 
@@ -148,7 +148,7 @@ class Reference:
         self._aborts: list[int] = []
         self._bash_aborts: list[int] = []
         self._look: tuple[str, int] = ("", 0)
-        self._fresh = True  # nothing was told of yet
+        self._unsure = False  # the model is known when it is asked for
         saved = self.saved
         retry, compaction = saved.get("retry", {}), saved.get("compaction", {})
         self.config = Config(
@@ -168,7 +168,7 @@ class Reference:
         )
         self.auto_compaction: bool = compaction.get("enabled", True)
         self.queues = Queues()
-        self.runs = Runs(self.config, self.queues, self._record, lambda message: self.current.leave_out(message))
+        self.runs = Runs(self.config, self.queues, self._record, lambda message: self.current.drop(message))
         self.runs.stopping = lambda: any(sent.kind in STOPS for sent in self.pending.values())
         for answer in life["script"]:
             if (mark := re.search(r"\[a\d+\.\d+\]", json.dumps(answer))) is not None:
@@ -187,11 +187,22 @@ class Reference:
             return
         self.current = next(session for session in self.sessions if session.file == path)
         self.current.reopened()
-        own, kept = self.current.model(), self.current.setting("thinking_level_change")
-        if named is None and own is not None:
-            self.model = own[1]
-        self.level = clamp(kept["thinkingLevel"] if kept else level, self.model)
+        if named is None:
+            self._take_model(self.current)
+        self._take_level(self.current, level)
         self.queues.opened(self.current.queues)
+
+    def _take_model(self, session: Session) -> None:
+        """Go on with the model of a session that is opened."""
+        found = session.models()
+        self._unsure = len(found) > 1
+        self.model = next(iter(found), self.model)
+
+    def _take_level(self, session: Session, usual: str) -> None:
+        """Go on with its level. One that a session lacks is noted before its next prompt."""
+        kept = session.setting("thinking_level_change")
+        session.lacks_level = kept is None
+        self.level = clamp(kept["thinkingLevel"] if kept else usual, self.model)
 
     def _fresh_session(self) -> Session:
         session = Session(usages=self.usages)
@@ -265,6 +276,8 @@ class Reference:
             sent.predicted = self.runs._waiting
         elif kind == "get_state" and not self._line:
             sent.predicted = self._settings()
+        elif kind == "list_sessions":
+            sent.predicted = [one for one in self.sessions if one.begun and one.id and one.file]
         elif kind == "set_steering_mode":
             self.config.modes["steering"].add(command["mode"])
             self.saved["steeringMode"] = command["mode"]
@@ -281,14 +294,13 @@ class Reference:
             self.config.budget = True
 
     def _settings(self) -> Json:
-        name = self.current.name if not self.current.copied else None
         return {
             "model": self.model,
             "thinkingLevel": self.level,
             "steeringMode": self.saved.get("steeringMode", MODES[1]),
             "followUpMode": self.saved.get("followUpMode", MODES[1]),
             "autoCompactionEnabled": self.auto_compaction,
-            "name": name,
+            "name": ... if self.current.copied else self.current.name,  # a copy has the names on its branch
         }
 
     def _apply(self, sent: Sent) -> None:
@@ -389,6 +401,10 @@ class Reference:
         recorded: Json | None = None
         if not self.runs.busy:
             self.current.expect_waiting_bash()
+            if self.current.lacks_level:
+                self.current.lacks_level = False
+                if self.current.setting("thinking_level_change") is None:
+                    self.current.expect("thinking_level_change", thinkingLevel=self.level)
             recorded = {"role": "user", "content": content_of(sent.command)}
             self.current.expect("message", message=recorded)
         self.current.begun = True
@@ -464,6 +480,7 @@ class Reference:
             message["excludeFromContext"] = True
         if session is self.current and self.runs.busy:
             session.waiting_bash.append(message)
+            session.wrote()
         else:
             session.expect("message", bash=True, message=message)
 
@@ -482,6 +499,8 @@ class Reference:
         old = self.current
         require(not self.runs.busy, Rule.ABORTED, "a session was left while a run was under way")
         old.expect_waiting_bash()
+        if self.queues.leaving:
+            old.wrote()
         old.queues = ([], [])
         if session not in self.sessions:
             self.sessions.append(session)
@@ -496,7 +515,7 @@ class Reference:
         self._arrive(self.current.copy_all())
 
     def _on_fork(self, sent: Sent, data: Any) -> None:
-        entry = self.current.by_id.get(sent.command.get("entryId", ""))
+        entry = self.current.find(sent.command.get("entryId", ""))
         good = entry is not None and entry["type"] == "message" and entry["message"]["role"] == "user"
         require(sent.success == (good and not sent.refused), Rule.ACCEPTED, f"{short(sent.command)}: {sent.error}")
         if sent.success:
@@ -518,10 +537,8 @@ class Reference:
             return
         target.reopened()
         self._arrive(target)
-        own, kept = target.model(), target.setting("thinking_level_change")
-        if own is not None:
-            self.model = own[1]
-        self.level = clamp(kept["thinkingLevel"] if kept else self.level, self.model)
+        self._take_model(target)
+        self._take_level(target, self.level)
 
     def _on_navigate(self, sent: Sent, data: Any) -> None:
         session, command = self.current, sent.command
@@ -568,19 +585,21 @@ class Reference:
         pending = data["pendingMessageCount"]
         require(pending == len(self.queues), Rule.PENDING, f"{pending} are pending, and told are {self.queues.content}")
         if sent.predicted is not None:
-            for name in ("thinkingLevel", "steeringMode", "followUpMode", "autoCompactionEnabled"):
-                if data[name] != sent.predicted[name]:
-                    self._wrong(Rule.SETTINGS, f"{name} is {data[name]!r}, expected {sent.predicted[name]!r}")
-            if data["model"]["id"] != sent.predicted["model"]:
-                self._wrong(Rule.SETTINGS, f"the model is {data['model']['id']}, expected {sent.predicted['model']}")
-            if not session.copied and data.get("sessionName") != sent.predicted["name"]:
-                self._wrong(
-                    Rule.SETTINGS, f"the name is {data.get('sessionName')!r}, expected {sent.predicted['name']!r}"
-                )
-            self.level, self.model = data["thinkingLevel"], data["model"]["id"]
+            self._compare_settings(sent.predicted, data)
         if (talk := session.conversation()) is not None and data["messageCount"] != len(talk):
             self._wrong(Rule.COUNTS, f"messageCount is {data['messageCount']}, the conversation has {len(talk)}")
         self._look = sent.command["id"].rpartition("-")[0], data["messageCount"]
+
+    def _compare_settings(self, expected: Json, data: Json) -> None:
+        found = {name: data[name] for name in expected if name not in ("model", "name")}
+        found |= {"model": data["model"]["id"], "name": data.get("sessionName")}
+        if self._unsure:
+            self._unsure, self.model, self.level = False, found["model"], found["thinkingLevel"]
+            return
+        for name, value in expected.items():
+            if value not in (..., found[name]):
+                self._wrong(Rule.SETTINGS, f"{name} is {found[name]!r}, expected {value!r}")
+                self.level, self.model = found["thinkingLevel"], found["model"]
 
     def _on_get_messages(self, sent: Sent, data: Any) -> None:
         messages = data["messages"]
@@ -616,7 +635,7 @@ class Reference:
 
     def _on_get_session_stats(self, sent: Sent, data: Any) -> None:
         session = self.current
-        if self._line or session.pending or session.copied:
+        if self._line or not session.looked_at:
             return
         expected = session.statistics()
         for name, value in expected.items():
@@ -630,11 +649,11 @@ class Reference:
         require((usage["tokens"] is None) == unknown, Rule.RETURNED, f"contextUsage after a compaction: {short(usage)}")
 
     def _on_get_tree(self, sent: Sent, data: Any) -> None:
-        if not self._line and not self.current.pending and not self.current.copied:
+        if not self._line and self.current.looked_at:
             require(data["tree"] == self.current.tree(), Rule.TREE, f"get_tree: {short(data)}")
 
     def _on_get_fork_messages(self, sent: Sent, data: Any) -> None:
-        if not self._line and not self.current.pending and not self.current.copied:
+        if not self._line and self.current.looked_at:
             points = self.current.fork_points
             require(
                 data["messages"] == points, Rule.TREE, f"get_fork_messages: {short(data)}, expected {short(points)}"
@@ -650,15 +669,13 @@ class Reference:
             self._wrong(Rule.TREE, f"get_last_assistant_text: {short(data)}, expected {expected!r}")
 
     def _on_list_sessions(self, sent: Sent, data: Any) -> None:
-        if self._line or sent.moves_ahead:
-            return
-        rows = {row["path"]: row for row in data["sessions"]}
-        for session in self.sessions:
-            if session.begun and session.file and session.id and not session.copied:
-                row = rows.get(session.file)
-                require(row is not None, Rule.SESSIONS, f"{session.file} is not listed")
-                assert row is not None
-                require(row["id"] == session.id, Rule.SESSIONS, short(row))
+        rows = {row["path"]: row["id"] for row in data["sessions"]}
+        for session in sent.predicted:
+            require(rows.get(session.file) == session.id, Rule.SESSIONS, f"{session.file} is not listed")
+
+    def _on_export_html(self, sent: Sent, data: Any) -> None:
+        good = sent.success or not self.current.conversation()
+        require(good, Rule.ACCEPTED, f"{short(sent.command)} was refused: {sent.error}")
 
     def _on_get_available_models(self, sent: Sent, data: Any) -> None:
         found = [model["id"] for model in data["models"]]
@@ -696,6 +713,7 @@ class Reference:
             text for session in self.sessions if session.file in paths for texts in session.queues for text in texts
         ]
         self.queues.update(event, commands, opened)
+        self.current.wrote()
         self.current.begun = True
 
     def _settle(self, prompt: Prompt, event: Json) -> None:

@@ -326,6 +326,8 @@ class Runs:
         """Whether the answer is asked again; None while that is being changed."""
         if last["stopReason"] != "error" or self._retries >= self.config.max_retries:
             return False
+        if self.stopping():
+            return None
         error = next((one["error"] for one in self.config.script if _error_of(one) == last.get("errorMessage")), None)
         if error is None:
             return None

@@ -15,7 +15,7 @@ from typing import Any
 from long.protocol_rules import Json, Rule, broken, require, short, text_of
 
 TALK = ("message", "compaction", "branch_summary")
-SETTINGS = ("model_change", "thinking_level_change", "session_info", "label")
+SETTINGS = ("model_change", "thinking_level_change", "session_info", "label", "context_edit")
 TOKENS = ("input", "output", "cacheRead", "cacheWrite")
 
 
@@ -26,7 +26,7 @@ class Item:
     type: str
     fields: Json
     usage: Json | None = None  # of a summary
-    optional: bool = False  # an answer that was retried; a copy of the session may do without it
+    dropped: bool = False  # an answer that was asked for again
     bash: bool = False
 
 
@@ -37,11 +37,10 @@ class Session:
     entries: list[Json] = field(default_factory=list)
     leaf: str | None = None
     pending: list[Item] = field(default_factory=list)  # expected since the last look, with "navigate" marks
-    left_out: set[str] = field(default_factory=set)  # ids of answers that were retried
-    left_out_messages: list[Json] = field(default_factory=list)  # the same, before their ids are known
     queues: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
     waiting_bash: list[Json] = field(default_factory=list)  # results that join the conversation later
     begun: bool = False  # there is a file
+    lacks_level: bool = False  # it was opened, and has no level of thinking
     copied: bool = False  # its settings entries come from another session, and were not looked at yet
     usages: dict[str, Json] = field(default_factory=dict)  # entry id -> usage of a summary; shared by all sessions
 
@@ -57,25 +56,26 @@ class Session:
             self.expect("message", bash=True, message=message)
         self.waiting_bash = []
 
-    def leave_out(self, message: Json) -> None:
-        """A failed answer that is asked again: its entry stays, and the conversation is without it."""
+    def drop(self, message: Json) -> None:
+        """A failed answer that is asked for again: its entry stays, and the conversation is without it."""
         for item in reversed(self.pending):
             if item.type == "message" and item.fields["message"] == message:
-                item.optional = True
-                self.left_out_messages.append(message)
-                return
-        found = [e["id"] for e in self.entries if e["type"] == "message" and e["message"] == message]
-        require(found, Rule.RECORDED, f"a retried answer is not in the session: {short(message)}")
-        self.left_out.add(found[-1])
+                item.dropped = True
+        self.expect("context_edit", replacement=None, target=message)
 
     def navigated(self, leaf: str | None) -> None:
         self.pending.append(Item("navigate", {"leaf": leaf}))
 
+    def wrote(self) -> None:
+        """An entry of the program's own was added, such as a queued message."""
+        self.pending.append(Item("custom", {}))
+
     def reopened(self) -> None:
-        """Opened anew: the last entry of the file is the leaf."""
-        if self.entries:
+        """Opened anew: the last entry of the file is the leaf, wherever one has navigated since."""
+        while self.pending and self.pending[-1].type == "navigate":
+            self.pending.pop()
+        if self.entries and not self.pending:
             self.leaf = self.entries[-1]["id"]
-        self.pending = [item for item in self.pending if item.type != "navigate"]
 
     # Looking.
 
@@ -98,9 +98,9 @@ class Session:
         everything = {entry["id"]: entry for entry in entries}
         tip = self._adopt_talk([entry for entry in new if entry["type"] in TALK], everything)
         if not from_file:
-            found, wanted = self._talk_at(everything, leaf), self._talk_at(everything, tip)
+            found, wanted = _talk_at(everything, leaf), _talk_at(everything, tip)
             require(found == wanted, Rule.RECORDED, f"the leaf is at {found}, and should be at {wanted}")
-        self._adopt_settings([entry for entry in new if entry["type"] in SETTINGS])
+        self._adopt_settings([entry for entry in new if entry["type"] in SETTINGS], everything)
         other = [e for e in new if e["type"] not in (*TALK, *SETTINGS)]
         strange = [e for e in other if e["type"] != "custom" or not e["customType"].startswith("tau.")]
         require(not strange, Rule.RECORDED, f"an entry that no command made: {short(strange)}")
@@ -116,65 +116,75 @@ class Session:
                 tip = item.fields["leaf"]
             elif item.type in TALK:
                 if not rest or not _matches(rest[0], item):
-                    if item.optional and self.copied:
-                        continue
-                    rule = Rule.BASH if item.bash else Rule.RECORDED
+                    bash = rest and rest[0].get("message", {}).get("role") == "bashExecution"
+                    rule = Rule.BASH if item.bash or bash else Rule.RECORDED
                     broken(rule, f"expected {short(item.fields)}\n    found    {short(rest[:1] or 'nothing more')}")
                 entry = rest.pop(0)
                 if item.usage is not None:
                     self.usages[entry["id"]] = item.usage
-                if item.optional:
-                    self.left_out.add(entry["id"])
-                before, after = self._talk_at(everything, tip), self._talk_at(everything, entry["parentId"])
+                before, after = _talk_at(everything, tip), _talk_at(everything, entry["parentId"])
                 require(before == after, Rule.RECORDED, f"{short(entry)} follows {after}, and should follow {before}")
                 tip = entry["id"]
         rule = Rule.BASH if any(e.get("message", {}).get("role") == "bashExecution" for e in rest) else Rule.RECORDED
         require(not rest, rule, f"entries that nothing told of: {short(rest)}")
-        self.left_out_messages = []
         return tip
 
-    def _talk_at(self, everything: Mapping[str, Json], id: str | None) -> str | None:
-        """The nearest entry of the conversation from here to the root; answers that were left out do not count."""
-        while id is not None and (everything[id]["type"] not in TALK or id in self.left_out):
-            id = everything[id]["parentId"]
-        return id
-
-    def _adopt_settings(self, new: list[Json]) -> None:
+    def _adopt_settings(self, new: list[Json], everything: Mapping[str, Json]) -> None:
         if self.copied:
             return
         for kind in SETTINGS:
-            wanted = [item for item in self.pending if item.type == kind]
+            wanted = [dict(item.fields) for item in self.pending if item.type == kind]
             found = [entry for entry in new if entry["type"] == kind]
-            good = len(wanted) == len(found) and all(map(_matches, found, wanted))
-            told = [item.fields for item in wanted]
-            require(good, Rule.SETTINGS, f"{kind} entries: expected {short(told)}\n    found {short(found)}")
+            rule = Rule.CONVERSATION if kind == "context_edit" else Rule.SETTINGS
+            told = f"{kind} entries: expected {short(wanted)}\n    found {short(found)}"
+            require(len(wanted) == len(found), rule, told)
+            for fields, entry in zip(wanted, found, strict=True):
+                target = fields.pop("target", None)
+                require(target is None or everything[entry["targetId"]]["message"] == target, rule, told)
+                require(_matches(entry, Item(kind, fields)), rule, told)
 
     # Copies.
 
     def copy_before(self, entry_id: str) -> Session:
         """What `fork` begins with."""
-        at = self.by_id[entry_id]["parentId"]
-        return self._copy(self.path(at), [])
+        if entry_id in self.by_id:
+            return self._copy(self.path(self.by_id[entry_id]["parentId"]), [])
+        before = next(at for at, item in enumerate(self.pending) if item.fields.get("id") == entry_id)
+        return self._copy([], self.pending[:before])
+
+    def find(self, entry_id: str) -> Json | None:
+        """An entry by its id; those of a copy are known before they are looked at."""
+        copied = [{"type": item.type, **item.fields} for item in self.pending if item.fields.get("id") == entry_id]
+        return self.by_id.get(entry_id) or next(iter(copied), None)
 
     def copy_all(self) -> Session:
         """What `clone` begins with."""
+        return self._copy(*self._way())
+
+    def _way(self) -> tuple[list[Json], list[Item]]:
+        """The branch to the leaf: entries that were looked at, and items that were not."""
         at, since = self.leaf, self.pending
         for place, item in enumerate(self.pending):
             if item.type == "navigate":
                 at, since = item.fields["leaf"], self.pending[place + 1 :]
-        return self._copy(self.path(at), since)
+        return self.path(at), since
 
     def _copy(self, branch: Iterable[Json], since: Iterable[Item]) -> Session:
-        made = Session(copied=True, left_out=set(self.left_out), usages=self.usages)
+        made = Session(copied=True, usages=self.usages)
         for entry in branch:
             if entry["type"] in TALK:
                 fields = {name: value for name, value in entry.items() if name not in ("type", "parentId")}
-                made.pending.append(Item(entry["type"], fields, optional=entry["id"] in self.left_out))
+                made.pending.append(Item(entry["type"], fields))
         made.pending += [item for item in since if item.type in TALK]
         made.begun = any(item.type == "message" for item in made.pending)
         return made
 
     # What follows from the entries.
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether `entries` is all there is."""
+        return not self.pending and not self.copied
 
     @property
     def by_id(self) -> dict[str, Json]:
@@ -195,23 +205,27 @@ class Session:
         """The messages that the model sees; None if that cannot be told before the next look at the entries."""
         if self.copied or any(item.type in ("navigate", "compaction", "branch_summary") for item in self.pending):
             return None
-        said = [item.fields["message"] for item in self.pending if item.type == "message" and not item.optional]
-        return [*conversation(self.branch, self.left_out), *said]
+        said = [item.fields["message"] for item in self.pending if item.type == "message" and not item.dropped]
+        gone = [item.fields["target"] for item in self.pending if item.type == "context_edit"]
+        return [*(one for one in conversation(self.branch) if one not in gone), *said]
 
     def setting(self, kind: str) -> Json | None:
         """The last entry of this kind on the branch."""
-        later = [item.fields for item in self.pending if item.type == kind]
-        on_branch = [entry for entry in self.branch if entry["type"] == kind]
+        entries, items = self._way()
+        later = [item.fields for item in items if item.type == kind]
+        on_branch = [entry for entry in entries if entry["type"] == kind]
         return (later or on_branch or [None])[-1]
 
-    def model(self) -> tuple[str, str] | None:
-        """The model that was set last on the branch, or the last that answered."""
-        for entry in reversed(self.branch):
-            if entry["type"] == "model_change":
-                return entry["provider"], entry["modelId"]
-            if entry["type"] == "message" and entry["message"]["role"] == "assistant":
-                return entry["message"]["provider"], entry["message"]["model"]
-        return None
+    def models(self) -> set[str]:
+        """The model that was set last on the branch, or the last that answered.
+
+        It may be one of several as long as the order of the last entries is not known.
+        """
+        entries, items = self._way()
+        later = [found for item in items if (found := _model({"type": item.type, **item.fields})) is not None]
+        if later:
+            return set(later)
+        return set([found for entry in entries if (found := _model(entry)) is not None][-1:])
 
     @property
     def name(self) -> str | None:
@@ -256,11 +270,15 @@ class Session:
         }
 
 
-def conversation(branch: Sequence[Json], left_out: set[str]) -> list[Json]:
-    """What a model sees of a branch: the last summary stands for everything before the first entry it kept."""
+def conversation(branch: Sequence[Json]) -> list[Json]:
+    """What a model sees of a branch: the last summary stands for everything before the first entry it kept.
+
+    What a context_edit replaces by nothing is left out.
+    """
+    dropped = {entry["targetId"] for entry in branch if entry["type"] == "context_edit"}
     at = max((place for place, entry in enumerate(branch) if entry["type"] == "compaction"), default=None)
     if at is None:
-        return _messages(branch, left_out)
+        return _messages(branch, dropped)
     kept = branch[at]["firstKeptEntryId"]
     first = next((place for place, entry in enumerate(branch) if entry["id"] == kept), at)
     summary = {
@@ -269,18 +287,33 @@ def conversation(branch: Sequence[Json], left_out: set[str]) -> list[Json]:
         "tokensBefore": branch[at]["tokensBefore"],
         "timestamp": milliseconds(branch[at]["timestamp"]),
     }
-    return [summary, *_messages(branch[first:], left_out)]
+    return [summary, *_messages(branch[first:], dropped)]
 
 
-def _messages(entries: Iterable[Json], left_out: set[str]) -> list[Json]:
+def _messages(entries: Iterable[Json], dropped: set[str]) -> list[Json]:
     found: list[Json] = []
     for entry in entries:
-        if entry["type"] == "message" and entry["id"] not in left_out:
+        if entry["type"] == "message" and entry["id"] not in dropped:
             found.append(entry["message"])
         elif entry["type"] == "branch_summary":
             summary = {"role": "branchSummary", "summary": entry["summary"], "fromId": entry["fromId"]}
             found.append({**summary, "timestamp": milliseconds(entry["timestamp"])})
     return found
+
+
+def _model(entry: Json) -> str | None:
+    if entry["type"] == "model_change":
+        return str(entry["modelId"])
+    if entry["type"] == "message" and entry["message"]["role"] == "assistant":
+        return str(entry["message"]["model"])
+    return None
+
+
+def _talk_at(everything: Mapping[str, Json], id: str | None) -> str | None:
+    """The nearest entry of the conversation, from here to the root."""
+    while id is not None and everything[id]["type"] not in TALK:
+        id = everything[id]["parentId"]
+    return id
 
 
 def milliseconds(timestamp: str) -> int:
