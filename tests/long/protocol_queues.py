@@ -32,7 +32,9 @@ class Queues:
     def update(self, event: Json, commands: Mapping[str, Queue], opened: Iterable[str]) -> None:
         """`commands` are texts of commands without a response, `opened` those that a session to be opened may have."""
         told: dict[Queue, list[str]] = {queue: event[queue] for queue in QUEUES}
-        require(told != self.waiting, Rule.QUEUE_UPDATE, f"nothing has changed: {short(event)}")
+        # It may have been told already that a message was taken out, if another was queued right then.
+        changed = told != self.waiting or self.leaving
+        require(changed, Rule.QUEUE_UPDATE, f"nothing has changed: {short(event)}")
         expected = set(opened)
         for queue in QUEUES:
             before, now = self.waiting[queue], told[queue]

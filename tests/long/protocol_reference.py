@@ -270,12 +270,15 @@ class Reference:
                 self._apply(sent)
         elif kind == "abort":
             self._aborts.append(self._place)
+            sent.predicted = self.runs.prompt or next(iter(self.runs.accepted), None)
         elif kind == "abort_bash":
             self._bash_aborts.append(self._place)
         elif kind == "abort_retry":
             sent.predicted = self.runs._waiting
         elif kind == "get_state" and not self._line:
             sent.predicted = self._settings()
+        elif kind == "export_html":
+            sent.predicted = self.current.begun and not self._line
         elif kind == "list_sessions":
             sent.predicted = [one for one in self.sessions if one.begun and one.id and one.file]
         elif kind == "set_steering_mode":
@@ -311,35 +314,35 @@ class Reference:
                 sent.refused = command["provider"] != PROVIDER or command["modelId"] not in IDS
                 if not sent.refused:
                     sent.predicted = command["modelId"]
-                    self._set_model(command["modelId"])
+                    self._set_model(command["modelId"], sent.place)
             case "cycle_model":
                 sent.predicted = IDS[(IDS.index(self.model) + 1) % len(IDS)]
-                self._set_model(sent.predicted)
+                self._set_model(sent.predicted, sent.place)
                 sent.predicted = sent.predicted, self.level
             case "set_thinking_level":
-                self._set_level(clamp(command["level"], self.model))
+                self._set_level(clamp(command["level"], self.model), sent.place)
             case "cycle_thinking_level":
                 offered = levels(self.model)
                 if len(offered) > 1:
                     sent.predicted = offered[(offered.index(self.level) + 1) % len(offered)]
-                    self._set_level(sent.predicted)
+                    self._set_level(sent.predicted, sent.place)
             case "set_session_name":
                 sent.refused = not command["name"].strip()
                 if not sent.refused:
-                    session.expect("session_info", name=command["name"].strip())
+                    session.expect("session_info", place=sent.place, name=command["name"].strip())
             case "bash":
                 sent.session = session
 
-    def _set_model(self, model: str) -> None:
+    def _set_model(self, model: str, place: int) -> None:
         self.model = model
         self.saved |= {"defaultProvider": PROVIDER, "defaultModel": model}
-        self.current.expect("model_change", provider=PROVIDER, modelId=model)
-        self._set_level(clamp(self.level, model))
+        self.current.expect("model_change", place=place, provider=PROVIDER, modelId=model)
+        self._set_level(clamp(self.level, model), place)
 
-    def _set_level(self, level: str) -> None:
+    def _set_level(self, level: str, place: int) -> None:
         if level != self.level:
             self.level = self.saved["defaultThinkingLevel"] = level
-            self.current.expect("thinking_level_change", thinkingLevel=level)
+            self.current.expect("thinking_level_change", place=place, thinkingLevel=level)
 
     # Responses.
 
@@ -425,9 +428,9 @@ class Reference:
         self.queues.cleared(data)
 
     def _on_abort(self, sent: Sent, data: Any) -> None:
-        open_prompts = [*([self.runs.prompt] if self.runs.prompt else []), *self.runs.accepted]
-        late = [prompt.text for prompt in open_prompts if prompt.accepted < sent.place]
-        require(not late, Rule.ABORTED, f"abort was answered before {late} settled")
+        stopped: Prompt | None = sent.predicted
+        good = stopped is None or stopped.settled
+        require(good, Rule.ABORTED, f"abort was answered before {stopped and stopped.text!r} settled")
 
     def _on_abort_retry(self, sent: Sent, data: Any) -> None:
         good = sent.predicted is None or self.runs._waiting is not sent.predicted
@@ -446,8 +449,11 @@ class Reference:
             self.config.retry = {sent.command["enabled"], self.saved["retry"]["enabled"]}
 
     def _on_cycle_model(self, sent: Sent, data: Any) -> None:
-        found = data and (data["model"]["id"], data["thinkingLevel"])
-        require(found == sent.predicted, Rule.SETTINGS, f"cycle_model returned {found}, expected {sent.predicted}")
+        model, level = sent.predicted
+        found = data["model"]["id"], data["thinkingLevel"]
+        # The level may have been set anew since then.
+        good = found in ((model, level), (model, self.level))
+        require(good, Rule.SETTINGS, f"cycle_model returned {found}, expected {sent.predicted}")
 
     def _on_cycle_thinking_level(self, sent: Sent, data: Any) -> None:
         found = data and data["level"]
@@ -515,7 +521,7 @@ class Reference:
         self._arrive(self.current.copy_all())
 
     def _on_fork(self, sent: Sent, data: Any) -> None:
-        entry = self.current.find(sent.command.get("entryId", ""))
+        entry = self.current.by_id.get(sent.command.get("entryId", ""))
         good = entry is not None and entry["type"] == "message" and entry["message"]["role"] == "user"
         require(sent.success == (good and not sent.refused), Rule.ACCEPTED, f"{short(sent.command)}: {sent.error}")
         if sent.success:
@@ -622,7 +628,7 @@ class Reference:
             require(sent.success == known, Rule.ACCEPTED, f"{short(sent.command)}: {sent.error}")
             return
         require(sent.success, Rule.ACCEPTED, sent.error)
-        self.current.adopt(data["entries"], data["leafId"])
+        self.current.adopt(data["entries"], data["leafId"], asked=sent.place)
         self._price_branch_summaries(self.current)
 
     def _price_branch_summaries(self, session: Session) -> None:
@@ -674,7 +680,7 @@ class Reference:
             require(rows.get(session.file) == session.id, Rule.SESSIONS, f"{session.file} is not listed")
 
     def _on_export_html(self, sent: Sent, data: Any) -> None:
-        good = sent.success or not self.current.conversation()
+        good = sent.success or not sent.predicted or not self.current.begun or not self.current.conversation()
         require(good, Rule.ACCEPTED, f"{short(sent.command)} was refused: {sent.error}")
 
     def _on_get_available_models(self, sent: Sent, data: Any) -> None:

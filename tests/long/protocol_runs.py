@@ -40,8 +40,8 @@ class Prompt:
     accepted: int  # its place in the transcript
     recorded: Json | None  # the message that is in the session already, without its time
     said: bool = False
+    settled: bool = False
     exceeded: bool = False
-    had_retries: bool = False
 
 
 class Tools:
@@ -394,7 +394,7 @@ class Runs:
         require(
             event["aborted"] or prompt.exceeded or not stopped, Rule.ABORTED, "an aborted run settled as not aborted"
         )
-        self.prompt = None
+        self.prompt, prompt.settled = None, True
         return prompt
 
 

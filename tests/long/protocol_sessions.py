@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any
 
 from long.protocol_rules import Json, Rule, broken, require, short, text_of
@@ -28,6 +29,7 @@ class Item:
     usage: Json | None = None  # of a summary
     dropped: bool = False  # an answer that was asked for again
     bash: bool = False
+    place: int = 0  # of the command that sets it, in the transcript
 
 
 @dataclass(eq=False)
@@ -42,12 +44,15 @@ class Session:
     begun: bool = False  # there is a file
     lacks_level: bool = False  # it was opened, and has no level of thinking
     copied: bool = False  # its settings entries come from another session, and were not looked at yet
+    origin: dict[str, Json] = field(default_factory=dict)  # of a copy: the entries that it begins with
     usages: dict[str, Json] = field(default_factory=dict)  # entry id -> usage of a summary; shared by all sessions
 
     # Expecting.
 
-    def expect(self, type: str, usage: Json | None = None, *, bash: bool = False, **fields: Any) -> Item:
-        item = Item(type, fields, usage, bash=bash)
+    def expect(
+        self, type: str, usage: Json | None = None, *, bash: bool = False, place: int = 0, **fields: Any
+    ) -> Item:
+        item = Item(type, fields, usage, bash=bash, place=place)
         self.pending.append(item)
         return item
 
@@ -72,6 +77,8 @@ class Session:
 
     def reopened(self) -> None:
         """Opened anew: the last entry of the file is the leaf, wherever one has navigated since."""
+        if self.copied:
+            return
         while self.pending and self.pending[-1].type == "navigate":
             self.pending.pop()
         if self.entries and not self.pending:
@@ -79,8 +86,11 @@ class Session:
 
     # Looking.
 
-    def adopt(self, entries: Sequence[Json], leaf: str | None, *, from_file: bool = False) -> None:
-        """`entries` are all that the session has now. A file does not say which of them is the leaf."""
+    def adopt(self, entries: Sequence[Json], leaf: str | None, *, asked: float = inf, from_file: bool = False) -> None:
+        """`entries` are all that the session has now. A file does not say which of them is the leaf.
+
+        What is set by commands that came after the question (`asked` is its place) may be missing.
+        """
         known = len(self.entries)
         require(
             entries[:known] == self.entries,
@@ -100,16 +110,18 @@ class Session:
         if not from_file:
             found, wanted = _talk_at(everything, leaf), _talk_at(everything, tip)
             require(found == wanted, Rule.RECORDED, f"the leaf is at {found}, and should be at {wanted}")
+        later = [item for item in self.pending if item.place > asked]
+        self.pending = [item for item in self.pending if item.place <= asked]
         self._adopt_settings([entry for entry in new if entry["type"] in SETTINGS], everything)
         other = [e for e in new if e["type"] not in (*TALK, *SETTINGS)]
         strange = [e for e in other if e["type"] != "custom" or not e["customType"].startswith("tau.")]
         require(not strange, Rule.RECORDED, f"an entry that no command made: {short(strange)}")
-        self.entries, self.pending, self.copied = list(entries), [], False
+        self.entries, self.pending, self.copied, self.origin = list(entries), later, False, {}
         self.leaf = tip if from_file else leaf
 
     def _adopt_talk(self, new: list[Json], everything: Mapping[str, Json]) -> str | None:
         """Returns where the conversation goes on."""
-        tip = self.leaf
+        tip = None if self.copied else self.leaf
         rest = list(new)
         for item in self.pending:
             if item.type == "navigate":
@@ -147,15 +159,7 @@ class Session:
 
     def copy_before(self, entry_id: str) -> Session:
         """What `fork` begins with."""
-        if entry_id in self.by_id:
-            return self._copy(self.path(self.by_id[entry_id]["parentId"]), [])
-        before = next(at for at, item in enumerate(self.pending) if item.fields.get("id") == entry_id)
-        return self._copy([], self.pending[:before])
-
-    def find(self, entry_id: str) -> Json | None:
-        """An entry by its id; those of a copy are known before they are looked at."""
-        copied = [{"type": item.type, **item.fields} for item in self.pending if item.fields.get("id") == entry_id]
-        return self.by_id.get(entry_id) or next(iter(copied), None)
+        return self._copy(self.path(self.by_id[entry_id]["parentId"]), [])
 
     def copy_all(self) -> Session:
         """What `clone` begins with."""
@@ -163,7 +167,7 @@ class Session:
 
     def _way(self) -> tuple[list[Json], list[Item]]:
         """The branch to the leaf: entries that were looked at, and items that were not."""
-        at, since = self.leaf, self.pending
+        at, since = self.leaf, [item for item in self.pending if "id" not in item.fields]  # others are in `origin`
         for place, item in enumerate(self.pending):
             if item.type == "navigate":
                 at, since = item.fields["leaf"], self.pending[place + 1 :]
@@ -172,6 +176,10 @@ class Session:
     def _copy(self, branch: Iterable[Json], since: Iterable[Item]) -> Session:
         made = Session(copied=True, usages=self.usages)
         for entry in branch:
+            if entry["type"] == "label":
+                continue
+            made.leaf, parent = entry["id"], made.leaf
+            made.origin[entry["id"]] = {**entry, "parentId": parent}
             if entry["type"] in TALK:
                 fields = {name: value for name, value in entry.items() if name not in ("type", "parentId")}
                 made.pending.append(Item(entry["type"], fields))
@@ -188,7 +196,7 @@ class Session:
 
     @property
     def by_id(self) -> dict[str, Json]:
-        return {entry["id"]: entry for entry in self.entries}
+        return {**self.origin, **{entry["id"]: entry for entry in self.entries}}
 
     def path(self, id: str | None) -> list[Json]:
         known, found = self.by_id, []
