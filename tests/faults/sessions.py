@@ -20,7 +20,7 @@ from faults.mutations import IN_BYTES, VALUES, Random, retyped
 from kit import MODEL, assistant, call, for_model, user
 from tau.core.branches import Branch, left_behind, prepare_branch
 from tau.core.compaction import due, prepare
-from tau.core.stats import stats
+from tau.core.stats import SessionCounts, conversation_counts
 from tau.core.tokens import context_usage
 from tau.errors import CommandError
 from tau.host.export import session_page
@@ -265,7 +265,8 @@ def _look(log: Log) -> None:
     tree.fork_points(), tree.name, tree.leaf_id
     for at in range(len(tree)):
         tree.entry(at), tree.id(at), tree.path(at)
-    encode(stats(log.messages, log.id))
+    encode(conversation_counts(log.messages).stats(log.id))
+    encode(SessionCounts().update(log.tree).stats(log.id))
     context_usage(branch, MODEL.context_window)
     for_model(log.messages, MODEL)
     for before_prompt in (False, True):

@@ -18,9 +18,9 @@ from tau.core.tree import context
 from tau.errors import Aborted, CommandError, ModelError
 from tau.host.compact import HOPELESS, BranchText, Compactor
 from tau.host.switch import Switch
-from tau.records.base import replace
+from tau.records.base import UNSET, UnsetType, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
-from tau.records.messages import AnyMessage, Assistant, CompactionSummary
+from tau.records.messages import AnyMessage, Assistant, CompactionSummary, Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, RetrySettings, Settings
 
@@ -57,9 +57,16 @@ class Book:
     def tree(self, tree: Any) -> None: ...
 
     def compact(
-        self, summary: str, first_kept: str, tokens_before: int, details: Any, *, from_hook: bool = False
+        self,
+        summary: str,
+        first_kept: str,
+        tokens_before: int,
+        details: Any,
+        *,
+        from_hook: bool = False,
+        usage: Usage | UnsetType = UNSET,
     ) -> None:
-        self.talk.compaction(summary, first_kept, tokens_before, details=details, from_hook=from_hook)
+        self.talk.compaction(summary, first_kept, tokens_before, details=details, from_hook=from_hook, usage=usage)
 
     def drop_last_answer(self) -> None:
         self.dropped.append(self.talk.messages[-1])
@@ -595,6 +602,7 @@ def test_a_branch_that_is_left_is_summarised() -> None:
             "The user left this point of the conversation for another branch and came back to it.\n"
             "This is what happened on that branch:\n\nB\n\n<read-files>\na.txt\n</read-files>",
             FILES,
+            Usage(),
         )
         assert home.asked[0].prompt.endswith("Additional focus: tests")
 

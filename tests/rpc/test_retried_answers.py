@@ -12,7 +12,11 @@ from client import Agent, Json, text
 FAILED: Json = {"error": {"message": "529 overloaded", "after": 1}, "text": "half an answer"}
 OVERFLOW: Json = {"error": {"message": "prompt is too long"}}
 LONG = "so many words " * 200
-SETTINGS: Json = {"compaction": {"keepRecentTokens": 3, "enabled": True}, "retry": {"baseDelayMs": 1}}
+SETTINGS: Json = {
+    "compaction": {"keepRecentTokens": 3, "enabled": True},
+    "retry": {"baseDelayMs": 1},
+    "statsOf": "conversation",
+}
 
 
 def conversation(agent: Agent) -> list[str]:

@@ -194,6 +194,11 @@ class Tree:
         """The same, in blocks of lines."""
         return (self._lines.block(first, last) for first, last in self._lines.blocks(range(len(self)), size))
 
+    def blocks(self, first: int, size: int = 512 * 1024) -> Iterator[tuple[int, bytes]]:
+        """All lines from the one at `first` on: how many are in a block, and the block."""
+        for start, last in self._lines.blocks(range(first, len(self)), size):
+            yield last + 1 - start, self._lines.block(start, last)
+
     def of_kind(self, *kinds: str) -> list[int]:
         """The entries of these kinds on every branch, in the order in which they were added."""
         return _places(bytes(self._kinds), kinds)

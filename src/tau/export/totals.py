@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from tau.export import Entry
 from tau.export.titles import text_of
@@ -38,6 +39,12 @@ class Totals:
         self.cache_write += usage.cache_write
         self.cost += usage.cost.total
 
+    def add_stored(self, usage: Any) -> None:
+        """Usage as an entry has it, which may be absent or of any shape."""
+        if isinstance(usage, dict):
+            with suppress(BadRecord):
+                self.add_usage(decode(m.Usage, encode(usage)))
+
 
 def totals(entries: Iterable[Entry]) -> Totals:
     sums = Totals()
@@ -60,9 +67,10 @@ def totals(entries: Iterable[Entry]) -> Totals:
                 sums.custom += 1
             case e.CompactionEntry():
                 sums.compactions += 1
+                sums.add_stored(entry.usage)
             case e.BranchSummaryEntry():
                 sums.branch_summaries += 1
+                sums.add_stored(entry.usage)
             case {"type": "usage", "usage": dict(usage)}:  # of newer files: what no message accounts for
-                with suppress(BadRecord):
-                    sums.add_usage(decode(m.Usage, encode(usage)))
+                sums.add_stored(usage)
     return sums

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from tau.core.branches import Branch
 from tau.core.queues import Queue
-from tau.core.stats import stats
 from tau.core.structured import Aim
 from tau.core.tokens import context_usage
+from tau.core.tree import Tree
 from tau.errors import CommandError
 from tau.host.export import export_session
 from tau.host.session import Session
@@ -22,6 +24,11 @@ from tau.records.commands import QueueMode
 from tau.records.messages import Assistant, Attachment, Image, Text
 from tau.records.replies import ContextUsage, Disposition, Queues, SessionState, SessionStats
 
+if TYPE_CHECKING:
+    from tau.core.stats import SessionCounts
+
+# A session may be long: its file is read for the first statistics, and for later ones only what was added.
+COUNTED: WeakKeyDictionary[Tree, SessionCounts] = WeakKeyDictionary()
 MODES: dict[Queue, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
 
 
@@ -79,8 +86,16 @@ def file_of(session: Session) -> str | UnsetType:
 
 
 def session_stats(session: Session) -> SessionStats:
+    from tau.core.stats import Counts, SessionCounts, conversation_counts
+
     log = session.log
-    return stats(log.messages, log.id, file_of(session), usage_of_window(session) or UNSET, session.models.unpriced)
+    counts: Counts
+    if session.settings.stats_of == "conversation":
+        counts = conversation_counts(log.messages)
+    else:
+        counts = COUNTED.setdefault(log.tree, SessionCounts()).update(log.tree)
+    usage = usage_of_window(session) or UNSET
+    return counts.stats(log.id, file_of(session), usage, session.models.price_unknown)
 
 
 def usage_of_window(session: Session) -> ContextUsage | None:

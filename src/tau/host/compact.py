@@ -70,7 +70,14 @@ class Written(Protocol):
     tree: Tree
 
     def compact(
-        self, summary: str, first_kept: str, tokens_before: int, details: Any, *, from_hook: bool = False
+        self,
+        summary: str,
+        first_kept: str,
+        tokens_before: int,
+        details: Any,
+        *,
+        from_hook: bool = False,
+        usage: Usage | UnsetType = UNSET,
     ) -> None: ...
 
     def drop_last_answer(self) -> None: ...
@@ -97,6 +104,7 @@ class Owner(Protocol):
 class BranchText(Value):
     summary: str
     details: dict[str, list[str]]
+    usage: Usage | UnsetType = UNSET
 
 
 class Compactor:
@@ -202,10 +210,10 @@ class Compactor:
         request = plan.request(model, level, reserve, instructions, replace=replace)
         with self._at_work():
             try:
-                answer, _ = await self._summary(request, model, switch)
+                answer, usage = await self._summary(request, model, switch)
             except ModelError as error:
                 raise CommandError(str(error)) from None
-        return BranchText(plan.summary(answer), plan.files.details)
+        return BranchText(plan.summary(answer), plan.files.details, usage)
 
     # By itself. To be called by a run that holds the turn.
 
@@ -290,7 +298,9 @@ class Compactor:
             given = await hooks.before_compact(plan, settings, written.tree, about, switch)
         if given is not None:
             tokens = given.tokens_before or plan.tokens_before
-            result = CompactionResult(given.summary, given.first_kept_entry_id, tokens, given.details)
+            result = CompactionResult(
+                given.summary, given.first_kept_entry_id, tokens, given.details, usage=given.usage
+            )
         else:
             requests = plan.requests(settings, model, self._owner.models.level, about.get("customInstructions"))
             answers = [await self._summary(request, model, switch) for request in requests]
@@ -307,7 +317,7 @@ class Compactor:
         kept_at = written.tree.find(result.first_kept_entry_id)
         if drop_answer:
             written.drop_last_answer()
-        written.compact(*made, from_hook=given is not None)
+        written.compact(*made, from_hook=given is not None, usage=result.usage)
         if hooks is not None and hooks.extensions.wants("session_compact"):
             entry = parse_stored(written.tree.line(written.tree.leaf))
             told = {"compactionEntry": entry, "fromExtension": given is not None, **about}

@@ -38,7 +38,7 @@ from tau.records.base import (
     wire,
 )
 from tau.records.events import AgentStart, Event, Outcome, TurnEnd, TurnStart, event_json
-from tau.records.messages import AnyMessage, Custom, Image, Other, Stored, Text, ToolCall, User, read_message
+from tau.records.messages import AnyMessage, Custom, Image, Other, Stored, Text, ToolCall, Usage, User, read_message
 from tau.records.replies import BashResult
 from tau.records.settings import CompactionSettings
 
@@ -60,6 +60,7 @@ class Destination(Value):
 class SummaryGiven(Record):
     summary: str
     details: Any = UNSET
+    usage: Usage | UnsetType = UNSET
 
 
 class CompactionGiven(Record):
@@ -67,6 +68,7 @@ class CompactionGiven(Record):
     first_kept_entry_id: str
     tokens_before: int | UnsetType = UNSET
     details: Any = UNSET
+    usage: Usage | UnsetType = UNSET
 
 
 class Hooks:

@@ -23,7 +23,18 @@ from tau.core.queues import Queue
 from tau.core.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
 from tau.host.conversation import Conversation
-from tau.records.base import UNSET, BadRecord, Record, Spliced, decode, encode, one_line, parse_stored, replace, wire
+from tau.host.queued import CLEARED, QUEUED, Kept, Queued, same_as, undelivered
+from tau.records.base import (
+    UNSET,
+    BadRecord,
+    Spliced,
+    UnsetType,
+    decode,
+    encode,
+    one_line,
+    parse_stored,
+    wire,
+)
 from tau.records.entries import (
     BranchSummaryEntry,
     CompactionEntry,
@@ -39,30 +50,15 @@ from tau.records.entries import (
 )
 from tau.records.lines import Outline
 from tau.records.lines import messages as messages_of
-from tau.records.messages import Assistant, Custom, Stored, User, read_message
+from tau.records.messages import Assistant, Custom, Stored, Usage, User, read_message
 from tau.records.models import Model, ThinkingLevel
 from tau.store.files import make_folder
 from tau.store.journal import DISK, Disk, Journal
 from tau.store.sessions import Opened, file_name
 
-QUEUED = "tau.queued"
-CLEARED = "tau.queue_cleared"
 SMALL = 4096
 PORTION = 512 * 1024
 Trouble = Callable[[OSError], None]
-
-
-class Queued(Record):
-    """The data of a QUEUED entry."""
-
-    queue: Queue
-    message: User | Custom
-
-
-class Kept(Record):
-    """The data of a CLEARED entry, if it has any: what is on its way from a queue into the conversation."""
-
-    kept: list[Queued]
 
 
 class Log:
@@ -187,7 +183,7 @@ class Log:
             self._told_ahead = [one for one in self._told_ahead if one is not message]
             return
         if isinstance(message, User | Custom) and self._unsaid:
-            said = next((one for one in self._unsaid if _kept(one.message) == _kept(message)), None)
+            said = next((one for one in self._unsaid if same_as(one.message) == same_as(message)), None)
             self._unsaid = [one for one in self._unsaid if one is not said]
         conversation = self.messages
         if isinstance(message, Custom):
@@ -233,17 +229,32 @@ class Log:
         self._add(Label, target, label)
 
     def compact(
-        self, summary: str, first_kept: str, tokens_before: int, details: Any, *, from_hook: bool = False
+        self,
+        summary: str,
+        first_kept: str,
+        tokens_before: int,
+        details: Any,
+        *,
+        from_hook: bool = False,
+        usage: Usage | UnsetType = UNSET,
     ) -> None:
-        self._add(CompactionEntry, summary, first_kept, tokens_before, details, from_hook)
+        self._add(CompactionEntry, summary, first_kept, tokens_before, details, from_hook, usage)
         self._messages = None
 
-    def move_leaf(self, at: int, summary: str | None = None, details: Any = UNSET, *, from_hook: bool = False) -> None:
+    def move_leaf(
+        self,
+        at: int,
+        summary: str | None = None,
+        details: Any = UNSET,
+        *,
+        from_hook: bool = False,
+        usage: Usage | UnsetType = UNSET,
+    ) -> None:
         """Go on from another entry; a summary of what is left behind may go with it."""
         left = self.tree.leaf_id
         self.tree.leaf = at
         if summary is not None:
-            self._add(BranchSummaryEntry, left or "root", summary, details, from_hook)
+            self._add(BranchSummaryEntry, left or "root", summary, details, from_hook, usage)
         self._messages = None
 
     # What waits to be said is kept too: an acknowledged message survives the process.
@@ -272,35 +283,7 @@ class Log:
         return waiting
 
     def undelivered(self) -> list[tuple[Queue, User | Custom]]:
-        """Queued messages of an earlier process that were never said, on whichever branch: a queue has no branches."""
-        waiting: list[tuple[Queue, User | Custom]] = []
-        if not self.tree.of_kind("custom"):
-            return waiting
-        for at in self.tree.of_kind("custom", "message", "custom_message"):
-            if self.tree.kind(at) == "custom" and b"tau.queue" in self.tree.line(at):
-                entry = self.tree.entry(at)
-                if isinstance(entry, CustomEntry) and entry.custom_type == CLEARED:
-                    waiting.clear()
-                    if entry.data is not UNSET:
-                        with suppress(BadRecord):
-                            waiting += [(one.queue, one.message) for one in decode(Kept, encode(entry.data)).kept]
-                elif isinstance(entry, CustomEntry) and entry.custom_type == QUEUED:
-                    with suppress(BadRecord):
-                        queued = decode(Queued, encode(None if entry.data is UNSET else entry.data))
-                        waiting.append((queued.queue, queued.message))
-            elif waiting:
-                with suppress(BadRecord):
-                    said = self._as_queued(at)
-                    told = next((at for at, (_, message) in enumerate(waiting) if _kept(message) == said), None)
-                    if told is not None:
-                        del waiting[told]
-        return waiting
-
-    def _as_queued(self, at: int) -> bytes:
-        entry = self.tree.entry(at) if self.tree.kind(at) == "custom_message" else None
-        if not isinstance(entry, CustomMessageEntry):
-            return self.tree.message_json(at)
-        return _kept(Custom(entry.custom_type, entry.content, entry.display, entry.details))
+        return undelivered(self.tree)
 
     # What it was when it was left.
 
@@ -493,8 +476,3 @@ def session_id() -> str:
     digits = f"{now():012x}" + os.urandom(10).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-7{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
-
-
-def _kept(message: User | Custom) -> bytes:
-    """What a queued message is known by: the entry of an extension's message has a time of its own."""
-    return encode(replace(message, timestamp=0) if isinstance(message, Custom) else message)

@@ -292,8 +292,11 @@ class Models:
 
     def unpriced(self, answer: Assistant) -> bool:
         """Whether nobody knows what this answer cost."""
+        return self.price_unknown(answer.provider, answer.model)
+
+    def price_unknown(self, provider: str, id: str) -> bool:
         known = [*([self.current] if self.current else []), *OFFLINE]
-        if answer.provider in self.catalog.providers:
-            known += self.catalog.of(answer.provider)
-        model = next((one for one in known if (one.provider, one.id) == (answer.provider, answer.model)), None)
-        return answer.provider not in LOCAL if model is None else unpriced(model)
+        if provider in self.catalog.providers:
+            known += self.catalog.of(provider)
+        model = next((one for one in known if (one.provider, one.id) == (provider, id)), None)
+        return provider not in LOCAL if model is None else unpriced(model)

@@ -23,7 +23,7 @@ from tau.errors import Aborted, CommandError
 from tau.host.around import Surroundings
 from tau.host.compact import BranchText, Compactor
 from tau.host.dialogs import Dialogs
-from tau.host.hooking import Destination, Hooks
+from tau.host.hooking import Destination, Hooks, SummaryGiven
 from tau.host.keeper import Keeper
 from tau.host.log import Log
 from tau.host.models import Models
@@ -31,7 +31,7 @@ from tau.host.ran import untold
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
-from tau.records.base import UNSET, parse_stored, replace
+from tau.records.base import UNSET, decode, encode, parse_stored, replace
 from tau.records.entries import CustomMessageEntry
 from tau.records.events import Event, SessionDamaged
 from tau.records.messages import Text
@@ -287,7 +287,8 @@ class Moves:
             if summary is None:
                 owner.log.move_leaf(at)
             else:
-                owner.log.move_leaf(at, summary.summary, summary.details, from_hook=given is not None)
+                hooked = given is not None
+                owner.log.move_leaf(at, summary.summary, summary.details, from_hook=hooked, usage=summary.usage)
             moved = {"newLeafId": owner.log.tree.leaf_id, "oldLeafId": left, "fromExtension": given is not None}
             if summary is not None:
                 moved["summaryEntry"] = parse_stored(owner.log.tree.line(owner.log.tree.leaf))
@@ -313,7 +314,8 @@ class Moves:
         )
         if not wanted.summarize or said.get("summary") is None:
             return wanted, None
-        return wanted, BranchText(said["summary"]["summary"], said["summary"].get("details", UNSET))
+        given = decode(SummaryGiven, encode(said["summary"]))
+        return wanted, BranchText(given.summary, given.details, given.usage)
 
     async def _summary(self, at: int, wanted: Destination) -> BranchText | None:
         tree = self._owner.log.tree

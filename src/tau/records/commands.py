@@ -171,7 +171,8 @@ class AbortBash(Command, tag="abort_bash"):
 
 
 class GetSessionStats(Command, tag="get_session_stats"):
-    """Messages, tokens and cost."""
+    """Messages, tokens and cost of the whole session, so that they never shrink: every entry of every branch, answers
+    that were tried again, and what compactions and summaries of branches took."""
 
 
 class ExportHtml(Command, tag="export_html"):

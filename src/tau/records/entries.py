@@ -47,20 +47,27 @@ class SessionInfo(Entry, tag="session_info"):
 
 
 class CompactionEntry(Entry, tag="compaction"):
+    """`usage` is what the summary took."""
+
     summary: str
     first_kept_entry_id: str
     tokens_before: int
     details: Any = UNSET
     from_hook: bool | UnsetType = UNSET
+    usage: Any = UNSET  # a usage; of whatever shape, the entry is still a compaction
 
 
 class BranchSummaryEntry(Entry, tag="branch_summary"):
-    """`fromId` is where the branch was left; newer releases of pi write null for a leaf that was none."""
+    """`fromId` is where the branch was left; newer releases of pi write null for a leaf that was none.
+
+    `usage` is what the summary took.
+    """
 
     from_id: str | None
     summary: str
     details: Any = UNSET
     from_hook: bool | UnsetType = UNSET
+    usage: Any = UNSET
 
 
 class CustomEntry(Entry, tag="custom"):

@@ -150,7 +150,10 @@ class ContextUsage(Record):
 
 
 class SessionStats(Record):
-    """`costUnknown` is there, and true, if some model was used whose price is not known: `cost` is then too small."""
+    """`totalMessages` counts the messages in the session file; `messageCount` of `get_state` counts the conversation.
+
+    `costUnknown` is there, and true, if some model was used whose price is not known: `cost` is then too small.
+    """
 
     session_file: str | UnsetType
     session_id: str

@@ -132,6 +132,8 @@ class Settings(Record):
     """`isStreaming` until `agent_end`, or until `agent_settled`"""
     keep_bash_after: Literal["prompt", "run"] = "prompt"
     """a client's command during a run joins the conversation with the next prompt, or at the end of the run"""
+    stats_of: Literal["session", "conversation"] = "session"
+    """`get_session_stats` counts every entry of the session, or only what `get_messages` shows"""
     keep_named_model: bool = False
     """a model named on the command line stays when another session is opened"""
     thinking_returns: bool = False

@@ -41,6 +41,7 @@ DIALECT = PI_1_5.but(
     defaults={
         "streamingUntil": "end",
         "keepBashAfter": "prompt",
+        "statsOf": "conversation",
         "thinkingReturns": True,
         "saveModels": True,
         "bashUpdates": False,

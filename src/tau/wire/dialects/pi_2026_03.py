@@ -58,5 +58,5 @@ DIALECT = DEFAULT.but(
             c.Navigate,
         }
     ),
-    defaults={"compaction": {"betweenTurns": False}},
+    defaults={"compaction": {"betweenTurns": False}, "statsOf": "conversation"},
 )

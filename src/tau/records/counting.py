@@ -1,0 +1,79 @@
+"""Session entries as far as the statistics of a session look at them.
+
+Entries of any shape can be counted: sessions come from other programs, and from older releases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tau.records.base import BadRecord, Record, decode, decode_lines, encode, parse
+
+
+class CountedBlock(Record):
+    type: str = ""
+
+
+class CountedCost(Record):
+    total: float = 0
+
+
+class CountedUsage(Record):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: CountedCost = CountedCost()
+
+
+class CountedMessage(Record):
+    role: str
+    content: str | list[CountedBlock] | None = None
+    provider: str = ""
+    model: str = ""
+    usage: CountedUsage | None = None
+
+    @property
+    def tool_calls(self) -> int:
+        blocks = self.content if self.role == "assistant" and isinstance(self.content, list) else ()
+        return sum(block.type == "toolCall" for block in blocks)
+
+
+class CountedEntry(Record):
+    type: str
+    message: CountedMessage | None = None
+    usage: CountedUsage | None = None
+    provider: str = ""
+    model: str = ""
+    model_id: str = ""
+
+
+def counted_entries(count: int, block: bytes) -> list[CountedEntry]:
+    """The entries of a block of `count` lines, without those that cannot be read even so far."""
+    found = decode_lines(CountedEntry, block)
+    if found is not None and len(found) == count:
+        return found
+    return [entry for line in block.split(b"\n") if (entry := _counted_entry(line)) is not None]
+
+
+def _counted_entry(line: bytes) -> CountedEntry | None:
+    try:
+        return decode(CountedEntry, line)
+    except BadRecord:
+        pass
+    try:
+        value: Any = parse(line)
+    except BadRecord:
+        return None
+    kind = value.get("type") if isinstance(value, dict) else None
+    message = value.get("message") if kind == "message" else None
+    if isinstance(message, dict) and isinstance(role := message.get("role"), str):
+        return CountedEntry("message", CountedMessage(role, usage=_counted_usage(message.get("usage"))))
+    return None
+
+
+def _counted_usage(value: Any) -> CountedUsage | None:
+    try:
+        return decode(CountedUsage, encode(value))
+    except BadRecord:
+        return None
