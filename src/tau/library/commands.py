@@ -142,7 +142,9 @@ class Commands:
 
     async def clear_queue(self) -> Queues:
         """Empty both queues and return what was in them."""
-        return await asking.clear_queues(self._live())
+        session = self._live()
+        await session.moves.over()
+        return await asking.clear_queues(session)
 
     async def send_user_message(
         self, content: str | Sequence[Text | Image], *, deliver_as: Deliver | None = None
@@ -194,7 +196,9 @@ class Commands:
 
     async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
         """Run a shell command as the user; its output goes to the model with the next prompt."""
-        return await self._live().shell.run(command, exclude=exclude_from_context)
+        session = self._live()
+        await session.moves.over()
+        return await session.shell.run(command, exclude=exclude_from_context)
 
     def abort_bash(self) -> None:
         self._live().shell.abort()

@@ -62,6 +62,7 @@ async def abort(session: Session, command: c.Abort) -> UnsetType:
 
 
 async def clear_queue(session: Session, command: c.ClearQueue) -> r.Queues:
+    await session.moves.over()
     return await asking.clear_queues(session)
 
 
@@ -157,6 +158,7 @@ def set_budget(session: Session, command: c.SetBudget) -> Budget:
 async def bash(session: Session, command: c.Bash) -> r.BashResult:
     asked = opened(wire(command))  # a client finds its id again in the updates of what it runs
     id = asked.id if bytes(asked.id) else UNSET
+    await session.moves.over()
     return await session.shell.run(command.command, exclude=command.exclude_from_context is True, id=id)
 
 
