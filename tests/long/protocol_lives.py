@@ -203,6 +203,19 @@ def left_running(folder: Path) -> list[str]:
         if name.isdigit():
             with suppress(OSError):
                 inside = os.readlink(f"/proc/{name}/cwd").startswith(str(folder))
-                if inside and not is_gone(int(name), within=GONE_WITHIN):
-                    found.append(Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+                line = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                # The tool runner of this process is shared by all that is served here, and stays.
+                shared = "host/runner.py" in line and int(name) in below(os.getpid())
+                if inside and not shared and not is_gone(int(name), within=GONE_WITHIN):
+                    found.append(line)
+    return found
+
+
+def below(pid: int) -> set[int]:
+    """The children of a process, and theirs."""
+    found: set[int] = set()
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split():
+                found |= {int(child), *below(int(child))}
     return found

@@ -206,8 +206,12 @@ class Reference:
 
     def _fresh_session(self) -> Session:
         session = Session(usages=self.usages)
-        session.expect("model_change", provider=PROVIDER, modelId=self.model)
-        session.expect("thinking_level_change", thinkingLevel=self.level)
+        if self._unsure:
+            session.expect("model_change", provider=PROVIDER)
+            session.expect("thinking_level_change")
+        else:
+            session.expect("model_change", provider=PROVIDER, modelId=self.model)
+            session.expect("thinking_level_change", thinkingLevel=self.level)
         self.sessions.append(session)
         return session
 
@@ -340,9 +344,10 @@ class Reference:
         self._set_level(clamp(self.level, model), place)
 
     def _set_level(self, level: str, place: int) -> None:
-        if level != self.level:
+        if level != self.level or self._unsure:
+            unsure = self._unsure
             self.level = self.saved["defaultThinkingLevel"] = level
-            self.current.expect("thinking_level_change", place=place, thinkingLevel=level)
+            self.current.expect("thinking_level_change", place=place, optional=unsure, thinkingLevel=level)
 
     # Responses.
 
@@ -575,7 +580,7 @@ class Reference:
     # Looks.
 
     def _on_get_state(self, sent: Sent, data: Any) -> None:
-        if self._line:
+        if self._line or sent.moves_ahead:
             return
         session = self.current
         if session.id is None:
@@ -611,7 +616,7 @@ class Reference:
         messages = data["messages"]
         if self._look[0] == sent.command["id"].rpartition("-")[0] and self._look[1] != len(messages):
             self._wrong(Rule.COUNTS, f"messageCount is {self._look[1]}, get_messages has {len(messages)}")
-        if self._line or (expected := self.current.conversation()) is None:
+        if self._line or sent.moves_ahead or (expected := self.current.conversation()) is None:
             return
         for at in range(max(len(expected), len(messages))):
             found, wanted = messages[at : at + 1], expected[at : at + 1]
@@ -620,7 +625,7 @@ class Reference:
                 return
 
     def _on_get_entries(self, sent: Sent, data: Any) -> None:
-        if self._line:
+        if self._line or sent.moves_ahead:
             return
         since = sent.command.get("since")
         if since is not None:
@@ -641,7 +646,7 @@ class Reference:
 
     def _on_get_session_stats(self, sent: Sent, data: Any) -> None:
         session = self.current
-        if self._line or not session.looked_at:
+        if self._line or sent.moves_ahead or not session.looked_at:
             return
         expected = session.statistics()
         for name, value in expected.items():
@@ -655,18 +660,18 @@ class Reference:
         require((usage["tokens"] is None) == unknown, Rule.RETURNED, f"contextUsage after a compaction: {short(usage)}")
 
     def _on_get_tree(self, sent: Sent, data: Any) -> None:
-        if not self._line and self.current.looked_at:
+        if not self._line and not sent.moves_ahead and self.current.looked_at:
             require(data["tree"] == self.current.tree(), Rule.TREE, f"get_tree: {short(data)}")
 
     def _on_get_fork_messages(self, sent: Sent, data: Any) -> None:
-        if not self._line and self.current.looked_at:
+        if not self._line and not sent.moves_ahead and self.current.looked_at:
             points = self.current.fork_points
             require(
                 data["messages"] == points, Rule.TREE, f"get_fork_messages: {short(data)}, expected {short(points)}"
             )
 
     def _on_get_last_assistant_text(self, sent: Sent, data: Any) -> None:
-        if self._line or (talk := self.current.conversation()) is None:
+        if self._line or sent.moves_ahead or (talk := self.current.conversation()) is None:
             return
         answers = [one for one in talk if one["role"] == "assistant"]
         answers = [one for one in answers if one["content"] or one["stopReason"] != "aborted"]

@@ -30,6 +30,7 @@ class Item:
     dropped: bool = False  # an answer that was asked for again
     bash: bool = False
     place: int = 0  # of the command that sets it, in the transcript
+    optional: bool = False  # of a setting: whether it is there cannot be known
 
 
 @dataclass(eq=False)
@@ -50,9 +51,16 @@ class Session:
     # Expecting.
 
     def expect(
-        self, type: str, usage: Json | None = None, *, bash: bool = False, place: int = 0, **fields: Any
+        self,
+        type: str,
+        usage: Json | None = None,
+        *,
+        bash: bool = False,
+        place: int = 0,
+        optional: bool = False,
+        **fields: Any,
     ) -> Item:
-        item = Item(type, fields, usage, bash=bash, place=place)
+        item = Item(type, fields, usage, bash=bash, place=place, optional=optional)
         self.pending.append(item)
         return item
 
@@ -145,15 +153,19 @@ class Session:
         if self.copied:
             return
         for kind in SETTINGS:
-            wanted = [dict(item.fields) for item in self.pending if item.type == kind]
+            wanted = [item for item in self.pending if item.type == kind]
             found = [entry for entry in new if entry["type"] == kind]
             rule = Rule.CONVERSATION if kind == "context_edit" else Rule.SETTINGS
-            told = f"{kind} entries: expected {short(wanted)}\n    found {short(found)}"
-            require(len(wanted) == len(found), rule, told)
-            for fields, entry in zip(wanted, found, strict=True):
-                target = fields.pop("target", None)
-                require(target is None or everything[entry["targetId"]]["message"] == target, rule, told)
-                require(_matches(entry, Item(kind, fields)), rule, told)
+            told = f"{kind} entries: expected {short([item.fields for item in wanted])}\n    found {short(found)}"
+            for item in wanted:
+                fields = {name: value for name, value in item.fields.items() if name != "target"}
+                if found and _matches(found[0], Item(kind, fields)):
+                    target = item.fields.get("target")
+                    require(target is None or everything[found[0]["targetId"]]["message"] == target, rule, told)
+                    found = found[1:]
+                else:
+                    require(item.optional, rule, told)
+            require(not found, rule, told)
 
     # Copies.
 
