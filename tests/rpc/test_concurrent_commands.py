@@ -1,4 +1,7 @@
-"""Commands that are sent behind a session switch apply to the session that is switched to."""
+"""Commands in one write: each takes effect in the order of the lines, and its response tells of its own effect.
+
+Commands that are sent behind a session switch apply to the session that is switched to.
+"""
 
 from __future__ import annotations
 
@@ -50,3 +53,16 @@ def test_bash_behind_a_session_switch_runs_in_the_session_that_is_switched_to(tm
         assert [message["role"] for message in agent.get("get_messages")["messages"]][-1] == "bashExecution"
         agent.get("switch_session", sessionPath=files[SWITCHES % 2])
         assert "bashExecution" not in [message["role"] for message in agent.get("get_messages")["messages"]]
+
+
+def test_cycle_model_returns_the_level_of_its_own_model(tmp_path: Path) -> None:
+    models = [{"id": id, "reasoning": True} for id in ("one", "two")]
+    provider = {"baseUrl": "http://127.0.0.1:9", "apiKey": "none", "api": "scripted", "models": models}
+    settings = {"defaultThinkingLevel": "medium"}
+    with Agent(tmp_path, models={"providers": {"lab": provider}}, settings=settings, offline=False) as agent:
+        agent.get("get_state")
+        ids = in_one_write(agent, {"type": "cycle_model"}, {"type": "set_thinking_level", "level": "off"})
+        data = agent.response(ids[0])["data"]
+        assert (data["model"]["id"], data["thinkingLevel"]) == ("two", "medium")
+        agent.response(ids[1])
+        assert agent.get("get_state")["thinkingLevel"] == "off"
