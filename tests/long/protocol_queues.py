@@ -29,13 +29,16 @@ class Queues:
     def content(self) -> tuple[list[str], list[str]]:
         return list(self.waiting["steering"]), list(self.waiting["followUp"])
 
-    def update(self, event: Json, commands: Mapping[str, Queue], opened: Iterable[str]) -> None:
-        """`commands` are texts of commands without a response, `opened` those that a session to be opened may have."""
+    def update(self, event: Json, commands: Mapping[str, Queue], opened: Iterable[str], *, moving: bool) -> bool:
+        """Returns whether a command has queued something.
+
+        `commands` are texts of commands without a response, `opened` those that a session to be opened may have.
+        """
         told: dict[Queue, list[str]] = {queue: event[queue] for queue in QUEUES}
         # It may have been told already that a message was taken out, if another was queued right then.
-        changed = told != self.waiting or self.leaving
+        changed = told != self.waiting or self.leaving or moving
         require(changed, Rule.QUEUE_UPDATE, f"nothing has changed: {short(event)}")
-        expected = set(opened)
+        expected, queued = set(opened), False
         for queue in QUEUES:
             before, now = self.waiting[queue], told[queue]
             gone = next(count for count in range(len(before) + 1) if now[: len(before) - count] == before[count:])
@@ -43,13 +46,17 @@ class Queues:
                 good = commands.get(text) == queue and text not in self.queued
                 require(good or text in expected, Rule.DELIVERED, f"{text!r} was queued by no command: {short(event)}")
                 self.queued.add(text)
+                queued = queued or good
             if queue == "followUp" and gone and not self.leaving:
                 steering = [text for text in self.waiting["steering"] if text in told["steering"]]
                 require(
                     not steering, Rule.QUEUE_ORDER, f"{before[:gone]} left the queue while {steering} were steering"
                 )
+            if gone and not self._since_answer[queue] and not self._due[queue]:
+                self._due[queue] = list(before)
             self.leaving += [(queue, text) for text in before[:gone]]
         self.waiting = told
+        return queued
 
     def said(self, text: str) -> Queue | None:
         """A user message is announced; None if it does not come from a queue."""
@@ -64,9 +71,6 @@ class Queues:
         queue = found[0]
         first = next(one for name, one in self.leaving if name == queue)
         require(first == text, Rule.QUEUE_ORDER, f"{text!r} is said before {first!r}")
-        if not self._since_answer[queue]:
-            also = [one for name, one in self.leaving if name == queue and one != text]
-            self._due[queue] = [*also, *self.waiting[queue]]
         self._since_answer[queue] += 1
         self._due[queue] = [one for one in self._due[queue] if one != text]
         self.leaving.remove(found)
@@ -90,6 +94,7 @@ class Queues:
                 good = (queue, text) in self.leaving
                 require(good, Rule.QUEUE_UPDATE, f"clear_queue returned {text!r}, and queue_update did not tell of it")
                 self.leaving.remove((queue, text))
+            self._due[queue] = [text for text in self._due[queue] if text not in data[queue]]
         require(
             not len(self), Rule.QUEUE_UPDATE, f"clear_queue was answered, and the last queue_update has {self.content}"
         )
@@ -102,6 +107,7 @@ class Queues:
             f"the session has {content}, and the last queue_update told {self.content}",
         )
         self.leaving = []
+        self._due = {"steering": [], "followUp": []}
 
     def opened(self, content: tuple[list[str], list[str]]) -> None:
         """A process begins with what waited at the end of another. No event tells of it."""

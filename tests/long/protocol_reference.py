@@ -245,8 +245,9 @@ class Reference:
     def _file_of(self, session: Session, files: dict[str, list[Json]]) -> str:
         """The file of a session that was left before its id was asked for."""
         taken = {one.file for one in self.sessions}
-        talk = [item for item in session.pending if item.type == "message"]
-        texts = [text_of(item.fields["message"]) for item in talk if item.fields["message"]["role"] == "user"]
+        talk = [entry["message"] for entry in session.entries if entry["type"] == "message"]
+        talk += [item.fields["message"] for item in session.pending if item.type == "message"]
+        texts = [text_of(message) for message in talk if message["role"] == "user"]
         for path, (_, *entries) in files.items():
             messages = [entry["message"] for entry in entries if entry["type"] == "message"]
             said = [text_of(message) for message in messages if message["role"] == "user"]
@@ -322,7 +323,7 @@ class Reference:
             case "cycle_model":
                 sent.predicted = IDS[(IDS.index(self.model) + 1) % len(IDS)]
                 self._set_model(sent.predicted, sent.place)
-                sent.predicted = sent.predicted, self.level
+                sent.predicted = None if self._unsure else (sent.predicted, self.level)
             case "set_thinking_level":
                 self._set_level(clamp(command["level"], self.model), sent.place)
             case "cycle_thinking_level":
@@ -409,14 +410,24 @@ class Reference:
         recorded: Json | None = None
         if not self.runs.busy:
             self.current.expect_waiting_bash()
-            if self.current.lacks_level:
-                self.current.lacks_level = False
-                if self.current.setting("thinking_level_change") is None:
-                    self.current.expect("thinking_level_change", thinkingLevel=self.level)
+            self._note_level(sent.place)
             recorded = {"role": "user", "content": content_of(sent.command)}
             self.current.expect("message", message=recorded)
         self.current.begun = True
         self.runs.accepted.append(Prompt(sent.command["message"], content_of(sent.command), self._place, recorded))
+
+    def _note_level(self, place: int) -> None:
+        """A session without a level gets one before its first prompt, if none was set until then."""
+        session = self.current
+        if not session.lacks_level:
+            return
+        session.lacks_level = False
+        changes = [item for item in session.pending if item.type == "thinking_level_change"]
+        if all(item.place > place for item in changes):
+            note = session.expect("thinking_level_change")
+            if changes:  # by commands that came later
+                session.pending.remove(note)
+                session.pending.insert(session.pending.index(changes[0]), note)
 
     def _on_steer(self, sent: Sent, data: Any) -> None:
         text = sent.command.get("message")
@@ -454,10 +465,8 @@ class Reference:
             self.config.retry = {sent.command["enabled"], self.saved["retry"]["enabled"]}
 
     def _on_cycle_model(self, sent: Sent, data: Any) -> None:
-        model, level = sent.predicted
         found = data["model"]["id"], data["thinkingLevel"]
-        # The level may have been set anew since then.
-        good = found in ((model, level), (model, self.level))
+        good = sent.predicted in (None, found)
         require(good, Rule.SETTINGS, f"cycle_model returned {found}, expected {sent.predicted}")
 
     def _on_cycle_thinking_level(self, sent: Sent, data: Any) -> None:
@@ -723,9 +732,11 @@ class Reference:
         opened = [
             text for session in self.sessions if session.file in paths for texts in session.queues for text in texts
         ]
-        self.queues.update(event, commands, opened)
-        self.current.wrote()
-        self.current.begun = True
+        queued = self.queues.update(event, commands, opened, moving=bool(self._line))
+        if queued:
+            self.current.begun = True
+        if queued or not self._line:
+            self.current.wrote()
 
     def _settle(self, prompt: Prompt, event: Json) -> None:
         if self.config.keep_bash_after == "run":

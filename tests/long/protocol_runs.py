@@ -123,15 +123,15 @@ class Tools:
 
 
 class Runs:
-    """`record` gets every message that is said, `leave_out` an answer that is asked again."""
+    """`record` gets every message that is said, `drop` an answer that is asked again."""
 
     def __init__(
-        self, config: Config, queues: Queues, record: Callable[[Json], None], leave_out: Callable[[Json], None]
+        self, config: Config, queues: Queues, record: Callable[[Json], None], drop: Callable[[Json], None]
     ) -> None:
         self.config = config
         self.queues = queues
         self._record = record
-        self._leave_out = leave_out
+        self._drop = drop
         self.accepted: deque[Prompt] = deque()
         self.prompt: Prompt | None = None  # begun, and not settled
         self.in_run = False
@@ -313,7 +313,6 @@ class Runs:
             require(event["willRetry"] == expected, Rule.RETRY, f"willRetry should be {expected} after {short(last)}")
         if event["willRetry"]:
             self._retry_due = event
-            self._leave_out(last)
             return
         self._left_in_queue = [text for texts in self.queues.waiting.values() for text in texts]
         if self._retries:
@@ -339,6 +338,7 @@ class Runs:
         require(self._retry_due is not None, Rule.RETRY, f"no agent_end announced it: {short(event)}")
         self._retry_due = None
         self._retries += 1
+        self._drop(self.answers[-1])
         told = event["attempt"], event["maxAttempts"], event["errorMessage"]
         expected = self._retries, self.config.max_retries, self.answers[-1]["errorMessage"]
         require(told == expected, Rule.RETRY, f"{short(event)}, expected {expected}")
@@ -370,7 +370,7 @@ class Runs:
         if event["willRetry"]:
             require(event["result"] is not None, Rule.COMPACTION_EVENTS, f"willRetry without a result: {short(event)}")
             self._again = True
-            self._leave_out(self.answers[-1])
+            self._drop(self.answers[-1])
 
     def _budget_exceeded(self, event: Json) -> None:
         require(self.prompt and self.config.budget, Rule.BUDGET, f"no limit was set: {short(event)}")
