@@ -59,8 +59,8 @@ def test_cycle_model_returns_the_level_of_its_own_model(tmp_path: Path) -> None:
     models = [{"id": id, "reasoning": True} for id in ("one", "two")]
     provider = {"baseUrl": "http://127.0.0.1:9", "apiKey": "none", "api": "scripted", "models": models}
     settings = {"defaultThinkingLevel": "medium"}
-    with Agent(tmp_path, models={"providers": {"lab": provider}}, settings=settings, offline=False) as agent:
-        agent.get("get_state")
+    with Agent(tmp_path, models={"providers": {"lab": provider}}, settings=settings) as agent:
+        agent.get("set_model", provider="lab", modelId="one")
         ids = in_one_write(agent, {"type": "cycle_model"}, {"type": "set_thinking_level", "level": "off"})
         data = agent.response(ids[0])["data"]
         assert (data["model"]["id"], data["thinkingLevel"]) == ("two", "medium")
