@@ -81,10 +81,12 @@ class Moves:
         self._closed = True
 
     async def over(self) -> None:
-        """Until a move that is under way is over."""
-        if self._under_way.locked():
-            async with self._under_way:
-                pass
+        """Until every move that was asked for before is over.
+
+        Not only while the lock is held: between two moves it is free for a moment, and the next one has yet to take it.
+        """
+        async with self._under_way:
+            pass
 
     async def stop(self) -> None:
         """End runs and compactions."""
