@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tau.core.shell_policy import Findings, judge
+from tau.core.shell_programs import SUBCOMMANDS
 from tau.core.shell_words import ANYTHING, ASSIGNMENT, NotUnderstood, Word
 
 _GAPS = re.compile(r"[\s;&|()<>{}`$=,]+")  # between words, in a line that is not understood
@@ -78,7 +79,7 @@ class Line:
     def may_begin(self, prefix: Sequence[str]) -> bool:
         """Whether one would, if the shell put the right word in the place of a variable or a glob."""
         return any(
-            _is(words[0].text, prefix[0]) and _may_follow(prefix[1:], words[1:])
+            _is(words[0].text, prefix[0]) and not _is_other(prefix, words) and _may_follow(prefix[1:], words[1:])
             for words in self._found.commands
             if not all(word.spelled for word in words)
         )
@@ -95,9 +96,23 @@ class Line:
 
 
 def _begins(prefix: Sequence[str], words: Sequence[Word]) -> bool:
-    if not words[0].spelled or not _is(words[0].text, prefix[0]):
+    if not words[0].spelled:
+        return False
+    if len(prefix) > 1 and _is(words[0].text, "-".join(prefix[:2])):  # git-push is what runs for git push
+        return _in_order(prefix[2:], [word.text for word in words[1:] if word.spelled])
+    if not _is(words[0].text, prefix[0]) or _is_other(prefix, words):
         return False
     return _in_order(prefix[1:], [word.text for word in words[1:] if word.spelled])
+
+
+def _is_other(prefix: Sequence[str], words: Sequence[Word]) -> bool:
+    """Whether a program is given another subcommand than the rule names: `git stash push` is not `git push`."""
+    if len(prefix) < 2 or words[0].name not in SUBCOMMANDS:
+        return False
+    rest = list(words[1:])
+    while words[0].name == "git" and len(rest) > 2 and rest[0].text in ("-C", "-c") and rest[1].quoted | rest[1].spelled:
+        del rest[:2]
+    return bool(rest) and rest[0].spelled and not rest[0].text.startswith("-") and rest[0].text != prefix[1]
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ import re
 _ADDRESS = r"(?:(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/I?)(?:,[+~]?(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?))?\s*!?\s*)?"
 _SUBSTITUTION = r"s([^\w\s\\;{}])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\]|\\.)*\1[gpiIM\d]*"
 _SED_COMMAND = re.compile(
-    rf"\s*{_ADDRESS}(?:[dDgGhHlnNpPqQxzF=]|y/[^/\n]*/[^/\n]*/|[aic]\\?\s*[^\n]*(?:\\\n[^\n]*)*|{_SUBSTITUTION})?\s*(?:[;\n]|$)",
+    rf"\s*{_ADDRESS}(?:[dDgGhHlnNpPqQxzF=]|y/[^/\n]*/[^/\n]*/|[aic]\\?\s*[^\n]*(?:\\\n[^\n]*)*|{_SUBSTITUTION})?\s*(?:[;\n]|$|(?=\}}))|\s*{_ADDRESS}\{{\s*|\s*\}}\s*;?",
     re.DOTALL,
 )
 _AWK_STRINGS = re.compile(r'"(?:[^"\\\n]|\\.)*"')

@@ -16,6 +16,7 @@ from tau.core.shell_programs import (
     COPIERS,
     DATA_FILE,
     DOWNLOADERS,
+    EXECUTING,
     INERT,
     INTERPRETERS,
     PRODUCERS,
@@ -28,6 +29,7 @@ from tau.core.shell_syntax import Command, Script
 from tau.core.shell_words import ANYTHING, Word, matches
 
 _PLAIN = re.compile(r"[\w\s=:/.,@+#-]*")
+_KNOWN = INERT | READERS | COPIERS | DOWNLOADERS | UNPACKERS
 _SAFE = frozenset(("cd", "echo", "ls", "cat", "grep", "test", "chmod", "mkdir", "touch", "exit", "true", "printf"))
 
 
@@ -40,7 +42,9 @@ class _Write(NamedTuple):
 
 def conflict(script: Script) -> str:
     """Why the line may run a file that it has written; empty if it does not."""
-    writes = [write for at, command in enumerate(script.commands) for write in _writes(script, command, at)]
+    writes: list[_Write] = []
+    for at, command in enumerate(script.commands):
+        writes += _writes(script, command, at, {write.name for write in writes})
     if not writes:
         return ""
     path_changed = any(
@@ -54,41 +58,62 @@ def conflict(script: Script) -> str:
 
 
 def _runs(command: Command, writes: list[_Write], path_changed: bool) -> str:
-    """Whether a command runs one of the files."""
-    for word in command.words:
-        if word.text in _SAFE and word is command.words[0]:
-            return ""
-        name = word.shape.rpartition("/")[2]
-        first = word is command.words[0]
-        if "/" in word.text or _takes_files(command):
-            for write in writes:
-                if _same(write.name, name) and (first or _takes_files(command)):
-                    return "the line runs a file that it writes"
-        elif first and any(
-            (write.name == name if ANYTHING not in write.name else write.placed) or (path_changed and _same(write.name, name))
-            for write in writes
-        ):
-            if word.name not in INERT and word.name not in READERS:
-                return "the line runs a program that it writes"
-            if path_changed:
-                return "the line writes a program and changes where programs are looked for"
-    first_name = command.words[0].name if command.words else ""
-    if first_name and first_name not in INERT | READERS and any(write.code for write in writes):
+    """Why a command may run one of the files; empty if it does not."""
+    words = unwrapped(command)
+    if not words:
+        return ""
+    program = words[0].name
+    values = [value for _, value in command.assignments] + [
+        word._replace(shape=word.shape.partition("=")[2]) for word in command.words if re.match(r"\w+=", word.text)
+    ]
+    if any(_last(value) and _same(write.name, _last(value)) for write in writes for value in values):
+        return "a variable names a file that the line writes"
+    if program in _SAFE and not path_changed:
+        return ""
+    for at, word in enumerate(words):
+        name = re.split("[/=]", word.shape)[-1] if at else word.shape.rpartition("/")[2]
+        searching = program in ("xargs", "find", "gfind") and "/" in word.text
+        if (at == 0 and "/" in word.text) or (at and (searching or _takes_files(words) or _is_program(words, at))):
+            if any(_same(write.name, name) for write in writes):
+                return "the line runs a file that it writes"
+    for write in writes:
+        named = write.name == words[0].shape if ANYTHING not in write.name else write.placed
+        if (named and program not in _KNOWN) or (path_changed and _same(write.name, words[0].shape)):
+            return "the line runs a program that it writes"
+    if any(write.code for write in writes) and (program not in INERT | READERS or program == "git"):
         return "the line writes a file that a later command may run"
-    if first_name == "git" and any(write.code and write.name.startswith((".git", "pre-", "post-")) for write in writes):
-        return "the line writes a file that git may run"
     return ""
 
 
-def _takes_files(command: Command) -> bool:
+def _is_program(words: list[Word], at: int) -> bool:
+    """Whether a word is the value of an option that names a program."""
+    if words[0].name in EXECUTING and re.match(r"--[\w-]+=", words[at].text):
+        return True
+    return words[0].name in EXECUTING and bool(re.fullmatch(r"-[SeIPBx]|--rsh|--pre|-exec|-wrapper", words[at - 1].text))
+
+
+def _takes_files(words: list[Word]) -> bool:
     """Whether a word of the command may be a script that it runs."""
-    for word in command.words:
-        base = re.sub(r"[\d.]+$", "", word.name)
-        if word.name in SHELLS or base in INTERPRETERS or word.name in ("source", ".", "make", "gmake", "xargs", "find"):
-            return True
-        if word.name in ("awk", "gawk", "mawk", "sed", "gcc", "cc", "env", "git", "tar") or word.name in WRAPPERS:
-            return True
-    return False
+    name, texts = words[0].name, [word.text for word in words]
+    if name in ("xargs", "find", "gfind"):
+        return any(_runs_scripts(word.name) for word in words)
+    if name in ("awk", "gawk", "mawk", "sed", "gsed"):
+        return any(re.match(r"-\w*f|--file", text) for text in texts)
+    return _runs_scripts(name)
+
+
+def _runs_scripts(name: str) -> bool:
+    return name in SHELLS or re.sub(r"[\d.]+$", "", name) in INTERPRETERS or name in ("source", ".", "make", "gmake")
+
+
+def unwrapped(command: Command) -> list[Word]:
+    """The words without sudo and the like before them."""
+    words = list(command.words)
+    while len(words) > 1 and words[0].name in WRAPPERS:
+        words.pop(0)
+        while len(words) > 1 and re.match(r"-|\w+=|\d+[smh]?$", words[0].text):
+            words.pop(0)
+    return words
 
 
 def _same(shape: str, other: str) -> bool:
@@ -97,7 +122,7 @@ def _same(shape: str, other: str) -> bool:
     return matches(shape, other) or matches(other, shape)
 
 
-def _writes(script: Script, command: Command, at: int) -> list[_Write]:
+def _writes(script: Script, command: Command, at: int, written: set[str]) -> list[_Write]:
     found = [
         _Write(at, _last(one.word), _may_be_code(command, one.word, script))
         for one in command.redirects
@@ -105,11 +130,7 @@ def _writes(script: Script, command: Command, at: int) -> list[_Write]:
         if not _is_elsewhere(script, one.word)
         if _authors(command)
     ]
-    words = list(command.words)
-    while words and words[0].name in WRAPPERS and len(words) > 1:  # sudo tee x
-        words.pop(0)
-        while words and (words[0].text.startswith("-") or "=" in words[0].text):
-            words.pop(0)
+    words = unwrapped(command)
     if not words:
         return found
     name = words[0].name
@@ -117,7 +138,7 @@ def _writes(script: Script, command: Command, at: int) -> list[_Write]:
     if name == "tee":
         found += [_Write(at, _last(word), _may_be_code(command, word, script)) for word in operands if not _is_elsewhere(script, word)]
     elif name in COPIERS:
-        found += _copied(script, words, operands, at)
+        found += _copied(script, words, operands, at, written)
     elif name in DOWNLOADERS:
         found += _downloaded(words, operands, at)
     elif name in UNPACKERS and _unpacks(name, words) and _makes_archives(script):
@@ -142,13 +163,16 @@ def _authors(command: Command) -> bool:
     if not command.words or command.texts:
         return True
     name = command.words[0].name
-    return name in INERT | READERS | DOWNLOADERS | {"printf", "awk", "sed", "perl", "openssl", "find"} or name in WRAPPERS
+    return name in INERT | READERS | DOWNLOADERS | {"printf", "awk", "sed", "perl", "openssl", "find"} or (
+        name in WRAPPERS or re.sub(r"[\d.]+$", "", name) in INTERPRETERS
+    )
 
 
 def _may_be_code(command: Command, target: Word, script: Script) -> bool:
     """Whether a later program may read the file as code without being told to."""
     name = _last(target)
-    if not CODE_FILE.fullmatch(name) and (DATA_FILE.fullmatch(name) or DATA_FILE.fullmatch(target.text)):
+    hidden = re.search(r"(^|/)\.\w+/|hooks/", target.text)
+    if not hidden and not CODE_FILE.fullmatch(name) and (DATA_FILE.fullmatch(name) or DATA_FILE.fullmatch(target.text)):
         return False
     if command.words and command.words[0].text in ("echo", "cat", "printf", "tee") and command.fed != "inherited":
         texts = [*(word.text for word in command.words[1:]), *command.texts]
@@ -172,7 +196,7 @@ def _last(word: Word) -> str:
     return word.shape.rstrip("/").rpartition("/")[2]
 
 
-def _copied(script: Script, words: list[Word], operands: list[Word], at: int) -> list[_Write]:
+def _copied(script: Script, words: list[Word], operands: list[Word], at: int, written: set[str]) -> list[_Write]:
     """Copies of plain files of the project are not the work of the line."""
     moved = any(
         one.words and one.words[0].name in ("cd", "pushd") and not all(word.spelled and not word.text.startswith(("/", "..", "~")) for word in one.words[1:])
@@ -181,13 +205,14 @@ def _copied(script: Script, words: list[Word], operands: list[Word], at: int) ->
     if words[0].name == "dd":
         targets = [word for word in words[1:] if word.text.startswith("of=")]
         return [_Write(at, _last(word).removeprefix("of="), True) for word in targets]
-    written = {name for one in script.commands for redirect in one.redirects for name in [_last(redirect.word)]}
-    written |= {_last(word) for one in script.commands if one.words and one.words[0].name in DOWNLOADERS for word in one.words[1:]}
     *sources, target = operands or [words[0]]
     strange = [
         word
         for word in (sources or operands)
-        if not word.spelled or word.text.startswith(("/", "~")) or ".." in word.text.split("/") or _last(word) in written or moved
+        if ANYTHING in word.text
+        or word.text.startswith(("/", "~"))
+        or moved
+        or any(part == ".." or any(_same(name, part) for name in written) for part in word.shape.split("/"))
     ]
     if any(word.text.startswith(("-t", "--target")) for word in words):
         strange, target = operands, Word(ANYTHING, ANYTHING, False)

@@ -43,7 +43,7 @@ from tau.core.shell_words import ANYTHING, ASSIGNMENT, NotUnderstood, Word, lite
 MAX_NESTING = 4  # of code in code: sh -c "sh -c …"
 _STDIN = re.compile(r"-|/dev/stdin|/dev/fd/.*|/proc/.*|/dev/tty")
 _LOADER = re.compile(r"ld[-.].*so.*|ld-musl.*")
-_ANY = Word(ANYTHING, ANYTHING, False)
+_ANY = Word(ANYTHING, ANYTHING, False, runs=True)
 
 
 class Findings:
@@ -165,7 +165,11 @@ class _Judge:
         self._invoke(command.words, command)
 
     def _assignment(self, name: str, value: Word) -> None:
-        if RUNNING_VARIABLES.match(name) or PROGRAM_VARIABLES.fullmatch(name):
+        if PROGRAM_VARIABLES.fullmatch(name) and not value.spelled and re.fullmatch(r"[\w.+-]+", value.name):
+            if self._is_chosen(value) or value.runs:
+                self._doubt(f"the variable {name} may name a program or hold code")
+            self._invoke([literal(value.name)], None)
+        elif RUNNING_VARIABLES.match(name) or PROGRAM_VARIABLES.fullmatch(name):
             if not value.spelled or not re.fullmatch(r"[\w./:@=+,~ -]*", value.text):
                 self._doubt(f"the variable {name} may name a program or hold code")
             elif PROGRAM_VARIABLES.fullmatch(name) and value.text.split():
@@ -223,11 +227,12 @@ class _Judge:
                 self._doubt(f"{name} reads what the line feeds to it, and may run it")
         if any(word.raw.startswith(("<(", ">(")) for word in words) and name not in READERS | INERT:
             self._doubt(f"{name} is given the output of a command as a file, and may run it")
-        if command is None or not self._is_harmless(command):
-            if name not in INERT:
-                self._hint(_arguments(name, words))
-            elif command is None or not self._shows_only(command):
-                self._hint(words[1:])
+        if name not in INERT:
+            self._hint(_arguments(name, words))
+        elif command is None or not self._shows_only(command):
+            self._hint(words[1:])
+        if name in ("less", "more", "most") and any(word.may_begin_with("+") for word in words[1:] if not word.may_vanish):
+            self._doubt(f"{name} is given a command")
         if command is not None and command.texts and not self._shows_only(command):
             self._hint([], command.texts)
 
@@ -264,8 +269,16 @@ class _Judge:
             return False
         return any(value is None or not value.spelled and value.may_begin_with("-") or value.text.startswith("-") for value in values)
 
-    def _is_harmless(self, command: Command) -> bool:
-        return False
+    def _is_own(self, word: Word) -> bool:
+        """Whether an expansion in code is something that the line itself assigns, and that may be code."""
+        if word.spelled:
+            return False
+        values = [value for name in word.variables for value in self._script.variables.get(name, ())]
+        return (
+            self._is_chosen(word)
+            or not word.text.strip(ANYTHING)
+            or any(value is None or not value.spelled or not re.fullmatch(r"[\w./:@-]*", value.text) for value in values)
+        )
 
     def _shows_only(self, command: Command, seen: frozenset[int] = frozenset()) -> bool:
         """Whether what an inert command prints reaches no program that may run it."""
@@ -298,8 +311,10 @@ class _Judge:
         self._hint(words[1 : len(words) - len(rest)])
         if given.unsure and not (rest and rest[0].spelled and not wrapper.skip):
             self._doubt(f"an option of {name} is filled in by the shell")
-        while wrapper.assigns and rest and ASSIGNMENT.match(rest[0].text):
+        while wrapper.assigns and rest and "=" in rest[0].text:
             variable, _, value = rest[0].text.partition("=")
+            if not ASSIGNMENT.fullmatch(variable + "="):
+                self._doubt(f"{name} sets a variable with a name that is not understood")
             self._assignment(variable, rest[0]._replace(text=value, shape=rest[0].shape.partition("=")[2]))
             rest.pop(0)
         if any(not word.spelled for word in rest[: wrapper.skip]):
@@ -389,6 +404,11 @@ class _Judge:
             if value is None or not value.spelled or plain is None or not plain(value.text):
                 self._doubt(f"code for {name} is not understood")
                 return
+        strange = [word for word in words[1:] if word.text.startswith("-") and not re.fullmatch(r"[\w=:.,/@+-]+", word.text)]
+        loaded = [value for value in given.values(known.options) if value is not None]
+        if plain is not None and any(not re.fullmatch(r"[\w=:.,/@+-]+", word.text) or "data:" in word.text for word in (*strange, *loaded)):
+            if not all(word.raw.startswith(("-c", "-e")) for word in strange) or loaded:
+                self._doubt(f"an option of {name} may hold code")
         module = next((value for option, value in given.options if option == "m" and name in ("python", "pypy")), None)
         if module is not None:
             at = next(at for at, word in enumerate(words) if word is module or word.text == f"-m{module.text}")
@@ -494,7 +514,7 @@ class _Judge:
                 continue
             # A variable in the text that is put in is taken for letters, unless the line itself chooses it.
             text = script.text.replace(ANYTHING, "x")
-            if not is_plain_sed(text) or (not script.spelled and (self._is_chosen(script) or ANYTHING in script.text[:1])):
+            if not is_plain_sed(text) or self._is_own(script):
                 self._doubt("a script for sed is not understood")
             self._hint([script] if command is None or not self._shows_only(command) else [])
         if any(word is None or self._is_stdin(word) for word in files):
@@ -503,17 +523,17 @@ class _Judge:
             self._doubt("an option of sed is filled in by the line")
 
     def _awk(self, name: str, words: Sequence[Word], command: Command | None, fed: str) -> None:
-        given = _Given(words[1:], Options("Ffvileo", frozenset(("field-separator", "assign", "file", "source", "include", "load", "exec"))))
+        given = _Given(words[1:], Options("FfvileoW", frozenset(("field-separator", "assign", "file", "source", "include", "load", "exec"))))
         files = list(given.values(Options("fElie", frozenset(("file", "exec", "load", "include", "source")))))
         programs = given.operands[:1] if not files else []
         for word in programs:
             text = word.text.replace(ANYTHING, "x")
-            if not is_plain_awk(text) or (not word.spelled and self._is_chosen(word)) or word.may_vanish:
+            if not is_plain_awk(text) or self._is_own(word):
                 self._doubt(f"a program for {name} is not understood")
         self._hint(words[1:] if command is None or not self._shows_only(command) else programs)
         if given.unsure and any(map(self._is_chosen, words[1:])):
             self._doubt(f"an option of {name} is filled in by the line")
-        if any(word is None or self._is_stdin(word) or not word.spelled for word in files) or given.has("e", "source", "l", "load", "i", "include"):
+        if any(word is None or self._is_stdin(word) or not word.spelled for word in files) or given.has("e", "source", "l", "load", "i", "include", "W"):
             self._doubt(f"{name} reads its program from elsewhere")
 
     def _git(self, name: str, words: Sequence[Word], command: Command | None, fed: str) -> None:

@@ -330,9 +330,9 @@ GROUPS = frozenset(
 
 # Variables that name a program to run, or code, or where code comes from.
 RUNNING_VARIABLES = re.compile(
-    r"(LD_|DYLD_|BASH_ENV|BASH_FUNC|ENV$|PROMPT_COMMAND|PS[0-4]$|SHELL$|LESS|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS"
-    r"|PERL5OPT|PERL5DB|PERL5LIB|PERLLIB|PYTHONSTARTUP|PYTHONINSPECT|PYTHONBREAKPOINT|PYTHONHOME|RUBYOPT|RUBYLIB|NODE_OPTIONS"
-    r"|NODE_PATH|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|GCC_|COMPILER_PATH|GOFLAGS|RUSTC|RUSTDOC|CARGO_.*(RUNNER|LINKER|RUSTC)"
+    r"(LD_(?!LIBRARY_PATH)|DYLD_(?!LIBRARY_PATH)|BASH_ENV|BASH_FUNC|ENV$|PROMPT_COMMAND|PS[0-4]$|SHELL$|LESS|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS"
+    r"|PERL5OPT|PERL5DB|PYTHONSTARTUP|PYTHONINSPECT|PYTHONBREAKPOINT|PYTHONHOME|RUBYOPT|RUBYLIB|NODE_OPTIONS"
+    r"|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|GCC_|COMPILER_PATH|GOFLAGS|RUSTC|RUSTDOC|CARGO_.*(RUNNER|LINKER|RUSTC)"
     r"|npm_config_|NPM_CONFIG_|TAR_OPTIONS|RSYNC_|CVS_RSH|SVN_SSH|EXINIT|VIMINIT|MYVIMRC|VIM|INPUTRC|ZDOTDIR|FCEDIT"
     r"|OPENSSL_CONF|OPENSSL_ENGINES|GCONV_PATH|AWKPATH|AWKLIBPATH|BROWSER|LUA_INIT|LUA_PATH|LUA_CPATH|PHPRC|PHP_INI"
     r"|HOME$|XDG_CONFIG|XDG_DATA|PSQLRC|PSQL_|GUILE_|ERL_|IFS_|BASHOPTS|SHELLOPTS|COMMAND_NOT_FOUND"
@@ -347,7 +347,7 @@ GIT_KEYS = re.compile(
     r"|tag|remote)\.(?!.*(cmd|command|program|helper|uploadpack|receivepack|vcs|proxy|template|driver)).*"
     r"|core\.(autocrlf|longpaths|filemode|symlinks|ignorecase|quotepath|eol|safecrlf|compression|bare|sparsecheckout"
     r"|protectntfs|preloadindex|fscache)"
-    r"|protocol\.version|gc\..*|pack\..*|index\..*|feature\..*|submodule\.(recurse|fetchjobs)|credential\.helper",
+    r"|(blame|log|status|format|column|help|pretty|checkout|clone)\..*|protocol\.version|gc\..*|pack\.(?!.*hook).*|index\..*|feature\..*|submodule\.(recurse|fetchjobs)|credential\.helper",
     re.IGNORECASE,
 )
 GIT_ORDINARY = frozenset(
@@ -377,7 +377,7 @@ DATA_FILE = re.compile(
     r".*\.(log|txt|out|err|md|rst|csv|tsv|xml|html?|lcov|info|sarif|png|jpe?g|svg|pdf|tar|t?gz|xz|bz2|zip|zst|deb|rpm|whl|lock"
     r"|sum|sha256|sha512|asc|sig|gpg|key|pem|crt|diff|patch|yaml|yml|json|jsonl|env|ini|conf|list|cov|xunit|trx|sql|db|bak|pid"
     r"|properties|example|local|stamp|version|gitignore|dot|dockerignore)|.*(log|output|report|version|changelog|readme|license)"
-    r"|\.env(\..*)?|/?dev/(null|stdout|stderr|tty)|[A-Z_]+",
+    r"|\.env(\..*)?|/?dev/(null|stdout|stderr|tty)|(?-i:[A-Z_]+)",
     re.IGNORECASE,
 )
 CODE_FILE = re.compile(

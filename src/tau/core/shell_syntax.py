@@ -484,6 +484,8 @@ class Script:
         texts: list[str] = []
         after: list[Node] = []
         for node in nodes:
+            if self._source[node.start - 1 : node.start] in (*"0123456789}",) and node.start:
+                raise NotUnderstood("a redirection of another descriptor is read in more than one way")
             if node.kind == "file_redirect":
                 found.append(self._file_redirect(node, flow, more))
             elif node.kind == "herestring_redirect":

@@ -20,6 +20,8 @@ MAX_OPERATORS = 1500
 MAX_DEPTH = 60
 MAX_NODES = 40_000
 _OPERATORS = "|(<{"
+# In a quoted string, the grammar takes the blanks before such a node for a part of it.
+_PADDED = frozenset(("expansion", "${", "simple_expansion", "$", "command_substitution", "$(", "arithmetic_expansion", "$(("))
 
 
 class CannotParse(ValueError):
@@ -72,7 +74,10 @@ def parse(source: str) -> Node:
         for child in found.children:
             if child.is_missing:
                 raise CannotParse("its syntax is not understood")
-            copy = Node(child.type, child.start_byte, child.end_byte)
+            start = child.start_byte
+            while child.type in _PADDED and source[start : start + 1] in (" ", "\t", "\n"):
+                start += 1
+            copy = Node(child.type, start, child.end_byte)
             node.children.append(copy)
             if child.child_count:
                 waiting.append((child, copy, depth + 1))

@@ -19,6 +19,7 @@ EXPANSIONS = frozenset(
     ("command_substitution", "process_substitution", "arithmetic_expansion", "expansion", "simple_expansion")
 )
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
+_NUMBERS = frozenset(("$(nproc)", "`nproc`", "$?", "$#"))  # they stand for a number, whatever is given
 _BRACES = re.compile(r"\{[^{}]*(,|\.\.)[^{}]*\}")
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.)|(.))", re.S)
 _LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -231,9 +232,15 @@ class _Reader:
         else:
             self._runs = self._runs or hole.kind != "arithmetic_expansion"
             self._many = self._many and quoted
+        text = self._source[hole.start : hole.end]
+        self._at = hole.end
+        if text in _NUMBERS:
+            self._add("1")
+            return
+        if hole.kind == "process_substitution":
+            self._add("/dev/fd/")
         self._text.append(ANYTHING)
         self._fill(ANYTHING)
-        self._at = hole.end
 
 
 def _names(node: Node) -> Iterator[Node]:
