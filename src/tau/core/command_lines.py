@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tau.core.shell_policy import Findings, judge
-from tau.core.shell_programs import SUBCOMMANDS
+from tau.core.shell_judgement import Findings
+from tau.core.shell_policy import judge
+from tau.core.shell_tables import SUBCOMMANDS
 from tau.core.shell_words import ANYTHING, ASSIGNMENT, NotUnderstood, Word
 
 _GAPS = re.compile(r"[\s;&|()<>{}`$=,]+")  # between words, in a line that is not understood
@@ -89,9 +90,9 @@ class Line:
         first, *rest = prefix
         wanted = first.casefold()
         for at, text in enumerate(self._found.hints):
-            if wanted in text.casefold() or _QUOTES.search(text):
-                if any(_is(part, first) for part in _parts(text)):
-                    return not rest or _in_order(rest, [part for one in self._found.hints[at:] for part in _parts(one)])
+            mentioned = wanted in text.casefold() or _QUOTES.search(text)
+            if mentioned and any(_is(part, first) for part in _parts(text)):
+                return not rest or _in_order(rest, [part for one in self._found.hints[at:] for part in _parts(one)])
         return False
 
 
@@ -110,7 +111,9 @@ def _is_other(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     if len(prefix) < 2 or words[0].name not in SUBCOMMANDS:
         return False
     rest = list(words[1:])
-    while words[0].name == "git" and len(rest) > 2 and rest[0].text in ("-C", "-c") and rest[1].quoted | rest[1].spelled:
+    while (
+        words[0].name == "git" and len(rest) > 2 and rest[0].text in ("-C", "-c") and rest[1].quoted | rest[1].spelled
+    ):
         del rest[:2]
     return bool(rest) and rest[0].spelled and not rest[0].text.startswith("-") and rest[0].text != prefix[1]
 
@@ -120,8 +123,7 @@ def _parts(text: str) -> Iterator[str]:
     yield text
     if not _PATH.fullmatch(text):
         for view in (_QUOTES.sub("", text), _QUOTES.sub(" ", text)):
-            for name in _NAMES.findall(view.replace("/", " ")):
-                yield name
+            yield from _NAMES.findall(view.replace("/", " "))
 
 
 def _is(word: str, name: str) -> bool:

@@ -17,15 +17,35 @@ _SED_COMMAND = re.compile(
     re.DOTALL,
 )
 _AWK_STRINGS = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_AWK_FORBIDDEN = re.compile(r"system|getline|@|(?<!\|)\|(?!\|)|close|fflush|argv|environ|dcngettext|bindtextdomain", re.I)
+_AWK_FORBIDDEN = re.compile(
+    r"system|getline|@|(?<!\|)\|(?!\|)|close|fflush|argv|environ|dcngettext|bindtextdomain", re.I
+)
 _PERL = re.compile(rf"\s*(?:{_SUBSTITUTION.replace('IM', 'msxor')};?\s*)+", re.DOTALL)
 _NODE = re.compile(
     r"\s*(?:console\.log\()?\s*(?:process\.(?:version|versions\.\w+|platform|arch)|require\((['\"])[\w./@-]+\1\)(?:\.\w+)+)\s*\)?;?\s*"
 )
 _CALLS = frozenset(
-    ("print", "len", "str", "repr", "int", "float", "bool", "list", "sorted", "max", "min", "sum", "round", "range", "type")
+    (
+        "print",
+        "len",
+        "str",
+        "repr",
+        "int",
+        "float",
+        "bool",
+        "list",
+        "sorted",
+        "max",
+        "min",
+        "sum",
+        "round",
+        "range",
+        "type",
+    )
 )
-_METHODS = frozenset(("get_include", "is_available", "version", "strip", "split", "join", "format", "device_count", "show", "dirname"))
+_METHODS = frozenset(
+    ("get_include", "is_available", "version", "strip", "split", "join", "format", "device_count", "show", "dirname")
+)
 _PYTHON = (
     *(ast.Module, ast.Import, ast.ImportFrom, ast.alias, ast.Expr, ast.Constant, ast.Name, ast.Attribute, ast.Load),
     *(ast.Call, ast.Assert, ast.Compare, ast.cmpop, ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop, ast.BoolOp),

@@ -11,21 +11,20 @@ import re
 from typing import NamedTuple
 
 from tau.core.shell_code import writes_files_in_awk
-from tau.core.shell_programs import (
+from tau.core.shell_parts import Command
+from tau.core.shell_programs import INTERPRETERS, SHELLS, WRAPPERS
+from tau.core.shell_syntax import Script
+from tau.core.shell_tables import (
     CODE_FILE,
     COPIERS,
     DATA_FILE,
     DOWNLOADERS,
     EXECUTING,
     INERT,
-    INTERPRETERS,
     PRODUCERS,
     READERS,
-    SHELLS,
     UNPACKERS,
-    WRAPPERS,
 )
-from tau.core.shell_syntax import Command, Script
 from tau.core.shell_words import ANYTHING, Word, matches
 
 _PLAIN = re.compile(r"[\w\s=:/.,@+#-]*")
@@ -47,9 +46,9 @@ def conflict(script: Script) -> str:
         writes += _writes(script, command, at, {write.name for write in writes})
     if not writes:
         return ""
-    path_changed = any(
-        name == "PATH" for command in script.commands for name, _ in command.assignments
-    ) or any(word.text.startswith("PATH=") for command in script.commands for word in command.words)
+    path_changed = any(name == "PATH" for command in script.commands for name, _ in command.assignments) or any(
+        word.text.startswith("PATH=") for command in script.commands for word in command.words
+    )
     for at, command in enumerate(script.commands):
         before = [write for write in writes if write.at < at or command.repeated or script.functions]
         if before and (reason := _runs(command, before, path_changed)):
@@ -73,9 +72,9 @@ def _runs(command: Command, writes: list[_Write], path_changed: bool) -> str:
     for at, word in enumerate(words):
         name = re.split("[/=]", word.shape)[-1] if at else word.shape.rpartition("/")[2]
         searching = program in ("xargs", "find", "gfind") and "/" in word.text
-        if (at == 0 and "/" in word.text) or (at and (searching or _takes_files(words) or _is_program(words, at))):
-            if any(_same(write.name, name) for write in writes):
-                return "the line runs a file that it writes"
+        runs = "/" in word.text if at == 0 else searching or _takes_files(words) or _is_program(words, at)
+        if runs and any(_same(write.name, name) for write in writes):
+            return "the line runs a file that it writes"
     for write in writes:
         named = write.name == words[0].shape if ANYTHING not in write.name else write.placed
         if (named and program not in _KNOWN) or (path_changed and _same(write.name, words[0].shape)):
@@ -89,7 +88,9 @@ def _is_program(words: list[Word], at: int) -> bool:
     """Whether a word is the value of an option that names a program."""
     if words[0].name in EXECUTING and re.match(r"--[\w-]+=", words[at].text):
         return True
-    return words[0].name in EXECUTING and bool(re.fullmatch(r"-[SeIPBx]|--rsh|--pre|-exec|-wrapper", words[at - 1].text))
+    return words[0].name in EXECUTING and bool(
+        re.fullmatch(r"-[SeIPBx]|--rsh|--pre|-exec|-wrapper", words[at - 1].text)
+    )
 
 
 def _takes_files(words: list[Word]) -> bool:
@@ -136,7 +137,11 @@ def _writes(script: Script, command: Command, at: int, written: set[str]) -> lis
     name = words[0].name
     operands = [word for word in words[1:] if not word.text.startswith("-")]
     if name == "tee":
-        found += [_Write(at, _last(word), _may_be_code(command, word, script)) for word in operands if not _is_elsewhere(script, word)]
+        found += [
+            _Write(at, _last(word), _may_be_code(command, word, script))
+            for word in operands
+            if not _is_elsewhere(script, word)
+        ]
     elif name in COPIERS:
         found += _copied(script, words, operands, at, written)
     elif name in DOWNLOADERS:
@@ -145,11 +150,15 @@ def _writes(script: Script, command: Command, at: int, written: set[str]) -> lis
         found.append(_Write(at, ANYTHING, False, any(word.text.startswith(("/", "~", ANYTHING)) for word in operands)))
     elif name in ("sed", "perl", "gsed") and any(re.match(r"-\w*i|--in-place", word.text) for word in words[1:]):
         found += [_Write(at, _last(word), "\\x" in " ".join(one.text for one in words)) for word in operands[-1:]]
-    elif name in ("awk", "gawk", "mawk") and any(writes_files_in_awk(word.text) for word in operands[:1]):
-        found.append(_Write(at, ANYTHING, True))
-    elif name in ("split", "csplit", "find") and any(word.text.startswith(("-fprint", "-fls")) for word in words) or name == "split":
-        found.append(_Write(at, ANYTHING, True))
-    elif name in ("sort", "uniq", "xxd", "openssl", "iconv", "jq", "base64", "gpg") and any(word.text.startswith(("-o", "--out")) for word in words):
+    elif (
+        (name in ("awk", "gawk", "mawk") and any(writes_files_in_awk(word.text) for word in operands[:1]))
+        or (name in ("split", "csplit", "find") and any(word.text.startswith(("-fprint", "-fls")) for word in words))
+        or name == "split"
+        or (
+            name in ("sort", "uniq", "xxd", "openssl", "iconv", "jq", "base64", "gpg")
+            and any(word.text.startswith(("-o", "--out")) for word in words)
+        )
+    ):
         found.append(_Write(at, ANYTHING, True))
     elif name in ("truncate", "patch", "ed", "ex"):
         found.append(_Write(at, ANYTHING, name != "truncate"))
@@ -199,7 +208,9 @@ def _last(word: Word) -> str:
 def _copied(script: Script, words: list[Word], operands: list[Word], at: int, written: set[str]) -> list[_Write]:
     """Copies of plain files of the project are not the work of the line."""
     moved = any(
-        one.words and one.words[0].name in ("cd", "pushd") and not all(word.spelled and not word.text.startswith(("/", "..", "~")) for word in one.words[1:])
+        one.words
+        and one.words[0].name in ("cd", "pushd")
+        and not all(word.spelled and not word.text.startswith(("/", "..", "~")) for word in one.words[1:])
         for one in script.commands
     )
     if words[0].name == "dd":
@@ -225,12 +236,17 @@ def _copied(script: Script, words: list[Word], operands: list[Word], at: int, wr
 
 def _downloaded(words: list[Word], operands: list[Word], at: int) -> list[_Write]:
     texts = [word.text for word in words]
-    named = [words[i + 1] for i, text in enumerate(texts[:-1]) if re.fullmatch(r"-\w*[oOP]|--output(-document)?|--out", text)]
+    named = [
+        words[i + 1] for i, text in enumerate(texts[:-1]) if re.fullmatch(r"-\w*[oOP]|--output(-document)?|--out", text)
+    ]
     if words[0].name == "curl" and not any(re.match(r"-\w*[oO]|--output|--remote-name", text) for text in texts):
         return []
     if words[0].name == "gh" and texts[1:3] != ["release", "download"]:
         return []
-    if any(re.fullmatch(r"-\w*O-|-\w*O", text) and (text.endswith("-") or texts[i + 1 : i + 2] == ["-"]) for i, text in enumerate(texts)):
+    if any(
+        re.fullmatch(r"-\w*O-|-\w*O", text) and (text.endswith("-") or texts[i + 1 : i + 2] == ["-"])
+        for i, text in enumerate(texts)
+    ):
         return []
     names = {_last(word) for word in (*named, *operands)}
     return [_Write(at, name, bool(CODE_FILE.fullmatch(name))) for name in names]
@@ -250,5 +266,5 @@ def _makes_archives(script: Script) -> bool:
         word.name in PRODUCERS
         for command in script.commands
         for word in command.words[:2]
-        if not (word.name in UNPACKERS and _unpacks(word.name, command.words) or word.name == "git")
+        if not ((word.name in UNPACKERS and _unpacks(word.name, command.words)) or word.name == "git")
     )

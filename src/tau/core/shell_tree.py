@@ -21,7 +21,9 @@ MAX_DEPTH = 60
 MAX_NODES = 40_000
 _OPERATORS = "|(<{"
 # In a quoted string, the grammar takes the blanks before such a node for a part of it.
-_PADDED = frozenset(("expansion", "${", "simple_expansion", "$", "command_substitution", "$(", "arithmetic_expansion", "$(("))
+_PADDED = frozenset(
+    ("expansion", "${", "simple_expansion", "$", "command_substitution", "$(", "arithmetic_expansion", "$((")
+)
 
 
 class CannotParse(ValueError):

@@ -155,7 +155,11 @@ class _Reader:
 
     def _plain(self, letter: str) -> None:
         after = self._source[self._at + 1 : self._at + 2] if self._at + 1 < self._end else ""
-        if letter in METACHARACTERS or letter == "`" or (letter == "$" and (after.isalnum() or after in set("_({@*#?-!$"))):
+        if (
+            letter in METACHARACTERS
+            or letter == "`"
+            or (letter == "$" and (after.isalnum() or after in set("_({@*#?-!$")))
+        ):
             raise NotUnderstood(f"{letter!r} stands in the middle of a word")
         self._bare += letter
         self._at += 1
