@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from tau.core.shell_judgement import Findings
 from tau.core.shell_policy import judge
@@ -59,19 +60,23 @@ class Line:
     """A command line. `unclear`: why it may run commands that are not found here; empty if it does not."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         try:
             self._found = judge(text)
             self.unclear = self._found.doubt
-            self.words = self._found.words
         except NotUnderstood as error:
             self._found = Findings()
             self._found.hints = [text]
             self.unclear = str(error)
-            self.words = []
-        if self.unclear:
-            plain_text = text.replace("\\\n", "")
-            views = (_QUOTES.sub(" ", plain_text), _QUOTES.sub("", plain_text))
-            self.words = [*self.words, *(word for view in views for word in _GAPS.split(view) if word)]
+
+    @cached_property
+    def words(self) -> list[str]:
+        """All words of the line; for one that is not understood, all that could be one."""
+        if not self.unclear:
+            return self._found.words
+        text = self._text.replace("\\\n", "")
+        views = (_QUOTES.sub(" ", text), _QUOTES.sub("", text))
+        return [*self._found.words, *(word for view in views for word in _GAPS.split(view) if word)]
 
     def begins(self, prefix: Sequence[str]) -> bool:
         """Whether a command begins with these words; between them others may stand, and a path before the first."""

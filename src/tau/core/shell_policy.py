@@ -44,6 +44,8 @@ from tau.core.shell_tables import (
 from tau.core.shell_words import ASSIGNMENT, NotUnderstood, Word, literal
 
 MAX_NESTING = 4  # of code in code: sh -c "sh -c …"
+MAX_INNER_CODE = 8000
+MAX_WRAPPERS = 10  # sudo nice env …
 _LOADER = re.compile(r"ld[-.].*so.*|ld-musl.*")
 _LOADER_OPTIONS = Wrapper(options("", "library-path preload argv0 audit"))
 _NAME_AND_PATH = re.compile(r"[\w./:@=+,~ -]*")
@@ -68,6 +70,7 @@ class _Judge(Judgement):
     def __init__(self, script: Script, depth: int) -> None:
         super().__init__(script)
         self._depth = depth
+        self._wrapped = 0
         # `exec < file` feeds everything behind it.
         self._all_fed = any(
             [word.text for word in command.words] == ["exec"] and command.redirects for command in script.commands
@@ -134,7 +137,7 @@ class _Judge(Judgement):
             self._ordinary(name, words, command, fed)
 
     def code(self, text: str, name: str) -> None:
-        if self._depth >= MAX_NESTING:
+        if self._depth >= MAX_NESTING or (self._depth and len(text) > MAX_INNER_CODE):
             self.doubt(f"the code for {name} is nested too deeply")
             self.hint([], [text])
             return
@@ -227,7 +230,13 @@ class _Judge(Judgement):
             if fed != "no" and name not in ("exec", "command", "env", "time", "watch"):
                 self.doubt(f"{name} reads what the line feeds to it, and may run it")
         elif not wrapper.joined:
-            self.invoke(rest, command, fed)
+            self._wrapped += 1
+            if self._wrapped > MAX_WRAPPERS:
+                self.doubt("too many programs run each other")
+                self.hint(rest)
+            else:
+                self.invoke(rest, command, fed)
+            self._wrapped -= 1
         elif all(word.spelled for word in rest):
             self.code(" ".join(word.text for word in rest), name)
         else:

@@ -8,10 +8,11 @@ ends where bash's own rules say. Everything else raises NotUnderstood.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from tau.core.shell_parts import ARITHMETIC, BLANK, BLANK_LINES, NAME, WORDS, Command, Fed, Flow, Parts, Redirect, Sink
-from tau.core.shell_tree import CannotParse, Node, bytewise, parse
+from tau.core.shell_tree import MAX_BYTES, CannotParse, Node, bytewise, parse
 from tau.core.shell_words import METACHARACTERS, NotUnderstood, Word
 
 RESERVED = frozenset(
@@ -20,6 +21,7 @@ RESERVED = frozenset(
         *("if", "in", "select", "then", "until", "while"),
     )
 )
+_NOT_CONTINUED = re.compile(r"['\"#]|<<|\\[^\n]")  # where a backslash before a newline may mean something else
 _OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))
 
 
@@ -28,8 +30,12 @@ class Script(Parts):
 
     def __init__(self, text: str) -> None:
         """Raises NotUnderstood."""
+        if len(text) > MAX_BYTES:
+            raise NotUnderstood(f"it is longer than {MAX_BYTES} bytes")
         if any(not (letter.isprintable() or letter in "\n\t") for letter in text):
             raise NotUnderstood("it contains control characters or unusual blanks")
+        if "\\\n" in text and not _NOT_CONTINUED.search(text):
+            text = text.replace("\\\n", "")  # as bash does before it looks for words
         try:
             super().__init__(bytewise(text))
             root = parse(self._source)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
 
 MAX_BYTES = 64 * 1024
-MAX_OPERATORS = 1500
+MAX_OPERATORS = 1000
 MAX_DEPTH = 60
-MAX_NODES = 40_000
+MAX_NODES = 10_000
 _OPERATORS = "|(<{"
 # In a quoted string, the grammar takes the blanks before such a node for a part of it.
 _PADDED = frozenset(

@@ -20,6 +20,7 @@ EXPANSIONS = frozenset(
 )
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 _NUMBERS = frozenset(("$(nproc)", "`nproc`", "$?", "$#"))  # they stand for a number, whatever is given
+_SPELLED = re.compile(r"[A-Za-z0-9_./:=@%+,-]+")  # letters without a meaning for the shell
 _BRACES = re.compile(r"\{[^{}]*(,|\.\.)[^{}]*\}")
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.)|(.))", re.S)
 _LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -94,6 +95,8 @@ def expansions_in(node: Node) -> Iterator[Node]:
 
 def read_word(source: str, nodes: Sequence[Node]) -> Word:
     """The word that these nodes, one behind the other, are. Raises NotUnderstood."""
+    if _SPELLED.fullmatch(source, nodes[0].start, nodes[-1].end):
+        return literal(source[nodes[0].start : nodes[-1].end])
     holes = {hole.start: hole for node in nodes for hole in expansions_in(node)}
     return _Reader(source, nodes[0].start, nodes[-1].end, holes).word()
 
