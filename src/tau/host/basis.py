@@ -101,7 +101,7 @@ class Basis:
         return self.trust.content.get(os.path.realpath(self.shell), "")
 
     def executables(self) -> list[str]:
-        """The real paths of what is loaded or run because a file or flag names it, wherever it lies. Blocks.
+        """What is loaded or run because a file or flag names it, wherever it lies: its name and its real path. Blocks.
 
         Also those of a project about which nothing was decided yet, as far as they lie in it: it may be trusted later.
         """
@@ -111,12 +111,9 @@ class Basis:
         named += [self.cwd / os.path.expanduser(text) for text in self._given]
         if self.shell is not None:
             named.append(Path(self.shell))
-        top = os.path.realpath(self.cwd)
-        of_project = [*named_in_settings(self.cwd), *in_folder(self.cwd / ".pi" / "extensions")]
-        of_project += [self.cwd / ".pi" / name for name in needing(self.cwd)]
-        found = [*map(os.path.realpath, named), *_linked(one.path for one in self.extensions)]
-        found += [path for path in map(os.path.realpath, of_project) if path.startswith(top.rstrip("/") + "/")]
-        return list(dict.fromkeys(found))
+        found = [*map(os.path.abspath, named), *map(os.path.realpath, named)]
+        found += _linked(one.path for one in self.extensions)
+        return list(dict.fromkeys((*found, *_of_project(self.cwd))))
 
     def ask(self) -> None:
         """Somebody will be asked about the project: a yes is for its content as it is now. Blocks."""
@@ -128,6 +125,18 @@ class Basis:
     def remember(self, *, trusted: bool) -> None:
         """Write down what was decided. Blocks; raises ValueError or OSError if it cannot be."""
         remember(self.cwd, self.agent_dir, trusted=trusted, asked_about=self._asked_about)
+
+
+def _of_project(cwd: Path) -> Iterator[str]:
+    """The real paths, below `cwd`, of what would be used of the project if it was trusted."""
+    top = os.path.realpath(cwd).rstrip(os.sep) + os.sep
+    found = [cwd / ".pi" / name for name in needing(cwd)]
+    with suppress(OSError):  # a path that cannot be looked at cannot be loaded, either
+        found += [*in_folder(cwd / ".pi" / "extensions"), *named_in_settings(cwd)]
+    for path in found:
+        with suppress(OSError):
+            if (real := os.path.realpath(path)).startswith(top):
+                yield real
 
 
 def _linked(paths: Iterable[Path]) -> Iterator[str]:
