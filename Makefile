@@ -17,6 +17,7 @@ SOAK_ARGS ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
+RUNTIME := $(VENV)/runtime
 READY := $(VENV)/ready
 PIP := $(PY) -m pip --disable-pip-version-check --no-input --quiet --quiet
 LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
@@ -24,30 +25,41 @@ LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-local check bench bench-gate format docs site coverage gate fuzz soak lock clean
+.PHONY: help setup demo test test-fast test-local check bench bench-gate format docs site coverage gate fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: $(READY)  ## prepare .venv (the others do it by themselves)
+setup: $(READY)  ## prepare .venv for development (the other targets do it by themselves)
 	@:
 
-$(READY): requirements-dev.txt pyproject.toml
+# What tau needs to run; `make demo` stops here.
+$(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { \
-	  echo "tau needs Python 3.11 or newer, and there is no $(PYTHON) here; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	  echo "tau needs Python 3.11 or newer, but $(PYTHON) was not found; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "tau needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1); name another: make PYTHON=python3.12" >&2; exit 1; }
-	@echo "preparing $(VENV) with $$($(PYTHON) -V)"
+	  echo "tau needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) -V 2>&1); name another: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "[1/3] creating $(VENV) with $$($(PYTHON) -V)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PIP) install --require-hashes -r requirements-dev.txt
+	@echo "[2/3] installing $$(grep -c '^[a-z]' requirements.txt) packages"
+	@$(PIP) install --require-hashes -r requirements.txt -r requirements-build.txt
+	@echo "[3/3] installing tau"
 	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(READY): $(RUNTIME) requirements-dev.txt
+	@echo "installing the development tools"
+	@$(PIP) install --require-hashes -r requirements-dev.txt
 	@$(PY) -m compileall -q src
 	@touch $@
 
-demo: $(READY)  ## watch the agent work on this repository, offline
+demo: $(RUNTIME)  ## watch the agent work on this repository, offline
 	@$(PY) examples/demo.py $(ARGS)
 
-test: $(READY)  ## run the tests; ARGS="-k name" for some of them
+test-fast: $(READY)  ## unit tests, under a minute; ARGS="-k name" for some of them
+	@$(PY) -m pytest -q -n 2 --dist loadgroup -m unit $(ARGS)
+
+test: $(READY)  ## run all tests; ARGS="-k name" for some of them
 	@$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
 
 test-local: $(READY)  ## ask a real language model on this machine (installs about 130 MB)
@@ -99,6 +111,7 @@ soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS
 lock:  ## pin the dependencies anew (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt
 	@$(LOCK) --no-annotate -c requirements-dev.txt pyproject.toml -o requirements.txt
+	@echo "flit_core" | $(LOCK) --no-annotate -c requirements-dev.txt - -o requirements-build.txt
 
 clean:  ## remove what was made
 	@rm -rf $(VENV) .venv-system build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
