@@ -161,6 +161,19 @@ def test_a_link_in_the_place_of_a_submodule_is_refused(project: Project) -> None
     assert "vendored is a link, which cannot be kept from being replaced" in project.refusal()
 
 
+def test_what_only_gitmodules_names_does_not_keep_a_sandbox_from_being_made(project: Project) -> None:
+    """A command can write that file, and make the links that it leads over."""
+    git(project.tree, "init", "-q")
+    (project.tree / "real").mkdir()
+    (project.tree / "real" / ".git").symlink_to("nowhere")
+    (project.tree / "link").symlink_to("real")
+    paths = ("real", "link", "missing", "link/../..", "../..", "/etc", ".", "real/.git/x")
+    text = "".join(f'[submodule "{path}"]\n\tpath = {path}\n' for path in paths)
+    (project.tree / ".gitmodules").write_text(text)
+    with project.agent() as agent:
+        assert agent.get("bash", command="mkdir missing && echo x > link/works && cat real/works")["output"] == "x\n"
+
+
 def test_an_index_that_cannot_be_read_is_refused(project: Project) -> None:
     linked(project)
     (project.tree / ".git" / "index").write_bytes(b"DIRC nothing")
