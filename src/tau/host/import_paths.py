@@ -58,7 +58,8 @@ def _module_folders(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]
     for entry in named:
         yield entry, "Start it without that folder in PYTHONPATH"
     absolute = {os.path.abspath(entry) for entry in named}
-    for position, entry in enumerate(sys.path):
+    # The empty entry is where this process is; extension processes, which are elsewhere, do not have it.
+    for position, entry in enumerate(place or os.getcwd() for place in sys.path):
         if position == 0 and not sys.flags.safe_path and os.path.abspath(entry) not in absolute:
             yield entry, "Start it with -P, or from another folder"
         else:
