@@ -141,5 +141,22 @@ def test_a_working_folder_that_is_a_module_python_would_import_is_refused(tmp_pa
     (tmp_path / "work").symlink_to("html")
     done = started(tmp_path, "workspace", "env", f"PYTHONPATH={tmp_path}")
     assert done.returncode == 2 and f"looks for modules in {tmp_path}" in done.stderr
-    names = {"html": True, "html/deeper": True, "sitecustomize": True, "project": False, ".": False}
+    names = {"html": True, "html/deeper": False, "sitecustomize": True, "project": False, ".": False}
     assert {name: is_importable(os.path.normpath(f"/a/{name}"), "/a") for name in names} == names
+
+
+@pytest.mark.parametrize("where", ["beside", "work"])
+def test_a_program_without_a_file_gets_a_sandbox_for_another_folder_than_its_own(tmp_path: Path, where: str) -> None:
+    """As an interactive Python: modules are looked for where it was started."""
+    env = surroundings(tmp_path)
+    (tmp_path / "beside").mkdir()
+    code = f"""
+import tau
+with tau.sync.open({str(tmp_path / "work")!r}, sandbox="workspace", script=[{{"text": "ok"}}]) as agent:
+    print(agent.bash("echo inside").output)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / where, env=env, capture_output=True, text=True)
+    if where == "beside":
+        assert done.stdout == "inside\n\n", done.stderr
+    else:
+        assert done.returncode and "Start it with -P" in done.stderr

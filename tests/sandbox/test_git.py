@@ -46,8 +46,9 @@ class Project:
             return agent.stderr
 
     def bait(self, gitdir: str) -> str:
-        """A command that makes a repository whose configuration names the trap."""
+        """A command that makes a repository whose configuration names the trap; in a bare one a work tree as well."""
         config = f"[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tfsmonitor = {self.trap}\\n"
+        config += "\\tworktree = .\\n" if gitdir == "." else ""
         where = shlex.quote(gitdir)
         return (
             f"mkdir -p {where}/objects {where}/refs/heads; echo 'ref: refs/heads/main' > {where}/HEAD; "
@@ -73,10 +74,12 @@ def linked(project: Project, path: str = "vendored") -> None:
     git(project.tree, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},{path}")
 
 
-def test_the_trap_works_where_nothing_is_protected(project: Project) -> None:
-    linked(project)
-    (project.tree / "vendored").mkdir()
-    subprocess.run(project.bait("vendored/.git"), shell=True, cwd=project.tree, check=True)
+@pytest.mark.parametrize("gitdir", ["vendored/.git", "."])
+def test_the_trap_works_where_nothing_is_protected(project: Project, gitdir: str) -> None:
+    if gitdir != ".":
+        linked(project)
+        (project.tree / "vendored").mkdir()
+    subprocess.run(project.bait(gitdir), shell=True, cwd=project.tree, check=True)
     assert project.status(project.tree)
 
 
@@ -158,6 +161,19 @@ def test_a_link_in_the_place_of_a_submodule_is_refused(project: Project) -> None
     assert "vendored is a link, which cannot be kept from being replaced" in project.refusal()
 
 
+def test_what_only_gitmodules_names_does_not_keep_a_sandbox_from_being_made(project: Project) -> None:
+    """A command can write that file, and make the links that it leads over."""
+    git(project.tree, "init", "-q")
+    (project.tree / "real").mkdir()
+    (project.tree / "real" / ".git").symlink_to("nowhere")
+    (project.tree / "link").symlink_to("real")
+    paths = ("real", "link", "missing", "link/../..", "../..", "/etc", ".", "real/.git/x")
+    text = "".join(f'[submodule "{path}"]\n\tpath = {path}\n' for path in paths)
+    (project.tree / ".gitmodules").write_text(text)
+    with project.agent() as agent:
+        assert agent.get("bash", command="mkdir missing && echo x > link/works && cat real/works")["output"] == "x\n"
+
+
 def test_an_index_that_cannot_be_read_is_refused(project: Project) -> None:
     linked(project)
     (project.tree / ".git" / "index").write_bytes(b"DIRC nothing")
@@ -230,19 +246,20 @@ def test_a_repository_itself_is_no_working_folder(tmp_path: Path, level: str, wh
 
 @pytest.mark.promise("X02")
 def test_a_git_file_of_an_archive_does_not_open_what_is_around_the_archive(project: Project) -> None:
-    """The archive lies in the home folder, beside the user's other projects."""
-    home = project.folder / "home"
+    """The archive lies beside the user's other projects."""
+    code = project.folder / "home" / "code"
     project.tree.rmdir()
-    archive = home / "proj"
+    archive = code / "proj"
     (archive / "sub").mkdir(parents=True)
     (archive / "sub" / ".git").write_text("gitdir: ../x\n")
     (archive / "x").mkdir()
     (archive / "x" / "gitdir").write_text(".git\n")
-    (home / "other").mkdir()
-    (home / "other" / ".env").write_text("KEY=1")
+    (code / "other").mkdir()
+    (code / "other" / ".env").write_text("KEY=1")
     project.tree.symlink_to(archive / "sub")
     with project.agent() as agent:
-        assert agent.get("bash", command=f"cat {home}/other/.env; ls -A {home}")["output"].splitlines()[1:] == ["proj"]
+        said = agent.get("bash", command=f"cat {code}/other/.env; echo; ls -A {code}")["output"]
+    assert "KEY=1" not in said and said.splitlines()[2:] == ["proj"]
 
 
 def test_the_repository_of_a_work_tree_can_be_read_and_nothing_beside_it(project: Project) -> None:

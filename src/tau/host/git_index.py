@@ -25,13 +25,7 @@ class BadIndex(Exception):
     """The index cannot be parsed."""
 
 
-class _Entry(NamedTuple):
-    mode: int
-    name: bytes
-
-    @property
-    def is_link(self) -> bool:
-        return self.mode & _IFMT == _GITLINK
+_Entry = tuple[int, bytes]  # mode and name
 
 
 class _Parsed(NamedTuple):
@@ -47,7 +41,7 @@ def submodule_links(gitdir: str) -> list[str]:
         return []
     found: dict[str, None] = {}
     for parsed in _parse_all(data):
-        names = [entry.name for entry in parsed.entries if entry.is_link and entry.name]
+        names = [name for mode, name in parsed.entries if _is_link(mode) and name]
         if parsed.base is not None:
             names += _inherited(parsed, _content(os.path.join(gitdir, parsed.base)))
         found |= dict.fromkeys(map(os.fsdecode, names))
@@ -58,12 +52,16 @@ def _inherited(parsed: _Parsed, base: bytes | None) -> Iterator[bytes]:
     """Links of the shared index, and those whose new entry has taken the name from it."""
     if base is None:
         return
-    unnamed = [entry for entry in parsed.entries if not entry.name]
+    unnamed = [mode for mode, name in parsed.entries if not name]
     for shared in _parse_all(base):
-        yield from (entry.name for entry in shared.entries if entry.is_link)
-        for entry, position in zip(unnamed, parsed.replaced, strict=False):
-            if entry.is_link and position < len(shared.entries):
-                yield shared.entries[position].name
+        yield from (name for mode, name in shared.entries if _is_link(mode))
+        for mode, position in zip(unnamed, parsed.replaced, strict=False):
+            if _is_link(mode) and position < len(shared.entries):
+                yield shared.entries[position][1]
+
+
+def _is_link(mode: int) -> bool:
+    return mode & _IFMT == _GITLINK
 
 
 def _content(path: str) -> bytes | None:
@@ -129,13 +127,13 @@ def _entries(data: bytes, version: int, count: int, end: int, hash_bytes: int) -
     found: list[_Entry] = []
     at, previous = 12, b""
     fixed = _STAT_BYTES + hash_bytes
+    fields = struct.Struct(f">{_MODE_AT}xI{fixed - _MODE_AT - 4}xH").unpack_from
     for _ in range(count):
-        (mode,) = struct.unpack_from(">I", data, at + _MODE_AT)
-        (flags,) = struct.unpack_from(">H", data, at + fixed)
-        begin = name_at = at + fixed + (4 if flags & _EXTENDED else 2)
+        mode, flags = fields(data, at)
+        name_at = at + fixed + (4 if flags & _EXTENDED else 2)
         kept = 0
         if version == 4:  # the name begins like the one before
-            removed, name_at = _varint(data, begin)
+            removed, name_at = _varint(data, name_at)
             kept = len(previous) - removed
             if kept < 0:
                 raise ValueError("a name that begins before its beginning")
@@ -146,7 +144,7 @@ def _entries(data: bytes, version: int, count: int, end: int, hash_bytes: int) -
         name = previous[:kept] + data[name_at:name_end]
         if b"\0" in name:
             raise ValueError("a name with a NUL")
-        found.append(_Entry(mode, name))
+        found.append((mode, name))
         previous = name
         # Up to version 3 entries have a multiple of eight bytes, with at least one NUL behind the name.
         at = name_end + 1 if version == 4 else at + ((name_end - at) // 8 + 1) * 8

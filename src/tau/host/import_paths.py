@@ -44,11 +44,9 @@ def code_paths(folders: Sequence[str], environment: Mapping[str, str] = os.envir
 
 
 def is_importable(place: str, entry: str) -> bool:
-    """True if `place`, a folder below an entry of sys.path, is a package that Python or tau imports from there."""
-    if not place.startswith(entry.rstrip("/") + "/"):
-        return False
-    name = place.removeprefix(entry.rstrip("/") + "/").partition("/")[0]
-    return name in CUSTOMIZING or name in sys.stdlib_module_names or name in sys.modules
+    """True if `place`, a folder in an entry of sys.path, has the name of a module that Python or tau imports."""
+    folder, name = os.path.split(place)
+    return folder == entry and (name in CUSTOMIZING or name in sys.stdlib_module_names or name in sys.modules)
 
 
 def _module_folders(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -58,7 +56,8 @@ def _module_folders(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]
     for entry in named:
         yield entry, "Start it without that folder in PYTHONPATH"
     absolute = {os.path.abspath(entry) for entry in named}
-    for position, entry in enumerate(sys.path):
+    # The empty entry is where this process is; extension processes, which are elsewhere, do not have it.
+    for position, entry in enumerate(place or os.getcwd() for place in sys.path):
         if position == 0 and not sys.flags.safe_path and os.path.abspath(entry) not in absolute:
             yield entry, "Start it with -P, or from another folder"
         else:

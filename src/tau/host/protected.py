@@ -104,22 +104,23 @@ def _of_submodules(worktree: str, place: str) -> Iterator[str]:
     try:
         for path, is_link in submodules_of(worktree, place):
             mark = os.path.join(path, ".git")
-            if path == place or not is_in(path, place):
+            if path == place or not is_in(path, place) or not (is_link or _is_plain(mark)):
                 continue
-            if os.path.lexists(mark):
+            if is_link and not os.path.lexists(mark):  # as a whole: an empty `.git` in it would be an error for git
+                yield path
+            else:
                 yield mark
                 yield from _led_to(mark)
-            elif is_link:  # as a whole: an empty `.git` in it would be an error for git
-                yield path
-            elif _is_plain_folder(path):
-                yield mark
     except BadIndex as error:
         raise Unprotectable(f"{error}. What it calls submodules could not be protected.") from None
 
 
-def _is_plain_folder(path: str) -> bool:
-    """What only `.gitmodules` names, which commands can write, must not keep a sandbox from being made."""
-    return os.path.isdir(path) and os.path.realpath(path) == path
+def _is_plain(mark: str) -> bool:
+    """True for a name in a folder that no link leads to, and that is no link itself.
+
+    What only `.gitmodules` names, which commands can write, must not keep a sandbox from being made.
+    """
+    return os.path.isdir(os.path.dirname(mark)) and os.path.realpath(mark) == mark
 
 
 def _led_to(mark: str) -> Iterator[str]:
