@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 from tau.core.shell_tree import Node, unicode
 from tau.core.shell_words import NotUnderstood, Word, expansions_in, read_word
+from tau.records.base import Value
 
 BLANK = re.compile(r"(?:[ \t]|\\\n)*")
 BLANK_LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
@@ -42,34 +42,37 @@ _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 Fed = Literal["no", "inherited", "direct"]
 
 
-@dataclass(eq=False)
 class Sink:
     """Where stdout goes. `commands` are those that read it, for a pipe or a substitution."""
 
-    kind: Literal["terminal", "file", "pipe", "captured"]
-    commands: list[Command] = field(default_factory=list)
+    def __init__(self, kind: Literal["terminal", "file", "pipe", "captured"], commands: Sequence[Command] = ()) -> None:
+        self.kind = kind
+        self.commands = list(commands)
 
 
-@dataclass
-class Redirect:
+class Redirect(Value):
     operator: str
     descriptor: str
     word: Word
 
 
-@dataclass(eq=False)
 class Command:
-    words: list[Word]
-    assignments: list[tuple[str, Word]]
-    redirects: list[Redirect]
-    fed: Fed  # whether the line says what is on stdin
-    sink: Sink
-    repeated: bool = False  # in a loop or a function: what stands behind it may run before it
-    texts: list[str] = field(default_factory=list)  # here-documents and here-strings
+    """`fed`: whether the line says what is on stdin. `texts` are its here-documents and here-strings.
+
+    `repeated`: it is in a loop or a function, so what stands behind it may run before it.
+    """
+
+    def __init__(self, words: Sequence[Word], fed: Fed, sink: Sink, *, repeated: bool = False) -> None:
+        self.words = list(words)
+        self.assignments: list[tuple[str, Word]] = []
+        self.redirects: list[Redirect] = []
+        self.texts: list[str] = []
+        self.fed = fed
+        self.sink = sink
+        self.repeated = repeated
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(Value):
     """Where a command stands: what it reads, where its output goes, and which command's word it is in."""
 
     fed: Fed
@@ -78,14 +81,14 @@ class Flow:
     owner: Command | None = None
 
 
-@dataclass
 class Redirections:
     """`more` are words of the command behind a redirection, `after` statements behind a here-document."""
 
-    redirects: list[Redirect] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    more: list[Word] = field(default_factory=list)
-    after: list[Node] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.redirects: list[Redirect] = []
+        self.texts: list[str] = []
+        self.more: list[Word] = []
+        self.after: list[Node] = []
 
 
 class Parts(ABC):
@@ -101,17 +104,9 @@ class Parts(ABC):
     @abstractmethod
     def _block(self, node: Node, flow: Flow) -> None: ...
 
-    def _add(
-        self,
-        flow: Flow,
-        words: list[Word],
-        assignments: list[tuple[str, Word]],
-        redirects: list[Redirect],
-        texts: list[str],
-    ) -> Command:
-        command = Command(words, assignments, [], flow.fed, flow.sink, flow.repeated)
+    def _add(self, flow: Flow, words: Sequence[Word] = ()) -> Command:
+        command = Command(words, flow.fed, flow.sink, repeated=flow.repeated)
         self.commands.append(command)
-        self._settle(command, redirects, texts)
         return command
 
     def _settle(self, command: Command, redirects: Sequence[Redirect], texts: Sequence[str]) -> None:

@@ -64,7 +64,7 @@ class Script(Parts):
     def _compound(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         if node.children and node.children[0].kind == "((":
             self._arithmetic_in(node)
-            self._add(flow, [], [], redirects, texts)
+            self._settle(self._add(flow), redirects, texts)
             return
         loop = node.kind in ("while_statement", "for_statement", "c_style_for_statement", "do_group")
         inner = self._redirected(flow, redirects, texts)
@@ -83,7 +83,7 @@ class Script(Parts):
             fed = "inherited"
         if redirects or texts:
             # A command without a name stands for what the redirections of the group do.
-            self._add(flow, [], [], list(redirects), list(texts))
+            self._settle(self._add(flow), redirects, texts)
         if any(one.operator.startswith((">", "&>")) and one.descriptor in ("", "1") for one in redirects):
             sink = Sink("file")
         return Flow(fed, sink, flow.repeated, flow.owner)
@@ -127,7 +127,7 @@ class Script(Parts):
         piped = next((one for one in found.after if one.kind == "pipeline"), None)
         inner = Flow(flow.fed, Sink("pipe"), flow.repeated, flow.owner) if piped else flow
         if not body:
-            self._add(inner, found.more, [], redirects, texts)
+            self._settle(self._add(inner, found.more), redirects, texts)
         elif found.more and body[0].kind != "command":
             raise NotUnderstood("words stand behind the redirection of a group")
         elif found.more:
@@ -194,7 +194,7 @@ class Script(Parts):
     def _command(
         self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str], more: Sequence[Word] = ()
     ) -> None:
-        command = self._add(flow, [], [], [], [])
+        command = self._add(flow)
         inner = Flow(flow.fed, flow.sink, flow.repeated, command)
         for group in self._groups(node):
             kind = group[0].kind
@@ -231,7 +231,7 @@ class Script(Parts):
 
     def _declaration(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         """export, declare, local, readonly, typeset, unset."""
-        command = self._add(flow, [], [], [], [])
+        command = self._add(flow)
         inner = Flow(flow.fed, flow.sink, flow.repeated, command)
         for group in self._groups(node):
             if group[0].kind == "variable_assignment":
@@ -258,13 +258,13 @@ class Script(Parts):
         if opening == "((":
             self._arithmetic_in(node)
             return
-        command = self._add(flow, [], [], [], [])
+        command = self._add(flow)
         inner = Flow(flow.fed, flow.sink, flow.repeated, command)
         self._check_bracket(node, opening, inner)
         self._settle(command, redirects, texts)
 
     def _plain_assignment(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
-        command = self._add(flow, [], [], [], [])
+        command = self._add(flow)
         inner = Flow(flow.fed, flow.sink, flow.repeated, command)
         nodes = node.children if node.kind == "variable_assignments" else [node]
         self._check_gaps(node, BLANK)
