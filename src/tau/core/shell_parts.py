@@ -22,7 +22,9 @@ _DELIMITER = re.compile(r"(?:(['\"])([\w.-]+)\1|\\?([\w.-]+))")
 _NUMBER = re.compile(r"-?\d+|0[xX][0-9a-fA-F]+")
 NAME = re.compile(r"[A-Za-z_]\w*")
 # What a parameter expansion may look like behind its name, apart from other expansions in it.
-_EXPANSION = re.compile(r"\$\{[#!]?\w*[@*#?$!-]?(\[[@*\d]+\])?([^'\"\\`{}()<>|;&\x00@]|\\.|\"[^\"'\\`$]*\")*@?\}", re.S)
+_EXPANSION = re.compile(
+    r"\$\{[#!]?\w*[@*#?$!-]?(\[\$?\w+\]|\[[@*]\])?([^'\"\\`{}()<>|;&\x00@\[\]]|\\.|\"[^\"'\\`$]*\")*@?\}", re.S
+)
 WORDS = frozenset(
     (
         *("word", "string", "raw_string", "ansi_c_string", "translated_string", "number", "concatenation"),
@@ -54,6 +56,13 @@ class Redirect(Value):
     operator: str
     descriptor: str
     word: Word
+
+
+def is_write(redirect: Redirect) -> bool:
+    """Whether a redirection writes a file. `>& file` does, `>&2` does not."""
+    if redirect.operator == ">&":
+        return not re.fullmatch(r"\d+|-", redirect.word.text)
+    return redirect.operator in (">", ">>", ">|", "&>", "&>>")
 
 
 class Command:
@@ -115,7 +124,7 @@ class Parts(ABC):
         for one in command.redirects:
             if one.operator.startswith("<") and one.word.text != "/dev/null":
                 command.fed = "direct"
-            if one.operator.startswith((">", "&>")) and one.descriptor in ("", "1") and "&" not in one.operator[1:]:
+            if is_write(one) and one.descriptor in ("", "1"):
                 command.sink = Sink("terminal" if one.word.text == "/dev/null" else "file")
         if command.texts:
             command.fed = "direct"
@@ -191,11 +200,20 @@ class Parts(ABC):
         kinds = {child.kind for child in node.children}
         if not _EXPANSION.fullmatch(text) or "@" in kinds or text.startswith("${!"):
             raise NotUnderstood("a parameter expansion is not understood")
-        has_offset = re.match(r"\$\{\w+(\[[^]]*\])?:\s*[^-=?+]", text)
-        if has_offset and not re.fullmatch(r"\$\{\w+(\[[@*\d]+\])?(:\s*-?\s*\d+)+\}", text):
+        self._check_index(self._text(node))
+        has_offset = re.match(r"\$\{[\w@*]+(\[[^]]*\])?:\s*[^-=?+]", text)
+        if has_offset and not re.fullmatch(r"\$\{[\w@*]+(\[[@*\d]+\])?(:\s*-?\s*\d+)+\}", text):
             raise NotUnderstood("an offset is evaluated")
         if assigned := re.match(r"\$\{(\w+):?=", text):
             self._assign(assigned[1], None)
+
+    def _check_index(self, text: str) -> None:
+        """bash evaluates the index of an array as an expression."""
+        if re.match(r"\$\{[#!]?\w+\[(?![@*\d]+\])", text):
+            index = re.match(r"\$\{[#!]?\w+\[\$?\{?([A-Za-z_]\w*)\}?\]", text)
+            if index is None:
+                raise NotUnderstood("the index of an array is evaluated")
+            self._arithmetic.add(index[1])
 
     def _assignment(self, node: Node, flow: Flow) -> tuple[str, Word]:
         target, operator, *values = node.children
@@ -326,6 +344,8 @@ class Parts(ABC):
                 if not NAME.fullmatch(text) and not _NUMBER.fullmatch(text):
                     raise NotUnderstood("an arithmetic expression is not understood")
                 self._arithmetic.add(text)
+            elif child.kind == "simple_expansion" and re.match(r"\$[\d@*]", text):
+                raise NotUnderstood("an argument is evaluated as an expression")
             elif child.kind == "expansion":
                 if not re.fullmatch(r"\$\{#?\w+\}", text):
                     raise NotUnderstood("an arithmetic expression is not understood")
@@ -370,7 +390,7 @@ class Parts(ABC):
             for word in re.findall(r"(?:(\S+)\s+)-(?:eq|ne|lt|le|gt|ge)\s+(\S+)", text):
                 for side in word:
                     side = side.strip('"')
-                    if found := re.fullmatch(r"\$\{?#?(\w+)\}?", side):
+                    if found := re.fullmatch(r"\$\{?#?([A-Za-z_]\w*)\}?", side):
                         self._arithmetic.add(found[1])
                     elif not _NUMBER.fullmatch(side) and side not in ("$#", "$?"):
                         raise NotUnderstood("a test evaluates an expression")

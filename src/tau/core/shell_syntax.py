@@ -9,7 +9,7 @@ ends where bash's own rules say. Everything else raises NotUnderstood.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tau.core.shell_parts import ARITHMETIC, BLANK, BLANK_LINES, NAME, WORDS, Command, Fed, Flow, Parts, Redirect, Sink
 from tau.core.shell_tree import MAX_BYTES, CannotParse, Node, bytewise, parse
@@ -28,8 +28,8 @@ _OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))
 class Script(Parts):
     """A line that is understood. `functions` are those that it defines."""
 
-    def __init__(self, text: str) -> None:
-        """Raises NotUnderstood."""
+    def __init__(self, text: str, outside: Mapping[str, Sequence[Word | None]] | None = None) -> None:
+        """`outside` are the variables of the line that this is code in. Raises NotUnderstood."""
         if len(text) > MAX_BYTES:
             raise NotUnderstood(f"it is longer than {MAX_BYTES} bytes")
         if any(not (letter.isprintable() or letter in "\n\t") for letter in text):
@@ -42,6 +42,8 @@ class Script(Parts):
         except CannotParse as error:
             raise NotUnderstood(str(error)) from None
         self.functions: set[str] = set()
+        # What the line outside has assigned may be in the environment of this code.
+        self.variables = {name: list(values) for name, values in (outside or {}).items()}
         self._block(root, Flow("no", Sink("terminal")))
         self._check_arithmetic()
 
@@ -222,7 +224,11 @@ class Script(Parts):
         names = [word.text for word in command.words if word.spelled]
         while names and names[0] in ("builtin", "command"):
             del names[0]
-        if names and names[0] in ("read", "mapfile", "readarray", "getopts", "printf", "let", "wait"):
+        for name, value in command.assignments:
+            self._assign(name, value)
+        if names and names[0] == "let":
+            self._arithmetic.update(name for word in names[1:] for name in NAME.findall(word))
+        elif names and names[0] in ("read", "mapfile", "readarray", "getopts", "printf", "wait"):
             for name in names[1:]:
                 if NAME.fullmatch(name):
                     self._assign(name, None)
