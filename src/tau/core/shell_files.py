@@ -168,6 +168,8 @@ def _writes(script: Script, command: Command, at: int, written: set[str]) -> lis
         )
     ):
         found.append(Write(at, ANYTHING, True))
+    elif name in ("uniq", "xxd") and len(operands) + ("-" in [word.text for word in words]) > 1:
+        found.append(Write(at, _last(operands[-1]), True))
     elif name in ("truncate", "patch", "ed", "ex"):
         found.append(Write(at, ANYTHING, name != "truncate"))
     if name in ("xargs", "find") and any(word.name in COPIERS | {"tee"} for word in words):

@@ -241,6 +241,8 @@ class _Judge(Judgement):
             self.check_ssh(given)
         elif any(word.may_vanish for word in skipped):
             self.doubt(f"the arguments of {name} are filled in by the shell")
+        if any(value is not None and value.text.startswith(("|", "!")) for _, value in given.options):
+            self.doubt(f"an option of {name} is a command")  # strace -o '|…'
         if rest and rest[0].raw in RESERVED:
             self.doubt(f"{rest[0].raw} stands behind {name}")
         if not rest:
