@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tau
-from tau.core.command_lines import Line, plain
+from tau.core.command_lines import plain
+from tau.core.shell_lines import Line
 from tau.core.shell_tree import MAX_BYTES, MAX_DEPTH, MAX_OPERATORS
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)

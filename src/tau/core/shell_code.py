@@ -10,17 +10,24 @@ from __future__ import annotations
 import ast
 import re
 
-_ADDRESS = r"(?:(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/I?)(?:,[+~]?(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?))?\s*!?\s*)?"
-_SUBSTITUTION = r"s([^\w\s\\;{}])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\]|\\.)*\1[gpiIM\d]*"
+# A regular expression in sed. Brackets with a delimiter in them are refused: programs do not agree where that ends.
+_BRACKET = r"\[\^?\]?(?:(?!{0})[^\]\n])*\]"
+_REGEX = r"/(?:[^/\\\n\[]|\\.|" + _BRACKET.format("/") + r")*/I?"
+_ADDRESS = rf"(?:(?:\d+(?:~\d+)?|\$|{_REGEX})(?:,[+~]?(?:\d+|\$|{_REGEX}))?\s*!?\s*)?"
+_SUBSTITUTION = (
+    r"s([^\w\s\\;{}()\[\]<>])(?:(?!\1)[^\\\n\[]|\\.|" + _BRACKET.format(r"\1") + r")*\1(?:(?!\1)[^\\]|\\.)*\1[gpiIM\d]*"
+)
 _SED_COMMAND = re.compile(
-    rf"\s*{_ADDRESS}(?:[dDgGhHlnNpPqQxzF=]|y/[^/\n]*/[^/\n]*/|[aic]\\?\s*[^\n]*(?:\\\n[^\n]*)*|{_SUBSTITUTION})?\s*(?:[;\n]|$|(?=\}}))|\s*{_ADDRESS}\{{\s*|\s*\}}\s*;?",
+    rf"\s*{_ADDRESS}(?:[dDgGhHnNpPxzF=]|[lLqQ]\s*\d*|[:btT]\s*[\w-]*|y/[^/\n\\]*/[^/\n\\]*/"
+    rf"|[aic](?:[^\\\n]|\\.)*|{_SUBSTITUTION})?\s*(?:[;\n]|$|(?=\}}))|\s*{_ADDRESS}\{{\s*|\s*\}}\s*;?",
     re.DOTALL,
 )
-_AWK_STRINGS = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _AWK_FORBIDDEN = re.compile(
     r"system|getline|@|(?<!\|)\|(?!\|)|close|fflush|argv|environ|dcngettext|bindtextdomain", re.I
 )
+_AWK_ALTERNATIVES = re.compile(r"\s*!?/[^/\"]*/\s*(\{[^|\"@]*\})?\s*")
 _PERL = re.compile(rf"\s*(?:{_SUBSTITUTION.replace('IM', 'msxor')};?\s*)+", re.DOTALL)
+_PERL_CODE = re.compile(r"\(\?|`|[$@](?!\d+(?![\d\[{-])|[/|)#,!:]|$)")
 _NODE = re.compile(
     r"\s*(?:console\.log\()?\s*(?:process\.(?:version|versions\.\w+|platform|arch)|require\((['\"])[\w./@-]+\1\)(?:\.\w+)+)\s*\)?;?\s*"
 )
@@ -68,18 +75,23 @@ def is_plain_sed(script: str) -> bool:
 
 
 def is_plain_awk(program: str) -> bool:
+    """Without pipes and functions that run commands, also in strings: a quote in a regular expression hides one."""
     if len(program) > MAX_CODE:
         return False
-    return _AWK_FORBIDDEN.search(_AWK_STRINGS.sub('""', program)) is None
+    if _AWK_ALTERNATIVES.fullmatch(program) and not re.search("system|getline", program):
+        return True
+    return _AWK_FORBIDDEN.search(program) is None
 
 
 def writes_files_in_awk(program: str) -> bool:
-    return ">" in _AWK_STRINGS.sub('""', program)
+    return ">" in program
 
 
 def is_plain_perl(code: str) -> bool:
     """Substitutions alone, without the flag that evaluates, and without variables or embedded code."""
-    return len(code) <= MAX_CODE and _PERL.fullmatch(code) is not None and not re.search(r"\(\?\??\{|[@$]\{|`", code)
+    return (
+        len(code) <= MAX_CODE and _PERL.fullmatch(code) is not None and not _PERL_CODE.search(re.sub(r"\\.", "", code))
+    )
 
 
 def is_plain_node(code: str) -> bool:
@@ -103,6 +115,8 @@ def _is_plain_node(node: ast.AST) -> bool:
             return node.func.id in _CALLS
         # A method is called by a name that no function for running programs has.
         return isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS
+    if isinstance(node, ast.keyword):
+        return node.arg in ("sep", "end", "flush")
     if isinstance(node, ast.ImportFrom):
         return not any(one.name in _CALLS or (one.asname or "") in _CALLS or one.name == "*" for one in node.names)
     if isinstance(node, ast.Import):

@@ -8,10 +8,11 @@ writes a file which a later program may take for code, is in doubt.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tau.core.shell_code import writes_files_in_awk
-from tau.core.shell_parts import Command
+from tau.core.shell_parts import Command, is_write
 from tau.core.shell_programs import INTERPRETERS, SHELLS, WRAPPERS
 from tau.core.shell_syntax import Script
 from tau.core.shell_tables import (
@@ -32,21 +33,26 @@ _KNOWN = INERT | READERS | COPIERS | DOWNLOADERS | UNPACKERS
 _SAFE = frozenset(("cd", "echo", "ls", "cat", "grep", "test", "chmod", "mkdir", "touch", "exit", "true", "printf"))
 
 
-class _Write(NamedTuple):
+class Write(NamedTuple):
     at: int
     name: str  # the shape of the last part of the path
     code: bool  # it may be code for a program that is not told about it
     placed: bool = False  # in a folder that is named absolutely
 
 
-def conflict(script: Script) -> str:
-    """Why the line may run a file that it has written; empty if it does not."""
-    writes: list[_Write] = []
+def written(script: Script, before: Sequence[Write]) -> list[Write]:
+    """The files that a line writes; `before` are those of code in it."""
+    writes = [write._replace(at=-1) for write in before]
     for at, command in enumerate(script.commands):
         writes += _writes(script, command, at, {write.name for write in writes})
+    return writes
+
+
+def conflict(script: Script, writes: Sequence[Write]) -> str:
+    """Why the line may run a file that it has written; empty if it does not."""
     if not writes:
         return ""
-    path_changed = any(name == "PATH" for command in script.commands for name, _ in command.assignments) or any(
+    path_changed = "PATH" in script.variables or any(
         word.text.startswith("PATH=") for command in script.commands for word in command.words
     )
     for at, command in enumerate(script.commands):
@@ -56,7 +62,7 @@ def conflict(script: Script) -> str:
     return ""
 
 
-def _runs(command: Command, writes: list[_Write], path_changed: bool) -> str:
+def _runs(command: Command, writes: Sequence[Write], path_changed: bool) -> str:
     """Why a command may run one of the files; empty if it does not."""
     words = unwrapped(command)
     if not words:
@@ -69,6 +75,8 @@ def _runs(command: Command, writes: list[_Write], path_changed: bool) -> str:
         return "a variable names a file that the line writes"
     if program in _SAFE and not path_changed:
         return ""
+    if program in ("xargs", "find", "gfind") and any(_runs_scripts(word.name) for word in words):
+        return "the line runs files that it may have written"
     for at, word in enumerate(words):
         name = re.split("[/=]", word.shape)[-1] if at else word.shape.rpartition("/")[2]
         searching = program in ("xargs", "find", "gfind") and "/" in word.text
@@ -123,13 +131,13 @@ def _same(shape: str, other: str) -> bool:
     return matches(shape, other) or matches(other, shape)
 
 
-def _writes(script: Script, command: Command, at: int, written: set[str]) -> list[_Write]:
+def _writes(script: Script, command: Command, at: int, written: set[str]) -> list[Write]:
     found = [
-        _Write(at, _last(one.word), _may_be_code(command, one.word, script))
+        Write(at, _last(one.word), _may_be_code(command, one.word, script))
         for one in command.redirects
-        if one.operator in (">", ">>", ">|", "&>", "&>>") and not one.word.text.startswith("/dev/")
+        if is_write(one) and not one.word.text.startswith("/dev/")
         if not _is_elsewhere(script, one.word)
-        if _authors(command)
+        if _authors(script, command)
     ]
     words = unwrapped(command)
     if not words:
@@ -138,7 +146,7 @@ def _writes(script: Script, command: Command, at: int, written: set[str]) -> lis
     operands = [word for word in words[1:] if not word.text.startswith("-")]
     if name == "tee":
         found += [
-            _Write(at, _last(word), _may_be_code(command, word, script))
+            Write(at, _last(word), _may_be_code(command, word, script))
             for word in operands
             if not _is_elsewhere(script, word)
         ]
@@ -147,9 +155,9 @@ def _writes(script: Script, command: Command, at: int, written: set[str]) -> lis
     elif name in DOWNLOADERS:
         found += _downloaded(words, operands, at)
     elif name in UNPACKERS and _unpacks(name, words) and _makes_archives(script):
-        found.append(_Write(at, ANYTHING, False, any(word.text.startswith(("/", "~", ANYTHING)) for word in operands)))
+        found.append(Write(at, ANYTHING, False, any(word.text.startswith(("/", "~", ANYTHING)) for word in operands)))
     elif name in ("sed", "perl", "gsed") and any(re.match(r"-\w*i|--in-place", word.text) for word in words[1:]):
-        found += [_Write(at, _last(word), "\\x" in " ".join(one.text for one in words)) for word in operands[-1:]]
+        found += [Write(at, _last(word), "\\x" in " ".join(one.text for one in words)) for word in operands[-1:]]
     elif (
         (name in ("awk", "gawk", "mawk") and any(writes_files_in_awk(word.text) for word in operands[:1]))
         or (name in ("split", "csplit", "find") and any(word.text.startswith(("-fprint", "-fls")) for word in words))
@@ -159,17 +167,19 @@ def _writes(script: Script, command: Command, at: int, written: set[str]) -> lis
             and any(word.text.startswith(("-o", "--out")) for word in words)
         )
     ):
-        found.append(_Write(at, ANYTHING, True))
+        found.append(Write(at, ANYTHING, True))
+    elif name in ("uniq", "xxd") and len(operands) + ("-" in [word.text for word in words]) > 1:
+        found.append(Write(at, _last(operands[-1]), True))
     elif name in ("truncate", "patch", "ed", "ex"):
-        found.append(_Write(at, ANYTHING, name != "truncate"))
+        found.append(Write(at, ANYTHING, name != "truncate"))
     if name in ("xargs", "find") and any(word.name in COPIERS | {"tee"} for word in words):
-        found.append(_Write(at, ANYTHING, False))
+        found.append(Write(at, ANYTHING, False))
     return found
 
 
-def _authors(command: Command) -> bool:
+def _authors(script: Script, command: Command) -> bool:
     """Whether the line itself decides what a command prints, and not a program that was there before."""
-    if not command.words or command.texts:
+    if not command.words or command.texts or command.words[0].text in script.functions:
         return True
     name = command.words[0].name
     return name in INERT | READERS | DOWNLOADERS | {"printf", "awk", "sed", "perl", "openssl", "find"} or (
@@ -205,7 +215,7 @@ def _last(word: Word) -> str:
     return word.shape.rstrip("/").rpartition("/")[2]
 
 
-def _copied(script: Script, words: list[Word], operands: list[Word], at: int, written: set[str]) -> list[_Write]:
+def _copied(script: Script, words: list[Word], operands: list[Word], at: int, written: set[str]) -> list[Write]:
     """Copies of plain files of the project are not the work of the line."""
     moved = any(
         one.words
@@ -215,7 +225,7 @@ def _copied(script: Script, words: list[Word], operands: list[Word], at: int, wr
     )
     if words[0].name == "dd":
         targets = [word for word in words[1:] if word.text.startswith("of=")]
-        return [_Write(at, _last(word).removeprefix("of="), True) for word in targets]
+        return [Write(at, _last(word).removeprefix("of="), True) for word in targets]
     *sources, target = operands or [words[0]]
     strange = [
         word
@@ -231,10 +241,10 @@ def _copied(script: Script, words: list[Word], operands: list[Word], at: int, wr
         return []
     absolute = target.text.startswith(("/", "~", ANYTHING))
     names = {_last(target), *map(_last, strange)}
-    return [_Write(at, name, bool(CODE_FILE.fullmatch(name)), absolute) for name in names]
+    return [Write(at, name, bool(CODE_FILE.fullmatch(name)), absolute) for name in names]
 
 
-def _downloaded(words: list[Word], operands: list[Word], at: int) -> list[_Write]:
+def _downloaded(words: list[Word], operands: list[Word], at: int) -> list[Write]:
     texts = [word.text for word in words]
     named = [
         words[i + 1] for i, text in enumerate(texts[:-1]) if re.fullmatch(r"-\w*[oOP]|--output(-document)?|--out", text)
@@ -249,7 +259,7 @@ def _downloaded(words: list[Word], operands: list[Word], at: int) -> list[_Write
     ):
         return []
     names = {_last(word) for word in (*named, *operands)}
-    return [_Write(at, name, bool(CODE_FILE.fullmatch(name))) for name in names]
+    return [Write(at, name, bool(CODE_FILE.fullmatch(name))) for name in names]
 
 
 def _unpacks(name: str, words: list[Word]) -> bool:

@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from tau.core.shell_files import Write
 from tau.core.shell_parts import Command
 from tau.core.shell_syntax import Script
 from tau.core.shell_tables import INERT
@@ -18,7 +19,7 @@ class Findings:
     """`commands` are the commands that a line spells out, also behind wrappers and in code for a shell.
 
     `doubt` says why it may run others; it is empty if it does not. `hints` are words and texts that are given to a
-    program which may take them for a command. `words` are all words.
+    program which may take them for a command. `words` are all words. `writes` are the files that it writes.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,7 @@ class Findings:
         self.hints: list[str] = []
         self.words: list[str] = []
         self.doubt = ""
+        self.writes: list[Write] = []
 
 
 class Judgement(ABC):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 from tau.core.shell_tree import Node, unicode
 from tau.core.shell_words import NotUnderstood, Word, expansions_in, read_word
+from tau.records.base import Value
 
 BLANK = re.compile(r"(?:[ \t]|\\\n)*")
 BLANK_LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
@@ -22,7 +22,9 @@ _DELIMITER = re.compile(r"(?:(['\"])([\w.-]+)\1|\\?([\w.-]+))")
 _NUMBER = re.compile(r"-?\d+|0[xX][0-9a-fA-F]+")
 NAME = re.compile(r"[A-Za-z_]\w*")
 # What a parameter expansion may look like behind its name, apart from other expansions in it.
-_EXPANSION = re.compile(r"\$\{[#!]?\w*[@*#?$!-]?(\[[@*\d]+\])?([^'\"\\`{}()<>|;&\x00@]|\\.|\"[^\"'\\`$]*\")*@?\}", re.S)
+_EXPANSION = re.compile(
+    r"\$\{[#!]?\w*[@*#?$!-]?(\[\$?\w+\]|\[[@*]\])?([^'\"\\`{}()<>|;&\x00@\[\]]|\\.|\"[^\"'\\`$]*\")*@?\}", re.S
+)
 WORDS = frozenset(
     (
         *("word", "string", "raw_string", "ansi_c_string", "translated_string", "number", "concatenation"),
@@ -42,34 +44,44 @@ _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 Fed = Literal["no", "inherited", "direct"]
 
 
-@dataclass(eq=False)
 class Sink:
     """Where stdout goes. `commands` are those that read it, for a pipe or a substitution."""
 
-    kind: Literal["terminal", "file", "pipe", "captured"]
-    commands: list[Command] = field(default_factory=list)
+    def __init__(self, kind: Literal["terminal", "file", "pipe", "captured"], commands: Sequence[Command] = ()) -> None:
+        self.kind = kind
+        self.commands = list(commands)
 
 
-@dataclass
-class Redirect:
+class Redirect(Value):
     operator: str
     descriptor: str
     word: Word
 
 
-@dataclass(eq=False)
+def is_write(redirect: Redirect) -> bool:
+    """Whether a redirection writes a file. `>& file` does, `>&2` does not."""
+    if redirect.operator == ">&":
+        return not re.fullmatch(r"\d+|-", redirect.word.text)
+    return redirect.operator in (">", ">>", ">|", "&>", "&>>")
+
+
 class Command:
-    words: list[Word]
-    assignments: list[tuple[str, Word]]
-    redirects: list[Redirect]
-    fed: Fed  # whether the line says what is on stdin
-    sink: Sink
-    repeated: bool = False  # in a loop or a function: what stands behind it may run before it
-    texts: list[str] = field(default_factory=list)  # here-documents and here-strings
+    """`fed`: whether the line says what is on stdin. `texts` are its here-documents and here-strings.
+
+    `repeated`: it is in a loop or a function, so what stands behind it may run before it.
+    """
+
+    def __init__(self, words: Sequence[Word], fed: Fed, sink: Sink, *, repeated: bool = False) -> None:
+        self.words = list(words)
+        self.assignments: list[tuple[str, Word]] = []
+        self.redirects: list[Redirect] = []
+        self.texts: list[str] = []
+        self.fed = fed
+        self.sink = sink
+        self.repeated = repeated
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(Value):
     """Where a command stands: what it reads, where its output goes, and which command's word it is in."""
 
     fed: Fed
@@ -78,14 +90,14 @@ class Flow:
     owner: Command | None = None
 
 
-@dataclass
 class Redirections:
     """`more` are words of the command behind a redirection, `after` statements behind a here-document."""
 
-    redirects: list[Redirect] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    more: list[Word] = field(default_factory=list)
-    after: list[Node] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.redirects: list[Redirect] = []
+        self.texts: list[str] = []
+        self.more: list[Word] = []
+        self.after: list[Node] = []
 
 
 class Parts(ABC):
@@ -101,17 +113,9 @@ class Parts(ABC):
     @abstractmethod
     def _block(self, node: Node, flow: Flow) -> None: ...
 
-    def _add(
-        self,
-        flow: Flow,
-        words: list[Word],
-        assignments: list[tuple[str, Word]],
-        redirects: list[Redirect],
-        texts: list[str],
-    ) -> Command:
-        command = Command(words, assignments, [], flow.fed, flow.sink, flow.repeated)
+    def _add(self, flow: Flow, words: Sequence[Word] = ()) -> Command:
+        command = Command(words, flow.fed, flow.sink, repeated=flow.repeated)
         self.commands.append(command)
-        self._settle(command, redirects, texts)
         return command
 
     def _settle(self, command: Command, redirects: Sequence[Redirect], texts: Sequence[str]) -> None:
@@ -120,7 +124,7 @@ class Parts(ABC):
         for one in command.redirects:
             if one.operator.startswith("<") and one.word.text != "/dev/null":
                 command.fed = "direct"
-            if one.operator.startswith((">", "&>")) and one.descriptor in ("", "1") and "&" not in one.operator[1:]:
+            if is_write(one) and one.descriptor in ("", "1"):
                 command.sink = Sink("terminal" if one.word.text == "/dev/null" else "file")
         if command.texts:
             command.fed = "direct"
@@ -196,11 +200,20 @@ class Parts(ABC):
         kinds = {child.kind for child in node.children}
         if not _EXPANSION.fullmatch(text) or "@" in kinds or text.startswith("${!"):
             raise NotUnderstood("a parameter expansion is not understood")
-        has_offset = re.match(r"\$\{\w+(\[[^]]*\])?:\s*[^-=?+]", text)
-        if has_offset and not re.fullmatch(r"\$\{\w+(\[[@*\d]+\])?(:\s*-?\s*\d+)+\}", text):
+        self._check_index(self._text(node))
+        has_offset = re.match(r"\$\{[\w@*]+(\[[^]]*\])?:\s*[^-=?+]", text)
+        if has_offset and not re.fullmatch(r"\$\{[\w@*]+(\[[@*\d]+\])?(:\s*-?\s*\d+)+\}", text):
             raise NotUnderstood("an offset is evaluated")
         if assigned := re.match(r"\$\{(\w+):?=", text):
             self._assign(assigned[1], None)
+
+    def _check_index(self, text: str) -> None:
+        """bash evaluates the index of an array as an expression."""
+        if re.match(r"\$\{[#!]?\w+\[(?![@*\d]+\])", text):
+            index = re.match(r"\$\{[#!]?\w+\[\$?\{?([A-Za-z_]\w*)\}?\]", text)
+            if index is None:
+                raise NotUnderstood("the index of an array is evaluated")
+            self._arithmetic.add(index[1])
 
     def _assignment(self, node: Node, flow: Flow) -> tuple[str, Word]:
         target, operator, *values = node.children
@@ -331,6 +344,8 @@ class Parts(ABC):
                 if not NAME.fullmatch(text) and not _NUMBER.fullmatch(text):
                     raise NotUnderstood("an arithmetic expression is not understood")
                 self._arithmetic.add(text)
+            elif child.kind == "simple_expansion" and re.match(r"\$[\d@*]", text):
+                raise NotUnderstood("an argument is evaluated as an expression")
             elif child.kind == "expansion":
                 if not re.fullmatch(r"\$\{#?\w+\}", text):
                     raise NotUnderstood("an arithmetic expression is not understood")
@@ -375,7 +390,7 @@ class Parts(ABC):
             for word in re.findall(r"(?:(\S+)\s+)-(?:eq|ne|lt|le|gt|ge)\s+(\S+)", text):
                 for side in word:
                     side = side.strip('"')
-                    if found := re.fullmatch(r"\$\{?#?(\w+)\}?", side):
+                    if found := re.fullmatch(r"\$\{?#?([A-Za-z_]\w*)\}?", side):
                         self._arithmetic.add(found[1])
                     elif not _NUMBER.fullmatch(side) and side not in ("$#", "$?"):
                         raise NotUnderstood("a test evaluates an expression")

@@ -8,12 +8,12 @@ line feeds it, or gives it the words of a denied command.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tau.core import shell_files
 from tau.core.shell_code import is_plain_node, is_plain_perl, is_plain_python
 from tau.core.shell_judgement import Findings, Judgement, names_stdin
-from tau.core.shell_languages import JUDGES
+from tau.core.shell_languages import ANY_WORD, JUDGES
 from tau.core.shell_options import Given, Options, options
 from tau.core.shell_parts import Command
 from tau.core.shell_programs import (
@@ -61,9 +61,9 @@ _PLAIN_CODE: dict[str, Callable[[str], bool]] = {
 }
 
 
-def judge(text: str, depth: int = 0) -> Findings:
-    """Raises NotUnderstood."""
-    return _Judge(Script(text), depth).findings
+def judge(text: str, depth: int = 0, outside: Mapping[str, Sequence[Word | None]] | None = None) -> Findings:
+    """`outside` are the variables of the line that this is code in. Raises NotUnderstood."""
+    return _Judge(Script(text, outside), depth).findings
 
 
 class _Judge(Judgement):
@@ -77,7 +77,11 @@ class _Judge(Judgement):
         )
         for command in script.commands:
             self._command(command)
-        if reason := shell_files.conflict(script):
+        for variable, values in script.variables.items():
+            for given in values if RUNNING_VARIABLES.match(variable) or PROGRAM_VARIABLES.fullmatch(variable) else ():
+                self._assignment(variable, given if given is not None else ANY_WORD)
+        self.findings.writes = shell_files.written(script, self.findings.writes)
+        if reason := shell_files.conflict(script, self.findings.writes):
             self.doubt(reason)
 
     def _command(self, command: Command) -> None:
@@ -142,7 +146,7 @@ class _Judge(Judgement):
             self.hint([], [text])
             return
         try:
-            inner = judge(text, self._depth + 1)
+            inner = judge(text, self._depth + 1, self.script.variables)
         except NotUnderstood as error:
             self.doubt(f"the code for {name} is not understood: {error}")
             self.hint([], [text])
@@ -150,6 +154,7 @@ class _Judge(Judgement):
         self.findings.commands += inner.commands
         self.findings.hints += inner.hints
         self.findings.words += inner.words
+        self.findings.writes += inner.writes
         if inner.doubt:
             self.doubt(inner.doubt)
 
@@ -157,6 +162,12 @@ class _Judge(Judgement):
 
     def _ordinary(self, name: str, words: Sequence[Word], command: Command | None, fed: str) -> None:
         at = next((at for at, word in enumerate(words) if at and not word.text.startswith("-")), 0)
+        if name == "cmake" and len(words) > 2 and words[1].text == "-E":
+            self.hint(words[2:])
+            if words[2].text in ("env", "time", "chdir"):
+                wrapper = Wrapper(skip=int(words[2].text == "chdir"), assigns=words[2].text == "env")
+                self._wrapper(words[2:], wrapper, command, fed)
+            return
         if (name, words[at].text) in SUBWRAPPERS:
             self._wrapper(words[at:], SUBWRAPPERS[name, words[at].text], command, fed)
             return
@@ -182,6 +193,9 @@ class _Judge(Judgement):
         if taking is None:
             return
         given = Given(words[1:], taking, permuted=True)
+        if name == "scp":
+            self.check_ssh(given)
+            return
         if name in ("tar", "bsdtar") and len(words) > 1 and not words[1].text.startswith("-"):
             given = Given(words[2:], taking, permuted=True)  # tar xzf: the letters are options without values
             if set(words[1].text) & set(taking.short):
@@ -207,23 +221,28 @@ class _Judge(Judgement):
         code = Options(wrapper.code, frozenset(("command", "split-string", "call") if wrapper.code else ()))
         taking = Options(wrapper.options.short + code.short, wrapper.options.long | code.long)
         given = Given(words[1:], taking)
-        for value in given.values(code):
+        codes = list((Given(words[1:], taking, permuted=True) if wrapper.permuted else given).values(code))
+        for value in codes:
             if value is None or not value.spelled:
                 self.doubt(f"the command for {name} is not spelled out")
             else:
-                self.code(value.text, name)
-        rest = list(given.rest)
+                self.code(f"env {value.text}" if name == "env" else value.text, name)
+        rest = list(given.rest) if not (codes and wrapper.permuted) else []
+        if rest and rest[0].text == "-":  # env -, su -
+            rest.pop(0)
         self.hint(words[1 : len(words) - len(rest)])
-        if given.unsure and not (rest and rest[0].spelled and not wrapper.skip):
+        if given.unsure and not codes and not (rest and rest[0].spelled and not wrapper.skip):
             self.doubt(f"an option of {name} is filled in by the shell")
         while wrapper.assigns and rest and "=" in rest[0].text:
             self._variable(name, rest.pop(0))
         skipped, rest = rest[: wrapper.skip], rest[wrapper.skip :]
         self.hint(skipped)
         if name == "ssh":
-            self._ssh(given)
+            self.check_ssh(given)
         elif any(word.may_vanish for word in skipped):
             self.doubt(f"the arguments of {name} are filled in by the shell")
+        if any(value is not None and value.text.startswith(("|", "!")) for _, value in given.options):
+            self.doubt(f"an option of {name} is a command")  # strace -o '|…'
         if rest and rest[0].raw in RESERVED:
             self.doubt(f"{rest[0].raw} stands behind {name}")
         if not rest:
@@ -248,21 +267,24 @@ class _Judge(Judgement):
         variable, _, value = word.text.partition("=")
         if not ASSIGNMENT.fullmatch(f"{variable}="):
             self.doubt(f"{name} sets a variable with a name that is not understood")
-        self._assignment(variable, word._replace(text=value, shape=word.shape.partition("=")[2]))
+        given = word._replace(text=value, shape=word.shape.partition("=")[2])
+        self.script.variables.setdefault(variable, []).append(given)
+        self._assignment(variable, given)
 
-    def _ssh(self, given: Given) -> None:
+    def check_ssh(self, given: Given) -> None:
         harmless = re.compile(
             r"(StrictHostKeyChecking|UserKnownHostsFile|ConnectTimeout|BatchMode|LogLevel)[ =][\w/.-]+"
         )
         if any(
-            option in "oFS" and (value is None or not value.spelled or not harmless.fullmatch(value.text))
+            option in ("o", "F", "S") and (value is None or not value.spelled or not harmless.fullmatch(value.text))
             for option, value in given.options
         ):
             self.doubt("an option of ssh may hold a command")
 
     def _shell(self, name: str, words: Sequence[Word], fed: str) -> None:
-        given = Given(words[1:], options("oO", "rcfile init-file"))
         self.hint(words[1:])
+        words = [word for word in words if not re.fullmatch(r"\+[a-zA-Z]+", word.text)]  # +x switches an option off
+        given = Given(words[1:], options("oO", "rcfile init-file"))
         if given.has("c", "command"):
             if (
                 (given.unsure and not (given.rest and given.rest[0].spelled))
@@ -294,6 +316,8 @@ class _Judge(Judgement):
         given = Given(words[1:], taking, permuted=not known.files)
         self.hint(_arguments(name, words), command.texts if command is not None else ())
         codes = list(given.values(known.code))
+        if name == "sftp":
+            self.check_ssh(given)
         plain = _PLAIN_CODE.get(name)
         if not all(value is not None and value.spelled and plain is not None and plain(value.text) for value in codes):
             self.doubt(f"code for {name} is not understood")

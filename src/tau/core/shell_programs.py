@@ -23,6 +23,7 @@ class Wrapper(NamedTuple):
     code: str = ""
     joined: bool = False
     assigns: bool = False
+    permuted: bool = False  # the option with code may stand behind operands
 
 
 WRAPPERS = {
@@ -44,7 +45,7 @@ WRAPPERS = {
     "fakeroot": Wrapper(_options("lsib")),
     "faketime": Wrapper(_options("f"), 1),
     "firejail": Wrapper(),
-    "flock": Wrapper(_options("wE", "timeout wait conflict-exit-code"), 1, code="c"),
+    "flock": Wrapper(_options("wE", "timeout wait conflict-exit-code"), 1, code="c", permuted=True),
     "gtimeout": Wrapper(_options("ks", "kill-after signal"), 1),
     "ionice": Wrapper(_options("cnpPu", "class classdata pid pgid uid")),
     "linux32": Wrapper(),
@@ -61,15 +62,15 @@ WRAPPERS = {
     "prlimit": Wrapper(_options("po", "pid output")),
     "proot": Wrapper(_options("rbwqkv")),
     "runcon": Wrapper(_options("utrl"), 1),
-    "runuser": Wrapper(_options("uGgsw", "user group supp-group shell"), code="c"),
+    "runuser": Wrapper(_options("uGgsw", "user group supp-group shell"), code="c", permuted=True),
     "setarch": Wrapper(skip=1),
     "setpriv": Wrapper(_options("", "ambient-caps inh-caps bounding-set ruid euid rgid egid reuid regid groups")),
     "setsid": Wrapper(),
-    "sg": Wrapper(skip=1, code="c", joined=True),
+    "sg": Wrapper(skip=1, code="c", joined=True, permuted=True),
     "ssh": Wrapper(_options("bcDEeFIiJLlmOopQRSWw"), 1, joined=True),
     "stdbuf": Wrapper(_options("ioe", "input output error")),
     "strace": Wrapper(_options("eoOpsSuaEIPXbU")),
-    "su": Wrapper(_options("gGsw", "group supp-group shell"), 1, code="c"),
+    "su": Wrapper(_options("gGsw", "group supp-group shell"), 1, code="c", permuted=True),
     "sudo": Wrapper(
         _options("ugphCDRTUcrt", "user group prompt host close-from chdir chroot type role timeout"), assigns=True
     ),
@@ -202,7 +203,7 @@ INTERPRETERS = {
     "jshell": Interpreter(_options(), files=False),
     "jjs": Interpreter(_options()),
     "ftp": Interpreter(_options(), files=False),
-    "sftp": Interpreter(_options("b"), files=False),
+    "sftp": Interpreter(_options("b"), _options("oFSPcDilR"), files=False),
     "at": Interpreter(_options("f"), files=False),
     "batch": Interpreter(_options("f"), files=False),
     "crontab": Interpreter(_options(), files=False),

@@ -9,7 +9,7 @@ ends where bash's own rules say. Everything else raises NotUnderstood.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tau.core.shell_parts import ARITHMETIC, BLANK, BLANK_LINES, NAME, WORDS, Command, Fed, Flow, Parts, Redirect, Sink
 from tau.core.shell_tree import MAX_BYTES, CannotParse, Node, bytewise, parse
@@ -28,8 +28,8 @@ _OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))
 class Script(Parts):
     """A line that is understood. `functions` are those that it defines."""
 
-    def __init__(self, text: str) -> None:
-        """Raises NotUnderstood."""
+    def __init__(self, text: str, outside: Mapping[str, Sequence[Word | None]] | None = None) -> None:
+        """`outside` are the variables of the line that this is code in. Raises NotUnderstood."""
         if len(text) > MAX_BYTES:
             raise NotUnderstood(f"it is longer than {MAX_BYTES} bytes")
         if any(not (letter.isprintable() or letter in "\n\t") for letter in text):
@@ -42,6 +42,8 @@ class Script(Parts):
         except CannotParse as error:
             raise NotUnderstood(str(error)) from None
         self.functions: set[str] = set()
+        # What the line outside has assigned may be in the environment of this code.
+        self.variables = {name: list(values) for name, values in (outside or {}).items()}
         self._block(root, Flow("no", Sink("terminal")))
         self._check_arithmetic()
 
@@ -64,7 +66,7 @@ class Script(Parts):
     def _compound(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         if node.children and node.children[0].kind == "((":
             self._arithmetic_in(node)
-            self._add(flow, [], [], redirects, texts)
+            self._settle(self._add(flow), redirects, texts)
             return
         loop = node.kind in ("while_statement", "for_statement", "c_style_for_statement", "do_group")
         inner = self._redirected(flow, redirects, texts)
@@ -83,7 +85,7 @@ class Script(Parts):
             fed = "inherited"
         if redirects or texts:
             # A command without a name stands for what the redirections of the group do.
-            self._add(flow, [], [], list(redirects), list(texts))
+            self._settle(self._add(flow), redirects, texts)
         if any(one.operator.startswith((">", "&>")) and one.descriptor in ("", "1") for one in redirects):
             sink = Sink("file")
         return Flow(fed, sink, flow.repeated, flow.owner)
@@ -127,7 +129,7 @@ class Script(Parts):
         piped = next((one for one in found.after if one.kind == "pipeline"), None)
         inner = Flow(flow.fed, Sink("pipe"), flow.repeated, flow.owner) if piped else flow
         if not body:
-            self._add(inner, found.more, [], redirects, texts)
+            self._settle(self._add(inner, found.more), redirects, texts)
         elif found.more and body[0].kind != "command":
             raise NotUnderstood("words stand behind the redirection of a group")
         elif found.more:
@@ -194,7 +196,7 @@ class Script(Parts):
     def _command(
         self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str], more: Sequence[Word] = ()
     ) -> None:
-        command = self._add(flow, [], [], [], [])
+        command = self._add(flow)
         inner = Flow(flow.fed, flow.sink, flow.repeated, command)
         for group in self._groups(node):
             kind = group[0].kind
@@ -222,7 +224,11 @@ class Script(Parts):
         names = [word.text for word in command.words if word.spelled]
         while names and names[0] in ("builtin", "command"):
             del names[0]
-        if names and names[0] in ("read", "mapfile", "readarray", "getopts", "printf", "let", "wait"):
+        for name, value in command.assignments:
+            self._assign(name, value)
+        if names and names[0] == "let":
+            self._arithmetic.update(name for word in names[1:] for name in NAME.findall(word))
+        elif names and names[0] in ("read", "mapfile", "readarray", "getopts", "printf", "wait"):
             for name in names[1:]:
                 if NAME.fullmatch(name):
                     self._assign(name, None)
@@ -231,7 +237,7 @@ class Script(Parts):
 
     def _declaration(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         """export, declare, local, readonly, typeset, unset."""
-        command = self._add(flow, [], [], [], [])
+        command = self._add(flow)
         inner = Flow(flow.fed, flow.sink, flow.repeated, command)
         for group in self._groups(node):
             if group[0].kind == "variable_assignment":
@@ -258,13 +264,13 @@ class Script(Parts):
         if opening == "((":
             self._arithmetic_in(node)
             return
-        command = self._add(flow, [], [], [], [])
+        command = self._add(flow)
         inner = Flow(flow.fed, flow.sink, flow.repeated, command)
         self._check_bracket(node, opening, inner)
         self._settle(command, redirects, texts)
 
     def _plain_assignment(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
-        command = self._add(flow, [], [], [], [])
+        command = self._add(flow)
         inner = Flow(flow.fed, flow.sink, flow.repeated, command)
         nodes = node.children if node.kind == "variable_assignments" else [node]
         self._check_gaps(node, BLANK)

@@ -24,7 +24,7 @@ EXECUTING = {
     "bat": _options("", "pager"),
     "install": _options("", "strip-program"),
     "wget": _options("e", "use-askpass execute"),
-    "zip": _options("T", "unzip-command"),
+    "zip": _options("", "TT unzip-command"),
     "go": _options("", "exec toolexec vettool"),
     "gcc": _options("B", "wrapper specs plugin"),
     "cc": _options("B", "wrapper specs plugin"),

@@ -21,6 +21,7 @@ EXPANSIONS = frozenset(
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 _NUMBERS = frozenset(("$(nproc)", "`nproc`", "$?", "$#"))  # they stand for a number, whatever is given
 _SPELLED = re.compile(r"[A-Za-z0-9_./:=@%+,-]+")  # letters without a meaning for the shell
+_AFTER_DOLLAR = frozenset("_({[@*#?-!$")  # with letters and digits: a dollar before these begins an expansion
 _BRACES = re.compile(r"\{[^{}]*(,|\.\.)[^{}]*\}")
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.)|(.))", re.S)
 _LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -158,11 +159,7 @@ class _Reader:
 
     def _plain(self, letter: str) -> None:
         after = self._source[self._at + 1 : self._at + 2] if self._at + 1 < self._end else ""
-        if (
-            letter in METACHARACTERS
-            or letter == "`"
-            or (letter == "$" and (after.isalnum() or after in set("_({@*#?-!$")))
-        ):
+        if letter in METACHARACTERS or letter == "`" or (letter == "$" and (after.isalnum() or after in _AFTER_DOLLAR)):
             raise NotUnderstood(f"{letter!r} stands in the middle of a word")
         self._bare += letter
         self._at += 1
@@ -211,7 +208,7 @@ class _Reader:
             elif letter == "\\" and after and after in '$`"\\':
                 self._add(after)
                 self._at += 2
-            elif letter == "`" or (letter == "$" and (after.isalnum() or after in set("_({@*#?-!$"))):
+            elif letter == "`" or (letter == "$" and (after.isalnum() or after in _AFTER_DOLLAR)):
                 raise NotUnderstood(f"{letter!r} in quotes is read in more than one way")
             else:
                 self._add(letter)
