@@ -713,3 +713,55 @@ def test_session_ids_are_uuids_that_sort_by_time() -> None:
 def test_times_are_written_as_iso_with_milliseconds() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", iso())
     assert abs(datetime.fromisoformat(iso()).timestamp() * 1000 - now()) < 60_000
+
+
+def test_nothing_is_kept_by_itself_after_the_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        held = Held(told("a", folder=tmp_path))
+        await held.keeper.end()
+        held.keeper.soon()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_a_log_that_was_closed_writes_nothing_more(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.close()
+    before = written(log)
+    log.say(assistant("late"))
+    log.flush()
+    with pytest.raises(CommandError, match="the session is closed"):
+        log.accept(user("b"))
+    assert (written(log), log.waiting, log.unsynced) == (before, 0, True)
+
+
+def test_a_session_that_was_left_in_use_is_open_until_it_is_released(tmp_path: Path) -> None:
+    async def main() -> None:
+        held, left = Held(new()), told("a", folder=tmp_path)
+        await held.keeper.see_off(left, in_use=True)
+        left.say(assistant("late"))
+        assert left.path is not None
+        with pytest.raises(CommandError, match="in use by process"):
+            Log.resumed(open_session(left.path), unheard)
+        held.keeper.release(left)
+        await held.keeper.end()
+        assert [*Log.resumed(open_session(left.path), unheard).messages] == [user("a"), assistant("late")]
+
+    asyncio.run(main())
+
+
+def test_a_session_that_was_left_in_use_can_be_taken_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        held, left = Held(new()), told("a", folder=tmp_path)
+        assert left.path is not None
+        await held.keeper.see_off(left, in_use=True)
+        (tmp_path / "link.jsonl").symlink_to(left.path)
+        assert held.keeper.take_back(tmp_path / "link.jsonl") is left
+        assert held.keeper.take_back(left.path) is None
+        held.keeper.release(left)
+        await held.keeper.end()
+        left.say(assistant("later"))
+        assert texts(left) == ["a", "later"]
+
+    asyncio.run(main())

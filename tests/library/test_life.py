@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import random
 import signal
 import threading
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +269,79 @@ def test_a_session_that_another_has_is_not_to_be_had(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
 
     play(story())
+
+
+# Closing while something is begun.
+
+
+async def stepped(count: int) -> None:
+    """Let the loop go round this often: what happens in between is the same on a fast machine and on a slow one."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13, 21, 34])
+def test_a_command_begun_while_the_agent_closes_leaves_no_task_and_writes_nothing(tmp_path: Path, steps: int) -> None:
+    async def story() -> None:
+        async with opened(tmp_path, session=True) as agent:
+            await agent.prompt("hi")
+            file = agent.session_file
+            running = asyncio.create_task(agent.bash("echo hi; sleep 100"))
+            await stepped(steps)
+        assert file is not None
+        written = file.read_bytes()
+        (ended,) = await asyncio.gather(running, return_exceptions=True)
+        assert isinstance(ended, tau.CommandError) or ended.cancelled
+        await stepped(10)
+        assert file.read_bytes() == written
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    play(story())
+
+
+def test_whatever_is_begun_while_the_agent_closes_leaves_no_task_and_writes_nothing(tmp_path: Path) -> None:
+    dice, first = random.Random(7), 0
+
+    async def one(folder: Path) -> None:
+        async with opened(folder, session=True) as agent:
+            await agent.prompt("hi")
+            other = agent.session_file
+            await agent.new_session()
+            await agent.prompt("ho")
+            acts: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+                "bash": lambda: agent.bash("echo hi"),
+                "long": lambda: agent.bash("sleep 100"),
+                "new": agent.new_session,
+                "clone": agent.clone,
+                "switch": lambda: agent.switch_session(str(other)),
+                "prompt": lambda: _awaited(agent.prompt("more")),
+                "compact": agent.compact,
+            }
+            begun = []
+            for name in dice.choices([*acts], k=dice.randint(1, 4)):
+                begun.append(asyncio.create_task(acts[name]()))
+                await stepped(dice.randint(0, 30))
+        files = [*folder.rglob("*.jsonl")]
+        written = [file.read_bytes() for file in files]
+        await asyncio.wait(begun)
+        await stepped(10)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert [file.read_bytes() for file in [*folder.rglob("*.jsonl")]] == written
+        for task in begun:
+            error = task.exception()
+            assert error is None or isinstance(error, tau.TauError), error
+
+    async def story() -> None:
+        nonlocal first
+        for number in range(25):
+            await one(tmp_path / str(number))
+            gc.collect()  # session files that were opened are closed with their last reader
+            first = descriptors() if number == 0 else first
+            while descriptors() > first:  # a runner that is ending holds its pipes a moment longer
+                await asyncio.sleep(0.01)
+
+    play(story())
+
+
+async def _awaited(run: Any) -> None:
+    await run

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from errno import EBADF
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -77,9 +78,10 @@ class Log:
         self.problems: list[str] = []
         self.lacks_level = False  # the level is written before the next prompt: the file has none, or another
         self.in_trouble = False  # a write failed, and not all is well yet
-        self._trouble = trouble
+        self.trouble = trouble
         self._disk = disk
         self._begun = False  # whether there is a file, or should be one
+        self._closed = False  # nothing is written any more
         self._journal: Journal | None = None
         self._messages: Conversation | None = None if tree else Conversation(self.tree)
         self._told_ahead: list[User] = []
@@ -331,7 +333,7 @@ class Log:
         Labels go to the end; what hung on one hangs on its parent. What waits to be said is not said twice.
         """
         parent = str(self.path) if self.path is not None else None
-        made = Log.new(cwd or self.header.cwd, folder or self.folder, self._trouble, parent=parent, disk=self._disk)
+        made = Log.new(cwd or self.header.cwd, folder or self.folder, self.trouble, parent=parent, disk=self._disk)
         whole = self.tree.beginning(branch)
         if whole is not None and not whole.of_kind("label"):
             made.tree = whole
@@ -368,7 +370,7 @@ class Log:
     def whole_copy(self, cwd: str, folder: Path | None) -> Log:
         """A new session with every entry of this one, branches and all. Raises CommandError if it cannot be written."""
         parent = str(self.path) if self.path is not None else None
-        made = Log.new(cwd, folder, self._trouble, parent=parent, disk=self._disk)
+        made = Log.new(cwd, folder, self.trouble, parent=parent, disk=self._disk)
         made.tree, made._messages = self.tree, None
         if made.undelivered():
             made.queue_cleared(())
@@ -395,6 +397,8 @@ class Log:
 
     def flush(self) -> None:
         """Write what waits. Raises OSError."""
+        if self._closed:
+            return
         if self._journal is not None:
             try:
                 self._journal.flush()
@@ -408,6 +412,8 @@ class Log:
         return self._journal.syncing() if self._journal is not None else None
 
     def close(self) -> None:
+        """Write nothing more. What is said from here on is in memory only, and a prompt is refused."""
+        self._closed = True
         if self._journal is not None:
             self._journal.close()
 
@@ -417,12 +423,12 @@ class Log:
     def _add(self, kind: Any, *values: Any) -> None:
         entry = self._entry(kind, *values)
         try:
-            if self._begun:
+            if self._begun and not self._closed:
                 self._write(wire(entry))
         except OSError as error:  # not kept in a variable, which would keep this frame, and with it the error
             self._grow(entry)
             self.in_trouble = True
-            self._trouble(error)
+            self.trouble(error)
         else:
             self._grow(entry)
 
@@ -431,6 +437,8 @@ class Log:
 
     def _write(self, line: bytes, *, or_fail: bool = False) -> None:
         """One entry more in the file. On OSError it waits to be written, unless it is to be written now or never."""
+        if self._closed:
+            raise OSError(EBADF, "the session is closed")
         if self._journal is not None:
             try:
                 (self._journal.append_or_fail if or_fail else self._journal.append)(line)

@@ -65,7 +65,7 @@ class Owner(Protocol):
 
     def mention(self, event: Event) -> None: ...
 
-    def write_failed(self, error: OSError) -> None: ...
+    def write_failed(self, error: OSError, log: Log | None = None) -> None: ...
 
     def kept_soon(self) -> None: ...
 
@@ -74,6 +74,11 @@ class Moves:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._under_way = asyncio.Lock()
+        self._closed = False
+
+    def close(self) -> None:
+        """From here on the session stays the one it is: its log is about to be closed."""
+        self._closed = True
 
     async def over(self) -> None:
         """Until every move that was asked for before is over.
@@ -122,15 +127,23 @@ class Moves:
             switch = {"reason": "resume", "targetSessionFile": str(path)}
             if await owner.hooks.cancelled("session_before_switch", switch):
                 return False
-            found = await owner.around.machine.in_thread(lambda: _found_at(path))
-            # Taken before anything is ended for it: another process may have it.
-            log = Log.resumed(found, owner.write_failed) if found else self._log_at(path)
+            log, exists = await self._log_for(path)
             try:
-                await self._to("resume", lambda: log, restore=found is not None)
+                await self._to("resume", lambda: log, restore=exists)
             finally:
                 if owner.log is not log:
-                    log.close()
+                    await owner.keeper.see_off(log, in_use=owner.shell.runs_in(log))
             return True
+
+    async def _log_for(self, path: Path) -> tuple[Log, bool]:
+        """The session at a path, and whether there is one already. Raises CommandError if another process has it."""
+        owner = self._owner
+        if (held := owner.keeper.take_back(path)) is not None:  # left, but a command still runs in it
+            held.trouble = owner.write_failed
+            return held, True
+        found = await owner.around.machine.in_thread(lambda: _found_at(path))
+        # Taken before anything is ended for it: another process may have it.
+        return (Log.resumed(found, owner.write_failed), True) if found else (self._log_at(path), False)
 
     def _log_at(self, path: Path) -> Log:
         log = self.fresh_log()
@@ -161,7 +174,8 @@ class Moves:
         with owner.runs.shut():
             left = await self._leave(reason, log)
         self.settle_in(restore=restore)
-        await owner.keeper.see_off(left)
+        left.trouble = lambda error: owner.write_failed(error, left)
+        await owner.keeper.see_off(left, in_use=owner.shell.runs_in(left))
         if waited != _shown(owner.queues):
             await owner.tell_queues()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
@@ -174,6 +188,8 @@ class Moves:
         await self.stop()
         owner.dialogs.cancel()
         await owner.hooks.tell("session_shutdown", {"reason": reason})
+        if self._closed:
+            raise CommandError("The session is being closed, so it cannot be left for another.")
         owner.shell.remember()
         self._write_all()
         owner.around.machine.kill_background()

@@ -95,9 +95,7 @@ class Session:
         self.hearing = Hearing(self)
         self.runs = Runs(self, self._begin_run, self.hearing.introduced)
         self.compactor = Compactor(self, stop_run=self.runs.stop, hooks=self.hooks)
-        self.shell = Shell(
-            around.machine, around.cwd, self._remember, self._note, lambda: self.runs.busy, self.hooks, self._live
-        )
+        self.shell = Shell(around.machine, around.cwd, self, lambda: self.runs.busy, self.hooks, self._live)
         self.moves = Moves(self)
         self.local = Local()
         self.keeper = Keeper(lambda: self.log, around.machine.in_thread, self.write_failed, self._write_recovered)
@@ -239,21 +237,27 @@ class Session:
 
     # What is kept.
 
-    def _remember(self, message: BashExecution) -> None:
-        self.log.say(message)
+    def keep_bash(self, log: Log, message: BashExecution) -> None:
+        """A finished command becomes a message of the session in which it was started."""
+        log.say(message)
         self.kept_soon()
 
-    def _note(self, message: BashExecution) -> None:
+    def note_bash(self, message: BashExecution) -> None:
         note(self.log, message)
         self.kept_soon()
+
+    def bash_ended(self, log: Log) -> None:
+        self.keeper.release(log)
 
     def kept_soon(self) -> None:
         """Something was written: see to it that it lasts."""
         self.keeper.soon()
 
-    def write_failed(self, error: OSError) -> None:
+    def write_failed(self, error: OSError, log: Log | None = None) -> None:
+        """`log` is the session that was meant, if it is not the current one."""
         logger.warning("the session file cannot be written: %s", error)
-        self.mention(SessionWriteFailed(str(self.log.path), error.strerror or str(error), self.log.waiting))
+        log = log or self.log
+        self.mention(SessionWriteFailed(str(log.path), error.strerror or str(error), log.waiting))
         self.kept_soon()
 
     def _write_recovered(self, log: Log) -> None:
@@ -304,11 +308,12 @@ class Session:
         clock = asyncio.get_running_loop().time
         began = clock()
         self.runs.close()
-        self.shell.abort()
+        self.moves.close()
+        self.shell.close()
         self.hooks.abort()
         self.dialogs.close()
         await self.moves.stop()
-        self.shell.remember()
+        await self.shell.ended()
         await self.keeper.now()
         await self.farewell(late=clock() - began)
         self.around.machine.kill_background()
