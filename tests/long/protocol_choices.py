@@ -93,10 +93,12 @@ class Choices:
         self._set_level(clamp(self.level, model), place)
 
     def _set_level(self, level: str, place: int) -> None:
-        if level != self.level or self._unsure:
-            unsure = self._unsure
-            self.level = self.saved["defaultThinkingLevel"] = level
-            self.current.expect("thinking_level_change", place=place, optional=unsure, thinkingLevel=level)
+        if self._unsure:
+            self.current.expect("thinking_level_change", place=place, optional=True)
+        elif level != self.level:
+            self.current.expect("thinking_level_change", place=place, thinkingLevel=level)
+            self.saved["defaultThinkingLevel"] = level
+        self.level = level
 
     def _note_level(self, place: int) -> None:
         """A session without a level gets one before its first prompt, if none was set until then."""

@@ -14,6 +14,7 @@ behind a command that goes to another session. The order of lines is then the or
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections import deque
@@ -37,7 +38,7 @@ from long.protocol_commands import (
 )
 from long.protocol_looks import Looks
 from long.protocol_queues import Queue, Queues
-from long.protocol_rules import Json, Rule, broken, require, short, text_of
+from long.protocol_rules import Json, Rule, Violation, broken, require, short, text_of
 from long.protocol_runs import Config, Prompt, Runs
 from long.protocol_sessions import Session
 from long.protocol_setup import IDS, clamp
@@ -83,6 +84,7 @@ class Reference(Choices, Looks):
         self._stops: list[Sent] = []
         self._stopped: list[Stopped] = []
         self._aborts: list[int] = []
+        self._switched = 0  # the place of the last session switch that was answered
         self._bash_aborts: list[int] = []
         self._look: tuple[str, int] = ("", 0)
         self._unsure = False  # the model is known when it is asked for
@@ -165,7 +167,7 @@ class Reference(Choices, Looks):
         for path, (_, *entries) in files.items():
             messages = [entry["message"] for entry in entries if entry["type"] == "message"]
             said = [text_of(message) for message in messages if message["role"] == "user"]
-            if path not in taken and said == texts:
+            if path not in taken and said == texts and _fits(session, entries):
                 return path
         broken(Rule.FILE, f"no session file has the messages {texts}")
 
@@ -226,6 +228,9 @@ class Reference(Choices, Looks):
         require("Internal error" not in sent.error, Rule.RESPONSE, short(response))
         if sent in self._line:
             self._its_turn(sent)
+        if sent.success and sent.kind in ("prompt", "steer", "follow_up", "clear_queue"):
+            good = self._switched < sent.place
+            require(good, Rule.SWITCHED, f"{short(sent.command)} had to wait for a switch that was sent after it")
         if sent.refused:
             require(not sent.success, Rule.REFUSED, f"{short(sent.command)} succeeded")
         elif sent.kind in CERTAIN:
@@ -328,8 +333,10 @@ class Reference(Choices, Looks):
         if session is self.current and self.runs.busy:
             session.waiting_bash.append(message)
             session.wrote()
-        else:
-            session.expect("message", bash=True, message=message)
+            return
+        session.expect_waiting_bash()
+        copying = any(one.kind == "clone" for one in self._line)
+        session.expect("message", bash=True, optional=copying, message=message)  # a copy may be made already
 
     def _on_compact(self, sent: Sent, data: Any) -> None:
         if sent.success:
@@ -341,9 +348,10 @@ class Reference(Choices, Looks):
 
     # Moves.
 
-    def _arrive(self, session: Session) -> None:
+    def _arrive(self, session: Session, place: int) -> None:
         """Another session is there, and what was under way in the old one has ended."""
         old = self.current
+        self._switched = place
         require(not self.runs.busy, Rule.ABORTED, "a session was left while a run was under way")
         old.expect_waiting_bash()
         if self.queues.leaving:
@@ -355,11 +363,11 @@ class Reference(Choices, Looks):
         self.queues.moved(session.queues)
 
     def _on_new_session(self, sent: Sent, data: Any) -> None:
-        self._arrive(self._fresh_session())
+        self._arrive(self._fresh_session(), sent.place)
 
     def _on_clone(self, sent: Sent, data: Any) -> None:
         self.current.expect_waiting_bash()
-        self._arrive(self.current.copy_all())
+        self._arrive(self.current.copy_all(), sent.place)
 
     def _on_fork(self, sent: Sent, data: Any) -> None:
         entry = self.current.by_id.get(sent.command.get("entryId", ""))
@@ -368,7 +376,7 @@ class Reference(Choices, Looks):
         if sent.success:
             assert entry is not None
             require(data["text"] == text_of(entry["message"]), Rule.RETURNED, short(data))
-            self._arrive(self.current.copy_before(entry["id"]))
+            self._arrive(self.current.copy_before(entry["id"]), sent.place)
 
     def _on_switch_session(self, sent: Sent, data: Any) -> None:
         path = sent.command.get("sessionPath", "")
@@ -379,11 +387,11 @@ class Reference(Choices, Looks):
         target = next((session for session in self.sessions if session.file == path), None)
         if target is None or not target.begun:
             self.sessions = [session for session in self.sessions if session.file != path]
-            self._arrive(self._fresh_session())
+            self._arrive(self._fresh_session(), sent.place)
             self.current.file = path
             return
         target.reopened()
-        self._arrive(target)
+        self._arrive(target, sent.place)
         self._take_model(target)
         self._take_level(target, self.level)
 
@@ -477,6 +485,15 @@ class Reference(Choices, Looks):
         """Whether nothing more will come unless something is aborted."""
         sleeping = all(sent.kind == "bash" and sent.command["command"] == SLEEP for sent in self.pending.values())
         return sleeping and (not self.runs.busy or self.runs.hangs)
+
+
+def _fits(session: Session, entries: list[Json]) -> bool:
+    """Whether these can be the entries of a session."""
+    try:
+        copy.deepcopy(session).adopt(entries, None, from_file=True)
+    except Violation:
+        return False
+    return True
 
 
 def _may_stop(cause: Sent) -> bool:

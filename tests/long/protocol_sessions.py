@@ -30,7 +30,7 @@ class Item:
     dropped: bool = False  # an answer that was asked for again
     bash: bool = False
     place: int = 0  # of the command that sets it, in the transcript
-    optional: bool = False  # of a setting: whether it is there cannot be known
+    optional: bool = False  # whether a setting is there, or a bash result in a copy, cannot be known
 
 
 @dataclass(eq=False)
@@ -136,6 +136,8 @@ class Session:
                 tip = item.fields["leaf"]
             elif item.type in TALK:
                 if not rest or not _matches(rest[0], item):
+                    if item.optional and self.copied:
+                        continue
                     bash = rest and rest[0].get("message", {}).get("role") == "bashExecution"
                     rule = Rule.BASH if item.bash or bash else Rule.RECORDED
                     broken(rule, f"expected {short(item.fields)}\n    found    {short(rest[:1] or 'nothing more')}")
@@ -242,12 +244,14 @@ class Session:
     def models(self) -> set[str]:
         """The model that was set last on the branch, or the last that answered.
 
-        It may be one of several as long as the order of the last entries is not known.
+        It may be either of the two as long as their order is not known.
         """
         entries, items = self._way()
-        later = [found for item in items if (found := _model({"type": item.type, **item.fields})) is not None]
-        if later:
-            return set(later)
+        later = [{"type": item.type, **item.fields} for item in items]
+        chosen = [entry["modelId"] for entry in later if entry["type"] == "model_change"]
+        answered = [found for entry in later if entry["type"] == "message" and (found := _model(entry)) is not None]
+        if chosen or answered:
+            return {*chosen[-1:], *answered[-1:]}
         return set([found for entry in entries if (found := _model(entry)) is not None][-1:])
 
     @property
