@@ -736,6 +736,21 @@ def test_a_log_that_was_closed_writes_nothing_more(tmp_path: Path) -> None:
     assert (written(log), log.waiting, log.unsynced) == (before, 0, True)
 
 
+def test_a_session_that_was_left_and_cannot_be_synced_can_be_taken_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        held, left = Held(new()), told("a", folder=tmp_path)
+        assert left.path is not None
+        held.fail = True
+        await held.keeper.see_off(left)
+        assert held.keeper.take_back(left.path) is left
+        held.fail = False
+        await held.keeper.end()
+        left.say(assistant("later"))
+        assert texts(left) == ["a", "later"]
+
+    asyncio.run(main())
+
+
 def test_a_session_that_was_left_in_use_is_open_until_it_is_released(tmp_path: Path) -> None:
     async def main() -> None:
         held, left = Held(new()), told("a", folder=tmp_path)
@@ -751,12 +766,15 @@ def test_a_session_that_was_left_in_use_is_open_until_it_is_released(tmp_path: P
     asyncio.run(main())
 
 
-def test_a_session_that_was_left_in_use_can_be_taken_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("released", [False, True])
+def test_a_session_that_was_left_in_use_can_be_taken_back(tmp_path: Path, released: bool) -> None:
     async def main() -> None:
         held, left = Held(new()), told("a", folder=tmp_path)
         assert left.path is not None
         await held.keeper.see_off(left, in_use=True)
         (tmp_path / "link.jsonl").symlink_to(left.path)
+        if released:  # it is synced before it is closed, and can be taken back until then
+            held.keeper.release(left)
         assert held.keeper.take_back(tmp_path / "link.jsonl") is left
         assert held.keeper.take_back(left.path) is None
         held.keeper.release(left)

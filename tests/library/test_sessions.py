@@ -209,3 +209,20 @@ def test_what_a_server_said_once_can_be_played_again_without_it(tmp_path: Path) 
         (tmp_path / "agent" / "models.json").write_text(json.dumps(server.models))
         assert play(story(record=tmp_path / "kept")) == "Good morning."
     assert play(story(replay=tmp_path / "kept")) == "Good morning."
+
+
+def test_statistics_count_the_whole_session(tmp_path: Path) -> None:
+    async def story() -> None:
+        used = {"text": "so many words " * 200, "usage": {"input": 1000, "output": 1}}
+        few = {"compaction": {"keepRecentTokens": 1, "enabled": False}}
+        async with opened(tmp_path, used, settings=few) as agent:
+            await agent.prompt("one")
+            await agent.prompt("two")
+            assert (agent.stats().tokens.input, agent.stats().total_messages) == (2000, 4)
+            await agent.compact()
+            after = agent.stats()
+            assert (after.tokens.input > 2000, after.total_messages, len(agent.messages())) == (True, 4, 2)
+            await agent.navigate(agent.entries()[0].id)
+            assert (agent.stats().tokens, agent.messages()) == (after.tokens, [])
+
+    play(story())

@@ -37,7 +37,8 @@ class Keeper:
         self._recovered = recovered
         self._task: asyncio.Task[Any] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
-        self._held: list[Log] = []  # left, and still written to
+        self._left: list[Log] = []  # sessions that were left, and whose files are still open
+        self._in_use: list[Log] = []  # those of them that are still written to
         self._ending = asyncio.Event()
 
     def soon(self) -> None:
@@ -54,38 +55,43 @@ class Keeper:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        for left in self._held:
-            left.close()
+        for left in [*self._left]:
+            self._close(left)
 
     async def see_off(self, left: Log, *, in_use: bool = False) -> None:
         """Sync what was left for another session, and close it: now, or as soon as it can be done.
 
         If it is still in use, it is closed when it is released.
         """
+        self._left.append(left)
         if in_use and not self._ending.is_set():
-            self._held.append(left)
+            self._in_use.append(left)
             with suppress(OSError):  # tried again when it is released
                 await self._synced(left)
         elif not await self._seen_off(left):
-            self._see_off_in_background(self._see_off_later(left))
+            self._in_background(self._see_off_later(left))
 
     def release(self, left: Log) -> None:
-        """Nobody writes to a session any more that was left."""
-        if not any(held is left for held in self._held):
-            return
-        self._held = [held for held in self._held if held is not left]
-        self._see_off_in_background(self._see_off_now(left))
+        """Nobody writes any more to a session that was left."""
+        if _among(self._in_use, left):
+            self._in_use = _without(self._in_use, left)
+            self._in_background(self._see_off_now(left))
 
     def take_back(self, path: Path) -> Log | None:
-        """The session at `path` if it was left and is still open; the caller owns it from here on."""
+        """The session at `path` if it was left and is still open. It is not closed then: the caller owns it."""
         wanted = realpath(path)
-        for held in self._held:
-            if held.path is not None and realpath(held.path) == wanted:
-                self._held = [other for other in self._held if other is not held]
-                return held
+        for left in self._left:
+            if left.path is not None and realpath(left.path) == wanted:
+                self._left, self._in_use = _without(self._left, left), _without(self._in_use, left)
+                return left
         return None
 
-    def _see_off_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _close(self, left: Log) -> None:
+        if _among(self._left, left):  # else it was taken back
+            self._left = _without(self._left, left)
+            left.close()
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         self._leaving.add(task := asyncio.create_task(work))
         task.add_done_callback(self._leaving.discard)
 
@@ -99,10 +105,10 @@ class Keeper:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(AGAIN):
                         await self._ending.wait()
-                if await self._seen_off(left):
+                if not _among(self._left, left) or await self._seen_off(left):
                     return
         finally:
-            left.close()
+            self._close(left)
 
     async def _seen_off(self, left: Log) -> bool:
         try:
@@ -113,7 +119,7 @@ class Keeper:
         if left.in_trouble:  # the client was told of that, and nobody else will tell it more
             left.in_trouble = False
             self._recovered(left)
-        left.close()
+        self._close(left)
         return True
 
     async def _synced(self, left: Log) -> None:
@@ -151,3 +157,11 @@ class Keeper:
             kept.in_trouble = False
             self._recovered(kept)
         return True
+
+
+def _among(logs: list[Log], log: Log) -> bool:
+    return any(one is log for one in logs)
+
+
+def _without(logs: list[Log], log: Log) -> list[Log]:
+    return [one for one in logs if one is not log]
