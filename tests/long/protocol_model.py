@@ -29,6 +29,7 @@ from long.protocol_lives import Life, RealProcess, ServedHere
 from long.protocol_reference import Reference
 from long.protocol_rules import Json, Rule, Violation, short
 from long.protocol_setup import MODELS_FILE
+from tau.errors import TauError
 
 SEQUENCES = 1000
 REAL_EVERY = 25  # one sequence in so many is played against real processes
@@ -91,8 +92,12 @@ class Player:
         if "session" in restart and self._files():
             options["session"] = self._files()[restart["session"] % len(self._files())]
         self._feed({"life": options})
-        self._life = self._kind(self.folder, options)
-        await self._life.start()
+        life = self._kind(self.folder, options)
+        try:
+            await life.start()
+        except TauError as error:
+            raise Violation(Rule.EXIT, f"the next process cannot start: {error}") from None
+        self._life = life
         await self._look()
 
     async def _end(self) -> None:

@@ -14,6 +14,7 @@ behind a command that goes to another session. The order of lines is then the or
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections import deque
@@ -22,87 +23,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from long.protocol_answers import SLEEP
+from long.protocol_choices import Choices
+from long.protocol_commands import (
+    BEHAVIORS,
+    CERTAIN,
+    CHANGES,
+    MODES,
+    MOVES,
+    QUEUED_BY,
+    STOPS,
+    Sent,
+    content_of,
+    malformed,
+)
+from long.protocol_looks import Looks
 from long.protocol_queues import Queue, Queues
-from long.protocol_rules import Json, Rule, broken, require, short, text_of
+from long.protocol_rules import Json, Rule, Violation, broken, require, short, text_of
 from long.protocol_runs import Config, Prompt, Runs
 from long.protocol_sessions import Session
-from long.protocol_setup import IDS, LEVELS, PRICE, PROVIDER, clamp, levels, window
-
-MOVES = ("new_session", "switch_session", "fork", "clone", "navigate")
-STOPS = (*MOVES, "abort", "compact")
-# What changes the session, and so waits behind a move.
-CHANGES = (
-    *("prompt", "steer", "follow_up", "clear_queue", "compact", "bash", "set_session_name"),
-    *("set_model", "cycle_model", "set_thinking_level", "cycle_thinking_level"),
-)
-QUEUED_BY: dict[str, Queue] = {"steer": "steering", "follow_up": "followUp"}
-BEHAVIORS: dict[str, Queue] = {"steer": "steering", "followUp": "followUp"}
-MODES = ("all", "one-at-a-time")
-# Commands that never fail if their fields are right.
-CERTAIN = {
-    *("steer", "follow_up", "abort", "clear_queue", "new_session", "get_state", "get_messages", "cycle_model"),
-    *("get_available_models", "set_thinking_level", "cycle_thinking_level", "get_available_thinking_levels"),
-    *("set_steering_mode", "set_follow_up_mode", "set_auto_compaction", "set_auto_retry", "abort_retry"),
-    *("set_budget", "bash", "abort_bash", "get_session_stats", "list_sessions", "clone"),
-    *("get_fork_messages", "get_tree", "get_last_assistant_text", "get_commands", "get_protocol"),
-}
-REQUIRED = {
-    "prompt": ("message",),
-    "steer": ("message",),
-    "follow_up": ("message",),
-    "set_model": ("provider", "modelId"),
-    "set_thinking_level": ("level",),
-    "set_steering_mode": ("mode",),
-    "set_follow_up_mode": ("mode",),
-    "set_auto_compaction": ("enabled",),
-    "set_auto_retry": ("enabled",),
-    "bash": ("command",),
-    "switch_session": ("sessionPath",),
-    "navigate": ("entryId",),
-    "fork": ("entryId",),
-    "set_session_name": ("name",),
-}
-OPTIONAL = ("compact", "get_entries", "export_html")
-COMMANDS = {*CERTAIN, *REQUIRED, *OPTIONAL}
-
-
-def malformed(command: Json) -> bool:
-    """Whether it is no command, lacks a field, or has a wrong value in one."""
-    kind = command["type"]
-    if kind not in COMMANDS or any(not isinstance(command.get(name), str | bool) for name in REQUIRED.get(kind, ())):
-        return True
-    if any(isinstance(command.get(name), bool) != (name == "enabled") for name in REQUIRED.get(kind, ())):
-        return True
-    return (
-        ("level" in command and command["level"] not in LEVELS)
-        or ("mode" in command and command["mode"] not in MODES)
-        or command.get("streamingBehavior", "steer") not in BEHAVIORS
-        or any(image.get("mimeType") != "image/png" for image in command.get("images", ()))
-        or command.get("maxTurns", 1) < 1
-    )
-
-
-def content_of(command: Json) -> list[Json]:
-    return [{"type": "text", "text": command["message"]}, *command.get("images", ())]
-
-
-@dataclass
-class Sent:
-    """A command, from its line to its response."""
-
-    command: Json
-    place: int
-    moves_ahead: bool = False  # it stands behind a command that goes to another session
-    session: Session | None = None  # in which a bash command was started
-    predicted: Any = None
-    refused: bool = False  # it must be
-    answered: int | None = None
-    success: bool = False
-    error: str = ""
-
-    @property
-    def kind(self) -> str:
-        return str(self.command["type"])
+from long.protocol_setup import IDS, clamp
 
 
 @dataclass
@@ -113,14 +52,13 @@ class Stopped:
     causes: list[Sent] = field(default_factory=list)
 
 
-class Reference:
+class Reference(Choices, Looks):
     def __init__(self, settings: Json, soft: Callable[[Rule, str], None] | None = None) -> None:
         """`settings` is the user's settings file. `soft` hears of what is wrong without anything following from it."""
         self.saved = settings
         self._soft = soft
         self.sessions: list[Session] = []
         self.usages: dict[str, Json] = {}
-        self.texts_said: set[str] = set()
         self._said: dict[str, Json] = {}  # what the model says, by the mark in its text
         self._place = 0
 
@@ -146,6 +84,7 @@ class Reference:
         self._stops: list[Sent] = []
         self._stopped: list[Stopped] = []
         self._aborts: list[int] = []
+        self._switched = 0  # the place of the last session switch that was answered
         self._bash_aborts: list[int] = []
         self._look: tuple[str, int] = ("", 0)
         self._unsure = False  # the model is known when it is asked for
@@ -192,29 +131,6 @@ class Reference:
         self._take_level(self.current, level)
         self.queues.opened(self.current.queues)
 
-    def _take_model(self, session: Session) -> None:
-        """Go on with the model of a session that is opened."""
-        found = session.models()
-        self._unsure = len(found) > 1
-        self.model = next(iter(found), self.model)
-
-    def _take_level(self, session: Session, usual: str) -> None:
-        """Go on with its level. One that a session lacks is noted before its next prompt."""
-        kept = session.setting("thinking_level_change")
-        session.lacks_level = kept is None
-        self.level = clamp(kept["thinkingLevel"] if kept else usual, self.model)
-
-    def _fresh_session(self) -> Session:
-        session = Session(usages=self.usages)
-        if self._unsure:
-            session.expect("model_change", provider=PROVIDER)
-            session.expect("thinking_level_change")
-        else:
-            session.expect("model_change", provider=PROVIDER, modelId=self.model)
-            session.expect("thinking_level_change", thinkingLevel=self.level)
-        self.sessions.append(session)
-        return session
-
     def _end(self, end: Json) -> None:
         require(
             not self.pending, Rule.RESPONSE, f"never answered: {short([one.command for one in self.pending.values()])}"
@@ -251,7 +167,7 @@ class Reference:
         for path, (_, *entries) in files.items():
             messages = [entry["message"] for entry in entries if entry["type"] == "message"]
             said = [text_of(message) for message in messages if message["role"] == "user"]
-            if path not in taken and said == texts:
+            if path not in taken and said == texts and _fits(session, entries):
                 return path
         broken(Rule.FILE, f"no session file has the messages {texts}")
 
@@ -301,59 +217,10 @@ class Reference:
         elif kind == "set_budget":
             self.config.budget = True
 
-    def _settings(self) -> Json:
-        return {
-            "model": self.model,
-            "thinkingLevel": self.level,
-            "steeringMode": self.saved.get("steeringMode", MODES[1]),
-            "followUpMode": self.saved.get("followUpMode", MODES[1]),
-            "autoCompactionEnabled": self.auto_compaction,
-            "name": ... if self.current.copied else self.current.name,  # a copy has the names on its branch
-        }
-
-    def _apply(self, sent: Sent) -> None:
-        """A change that takes effect when its turn has come, before it is answered."""
-        command, session = sent.command, self.current
-        match sent.kind:
-            case "set_model":
-                sent.refused = command["provider"] != PROVIDER or command["modelId"] not in IDS
-                if not sent.refused:
-                    sent.predicted = command["modelId"]
-                    self._set_model(command["modelId"], sent.place)
-            case "cycle_model":
-                sent.predicted = IDS[(IDS.index(self.model) + 1) % len(IDS)]
-                self._set_model(sent.predicted, sent.place)
-                sent.predicted = None if self._unsure else (sent.predicted, self.level)
-            case "set_thinking_level":
-                self._set_level(clamp(command["level"], self.model), sent.place)
-            case "cycle_thinking_level":
-                offered = levels(self.model)
-                if len(offered) > 1:
-                    sent.predicted = offered[(offered.index(self.level) + 1) % len(offered)]
-                    self._set_level(sent.predicted, sent.place)
-            case "set_session_name":
-                sent.refused = not command["name"].strip()
-                if not sent.refused:
-                    session.expect("session_info", place=sent.place, name=command["name"].strip())
-            case "bash":
-                sent.session = session
-
-    def _set_model(self, model: str, place: int) -> None:
-        self.model = model
-        self.saved |= {"defaultProvider": PROVIDER, "defaultModel": model}
-        self.current.expect("model_change", place=place, provider=PROVIDER, modelId=model)
-        self._set_level(clamp(self.level, model), place)
-
-    def _set_level(self, level: str, place: int) -> None:
-        if level != self.level or self._unsure:
-            unsure = self._unsure
-            self.level = self.saved["defaultThinkingLevel"] = level
-            self.current.expect("thinking_level_change", place=place, optional=unsure, thinkingLevel=level)
-
     # Responses.
 
     def _respond(self, response: Json) -> None:
-        sent = self.pending.pop(response.get("id"), None)
+        sent = self.pending.pop(response.get("id", ""), None)
         if sent is None:
             broken(Rule.RESPONSE, f"no command has this id, or it was answered before: {short(response)}")
         require(response["command"] == sent.kind, Rule.RESPONSE, f"{short(response)} for {short(sent.command)}")
@@ -361,6 +228,9 @@ class Reference:
         require("Internal error" not in sent.error, Rule.RESPONSE, short(response))
         if sent in self._line:
             self._its_turn(sent)
+        if sent.success and sent.kind in ("prompt", "steer", "follow_up", "clear_queue"):
+            good = self._switched < sent.place
+            require(good, Rule.SWITCHED, f"{short(sent.command)} had to wait for a switch that was sent after it")
         if sent.refused:
             require(not sent.success, Rule.REFUSED, f"{short(sent.command)} succeeded")
         elif sent.kind in CERTAIN:
@@ -416,19 +286,6 @@ class Reference:
         self.current.begun = True
         self.runs.accepted.append(Prompt(sent.command["message"], content_of(sent.command), self._place, recorded))
 
-    def _note_level(self, place: int) -> None:
-        """A session without a level gets one before its first prompt, if none was set until then."""
-        session = self.current
-        if not session.lacks_level:
-            return
-        session.lacks_level = False
-        changes = [item for item in session.pending if item.type == "thinking_level_change"]
-        if all(item.place > place for item in changes):
-            note = session.expect("thinking_level_change")
-            if changes:  # by commands that came later
-                session.pending.remove(note)
-                session.pending.insert(session.pending.index(changes[0]), note)
-
     def _on_steer(self, sent: Sent, data: Any) -> None:
         text = sent.command.get("message")
         queued = text in self.queues.queued
@@ -451,31 +308,6 @@ class Reference:
     def _on_abort_retry(self, sent: Sent, data: Any) -> None:
         good = sent.predicted is None or self.runs._waiting is not sent.predicted
         require(good, Rule.RETRY, "abort_retry was answered, and the retry is still waited for")
-
-    def _on_set_steering_mode(self, sent: Sent, data: Any) -> None:
-        if sent.success:
-            self.config.modes["steering"] = {sent.command["mode"], self.saved["steeringMode"]}
-
-    def _on_set_follow_up_mode(self, sent: Sent, data: Any) -> None:
-        if sent.success:
-            self.config.modes["followUp"] = {sent.command["mode"], self.saved["followUpMode"]}
-
-    def _on_set_auto_retry(self, sent: Sent, data: Any) -> None:
-        if sent.success:
-            self.config.retry = {sent.command["enabled"], self.saved["retry"]["enabled"]}
-
-    def _on_cycle_model(self, sent: Sent, data: Any) -> None:
-        found = data["model"]["id"], data["thinkingLevel"]
-        good = sent.predicted in (None, found)
-        require(good, Rule.SETTINGS, f"cycle_model returned {found}, expected {sent.predicted}")
-
-    def _on_cycle_thinking_level(self, sent: Sent, data: Any) -> None:
-        found = data and data["level"]
-        require(found == sent.predicted, Rule.SETTINGS, f"cycle_thinking_level: {found}, expected {sent.predicted}")
-
-    def _on_set_budget(self, sent: Sent, data: Any) -> None:
-        if sent.success:
-            require(data["maxTurns"] == sent.command.get("maxTurns"), Rule.RETURNED, short(data))
 
     def _on_bash(self, sent: Sent, data: Any) -> None:
         command, session = sent.command["command"], sent.session
@@ -501,8 +333,10 @@ class Reference:
         if session is self.current and self.runs.busy:
             session.waiting_bash.append(message)
             session.wrote()
-        else:
-            session.expect("message", bash=True, message=message)
+            return
+        session.expect_waiting_bash()
+        copying = any(one.kind == "clone" for one in self._line)
+        session.expect("message", bash=True, optional=copying, message=message)  # a copy may be made already
 
     def _on_compact(self, sent: Sent, data: Any) -> None:
         if sent.success:
@@ -514,9 +348,10 @@ class Reference:
 
     # Moves.
 
-    def _arrive(self, session: Session) -> None:
+    def _arrive(self, session: Session, place: int) -> None:
         """Another session is there, and what was under way in the old one has ended."""
         old = self.current
+        self._switched = place
         require(not self.runs.busy, Rule.ABORTED, "a session was left while a run was under way")
         old.expect_waiting_bash()
         if self.queues.leaving:
@@ -528,11 +363,11 @@ class Reference:
         self.queues.moved(session.queues)
 
     def _on_new_session(self, sent: Sent, data: Any) -> None:
-        self._arrive(self._fresh_session())
+        self._arrive(self._fresh_session(), sent.place)
 
     def _on_clone(self, sent: Sent, data: Any) -> None:
         self.current.expect_waiting_bash()
-        self._arrive(self.current.copy_all())
+        self._arrive(self.current.copy_all(), sent.place)
 
     def _on_fork(self, sent: Sent, data: Any) -> None:
         entry = self.current.by_id.get(sent.command.get("entryId", ""))
@@ -541,7 +376,7 @@ class Reference:
         if sent.success:
             assert entry is not None
             require(data["text"] == text_of(entry["message"]), Rule.RETURNED, short(data))
-            self._arrive(self.current.copy_before(entry["id"]))
+            self._arrive(self.current.copy_before(entry["id"]), sent.place)
 
     def _on_switch_session(self, sent: Sent, data: Any) -> None:
         path = sent.command.get("sessionPath", "")
@@ -552,11 +387,11 @@ class Reference:
         target = next((session for session in self.sessions if session.file == path), None)
         if target is None or not target.begun:
             self.sessions = [session for session in self.sessions if session.file != path]
-            self._arrive(self._fresh_session())
+            self._arrive(self._fresh_session(), sent.place)
             self.current.file = path
             return
         target.reopened()
-        self._arrive(target)
+        self._arrive(target, sent.place)
         self._take_model(target)
         self._take_level(target, self.level)
 
@@ -588,125 +423,6 @@ class Reference:
 
     # Looks.
 
-    def _on_get_state(self, sent: Sent, data: Any) -> None:
-        if self._line or sent.moves_ahead:
-            return
-        session = self.current
-        if session.id is None:
-            known = [one.id for one in self.sessions]
-            require(
-                data["sessionId"] not in known, Rule.SETTINGS, f"a session that was left is still there: {short(data)}"
-            )
-            session.id = data["sessionId"]
-            session.file = session.file or data["sessionFile"]
-        told = data["sessionId"], data["sessionFile"]
-        require(told == (session.id, session.file), Rule.SETTINGS, f"the session is {told}, expected {session.id}")
-        require(data["isStreaming"] == self.runs.streaming, Rule.STREAMING, f"isStreaming is {data['isStreaming']}")
-        pending = data["pendingMessageCount"]
-        require(pending == len(self.queues), Rule.PENDING, f"{pending} are pending, and told are {self.queues.content}")
-        if sent.predicted is not None:
-            self._compare_settings(sent.predicted, data)
-        if (talk := session.conversation()) is not None and data["messageCount"] != len(talk):
-            self._wrong(Rule.COUNTS, f"messageCount is {data['messageCount']}, the conversation has {len(talk)}")
-        self._look = sent.command["id"].rpartition("-")[0], data["messageCount"]
-
-    def _compare_settings(self, expected: Json, data: Json) -> None:
-        found = {name: data[name] for name in expected if name not in ("model", "name")}
-        found |= {"model": data["model"]["id"], "name": data.get("sessionName")}
-        if self._unsure:
-            self._unsure, self.model, self.level = False, found["model"], found["thinkingLevel"]
-            return
-        for name, value in expected.items():
-            if value not in (..., found[name]):
-                self._wrong(Rule.SETTINGS, f"{name} is {found[name]!r}, expected {value!r}")
-                self.level, self.model = found["thinkingLevel"], found["model"]
-
-    def _on_get_messages(self, sent: Sent, data: Any) -> None:
-        messages = data["messages"]
-        if self._look[0] == sent.command["id"].rpartition("-")[0] and self._look[1] != len(messages):
-            self._wrong(Rule.COUNTS, f"messageCount is {self._look[1]}, get_messages has {len(messages)}")
-        if self._line or sent.moves_ahead or (expected := self.current.conversation()) is None:
-            return
-        for at in range(max(len(expected), len(messages))):
-            found, wanted = messages[at : at + 1], expected[at : at + 1]
-            if not (found and wanted and _same(found[0], wanted[0])):
-                self._wrong(Rule.CONVERSATION, f"message {at}: expected {short(wanted)}\n    found {short(found)}")
-                return
-
-    def _on_get_entries(self, sent: Sent, data: Any) -> None:
-        if self._line or sent.moves_ahead:
-            return
-        since = sent.command.get("since")
-        if since is not None:
-            known = since in self.current.by_id
-            require(sent.success == known, Rule.ACCEPTED, f"{short(sent.command)}: {sent.error}")
-            return
-        require(sent.success, Rule.ACCEPTED, sent.error)
-        self.current.adopt(data["entries"], data["leafId"], asked=sent.place)
-        self._price_branch_summaries(self.current)
-
-    def _price_branch_summaries(self, session: Session) -> None:
-        """No response has the usage of a branch summary: it is known from the script, by the mark in its text."""
-        for entry in session.entries:
-            if entry["type"] == "branch_summary" and entry["id"] not in self.usages:
-                mark = re.search(r"\[a\d+\.\d+\]", entry["summary"])
-                if mark is not None:
-                    self.usages[entry["id"]] = priced(self._said[mark[0]].get("usage", {}))
-
-    def _on_get_session_stats(self, sent: Sent, data: Any) -> None:
-        session = self.current
-        if self._line or sent.moves_ahead or not session.looked_at:
-            return
-        expected = session.statistics()
-        for name, value in expected.items():
-            found = round(data[name], 9) if name == "cost" else data[name]
-            if found != value:
-                self._wrong(Rule.STATISTICS, f"{name} is {found}, the session file has {value}")
-                break
-        usage = data["contextUsage"]
-        require(usage["contextWindow"] == window(self.model), Rule.RETURNED, short(usage))
-        unknown = _not_counted(session.branch)
-        require((usage["tokens"] is None) == unknown, Rule.RETURNED, f"contextUsage after a compaction: {short(usage)}")
-
-    def _on_get_tree(self, sent: Sent, data: Any) -> None:
-        if not self._line and not sent.moves_ahead and self.current.looked_at:
-            require(data["tree"] == self.current.tree(), Rule.TREE, f"get_tree: {short(data)}")
-
-    def _on_get_fork_messages(self, sent: Sent, data: Any) -> None:
-        if not self._line and not sent.moves_ahead and self.current.looked_at:
-            points = self.current.fork_points
-            require(
-                data["messages"] == points, Rule.TREE, f"get_fork_messages: {short(data)}, expected {short(points)}"
-            )
-
-    def _on_get_last_assistant_text(self, sent: Sent, data: Any) -> None:
-        if self._line or sent.moves_ahead or (talk := self.current.conversation()) is None:
-            return
-        answers = [one for one in talk if one["role"] == "assistant"]
-        answers = [one for one in answers if one["content"] or one["stopReason"] != "aborted"]
-        expected = (text_of(answers[-1]).strip() or None) if answers else None
-        if data["text"] != expected:
-            self._wrong(Rule.TREE, f"get_last_assistant_text: {short(data)}, expected {expected!r}")
-
-    def _on_list_sessions(self, sent: Sent, data: Any) -> None:
-        rows = {row["path"]: row["id"] for row in data["sessions"]}
-        for session in sent.predicted:
-            require(rows.get(session.file) == session.id, Rule.SESSIONS, f"{session.file} is not listed")
-
-    def _on_export_html(self, sent: Sent, data: Any) -> None:
-        good = sent.success or not sent.predicted or not self.current.begun or not self.current.conversation()
-        require(good, Rule.ACCEPTED, f"{short(sent.command)} was refused: {sent.error}")
-
-    def _on_get_available_models(self, sent: Sent, data: Any) -> None:
-        found = [model["id"] for model in data["models"]]
-        require(found == list(IDS), Rule.RETURNED, f"get_available_models: {found}")
-
-    def _wrong(self, rule: Rule, detail: str) -> None:
-        """Nothing follows from it, so a search may go on."""
-        if self._soft is None:
-            broken(rule, detail)
-        self._soft(rule, detail)
-
     # Events.
 
     def _event(self, event: Json) -> None:
@@ -724,7 +440,7 @@ class Reference:
     def _queue_update(self, event: Json) -> None:
         commands: dict[str, Queue] = {}
         for sent in self.pending.values():
-            behavior = sent.command.get("streamingBehavior")
+            behavior = sent.command.get("streamingBehavior", "")
             queue = BEHAVIORS.get(behavior) if sent.kind == "prompt" else QUEUED_BY.get(sent.kind)
             if queue is not None and not sent.refused:
                 commands[sent.command["message"]] = queue
@@ -771,30 +487,15 @@ class Reference:
         return sleeping and (not self.runs.busy or self.runs.hangs)
 
 
+def _fits(session: Session, entries: list[Json]) -> bool:
+    """Whether these can be the entries of a session."""
+    try:
+        copy.deepcopy(session).adopt(entries, None, from_file=True)
+    except Violation:
+        return False
+    return True
+
+
 def _may_stop(cause: Sent) -> bool:
     """Whether a command that was answered may have stopped a run: it succeeded, or failed after it had begun."""
     return cause.success or "failed:" in cause.error or "cancelled" in cause.error
-
-
-def _same(found: Json, expected: Json) -> bool:
-    if "timestamp" in expected:
-        return found == expected
-    return {name: value for name, value in found.items() if name != "timestamp"} == expected
-
-
-def _not_counted(branch: list[Json]) -> bool:
-    """Whether no model has answered since the last compaction of a branch that has one."""
-    for entry in reversed(branch):
-        if entry["type"] == "compaction":
-            return True
-        if entry["type"] == "message" and entry["message"]["role"] == "assistant":
-            answer = entry["message"]
-            if answer["stopReason"] not in ("error", "aborted") and answer["usage"]["totalTokens"]:
-                return False
-    return False
-
-
-def priced(given: Json) -> Json:
-    """Usage as the program should count it; all models have the same price."""
-    usage = {"input": 10, "output": 5, "cacheRead": 0, "cacheWrite": 0} | given
-    return {**usage, "cost": {"total": sum(usage[name] * PRICE[name] / 1_000_000 for name in usage)}}

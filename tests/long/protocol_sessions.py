@@ -30,7 +30,7 @@ class Item:
     dropped: bool = False  # an answer that was asked for again
     bash: bool = False
     place: int = 0  # of the command that sets it, in the transcript
-    optional: bool = False  # of a setting: whether it is there cannot be known
+    optional: bool = False  # whether a setting is there, or a bash result in a copy, cannot be known
 
 
 @dataclass(eq=False)
@@ -136,6 +136,8 @@ class Session:
                 tip = item.fields["leaf"]
             elif item.type in TALK:
                 if not rest or not _matches(rest[0], item):
+                    if item.optional and self.copied:
+                        continue
                     bash = rest and rest[0].get("message", {}).get("role") == "bashExecution"
                     rule = Rule.BASH if item.bash or bash else Rule.RECORDED
                     broken(rule, f"expected {short(item.fields)}\n    found    {short(rest[:1] or 'nothing more')}")
@@ -150,8 +152,6 @@ class Session:
         return tip
 
     def _adopt_settings(self, new: list[Json], everything: Mapping[str, Json]) -> None:
-        if self.copied:
-            return
         for kind in SETTINGS:
             wanted = [item for item in self.pending if item.type == kind]
             found = [entry for entry in new if entry["type"] == kind]
@@ -186,16 +186,21 @@ class Session:
         return self.path(at), since
 
     def _copy(self, branch: Iterable[Json], since: Iterable[Item]) -> Session:
+        """Labels go to the end; what hung on one hangs on its parent."""
         made = Session(copied=True, usages=self.usages)
+        labels: list[Item] = []
         for entry in branch:
+            fields = {name: value for name, value in entry.items() if name not in ("type", "parentId")}
             if entry["type"] == "label":
+                labels.append(Item("label", {"targetId": entry["targetId"], "label": entry["label"]}))
                 continue
             made.leaf, parent = entry["id"], made.leaf
             made.origin[entry["id"]] = {**entry, "parentId": parent}
-            if entry["type"] in TALK:
-                fields = {name: value for name, value in entry.items() if name not in ("type", "parentId")}
+            if entry["type"] in (*TALK, *SETTINGS):
                 made.pending.append(Item(entry["type"], fields))
-        made.pending += [item for item in since if item.type in TALK]
+        made.pending += [item for item in since if item.type in (*TALK, *SETTINGS) and item.type != "label"]
+        labels += [item for item in since if item.type == "label"]
+        made.pending += [label for label in labels if label.fields.get("targetId") in (None, *made.origin)]
         made.begun = any(item.type == "message" for item in made.pending)
         return made
 
@@ -234,17 +239,19 @@ class Session:
         entries, items = self._way()
         later = [item.fields for item in items if item.type == kind]
         on_branch = [entry for entry in entries if entry["type"] == kind]
-        return (later or on_branch or [None])[-1]
+        return next(reversed(later or on_branch), None)
 
     def models(self) -> set[str]:
         """The model that was set last on the branch, or the last that answered.
 
-        It may be one of several as long as the order of the last entries is not known.
+        It may be either of the two as long as their order is not known.
         """
         entries, items = self._way()
-        later = [found for item in items if (found := _model({"type": item.type, **item.fields})) is not None]
-        if later:
-            return set(later)
+        later = [{"type": item.type, **item.fields} for item in items]
+        chosen = [entry["modelId"] for entry in later if entry["type"] == "model_change"]
+        answered = [found for entry in later if entry["type"] == "message" and (found := _model(entry)) is not None]
+        if chosen or answered:
+            return {*chosen[-1:], *answered[-1:]}
         return set([found for entry in entries if (found := _model(entry)) is not None][-1:])
 
     @property
@@ -252,7 +259,7 @@ class Session:
         """A name is the whole session's, not that of a branch."""
         later = [item.fields["name"] for item in self.pending if item.type == "session_info"]
         named = [entry["name"] for entry in self.entries if entry["type"] == "session_info"]
-        return (later or named or [None])[-1]
+        return next(reversed(later or named), None)
 
     @property
     def fork_points(self) -> list[Json]:

@@ -55,6 +55,15 @@ def test_bash_behind_a_session_switch_runs_in_the_session_that_is_switched_to(tm
         assert "bashExecution" not in [message["role"] for message in agent.get("get_messages")["messages"]]
 
 
+def test_a_prompt_between_two_session_switches_runs_in_the_session_between_them(tmp_path: Path) -> None:
+    with Agent(tmp_path, {"text": "one"}, endless("a")) as agent:
+        agent.prompt("one")
+        ids = in_one_write(agent, {"type": "clone"}, {"type": "prompt", "message": "two"}, {"type": "new_session"})
+        assert order(agent, ids) == ids
+        assert agent.response(ids[1])["success"]
+        assert agent.get("get_messages")["messages"] == []
+
+
 def test_cycle_model_returns_the_level_of_its_own_model(tmp_path: Path) -> None:
     models = [{"id": id, "reasoning": True} for id in ("one", "two")]
     provider = {"baseUrl": "http://127.0.0.1:9", "apiKey": "none", "api": "scripted", "models": models}
@@ -66,3 +75,22 @@ def test_cycle_model_returns_the_level_of_its_own_model(tmp_path: Path) -> None:
         assert (data["model"]["id"], data["thinkingLevel"]) == ("two", "medium")
         agent.response(ids[1])
         assert agent.get("get_state")["thinkingLevel"] == "off"
+
+
+def test_a_session_without_a_level_gets_one_entry_if_the_client_sets_it(tmp_path: Path) -> None:
+    with Agent(tmp_path) as agent:
+        agent.prompt("one")
+        file = Path(agent.get("get_state")["sessionFile"])
+        agent.close()
+        assert agent.exit_code() == 0
+    entries = [json.loads(line) for line in file.read_text().splitlines()]
+    level = next(entry for entry in entries if entry["type"] == "thinking_level_change")
+    kept = [
+        {**entry, "parentId": level["parentId"]} if entry.get("parentId") == level["id"] else entry for entry in entries
+    ]
+    file.write_text("".join(f"{json.dumps(entry)}\n" for entry in kept if entry is not level))
+    with Agent(tmp_path, args=["--session", str(file)]) as agent:
+        agent.get("set_thinking_level", level="high")
+        agent.prompt("two")
+        changes = [e for e in agent.get("get_entries")["entries"] if e["type"] == "thinking_level_change"]
+        assert [change["thinkingLevel"] for change in changes] == ["high"]

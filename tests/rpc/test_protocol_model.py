@@ -19,7 +19,7 @@ import pytest
 from long.protocol_answers import HANG
 from long.protocol_cases import WEIGHTS, case
 from long.protocol_lives import RealProcess
-from long.protocol_model import play, report
+from long.protocol_model import play, report, without_parts
 from long.protocol_reference import Reference
 from long.protocol_rules import Json, Rule, Violation
 from tau.records.commands import AnyCommand
@@ -44,6 +44,11 @@ def test_a_random_sequence_keeps_the_rules_in_real_processes() -> None:
 
 def test_a_case_depends_on_its_seed_alone_and_is_plain_json() -> None:
     assert case(1) == case(1) == json.loads(json.dumps(case(1))) != case(2)
+
+
+def test_a_case_is_made_small_by_leaving_out_parts() -> None:
+    small = without_parts({"steps": list(range(20))}, "steps", lambda case: {3, 17} <= set(case["steps"]))
+    assert small == {"steps": [3, 17]}
 
 
 def test_every_command_is_among_those_that_are_sent() -> None:
