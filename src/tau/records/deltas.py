@@ -1,7 +1,7 @@
-"""The streaming events of one assistant message, as they stand in message_update.
+"""Deltas: the streaming events of one assistant message, carried by message_update.
 
-`partial` is the message so far. Inside tau a delta travels without it
-(core/draft.py); it is put in where a dialect wants it.
+`partial` is the message so far. Inside tau a delta has none (core/agent/draft.py); it is added for dialects that send
+it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tau.records.messages import Assistant, ToolCall
 
 
 class Delta(Record, tag_field="type"):
-    """Base of the events inside message_update."""
+    """Base class of the deltas in message_update."""
 
 
 class TextStart(Delta, tag="text_start"):
@@ -58,7 +58,7 @@ class ToolCallStart(Delta, tag="toolcall_start"):
 
 
 class ToolCallDelta(Delta, tag="toolcall_delta"):
-    """`delta` is a piece of the raw JSON text of the arguments."""
+    """`delta` is a piece of the JSON text of the arguments."""
 
     content_index: int
     delta: str
@@ -72,7 +72,7 @@ class ToolCallEnd(Delta, tag="toolcall_end"):
 
 
 class Failure(Delta, tag="error"):
-    """The answer ended badly; its message_end follows."""
+    """The assistant message failed or was aborted; its `message_end` follows."""
 
     reason: Literal["aborted", "error"]
     error: Assistant

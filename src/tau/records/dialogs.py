@@ -1,4 +1,4 @@
-"""Questions of extensions to the user, and the user's answers."""
+"""Dialogs: requests of extensions to the user interface, and the user's answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tau.records.base import UNSET, Record, UnsetType, encode
 
 
 class UiRequest(Record, tag_field="method"):
-    """Base of what an extension shows or asks. `id` pairs a dialog with its answer."""
+    """Base class of the requests of extensions. The answer to a dialog has the same `id`."""
 
     id: str
 
@@ -42,14 +42,14 @@ class Notify(UiRequest, tag="notify"):
 
 
 class SetStatus(UiRequest, tag="setStatus"):
-    """Without `statusText` the entry is cleared."""
+    """Without `statusText`, the status entry is removed."""
 
     status_key: str
     status_text: str | UnsetType = UNSET
 
 
 class SetWidget(UiRequest, tag="setWidget"):
-    """Without `widgetLines` the widget is cleared."""
+    """Without `widgetLines`, the widget is removed."""
 
     widget_key: str
     widget_lines: list[str] | UnsetType = UNSET
@@ -65,18 +65,18 @@ class SetEditorText(UiRequest, tag="set_editor_text"):
 
 
 def ui_json(request: UiRequest) -> bytes:
-    """A request as it is sent, in the order of pi: type, id, method, and what it is about."""
+    """Encode a request for the wire, with fields in the order of pi: type, id, method, then its own fields."""
     body = encode(request)
     id, method = encode(request.id), encode(request.__struct_config__.tag)
-    about = body[len(b'{"method":,"id":') + len(id) + len(method) :]
-    return b'{"type":"extension_ui_request","id":%b,"method":%b%b' % (id, method, about)
+    fields = body[len(b'{"method":,"id":') + len(id) + len(method) :]
+    return b'{"type":"extension_ui_request","id":%b,"method":%b%b' % (id, method, fields)
 
 
 AnyUiRequest = Select | Confirm | Input | Editor | Notify | SetStatus | SetWidget | SetTitle | SetEditorText
 
 
 class UiResponse(Record, tag_field="type", tag="extension_ui_response"):
-    """One of `value`, `confirmed` and `cancelled`."""
+    """Exactly one of `value`, `confirmed` and `cancelled` is set."""
 
     id: str
     value: str | UnsetType = UNSET

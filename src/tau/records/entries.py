@@ -1,4 +1,4 @@
-"""Lines of a session, newest version only: a header, then a tree of entries."""
+"""Session entries: the header and the tree entries of a session file, in the current version of the format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Header(Record, tag_field="type", tag="session", kw_only=True):
 
 
 class Entry(Record, tag_field="type"):
-    """Base of the tree: `parentId` is null at a root."""
+    """Base class of tree entries; `parentId` is null at a root. `carries` names the fields that hold messages."""
 
     carries: ClassVar[tuple[str, ...]] = ()
     id: str
@@ -55,7 +55,9 @@ class CompactionEntry(Entry, tag="compaction"):
 
 
 class BranchSummaryEntry(Entry, tag="branch_summary"):
-    """`fromId` is where the branch was left; newer releases of pi write null for a leaf that was none."""
+    """Summary of an abandoned branch. `fromId` is the leaf of that branch; newer releases of pi write null if there
+    was no leaf.
+    """
 
     from_id: str | None
     summary: str
@@ -64,7 +66,7 @@ class BranchSummaryEntry(Entry, tag="branch_summary"):
 
 
 class CustomEntry(Entry, tag="custom"):
-    """State of an extension; the model never sees it."""
+    """State of an extension. It is not sent to the model."""
 
     custom_type: str
     data: Any = UNSET
