@@ -5,8 +5,8 @@ that imports msgspec, and the place for what the rest of tau must know about it:
 
 - JSON that msgspec rejects but that is valid (lone surrogates, which Node writes) goes through the standard library
   instead.
-- A decoded record keeps the bytes it was decoded from (`keep`), so that fields of a newer or older peer survive a
-  round trip through tau.
+- A decoded record keeps the bytes it was decoded from (`attach_source`), so that fields of a newer or older peer
+  survive a round trip through tau.
 - U+2028 and U+2029 are written escaped, because some readers split lines at them.
 """
 
@@ -96,7 +96,7 @@ class Packed:
 
 
 def packed(items: Iterable[Any], length: int = 256) -> list[Any] | Packed:
-    """Return `items` as a list, or as a `Packed` list if there are many. Encodes `length` items at a time."""
+    """Return `items` as a list, or as a `PackedList` if there are many. Encodes `length` items at a time."""
     parts: list[bytes] = []
     rest: list[Any] = []
     for item in items:

@@ -81,7 +81,7 @@ class TypedMessageLine(Record):
 
 
 def typed_messages(count: int, block: bytes) -> list[AnyMessage] | None:
-    """Like `messages`, but decoded. The messages do not keep the bytes they were decoded from."""
+    """Like `raw_messages`, but decoded. The messages do not keep the bytes they were decoded from."""
     lines = decode_lines(TypedMessageLine, block)
     return None if lines is None or len(lines) != count else [line.message for line in lines]
 
@@ -96,7 +96,7 @@ class OtherEntry(Record):
 
 
 def read_entry(line: bytes) -> AnyEntry | OtherEntry:
-    """Decode one entry; `wire()` returns its original bytes. Raises BadRecord if it is not an entry."""
+    """Decode one entry; `wire_json()` returns its original bytes. Raises BadRecord if it is not an entry."""
     try:
         return keep(decode(AnyEntry, line), line)  # type: ignore[arg-type]
     except BadRecord:

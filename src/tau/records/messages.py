@@ -184,5 +184,5 @@ def as_message(data: bytes) -> Stored:
 
 
 def read_message(data: bytes) -> Stored:
-    """Decode one message; `wire()` returns its original bytes. Raises BadRecord."""
+    """Decode one message; `wire_json()` returns its original bytes. Raises BadRecord."""
     return keep(as_message(data), data)
