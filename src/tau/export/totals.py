@@ -1,4 +1,4 @@
-"""Counts and sums of a whole session: every branch, and what came before a compaction too."""
+"""Totals of a whole session: every branch, including what precedes a compaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Totals:
     custom: int = 0
     compactions: int = 0
     branch_summaries: int = 0
-    models: dict[str, None] = field(default_factory=dict)  # in the order of their first answer
+    models: dict[str, None] = field(default_factory=dict)  # in the order of first use
     input: int = 0
     output: int = 0
     cache_read: int = 0
@@ -62,7 +62,7 @@ def totals(entries: Iterable[Entry]) -> Totals:
                 sums.compactions += 1
             case e.BranchSummaryEntry():
                 sums.branch_summaries += 1
-            case {"type": "usage", "usage": dict(usage)}:  # of newer files: what no message accounts for
+            case {"type": "usage", "usage": dict(usage)}:  # in newer files: usage that no message accounts for
                 with suppress(BadRecord):
                     sums.add_usage(decode(m.Usage, encode(usage)))
     return sums
