@@ -42,12 +42,13 @@ SLOW_COMMANDS = {
     "clone",
 }
 INTERRUPTING_COMMANDS = {"abort", "new_session", "switch_session", "fork", "clone"}
-STATE_POLL_S = 1.0  # seconds
+STATE_POLL_S = 1.0
 
 
 class Connection:
-    """Start `child`, then call `open`. `publish` is called with every event before the readers receive it. `over` is
-    true when nothing more will be received.
+    """Start `child`, then call `open`. `publish` is called with every event before the readers receive it.
+
+    `closed` is true when nothing more will be received.
     """
 
     def __init__(self, publish: Callable[[RpcEvent], None], *, settles: bool, timeout: float | None) -> None:

@@ -77,7 +77,7 @@ class Outbox:
         self._flush_soon()
 
     def room(self) -> Awaitable[None] | None:
-        return self._wait_for_room() if self._backlog.size > HIGH else None
+        return self._wait_for_low_water() if self._backlog.size > HIGH else None
 
     @property
     def busy(self) -> bool:
@@ -91,7 +91,7 @@ class Outbox:
         while self.busy and not self._failed:
             await asyncio.sleep(0.002)
 
-    async def _wait_for_room(self) -> None:
+    async def _wait_for_low_water(self) -> None:
         while True:
             # Created before the size is checked, so that the thread's wake-up is not missed.
             if self._room is None or self._room.is_set():
