@@ -17,40 +17,54 @@ class Delta(Record, tag_field="type"):
 
 
 class TextStart(Delta, tag="text_start"):
+    """A text block starts. `contentIndex` is its index in the message's `content`, as in all deltas."""
+
     content_index: int
     partial: Assistant | UnsetType = UNSET
 
 
 class TextDelta(Delta, tag="text_delta"):
+    """A piece of the text."""
+
     content_index: int
     delta: str
     partial: Assistant | UnsetType = UNSET
 
 
 class TextEnd(Delta, tag="text_end"):
+    """The text block is complete; `content` is its whole text."""
+
     content_index: int
     content: str
     partial: Assistant | UnsetType = UNSET
 
 
 class ThinkingStart(Delta, tag="thinking_start"):
+    """A thinking block starts."""
+
     content_index: int
     partial: Assistant | UnsetType = UNSET
 
 
 class ThinkingDelta(Delta, tag="thinking_delta"):
+    """A piece of the thinking."""
+
     content_index: int
     delta: str
     partial: Assistant | UnsetType = UNSET
 
 
 class ThinkingEnd(Delta, tag="thinking_end"):
+    """The thinking block is complete; `content` is its whole text."""
+
     content_index: int
     content: str
     partial: Assistant | UnsetType = UNSET
 
 
 class ToolCallStart(Delta, tag="toolcall_start"):
+    """A tool call starts."""
+
     content_index: int
     id: str
     tool_name: str
@@ -66,6 +80,8 @@ class ToolCallDelta(Delta, tag="toolcall_delta"):
 
 
 class ToolCallEnd(Delta, tag="toolcall_end"):
+    """The tool call is complete, with its parsed arguments."""
+
     content_index: int
     tool_call: ToolCall
     partial: Assistant | UnsetType = UNSET

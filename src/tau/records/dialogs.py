@@ -14,29 +14,39 @@ class UiRequest(Record, tag_field="method"):
 
 
 class Select(UiRequest, tag="select"):
+    """Ask the user to choose one of `options`. `timeout` is in milliseconds."""
+
     title: str
     options: list[str]
     timeout: int | UnsetType = UNSET
 
 
 class Confirm(UiRequest, tag="confirm"):
+    """Ask the user a yes-or-no question. `timeout` is in milliseconds."""
+
     title: str
     message: str
     timeout: int | UnsetType = UNSET
 
 
 class Input(UiRequest, tag="input"):
+    """Ask the user for one line of text. `timeout` is in milliseconds."""
+
     title: str
     placeholder: str | UnsetType = UNSET
     timeout: int | UnsetType = UNSET
 
 
 class Editor(UiRequest, tag="editor"):
+    """Ask the user for text of several lines. `prefill` is the initial text."""
+
     title: str
     prefill: str | UnsetType = UNSET
 
 
 class Notify(UiRequest, tag="notify"):
+    """Show a message to the user."""
+
     message: str
     notify_type: Literal["info", "warning", "error"] | UnsetType = UNSET
 
@@ -57,10 +67,14 @@ class SetWidget(UiRequest, tag="setWidget"):
 
 
 class SetTitle(UiRequest, tag="setTitle"):
+    """Set the title of the terminal or window."""
+
     title: str
 
 
 class SetEditorText(UiRequest, tag="set_editor_text"):
+    """Replace the text of the prompt editor."""
+
     text: str
 
 

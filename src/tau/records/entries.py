@@ -12,6 +12,8 @@ VERSION = 3
 
 
 class Header(Record, tag_field="type", tag="session", kw_only=True):
+    """The first line of a session file. `parentSession` is the session that this one continues or was copied from."""
+
     version: int = VERSION
     id: str
     timestamp: str
@@ -29,24 +31,36 @@ class Entry(Record, tag_field="type"):
 
 
 class MessageEntry(Entry, tag="message"):
+    """A message of the conversation."""
+
     carries = ("message",)
     message: AnyMessage
 
 
 class ModelChange(Entry, tag="model_change"):
+    """The session switched to another model."""
+
     provider: str
     model_id: str
 
 
 class ThinkingLevelChange(Entry, tag="thinking_level_change"):
+    """The session switched to another thinking level."""
+
     thinking_level: ThinkingLevel
 
 
 class SessionInfo(Entry, tag="session_info"):
+    """The session was named."""
+
     name: str
 
 
 class CompactionEntry(Entry, tag="compaction"):
+    """The conversation before `firstKeptEntryId` was replaced by a summary. `fromHook` is set if an extension wrote
+    it.
+    """
+
     summary: str
     first_kept_entry_id: str
     tokens_before: int
@@ -73,6 +87,8 @@ class CustomEntry(Entry, tag="custom"):
 
 
 class CustomMessageEntry(Entry, tag="custom_message"):
+    """A message of an extension. `display` says whether clients should show it."""
+
     custom_type: str
     content: str | list[Text | Image]
     display: bool
@@ -80,6 +96,8 @@ class CustomMessageEntry(Entry, tag="custom_message"):
 
 
 class Label(Entry, tag="label"):
+    """Sets the label of the entry `targetId`, or removes it if `label` is null."""
+
     target_id: str
     label: str | None = None
 

@@ -36,6 +36,8 @@ class Image(Record, tag_field="type", tag="image"):
 
 
 class ToolCall(Record, tag_field="type", tag="toolCall"):
+    """A tool call of the model. `arguments` is the parsed JSON object."""
+
     id: str
     name: str
     arguments: dict[str, Any]
@@ -95,6 +97,8 @@ class User(Message, tag="user"):
 
 
 class Assistant(Message, tag="assistant"):
+    """A message of the model. `responseId` is the provider's id of the response."""
+
     content: list[Text | Thinking | ToolCall]
     api: str
     provider: str
@@ -119,6 +123,8 @@ class Assistant(Message, tag="assistant"):
 
 
 class ToolResult(Message, tag="toolResult"):
+    """The result of a tool call."""
+
     tool_call_id: str
     tool_name: str
     content: list[Text | Image]
@@ -151,12 +157,16 @@ class Custom(Message, tag="custom"):
 
 
 class BranchSummary(Message, tag="branchSummary"):
+    """The summary of an abandoned branch; `fromId` is the leaf of that branch."""
+
     summary: str
     from_id: str
     timestamp: int = 0
 
 
 class CompactionSummary(Message, tag="compactionSummary"):
+    """The summary that replaces the older part of the conversation."""
+
     summary: str
     tokens_before: int
     timestamp: int = 0

@@ -31,6 +31,8 @@ class Price(Record):
 
 
 class Model(Record):
+    """A model of a provider. `api` is the protocol that the provider speaks."""
+
     id: str
     name: str
     api: str

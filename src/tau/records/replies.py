@@ -15,6 +15,10 @@ Disposition = Literal["started", "queued", "handled"]
 
 
 class SessionState(Record):
+    """`sessionFile` is absent if the session is only in memory. `pendingMessageCount` is the number of queued
+    messages.
+    """
+
     model: Model | None
     thinking_level: ThinkingLevel
     is_streaming: bool
@@ -95,11 +99,15 @@ class Cancelled(Record):
 
 
 class Forked(Record):
+    """`text` is the text of the user message that was forked from."""
+
     text: str
     cancelled: bool = False
 
 
 class ForkPoint(Record):
+    """A user message that can be forked from."""
+
     entry_id: str
     text: str
 
