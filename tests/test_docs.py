@@ -79,12 +79,13 @@ def test_every_link_leads_somewhere() -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (str, "text"),
-        (list[str], "list of texts"),
-        (dict[str, int], "object of whole numbers"),
-        (str | None, "text or null"),
-        (str | UnsetType, "text"),
-        (str | list[str] | None, "text, list of texts or null"),
+        (str, "string"),
+        (list[str], "array of strings"),
+        (dict[str, int], "object with integer values"),
+        (dict[str, Any], "object"),
+        (str | None, "string or null"),
+        (str | UnsetType, "string"),
+        (str | list[str] | None, "string, array of strings or null"),
     ],
 )
 def test_an_annotation_is_put_in_plain_words(kind: Any, words: str) -> None:

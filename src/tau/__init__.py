@@ -1,11 +1,11 @@
 """tau: a coding agent for programs.
 
-Importing this loads nothing else; see docs/house.md for what is where.
+Importing this package loads nothing else; docs/architecture.md describes the modules.
 """
 
 __version__ = "0.1.0"
 
-TYPE_CHECKING = False  # type checkers know better; the real one would load typing
+TYPE_CHECKING = False  # type checkers treat it as true; importing the real one would load typing
 if TYPE_CHECKING:
     from tau import events as events
     from tau import extension as extension
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tau.tools import Tool as Tool
     from tau.tools import ToolContext as ToolContext
 
-# Public names, and where they are found when somebody asks: a module, or a name in one.
+# Public names and where they are loaded from on first use: a module, or a name in a module.
 NAMES = {
     "Agent": "tau.library.agent:Agent",
     "AgentEvent": "tau.library.readers:AgentEvent",

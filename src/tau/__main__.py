@@ -1,8 +1,8 @@
-"""python -m tau"""
+"""`python -m tau`."""
 
 import sys
 
-# With -m Python looks for modules in the working directory first, and that is the project's: take none from there.
+# With -m, Python searches the working directory first. That is the project's, so no module may come from there.
 if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]
 

@@ -1,38 +1,36 @@
-"""Errors, named after who reads them.
+"""Errors, named after their reader.
 
     TauError
       CommandError      the client: a response with success false
       ToolError         the model: a tool result with isError true
       ModelError        the run: an assistant message with stopReason error
-      Aborted           the run: a piece of work was stopped by its switch
+      Aborted           the run: work was stopped by its AbortSignal
       ExtensionFailure  the client: an extension_error event
       UsageError        the person at the terminal: stderr and exit code 2
 
-str(error) is the whole sentence its reader sees. Anything that is not a
-TauError is a bug in this program and is allowed to look like one.
+str(error) is the complete sentence that its reader sees. Any other exception is a bug in tau and looks like one.
 """
 
 from __future__ import annotations
 
 
 class TauError(Exception):
-    """Base of every error that is meant to be read by somebody."""
+    """Base class of all errors with a message for a reader."""
 
 
 class CommandError(TauError):
-    """The client asked for something that cannot be done, or not now."""
+    """The client asked for something that is not possible, or not now."""
 
 
 class ToolError(TauError):
-    """A tool could not do its work; the model decides what to do next."""
+    """A tool failed; the model decides how to continue."""
 
 
 class ModelError(TauError):
     """A model call failed.
 
-    `transient` says whether asking again may help, None that nobody knows and
-    the text must be looked at; `retry_after_ms` is how long the server asked
-    us to wait before that.
+    `transient` says whether a retry may help; None means unknown, so that the text must be classified.
+    `retry_after_ms` is the delay that the server asked for.
     """
 
     def __init__(
@@ -50,21 +48,21 @@ class ModelError(TauError):
 
 
 class Aborted(TauError):
-    """Work under a switch was stopped by it. Not a failure, and not a cancellation."""
+    """Work was stopped by its AbortSignal. This is neither a failure nor a cancellation."""
 
     def __str__(self) -> str:
         return "Operation aborted"
 
 
 class ExtensionFailure(TauError):
-    """An extension raised, was late or died; whoever asked it goes on without it."""
+    """An extension raised an error, timed out or died; the caller continues without it."""
 
 
 class UsageError(TauError):
-    """The command line, or a file it names, is wrong."""
+    """The command line, or a file that it names, is invalid."""
 
 
 def shortened(text: str, limit: int = 4096) -> str:
-    """What others say, cut to what anybody will read."""
+    """Truncate foreign text to `limit` bytes of UTF-8."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""What an agent tells, for `match`: every event, the pieces of an answer, and the messages they carry.
+"""Event types for `match`: every event, the deltas of assistant messages, and the messages.
 
     match event:
         case events.MessageUpdate(assistant_message_event=events.TextDelta(delta=text)):
@@ -6,7 +6,8 @@
         case events.ToolStart(tool_name=name):
             print(f"[{name}]")
 
-An event that this version does not know is an UnknownEvent. `raw(event)` is what was sent, with every field.
+An event that this version does not know is an UnknownEvent. `raw(event)` returns the event as it was sent, with every
+field.
 """
 
 from __future__ import annotations

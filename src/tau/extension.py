@@ -1,11 +1,11 @@
-"""The types of an extension, for annotations: its author and the checker see what `pi` and `ctx` can do.
+"""Types for annotations in extensions, so that authors and type checkers see what `pi` and `ctx` offer.
 
     def setup(pi: Pi) -> None:
         @pi.on("tool_call")
         def protect(event: Event, ctx: Context) -> dict[str, object] | None: ...
 
-`ctx` of a command is a CommandContext. An extension that does without annotations needs none of this; one that has them
-loads nothing that its process has not loaded already.
+`ctx` of a command is a CommandContext. Extensions without annotations do not need this module; importing it loads
+nothing that the extension process has not already loaded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""For programs without an event loop: `tau.sync.open` is `tau.open`, and `tau.sync.RpcClient` is `tau.RpcClient`, with
-methods that wait.
-"""
+"""The synchronous API, for programs without an event loop: `tau.open` and `tau.RpcClient` with blocking methods."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ def test_data_of_the_list_survives_its_escapes() -> None:
 def test_an_image_of_another_kind_is_named_but_not_shown(mime_type: str, data: str) -> None:
     html = one(m.User([m.Image(data, mime_type)], 0))
     assert "<img" not in html
-    assert f"[a picture that cannot be shown: {mime_type}]" in html
+    assert f"[image that cannot be shown: {mime_type}]" in html
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_thinking_is_folded() -> None:
     [
         (answer(stop_reason="error", error_message="529 <overloaded>"), "<b>Error</b> 529 &lt;overloaded&gt;"),
         (answer(stop_reason="aborted"), "<b>Aborted</b>"),
-        (answer(stop_reason="length"), "<b>Cut off</b> The answer reached the longest length the model may write."),
+        (answer(stop_reason="length"), "<b>Truncated</b> The answer reached the maximum length of the model."),
     ],
 )
 def test_an_answer_that_did_not_end_well_says_so(message: m.Assistant, note: str) -> None:

@@ -177,7 +177,7 @@ def test_an_aborted_run_ends_and_the_agent_is_idle(name: str, tmp_path: Path) ->
         stream = client.events()
         await client.prompt("begin")
         await until(stream, events.ToolUpdate)
-        with pytest.raises(TimeoutError, match="still at work after"):
+        with pytest.raises(TimeoutError, match="still working after"):
             await client.wait_for_idle(0.05)
         await client.abort()
         await client.wait_for_idle(20)

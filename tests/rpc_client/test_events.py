@@ -97,5 +97,5 @@ def test_what_a_reply_leaves_out_is_absent_where_that_is_allowed() -> None:
 def test_a_reply_that_cannot_be_understood_says_so() -> None:
     with pytest.raises(BadReply, match="answer to bash cannot be read: output: "):
         read(BashResult, b'{"output":1}', "bash")
-    with pytest.raises(BadReply, match="answer to get_messages holds no messages"):
+    with pytest.raises(BadReply, match="answer to get_messages contains no messages"):
         read_messages(b"[]", "get_messages")

@@ -1,1 +1,1 @@
-"""A door of the other kind: drives an agent, tau or pi, in a process of its own."""
+"""RPC client: starts an agent, tau or pi, in another process and drives it over stdin and stdout."""

@@ -1,9 +1,8 @@
-"""RpcClient for programs without an event loop, or with one that is somebody else's.
+"""RpcClient for programs without an event loop, or with one of their own.
 
-The client lives in a loop of its own, in a thread of its own; every method waits
-for what happens there. Handlers of events are called in another thread, one event
-after the other, and dialogs in a thread each, so that all of them may wait, ask
-the person at the terminal, or call the client.
+The client runs in its own event loop in its own thread; every method blocks until the result is there. Event handlers
+are called in another thread, one event after the other, and dialog handlers in one thread each, so that all of them
+may block, ask the person at the terminal, or call the client.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from tau.client.waiting_calls import WaitingCalls
 from tau.core.answering import Answer, Dialog, Method
 
 T = TypeVar("T")
-JOIN = 5.0  # seconds for a thread that has nothing left to do
+JOIN_TIMEOUT_S = 5.0  # for a thread that has no work left
 
 
 class Loop:
-    """An event loop in a thread. It ends with `close`, or with the program."""
+    """An event loop in a daemon thread. It ends with `close` or with the process."""
 
     def __init__(self) -> None:
         ready = threading.Event()
@@ -45,7 +44,7 @@ class Loop:
         ready.wait()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for it. What interrupts the waiting, Ctrl-C for one, also cancels it."""
+        """Run a coroutine and wait for it. Any exception that interrupts the wait, such as Ctrl-C, cancels it."""
         if self._loop.is_closed():
             coroutine.close()
             raise AgentGone("The agent was stopped.")
@@ -58,32 +57,32 @@ class Loop:
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._done.set)
-        self._thread.join(JOIN)
+        self._thread.join(JOIN_TIMEOUT_S)
 
 
 class Events(Iterator[RpcEvent]):
-    """Events, one after the other. Ends when the client is stopped, and raises AgentGone if the agent dies."""
+    """Events, in order. Ends when the client is stopped, and raises AgentGone if the agent dies."""
 
     def __init__(self, events: stream.Events, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         self._events, self._wait = events, wait
-        self._here: deque[RpcEvent] = deque()
+        self._batch: deque[RpcEvent] = deque()
 
     def __next__(self) -> RpcEvent:
-        if not self._here:
+        if not self._batch:
             try:
-                self._here.extend(self._wait(self._events.batch()))
+                self._batch.extend(self._wait(self._events.batch()))
             except StopAsyncIteration:
                 raise StopIteration from None
-        return self._here.popleft()
+        return self._batch.popleft()
 
     def close(self) -> None:
-        """Hear no more."""
-        self._here.clear()
+        """Stop receiving events."""
+        self._batch.clear()
         self._wait(self._events.aclose())
 
 
 class RpcClient(WaitingCalls):
-    """An agent in another process: `tau.RpcClient`, with methods that wait."""
+    """An agent in another process: `tau.RpcClient` with blocking methods."""
 
     def __init__(
         self,
@@ -102,8 +101,8 @@ class RpcClient(WaitingCalls):
         )
         self._loop: Loop | None = None
         self._handlers: list[Callable[[RpcEvent], None]] = []
-        self._ear: threading.Thread | None = None
-        self._heard: stream.Events | None = None
+        self._event_thread: threading.Thread | None = None
+        self._event_stream: stream.Events | None = None
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
@@ -111,35 +110,35 @@ class RpcClient(WaitingCalls):
             raise AgentGone("The agent was not started: use the client in a `with`, or call start().")
         return self._loop.run(work)
 
-    # The process.
+    # Process.
 
     def start(self) -> None:
-        """Returns when the agent answers; raises AgentGone if it does not come up."""
+        """Start the agent and wait until it responds. Raises AgentGone if it fails to start."""
         loop = self._loop or Loop()
         self._loop = loop
         try:
             loop.run(self._peer.start())
         except BaseException:
-            if self._peer.exit_code is not None or self._peer.pid is None:  # not if it was running already
+            if self._peer.exit_code is not None or self._peer.pid is None:  # but not if it was already running
                 self.stop()
             raise
         if self._handlers:
             self._listen()
 
     def stop(self) -> None:
-        """End the agent, at the latest by force, and everything that waits for it. Takes seconds at most."""
+        """Stop the agent, by force if necessary, and fail all pending calls. Takes seconds at most."""
         loop, self._loop = self._loop, None
         if loop is None:
             return
         try:
             loop.run(self._peer.stop())
         except KeyboardInterrupt:
-            loop.run(self._peer.stop())  # by force now: quick
+            loop.run(self._peer.stop())  # returns quickly: it kills the process
             raise
         finally:
-            if self._ear is not None and self._ear is not threading.current_thread():
-                self._ear.join(JOIN)
-            self._ear = self._heard = None
+            if self._event_thread is not None and self._event_thread is not threading.current_thread():
+                self._event_thread.join(JOIN_TIMEOUT_S)
+            self._event_thread = self._event_stream = None
             loop.close()
 
     def __enter__(self) -> Self:
@@ -151,7 +150,7 @@ class RpcClient(WaitingCalls):
 
     @property
     def stderr(self) -> str:
-        """The last 64 KB that the agent wrote to its stderr, and whatever it said on stdout that is no record."""
+        """The last 64 KB that the agent wrote to stderr, including lines on stdout that are not JSON records."""
         return self._peer.stderr
 
     @property
@@ -160,32 +159,32 @@ class RpcClient(WaitingCalls):
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; minus a number if that signal killed it."""
+        """None while the agent runs; a negative signal number if a signal killed it."""
         return self._peer.exit_code
 
     # Events.
 
     def on_event(self, handler: Callable[[RpcEvent], None]) -> Callable[[], None]:
-        """Call `handler` with every event, in a thread for that; returns a function that ends this."""
+        """Call `handler` with every event, in a thread of its own. Returns a function that unsubscribes it."""
         self._handlers.append(handler)
-        if self._loop is not None and self._ear is None:
+        if self._loop is not None and self._event_thread is None:
             self._listen()
-        left = [handler]
+        remaining = [handler]
 
         def unsubscribe() -> None:
-            if left:
-                self._handlers.remove(left.pop())
+            if remaining:
+                self._handlers.remove(remaining.pop())
 
         return unsubscribe
 
     def _listen(self) -> None:
-        heard = self._heard = self._wait(self._events(BUFFER))
-        # It outlives `self._loop` by what is left to be told.
-        events = Events(heard, self._loop.run if self._loop else self._wait)
-        self._ear = threading.Thread(target=self._tell_all, args=(events,), name="tau-events", daemon=True)
-        self._ear.start()
+        stream = self._event_stream = self._wait(self._events(BUFFER))
+        # Uses the loop directly: the thread delivers the last events after `self._loop` was reset.
+        events = Events(stream, self._loop.run if self._loop else self._wait)
+        self._event_thread = threading.Thread(target=self._dispatch, args=(events,), name="tau-events", daemon=True)
+        self._event_thread.start()
 
-    def _tell_all(self, events: Events) -> None:
+    def _dispatch(self, events: Events) -> None:
         try:
             for event in events:
                 for handler in tuple(self._handlers):
@@ -194,19 +193,21 @@ class RpcClient(WaitingCalls):
                     except Exception as error:
                         threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None)))
         except AgentGone:
-            pass  # whoever waits for an answer is told
+            pass  # pending calls raise it
 
     async def _events(self, limit: int | None) -> stream.Events:
         return self._peer.events(limit)
 
     def events(self, limit: int | None = BUFFER) -> Events:
-        """The events from here on. Behind by `limit`, the agent waits; None is without limit."""
+        """Return the events from now on. When the reader is `limit` events behind, the agent waits; None means no
+        limit.
+        """
         return Events(self._wait(self._events(limit)), self._wait)
 
     def prompt_events(
         self, message: str, images: Images = None, *, streaming_behavior: Queued = None, limit: int | None = BUFFER
     ) -> Iterator[RpcEvent]:
-        """Send a message and give the events until the agent is idle. Leaving early does not abort the run."""
+        """Send a message and yield events until the agent is idle. Leaving the loop early does not abort the run."""
         events = self._peer.prompt_events(message, images, streaming_behavior=streaming_behavior, limit=limit)
         try:
             while (event := self._wait(_next(events))) is not None:
@@ -223,34 +224,34 @@ class RpcClient(WaitingCalls):
         streaming_behavior: Queued = None,
         timeout: float | None = 60.0,
     ) -> list[RpcEvent]:
-        """Send a message and wait until the agent is idle; returns all events from here to there."""
-        heard = self._wait(
+        """Send a message, wait until the agent is idle, and return all events in between."""
+        events = self._wait(
             self._peer.prompt_and_wait(message, images, streaming_behavior=streaming_behavior, timeout=timeout)
         )
         self._catch_up()
-        return heard
+        return events
 
     def wait_for_idle(self, timeout: float | None = 60.0) -> None:
-        """Until nothing that was prompted is left to do. TimeoutError after `timeout` seconds; the run goes on."""
+        """Wait until all prompts are finished. Raises TimeoutError after `timeout` seconds; the run continues."""
         self._wait(self._peer.wait_for_idle(timeout))
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """What was heard until now has been told when this returns, except to a handler that asks for it."""
-        if self._heard is not None and self._ear is not threading.current_thread():
-            self._wait(self._heard.caught_up())
+        """Wait until the handlers have processed all events so far, unless a handler is the caller."""
+        if self._event_stream is not None and self._event_thread is not threading.current_thread():
+            self._wait(self._event_stream.caught_up())
 
     # Dialogs.
 
     def on_dialog(self, handler: Callable[[Dialog], Answer], *methods: Method) -> Callable[[], None]:
-        """Let `handler` answer questions of extensions: all, or those of the methods named.
+        """Let `handler` answer dialogs of extensions: all of them, or those of the given methods.
 
-        It returns a text, or yes or no for `confirm`; None cancels, and so does having no handler. Returns a function
-        that ends this.
+        It returns a string, or a boolean for `confirm`. None cancels the dialog, as does having no handler. Returns a
+        function that unsubscribes the handler.
         """
 
         async def answer(dialog: Dialog) -> Answer:
-            return await _in_a_thread(handler, dialog)
+            return await _run_in_thread(handler, dialog)
 
         return self._peer.on_dialog(answer, *methods)
 
@@ -259,8 +260,8 @@ async def _next(events: AsyncGenerator[RpcEvent, None]) -> RpcEvent | None:
     return await anext(events, None)
 
 
-async def _in_a_thread(handler: Callable[[Dialog], Answer], dialog: Dialog) -> Answer:
-    """In one of its own that nobody has to wait for: a person may never answer."""
+async def _run_in_thread(handler: Callable[[Dialog], Answer], dialog: Dialog) -> Answer:
+    """Run the handler in its own daemon thread: a person may never answer, and nothing may wait for that."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Answer] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""Every command as a method that says what it takes and what it gives."""
+"""One method per command, with typed parameters and results."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Images = Sequence[Image] | None
 
 
 class Calls:
-    """What can be asked of an agent. A refusal raises CommandError with the agent's words.
+    """The commands of an agent. A command that fails raises CommandError with the agent's message.
 
-    Not every agent knows every command: older pis refuse those that came later.
+    Not every agent knows every command: older versions of pi reject newer ones.
     """
 
     async def call(self, command: Command) -> bytes:
-        """Any command; returns the JSON of the response's data, b"" if it has none."""
+        """Send any command. Returns the JSON of the response's data, b"" if it has none."""
         raise NotImplementedError
 
-    # Prompting.
+    # Prompts.
 
     async def prompt(
         self,
@@ -39,26 +39,27 @@ class Calls:
         streaming_behavior: Literal["steer", "followUp"] | None = None,
         output_schema: dict[str, Any] | None = None,
     ) -> None:
-        """Send a message; returns when it is accepted. While the agent works, say how to queue it.
+        """Send a message; returns when it is accepted. While the agent is working, `streaming_behavior` says how to
+        queue it.
 
-        With `output_schema`, a JSON schema, the result comes as a StructuredOutput event. Only tau knows it.
+        With `output_schema`, a JSON Schema, the result arrives as a StructuredOutput event. Only tau supports this.
         """
-        await self.call(c.Prompt(message, given(images), streaming_behavior, output_schema=output_schema))
+        await self.call(c.Prompt(message, _image_inputs(images), streaming_behavior, output_schema=output_schema))
 
     async def steer(self, message: str, images: Images = None) -> None:
-        """Interrupt: delivered after the tool that runs now."""
-        await self.call(c.Steer(message, given(images)))
+        """Queue a message that interrupts the run: it is delivered after the current tool call."""
+        await self.call(c.Steer(message, _image_inputs(images)))
 
     async def follow_up(self, message: str, images: Images = None) -> None:
-        """Delivered when the agent would otherwise stop."""
-        await self.call(c.FollowUp(message, given(images)))
+        """Queue a message that is delivered when the agent would otherwise stop."""
+        await self.call(c.FollowUp(message, _image_inputs(images)))
 
     async def abort(self) -> None:
         """Stop the run; returns when it has stopped."""
         await self.call(c.Abort())
 
     async def clear_queue(self) -> r.Queues:
-        """Empty both queues and return what was in them."""
+        """Empty both queues and return the messages that were in them."""
         return read(r.Queues, await self.call(c.ClearQueue()), "clear_queue")
 
     # State.
@@ -67,18 +68,18 @@ class Calls:
         return read(r.SessionState, await self.call(c.GetState()), "get_state")
 
     async def get_messages(self) -> list[Stored]:
-        """The conversation as the model sees it. A message of a role that tau does not know is an `Other`."""
+        """Return the conversation as the model sees it. A message with an unknown role is an `Other`."""
         return read_messages(await self.call(c.GetMessages()), "get_messages")
 
     async def get_session_stats(self) -> r.SessionStats:
-        """Messages, tokens and cost."""
+        """Return the numbers of messages and tokens, and the cost."""
         return read(r.SessionStats, await self.call(c.GetSessionStats()), "get_session_stats")
 
     async def get_last_assistant_text(self) -> str | None:
         return read(r.LastText, await self.call(c.GetLastAssistantText()), "get_last_assistant_text").text
 
     async def get_commands(self) -> list[r.SlashCommand]:
-        """What can be invoked by a prompt that begins with `/`."""
+        """Return the commands that a prompt can invoke with `/`."""
         return read(r.SlashCommands, await self.call(c.GetCommands()), "get_commands").commands
 
     # Model and thinking.
@@ -87,21 +88,21 @@ class Calls:
         return read(Model, await self.call(c.SetModel(provider, model_id)), "set_model")
 
     async def cycle_model(self) -> r.Cycled | None:
-        """The next model; None if there is only one."""
+        """Switch to the next model; None if there is only one."""
         return read_or_none(r.Cycled, await self.call(c.CycleModel()), "cycle_model")
 
     async def get_available_models(self) -> list[Model]:
-        """Models that have a key."""
+        """Return the models that have an API key."""
         return read(r.Models, await self.call(c.GetAvailableModels()), "get_available_models").models
 
     async def set_thinking_level(self, level: ThinkingLevel) -> None:
-        """A level that the model does not have is clamped."""
+        """Set the thinking level. A level that the model does not support is replaced by the nearest one."""
         await self.call(c.SetThinkingLevel(level))
 
     async def cycle_thinking_level(self) -> ThinkingLevel | None:
-        """The next level; None if the model does not think."""
-        found = read_or_none(r.Level, await self.call(c.CycleThinkingLevel()), "cycle_thinking_level")
-        return found.level if found else None
+        """Switch to the next thinking level; None if the model does not support thinking."""
+        reply = read_or_none(r.Level, await self.call(c.CycleThinkingLevel()), "cycle_thinking_level")
+        return reply.level if reply else None
 
     async def get_available_thinking_levels(self) -> list[ThinkingLevel]:
         data = await self.call(c.GetAvailableThinkingLevels())
@@ -119,11 +120,11 @@ class Calls:
         await self.call(c.SetAutoRetry(enabled))
 
     async def abort_retry(self) -> None:
-        """Stop waiting for the next try."""
+        """Cancel a retry that is waiting for its delay to pass."""
         await self.call(c.AbortRetry())
 
     async def set_budget(self, budget: Budget) -> Budget:
-        """Limit what each prompt may take, the one under way included. Only tau knows it."""
+        """Limit each prompt, including the current one. Only tau supports this."""
         return read(Budget, await self.call(c.SetBudget(*astuple(budget))), "set_budget")
 
     async def compact(self, custom_instructions: str | None = None) -> CompactionResult:
@@ -136,9 +137,9 @@ class Calls:
     # Shell.
 
     async def bash(self, command: str, *, exclude_from_context: bool | None = None) -> r.BashResult:
-        """Run a shell command; its output goes to the model with the next prompt.
+        """Run a shell command. Its output is sent to the model with the next prompt.
 
-        `stdout` and `stderr` are told by tau only; `output` holds both.
+        Only tau fills in `stdout` and `stderr`; `output` holds both streams.
         """
         return read(r.BashResult, await self.call(c.Bash(command, exclude_from_context)), "bash")
 
@@ -157,19 +158,19 @@ class Calls:
         await self.call(c.SetSessionName(name))
 
     async def list_sessions(self, *, all: bool | None = None) -> list[r.SessionRow]:
-        """The sessions of this project, or of every project. tau only."""
+        """List the sessions of this project, or of every project. Only tau supports this."""
         return read(r.SessionRows, await self.call(c.ListSessions(all)), "list_sessions").sessions
 
     async def get_fork_messages(self) -> list[r.ForkPoint]:
-        """User messages that can be forked from."""
+        """Return the user messages that can be forked from."""
         return read(r.ForkPoints, await self.call(c.GetForkMessages()), "get_fork_messages").messages
 
     async def fork(self, entry_id: str) -> r.Forked:
-        """Go on from before an earlier user message, in a new session."""
+        """Continue in a new session from the point before an earlier user message."""
         return read(r.Forked, await self.call(c.Fork(entry_id)), "fork")
 
     async def clone(self) -> r.Cancelled:
-        """Copy the current branch into a new session and go on there."""
+        """Copy the current branch to a new session and continue there."""
         return read(r.Cancelled, await self.call(c.Clone()), "clone")
 
     async def navigate(
@@ -180,22 +181,22 @@ class Calls:
         custom_instructions: str | None = None,
         label: str | None = None,
     ) -> r.Navigated:
-        """Go on from another entry of this session. tau only."""
+        """Continue from another entry of this session. Only tau supports this."""
         command = c.Navigate(entry_id, summarize, custom_instructions, label)
         return read(r.Navigated, await self.call(command), "navigate")
 
     async def get_entries(self, since: str | None = None) -> r.Entries:
-        """Session entries in the order they were added, all or those after `since`."""
+        """Return the session entries in the order in which they were added, all of them or those after `since`."""
         return read(r.Entries, await self.call(c.GetEntries(since)), "get_entries")
 
     async def get_tree(self) -> r.Tree:
         return read(r.Tree, await self.call(c.GetTree()), "get_tree")
 
     async def export_html(self, output_path: str | os.PathLike[str] | None = None) -> str:
-        """Write the session as an HTML page; returns its path as the agent tells it."""
+        """Export the session to an HTML file. Returns its path as reported by the agent."""
         path = None if output_path is None else os.fspath(output_path)
         return read(r.Exported, await self.call(c.ExportHtml(path)), "export_html").path
 
 
-def given(images: Images) -> list[ImageGiven] | None:
+def _image_inputs(images: Images) -> list[ImageGiven] | None:
     return [ImageGiven("image", image.data, image.mime_type) for image in images] if images else None

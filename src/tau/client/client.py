@@ -1,4 +1,4 @@
-"""RpcClient: an agent in a process of its own, driven over its stdin and stdout.
+"""RpcClient: an agent in another process, driven over its stdin and stdout.
 
 async with RpcClient(cwd="project", model="demo") as agent:
     async for event in agent.prompt_events("What files are here?"):
@@ -32,10 +32,11 @@ Queued = Literal["steer", "followUp"] | None
 
 
 class RpcClient(Calls):
-    """An agent in another process. By default that is tau; `executable` names another: a path, or words.
+    """An agent in another process. By default that is tau; `executable` names another program: a path, or a list of
+    arguments.
 
-    `env` is added to the environment; `args` are more words of the command line. `timeout` is for commands that are
-    answered at once; what takes time (prompt, bash, compact, …) is waited for as long as the agent lives.
+    `env` is added to the environment; `args` are appended to the command line. `timeout` applies to commands that are
+    answered at once; there is no time limit for commands that take long (prompt, bash, compact, …).
     """
 
     def __init__(
@@ -56,12 +57,12 @@ class RpcClient(Calls):
         self._handlers = Handlers()
         self._connection: Connection | None = None
 
-    # The process.
+    # Process.
 
     async def start(self) -> None:
-        """Returns when the agent answers; raises AgentGone if it does not come up."""
+        """Start the agent and wait until it responds. Raises AgentGone if it fails to start."""
         if self._connection is not None and not self._connection.over:
-            raise TauError("The agent was started already.")
+            raise TauError("The agent has already been started.")
         connection = Connection(self._handlers.publish, settles=self._settles, timeout=self._timeout)
         await connection.child.start(self._argv, self._cwd, {**os.environ, **(self._env or {})})
         self._connection = connection
@@ -74,7 +75,7 @@ class RpcClient(Calls):
             raise
 
     async def stop(self) -> None:
-        """End the agent, at the latest by force, and everything that waits for it. Takes seconds at most."""
+        """Stop the agent, by force if necessary, and fail all pending calls. Takes seconds at most."""
         if self._connection is not None:
             try:
                 await self._connection.stop()
@@ -92,7 +93,7 @@ class RpcClient(Calls):
 
     @property
     def stderr(self) -> str:
-        """The last 64 KB that the agent wrote to its stderr, and whatever it said on stdout that is no record."""
+        """The last 64 KB that the agent wrote to stderr, including lines on stdout that are not JSON records."""
         return self._connection.child.stderr if self._connection else ""
 
     @property
@@ -101,30 +102,32 @@ class RpcClient(Calls):
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; minus a number if that signal killed it."""
+        """None while the agent runs; a negative signal number if a signal killed it."""
         return self._connection.child.exit_code if self._connection else None
 
-    def _started(self) -> Connection:
+    def _require_connection(self) -> Connection:
         if self._connection is None:
             raise AgentGone("The agent was not started: use the client in a `with`, or call start().")
         return self._connection
 
     async def call(self, command: Command) -> bytes:
-        """Any command; returns the JSON of the response's data, b"" if it has none."""
-        return await self._started().call(command)
+        """Send any command. Returns the JSON of the response's data, b"" if it has none."""
+        return await self._require_connection().call(command)
 
     # Events.
 
     def on_event(self, handler: EventHandler) -> Callable[[], None]:
-        """Call `handler` with every event; returns a function that ends this.
+        """Call `handler` with every event. Returns a function that unsubscribes it.
 
-        A coroutine function is awaited for one event after the other, and the agent waits when it is slow.
+        A coroutine function is awaited for one event after the other, and the agent waits if it is slow.
         """
         return self._handlers.add(handler)
 
     def events(self, limit: int | None = BUFFER) -> Events:
-        """The events from here on, for `async for`. Behind by `limit`, the agent waits; None is without limit."""
-        return self._started().events(limit)
+        """Return the events from now on, for `async for`. When the reader is `limit` events behind, the agent waits;
+        None means no limit.
+        """
+        return self._require_connection().events(limit)
 
     async def prompt_events(
         self,
@@ -134,10 +137,10 @@ class RpcClient(Calls):
         streaming_behavior: Queued = None,
         limit: int | None = BUFFER,
     ) -> AsyncGenerator[RpcEvent, None]:
-        """Send a message and give the events until the agent is idle. Leaving early does not abort the run."""
+        """Send a message and yield events until the agent is idle. Leaving the loop early does not abort the run."""
         async with self.events(limit) as events:
             await self.prompt(message, images, streaming_behavior=streaming_behavior)
-            watch = asyncio.ensure_future(self._started().watch_idle())
+            watch = asyncio.ensure_future(self._require_connection().watch_idle())
             watch.add_done_callback(lambda done: events.finish(None if done.cancelled() else done.exception()))
             try:
                 async for event in events:
@@ -153,29 +156,29 @@ class RpcClient(Calls):
         streaming_behavior: Queued = None,
         timeout: float | None = 60.0,
     ) -> list[RpcEvent]:
-        """Send a message and wait until the agent is idle; returns all events from here to there."""
-        heard: list[RpcEvent] = []
-        unsubscribe = self.on_event(heard.append)
+        """Send a message, wait until the agent is idle, and return all events in between."""
+        events: list[RpcEvent] = []
+        unsubscribe = self.on_event(events.append)
         try:
             async with _within(timeout):
                 await self.prompt(message, images, streaming_behavior=streaming_behavior)
-                await self._started().until_idle()
+                await self._require_connection().until_idle()
         finally:
             unsubscribe()
-        return heard
+        return events
 
     async def wait_for_idle(self, timeout: float | None = 60.0) -> None:
-        """Until nothing that was prompted is left to do. TimeoutError after `timeout` seconds; the run goes on."""
+        """Wait until all prompts are finished. Raises TimeoutError after `timeout` seconds; the run continues."""
         async with _within(timeout):
-            await self._started().until_idle()
+            await self._require_connection().until_idle()
 
     # Dialogs.
 
     def on_dialog(self, handler: DialogHandler, *methods: Method) -> Callable[[], None]:
-        """Let `handler` answer questions of extensions: all, or those of the methods named.
+        """Let `handler` answer dialogs of extensions: all of them, or those of the given methods.
 
-        It returns a text, or yes or no for `confirm`; None cancels, and so does having no handler. Returns a function
-        that ends this.
+        It returns a string, or a boolean for `confirm`. None cancels the dialog, as does having no handler. Returns a
+        function that unsubscribes the handler.
         """
         return self._handlers.dialogs.add(handler, methods)
 
@@ -183,19 +186,21 @@ class RpcClient(Calls):
 def command_line(
     executable: Executable | None, provider: str | None, model: str | None, dialect: str | None, args: Sequence[str]
 ) -> list[str]:
-    """What to run. -P: no module of the folder that the agent works in may stand in for one of Python's."""
+    """Return the command line of the agent. With -P, modules in the agent's working directory cannot shadow Python's
+    own.
+    """
     match executable:
         case None:
-            words = [sys.executable, "-P", "-m", "tau"]
+            command = [sys.executable, "-P", "-m", "tau"]
         case str():
-            words = [executable]
+            command = [executable]
         case os.PathLike():
-            words = [os.fspath(executable)]
+            command = [os.fspath(executable)]
         case _:
-            words = list(executable)
+            command = list(executable)
     options = {"--mode": "rpc", "--provider": provider, "--model": model, "--dialect": dialect}
-    chosen = [word for name, value in options.items() if value is not None for word in (name, value)]
-    return [*words, *chosen, *args]
+    flags = [argument for name, value in options.items() if value is not None for argument in (name, value)]
+    return [*command, *flags, *args]
 
 
 @asynccontextmanager
@@ -206,4 +211,4 @@ async def _within(seconds: float | None) -> AsyncIterator[None]:
     except TimeoutError:
         if not limit.expired():
             raise
-        raise TimeoutError(f"The agent was still at work after {seconds:g} s.") from None
+        raise TimeoutError(f"The agent was still working after {seconds:g} s.") from None

@@ -1,8 +1,8 @@
-"""A running agent: calls that wait for their answers, events for whoever listens, and the end of it all.
+"""The connection to a running agent: pending calls, event readers, idle detection, and its end.
 
-Lines are dispatched as they are read, in the loop and without tasks. When some
-reader's buffer is full, reading stops and the agent waits, unless somebody waits
-for an answer: that might be the very reader, and the answer would never arrive.
+Lines are dispatched as they are read, in the event loop and without tasks. When the buffer of a reader is full,
+reading stops and the agent waits, except while a call waits for its response: the caller may be that very reader, and
+the response would never arrive.
 """
 
 from __future__ import annotations
@@ -26,58 +26,68 @@ from tau.records.commands import Command, GetState
 from tau.records.replies import SessionState
 from tau.wire.lines import TooLong
 
-# Answered when the work is done, and that takes what it takes.
-SLOW = {
-    *("prompt", "steer", "follow_up", "compact", "bash", "abort", "navigate", "export_html"),
-    *("new_session", "switch_session", "fork", "clone"),
+# Answered when the work is done, so no timeout applies.
+SLOW_COMMANDS = {
+    "prompt",
+    "steer",
+    "follow_up",
+    "compact",
+    "bash",
+    "abort",
+    "navigate",
+    "export_html",
+    "new_session",
+    "switch_session",
+    "fork",
+    "clone",
 }
-INTERRUPTING = {"abort", "new_session", "switch_session", "fork", "clone"}
-ASK_AGAIN = 1.0  # seconds
+INTERRUPTING_COMMANDS = {"abort", "new_session", "switch_session", "fork", "clone"}
+STATE_POLL_S = 1.0
 
 
 class Connection:
-    """`publish` is called with every event, before the readers get it. `over` when nothing more will be heard.
+    """Start `child`, then call `open`. `publish` is called with every event before the readers receive it.
 
-    Its `child` is to be started, and then it is to be opened.
+    `closed` is true when nothing more will be received.
     """
 
     def __init__(self, publish: Callable[[RpcEvent], None], *, settles: bool, timeout: float | None) -> None:
         self._publish, self._timeout = publish, timeout
-        self.child = Child(self._hear, self._end)
+        self.child = Child(self._on_line, self._on_end)
         self.over = False
         self._pending = Pending()
         self._idle = Idle(settles)
-        self._news = asyncio.Event()
+        self._state_changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._lines: deque[bytes | TooLong] = deque()
         self._readers: list[weakref.ref[Events]] = []
-        self._waiting = 0  # callers that wait for what is still to be read
-        self._heard_all = self._stopping = False
-        self._flowing = True  # as if: until it is opened
+        self._blocked_callers = 0  # callers that wait for a line that has not been read yet
+        self._end_of_output = self._stopping = False
+        self._pumping = True  # nothing is dispatched before open()
 
     def open(self) -> None:
-        """Whoever should hear the first words is there now."""
-        self._flowing = False
-        self._flow()
+        """Start dispatching. Everything that should receive the first events must be subscribed by now."""
+        self._pumping = False
+        self._pump()
 
     async def stop(self) -> None:
-        politely = self._idle.verdict == "idle" and not self._pending
+        gracefully = self._idle.verdict == "idle" and not self._pending
         self._stopping = True
         self._lines.clear()
         try:
-            await self.child.stop(politely=politely)
+            await self.child.stop(gracefully=gracefully)
         finally:
             self._finish()
 
     # Calls.
 
     async def call(self, command: Command) -> bytes:
-        """The JSON of the response's data, b"" if it has none."""
-        self._check()
+        """Send a command. Returns the JSON of the response's data, b"" if it has none."""
+        self._check_open()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         call, line = self._pending.open(command, answer, self._idle.runs)
-        seconds = None if call.command in SLOW else self._timeout
-        with self._reading():
+        seconds = None if call.command in SLOW_COMMANDS else self._timeout
+        with self._keep_reading():
             try:
                 async with asyncio.timeout(seconds) as limit:
                     await self.child.write(line)
@@ -88,52 +98,52 @@ class Connection:
                 raise TimeoutError(f"The agent did not answer {call.command} within {seconds:g} s.") from None
             finally:
                 if not answer.cancel() and not answer.cancelled():
-                    answer.exception()  # seen, even if nobody waits any more
+                    answer.exception()  # mark it as retrieved, even if the caller was cancelled
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         if self.over:
             raise self.child.gone()
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """While this is held, what the agent says is read, whoever is slow."""
-        self._waiting += 1
-        self._flow()
+    def _keep_reading(self) -> Iterator[None]:
+        """While this is held, output of the agent is read even if a reader's buffer is full."""
+        self._blocked_callers += 1
+        self._pump()
         try:
             yield
         finally:
-            self._waiting -= 1
-            self._flow()
+            self._blocked_callers -= 1
+            self._pump()
 
-    # Being idle.
+    # Idle detection.
 
     async def until_idle(self) -> None:
-        """What the agent says is read meanwhile, whoever is slow."""
-        with self._reading():
+        """Wait until the agent is idle. Output is read even if a reader's buffer is full."""
+        with self._keep_reading():
             await self.watch_idle()
 
     async def watch_idle(self) -> None:
-        """The same, at the pace of the readers."""
-        self._check()
+        """Like `wait_until_idle`, but at the pace of the readers."""
+        self._check_open()
         while (verdict := self._idle.verdict) != "idle":
-            self._check()
+            self._check_open()
             mark = self._idle.mark
             if isinstance(verdict, Ask):
                 state = read(SessionState, await self.call(GetState()), "get_state")
                 quiet = not (state.is_streaming or state.is_compacting)
-                happened = await self._changed(mark, verdict.quiet if quiet else ASK_AGAIN)
-                if quiet and not happened:
+                changed = await self._wait_for_change(mark, verdict.quiet if quiet else STATE_POLL_S)
+                if quiet and not changed:
                     self._idle.rest()
             else:
-                await self._changed(mark, None)
+                await self._wait_for_change(mark, None)
 
-    async def _changed(self, mark: int, seconds: float | None) -> bool:
-        """Whether something happened, that matters for being idle, since that mark or in this time."""
+    async def _wait_for_change(self, mark: int, seconds: float | None) -> bool:
+        """Return True if the idle state changed since `mark`, or changes within `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 while self._idle.mark == mark and not self.over:
-                    self._news.clear()
-                    await self._news.wait()
+                    self._state_changed.clear()
+                    await self._state_changed.wait()
         except TimeoutError:
             return False
         return True
@@ -141,45 +151,47 @@ class Connection:
     # Reading.
 
     def events(self, limit: int | None) -> Events:
-        self._check()
-        events = Events(limit, self._flow)
-        self._readers.append(weakref.ref(events, self._forget))
+        self._check_open()
+        events = Events(limit, self._pump)
+        self._readers.append(weakref.ref(events, self._remove_reader))
         return events
 
-    def _forget(self, reader: weakref.ref[Events]) -> None:
-        """Nobody holds it any more, wherever that was noticed: it may be the one that everybody waited for."""
+    def _remove_reader(self, reader: weakref.ref[Events]) -> None:
+        """Called when a reader is garbage-collected, in any thread. It may have been the one whose full buffer
+        stopped reading.
+        """
         self._readers.remove(reader)
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._flow)
+            self._loop.call_soon_threadsafe(self._pump)
 
-    def _hear(self, line: bytes | TooLong) -> None:
+    def _on_line(self, line: bytes | TooLong) -> None:
         if not self._stopping:
             self._lines.append(line)
-            self._flow()
+            self._pump()
 
-    def _end(self) -> None:
-        self._heard_all = True
-        self._flow()
+    def _on_end(self) -> None:
+        self._end_of_output = True
+        self._pump()
 
-    def _flow(self) -> None:
-        """Dispatch what was read, as far as there is room, and read on if there still is."""
-        if self._flowing or self.over:
+    def _pump(self) -> None:
+        """Dispatch the lines that were read while the readers have room, then resume or pause reading."""
+        if self._pumping or self.over:
             return
-        self._flowing = True
+        self._pumping = True
         try:
             while self._lines and not self._full():
                 self._dispatch(self._lines.popleft())
         finally:
-            self._flowing = False
+            self._pumping = False
         if self._full():
             self.child.pause()
-        elif self._heard_all:
+        elif self._end_of_output:
             self._finish()
         else:
             self.child.resume()
 
     def _full(self) -> bool:
-        return not self._waiting and not self._stopping and any(reader.full for reader in self._all_readers())
+        return not self._blocked_callers and not self._stopping and any(reader.full for reader in self._all_readers())
 
     def _all_readers(self) -> list[Events]:
         return [events for reference in tuple(self._readers) if (events := reference()) is not None]
@@ -194,38 +206,38 @@ class Connection:
                 self._respond(line)
             else:
                 self._idle.hear(head.type, bool(head.will_retry))
-                self._tell(read_event(head.type, line))
+                self._publish_event(read_event(head.type, line))
         except BadRecord:
-            self.child.keep(line + b"\n")  # somebody printed to stdout
-        self._news.set()
+            self.child.keep(line + b"\n")  # not a record: something printed to stdout
+        self._state_changed.set()
 
     def _respond(self, line: bytes) -> None:
         reply, data = envelope(line)
         call = self._pending.close(reply.id, reply.command, reply.success)
         if call is not None and reply.success:
-            self._note_success(call, data)
+            self._record_success(call, data)
             call.succeed(data)
         elif call is not None:
             call.fail(CommandError(reply.error if isinstance(reply.error, str) else encode(reply.error).decode()))
-        elif not (reply.success and self._pending.is_ours(reply.id)):  # pi 0.55 answers a refused prompt twice
+        elif not (reply.success and self._pending.is_ours(reply.id)):  # pi 0.55 responds twice to a rejected prompt
             self._idle.refused()
-            self._tell(UnknownEvent("response", parse(line, nesting=None)))
+            self._publish_event(UnknownEvent("response", parse(line, nesting=None)))
 
-    def _note_success(self, call: Call, data: bytes) -> None:
+    def _record_success(self, call: Call, data: bytes) -> None:
         if call.command == "prompt":
-            told: Any = parse(data, nesting=None) if data else None
-            handled = isinstance(told, dict) and told.get("disposition") == "handled"
+            reply: Any = parse(data, nesting=None) if data else None
+            handled = isinstance(reply, dict) and reply.get("disposition") == "handled"
             self._idle.accepted(call.runs, slash=call.slash, handled=handled)
-        elif call.command in INTERRUPTING:
+        elif call.command in INTERRUPTING_COMMANDS:
             self._idle.interrupted()
 
-    def _tell(self, event: RpcEvent) -> None:
+    def _publish_event(self, event: RpcEvent) -> None:
         self._publish(event)
         for reader in self._all_readers():
             reader.push(event)
 
     def _finish(self) -> None:
-        """Nothing more will be heard: tell everybody who waits."""
+        """Nothing more will be received: fail the pending calls and end the readers."""
         if self.over:
             return
         self.over = True
@@ -233,4 +245,4 @@ class Connection:
         self._pending.fail_all(gone)
         for reader in self._all_readers():
             reader.finish(None if self._stopping else gone)
-        self._news.set()
+        self._state_changed.set()

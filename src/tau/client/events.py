@@ -1,10 +1,9 @@
-"""What an agent says unasked, as records, and nothing of it lost.
+"""Events of an agent as records, without losing any field.
 
-Known events are the records that tau itself speaks inside; the few that only
-dialects have, or only pi, are declared here. Every record keeps the bytes it was read from, and `raw`
-gives them back as they were, with whatever this version does not know. Agents of
-other versions differ in small things; what can be read in our words is, and the
-rest is an UnknownEvent. Nothing here fails because a peer is older or newer.
+Known events are tau's own records; those that only some dialects or only pi have are declared here. Every record
+keeps the bytes it was decoded from, and `raw` returns them with all unknown fields. Agents of other versions differ
+in small ways: what can be converted to our records is converted, and the rest is an UnknownEvent. Decoding never
+fails because the agent is older or newer.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tau.records.messages import User, read_message
 
 
 class AutoCompactionStart(Event, tag="auto_compaction_start"):
-    """What most dialects have for a compaction that nobody asked for."""
+    """Start of an automatic compaction, in most dialects."""
 
     reason: Literal["threshold", "overflow"]
 
@@ -43,102 +42,102 @@ class EntryAppended(Event, tag="entry_appended"):
 
 
 class UnknownEvent(Record):
-    """An event that this version does not know; `raw` is all of it."""
+    """An event of a type that this version does not know; `raw` holds all of it."""
 
     type: str
     raw: dict[str, Any]
 
 
-OfDialects = AutoCompactionStart | AutoCompactionEnd | EntryAppended
-RpcEvent = AnyEvent | OfDialects | AnyUiRequest | UnknownEvent
+DialectEvent = AutoCompactionStart | AutoCompactionEnd | EntryAppended
+RpcEvent = AnyEvent | DialectEvent | AnyUiRequest | UnknownEvent
 
-EVENTS: Any = AnyEvent | OfDialects
+EVENTS: Any = AnyEvent | DialectEvent
 SHAPES: dict[str, Any] = {"extension_ui_request": AnyUiRequest}
 
 
 class Head(Record):
-    """As much of a line as it takes to know what it is. `willRetry` is of interest for idle.py."""
+    """The fields that identify a line. `willRetry` is used by idle.py."""
 
     type: str
     will_retry: Any = False
 
 
 def raw(record: Record) -> dict[str, Any]:
-    """An event or a reply as the agent sent it: every field, in the names of the wire."""
+    """Return an event or reply as the agent sent it: every field, with wire names."""
     value: Any = record.raw if isinstance(record, UnknownEvent) else parse(wire(record), nesting=None)
     return cast("dict[str, Any]", value)
 
 
 def type_of(event: RpcEvent) -> str:
-    """The type of an event, as it is on the wire."""
+    """Return the wire type of an event."""
     if isinstance(event, UnknownEvent):
         return event.type
     return "extension_ui_request" if isinstance(event, UiRequest) else str(event.__struct_config__.tag)
 
 
 def read_event(kind: str, line: bytes) -> RpcEvent:
-    """One line that was said to be an event of this type."""
+    """Decode one line that is an event of this type."""
     shape = SHAPES.get(kind, EVENTS)
     try:
         return keep(cast("RpcEvent", decode(shape, line, nesting=None)), line)
     except BadRecord:
         value = parse(line, nesting=None)
-    mended = MENDS.get(kind, _as_it_is)(value)
+    converted = CONVERSIONS.get(kind, _unchanged)(value)
     try:
-        event = cast("RpcEvent", decode(shape, encode(mended), nesting=None))
+        event = cast("RpcEvent", decode(shape, encode(converted), nesting=None))
     except BadRecord:
-        event = _with_foreign_messages(kind, mended) or UnknownEvent(kind, value)
+        event = _with_foreign_messages(kind, converted) or UnknownEvent(kind, value)
     return keep(event, line)
 
 
-def _as_it_is(value: dict[str, Any]) -> dict[str, Any]:
+def _unchanged(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def _started(event: dict[str, Any]) -> dict[str, Any]:
-    """pi 0.84 and newer: an answer that begins has no reason yet to have stopped."""
+def _without_pending_stop(event: dict[str, Any]) -> dict[str, Any]:
+    """pi 0.84 and newer send a stop reason "pending" when an assistant message starts."""
     message = event.get("message")
     if isinstance(message, dict) and message.get("stopReason") == "pending":
         return {**event, "message": {**message, "stopReason": "stop"}}
     return event
 
 
-def _named_call(event: dict[str, Any]) -> dict[str, Any]:
-    """Before pi 0.84 the start of a tool call did not say of which tool; the message so far does."""
+def _with_tool_name(event: dict[str, Any]) -> dict[str, Any]:
+    """Before pi 0.84, toolcall_start did not name the tool; the partial message does."""
     delta = event.get("assistantMessageEvent")
     if not isinstance(delta, dict) or delta.get("type") != "toolcall_start":
         return event
     try:
         block = delta["partial"]["content"][delta["contentIndex"]]
-        named = {"id": str(block["id"]), "toolName": str(block["name"])}
+        tool = {"id": str(block["id"]), "toolName": str(block["name"])}
     except (KeyError, IndexError, TypeError):
-        named = {"id": "", "toolName": ""}
-    return {**event, "assistantMessageEvent": {**named, **delta}}
+        tool = {"id": "", "toolName": ""}
+    return {**event, "assistantMessageEvent": {**tool, **delta}}
 
 
 def _with_result(event: dict[str, Any]) -> dict[str, Any]:
     return {"result": None, **event}
 
 
-MENDS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "message_start": _started,
-    "message_update": _named_call,
+CONVERSIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "message_start": _without_pending_stop,
+    "message_update": _with_tool_name,
     "auto_compaction_end": _with_result,
 }
 
 
 def _with_foreign_messages(kind: str, value: dict[str, Any]) -> AgentEnd | MessageStart | MessageEnd | None:
-    """Roles that we do not know (pi 0.86 has `system`) are kept as `Other` among those that we do."""
-    nobody = User("", 0)
+    """Decode messages with unknown roles (pi 0.86 has `system`) as `Other`."""
+    placeholder = User("", 0)
     try:
         match kind, value:
             case "agent_end", {"messages": list(messages)}:
                 end = decode(AgentEnd, encode({**value, "messages": []}))
                 return replace(end, messages=[_message(message) for message in messages])
             case "message_start", {"message": dict(message)}:
-                return replace(MessageStart(nobody), message=_message(message))
+                return replace(MessageStart(placeholder), message=_message(message))
             case "message_end", {"message": dict(message)}:
-                return replace(MessageEnd(nobody), message=_message(message))
+                return replace(MessageEnd(placeholder), message=_message(message))
     except BadRecord:
         pass
     return None

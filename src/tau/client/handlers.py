@@ -1,7 +1,7 @@
-"""Who is told about events, and who answers dialogs.
+"""Event handlers and dialog handlers of a client.
 
-Plain functions are called at once. Coroutine functions are awaited by a task that
-reads events as any reader does, so that a slow one makes the agent wait.
+Plain functions are called directly. Coroutine functions are awaited by a task that reads events like any other
+reader, so that a slow handler makes the agent wait.
 """
 
 from __future__ import annotations
@@ -19,103 +19,103 @@ from tau.core.answering import Dialog, Dialogs, response
 from tau.records.base import encode
 from tau.records.dialogs import Confirm, Editor, Input, Select
 
-Told = Callable[[RpcEvent], None]
-Awaited = Callable[[RpcEvent], Awaitable[None]]
-EventHandler = Told | Awaited
+PlainHandler = Callable[[RpcEvent], None]
+AsyncHandler = Callable[[RpcEvent], Awaitable[None]]
+EventHandler = PlainHandler | AsyncHandler
 
-LAST_WORDS = 1.0  # seconds for handlers to hear the end
+FINAL_EVENTS_TIMEOUT_S = 1.0  # for handlers to process the last events
 
 
 class Handlers:
     def __init__(self) -> None:
         self.dialogs = Dialogs()
-        self._told: list[Told] = []
-        self._awaited: dict[object, Awaited] = {}
-        self._listening: dict[object, tuple[Events, asyncio.Task[None]]] = {}
-        self._answering: set[asyncio.Task[None]] = set()
+        self._plain: list[PlainHandler] = []
+        self._async: dict[object, AsyncHandler] = {}
+        self._readers: dict[object, tuple[Events, asyncio.Task[None]]] = {}
+        self._dialog_tasks: set[asyncio.Task[None]] = set()
         self._connection: Connection | None = None
 
     def begin(self, connection: Connection) -> None:
         self._connection = connection
-        for key in self._awaited:
-            self._listen(key)
+        for key in self._async:
+            self._start_reader(key)
 
     async def end(self) -> None:
-        """Let them hear what is left, but not for long."""
+        """Let the handlers process the remaining events, within FINAL_EVENTS_TIMEOUT_S."""
         self._connection = None
-        for task in self._answering:
+        for task in self._dialog_tasks:
             task.cancel()
-        tasks = {*self._answering, *(task for _, task in self._listening.values())}
+        tasks = {*self._dialog_tasks, *(task for _, task in self._readers.values())}
         if tasks := tasks - {asyncio.current_task()}:
-            _, late = await asyncio.wait(tasks, timeout=LAST_WORDS)
+            _, late = await asyncio.wait(tasks, timeout=FINAL_EVENTS_TIMEOUT_S)
             for task in late:
                 task.cancel()
 
     def add(self, handler: EventHandler) -> Callable[[], None]:
         if not (inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)):
-            told = cast("Told", handler)
-            self._told.append(told)
-            return _once(lambda: self._told.remove(told))
+            plain = cast("PlainHandler", handler)
+            self._plain.append(plain)
+            return _once(lambda: self._plain.remove(plain))
         key = object()
-        self._awaited[key] = cast("Awaited", handler)
+        self._async[key] = cast("AsyncHandler", handler)
         if self._connection is not None and not self._connection.over:
-            self._listen(key)
-        return _once(lambda: self._unlisten(key))
+            self._start_reader(key)
+        return _once(lambda: self._remove_async(key))
 
     def publish(self, event: RpcEvent) -> None:
-        for handler in tuple(self._told):
+        for handler in tuple(self._plain):
             try:
                 handler(event)
             except Exception as error:
-                _report("A handler of events failed", error)
+                _report("An event handler failed", error)
         if self._connection is not None and isinstance(event, Select | Confirm | Input | Editor):
             task = asyncio.ensure_future(self._answer(self._connection, event))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
+            self._dialog_tasks.add(task)
+            task.add_done_callback(self._dialog_tasks.discard)
 
     async def _answer(self, connection: Connection, dialog: Dialog) -> None:
         try:
             answer = await self.dialogs.answer(dialog)
         except Exception as error:
-            _report("A handler of dialogs failed, so the dialog is cancelled", error)
+            _report("A dialog handler failed, so the dialog is cancelled", error)
             answer = response(dialog, None)
         await connection.child.write(encode(answer) + b"\n")
 
-    def _listen(self, key: object) -> None:
+    def _start_reader(self, key: object) -> None:
         assert self._connection is not None
-        events, handler = self._connection.events(BUFFER), self._awaited[key]
-        task = asyncio.ensure_future(_tell_all(events, handler))
-        self._listening[key] = events, task
-        task.add_done_callback(lambda _: self._listening.pop(key, None))
+        events, handler = self._connection.events(BUFFER), self._async[key]
+        task = asyncio.ensure_future(_deliver(events, handler))
+        self._readers[key] = events, task
+        task.add_done_callback(lambda _: self._readers.pop(key, None))
 
-    def _unlisten(self, key: object) -> None:
-        del self._awaited[key]
-        if found := self._listening.get(key):
-            events, task = found
+    def _remove_async(self, key: object) -> None:
+        del self._async[key]
+        if reader := self._readers.get(key):
+            events, task = reader
             events.finish()
             if task is not asyncio.current_task():
                 task.cancel()
 
 
-async def _tell_all(events: Events, handler: Awaited) -> None:
+async def _deliver(events: Events, handler: AsyncHandler) -> None:
     async with events:
         try:
             async for event in events:
                 try:
                     await handler(event)
                 except Exception as error:
-                    _report("A handler of events failed", error)
+                    _report("An event handler failed", error)
         except AgentGone:
-            pass  # whoever waits for an answer is told
+            pass  # pending calls raise it
 
 
-def _once(do: Callable[[], Any]) -> Callable[[], None]:
-    """For those who unsubscribe twice."""
-    left = [do]
+def _once(action: Callable[[], Any]) -> Callable[[], None]:
+    """Make a function that may be called twice but acts once."""
+    remaining = [action]
 
     def first() -> None:
-        if left:
-            left.pop()()
+        if remaining:
+            remaining.pop()()
 
     return first
 

@@ -1,9 +1,8 @@
-"""When is an agent idle? Pure: told what was heard, says what is known.
+"""Idle detection: a state machine that decides from the received events whether the agent is idle. Pure.
 
-Newer agents say `agent_settled`, and then they are. Older ones end a run with
-`agent_end` and may go on by themselves: retry it, or compact and then retry it.
-What starts that is sent at once, so an agent that has ended a run, answers that
-it does nothing, and is quiet for a moment, is idle.
+Newer agents send `agent_settled` when they are idle. Older ones end a run with `agent_end` and may continue on their
+own, with a retry or with a compaction and a retry. The event that starts this follows at once, so an agent is idle if
+it has ended a run, reports no activity, and sends nothing for a moment.
 """
 
 from __future__ import annotations
@@ -12,35 +11,35 @@ from dataclasses import dataclass
 from typing import Literal
 
 QUIET = 0.1  # seconds
-# A prompt that begins with "/" may be a command that no run follows, and older agents do not tell.
-QUIET_AFTER_SLASH = 1.0
+# A prompt that begins with "/" may be a command that starts no run, and older agents do not report this.
+QUIET_AFTER_SLASH_S = 1.0
 
 
 @dataclass(frozen=True)
 class Ask:
-    """Nobody knows yet: idle, if the agent says that it does nothing, and nothing happens for `quiet` seconds."""
+    """Not known yet: the agent is idle if it reports no activity and sends nothing for `quiet` seconds."""
 
     quiet: float
 
 
 Verdict = Literal["idle", "busy"] | Ask
-Place = Literal["rest", "expected", "run", "again", "compaction", "ended", "unsure"]
+Phase = Literal["rest", "expected", "run", "again", "compaction", "ended", "unsure"]
 
 
 class Idle:
-    """`mark` changes whenever something happened that matters here."""
+    """`mark` changes with every event that matters for being idle."""
 
     def __init__(self, settles: bool = False) -> None:
         self.mark = 0
         self.runs = 0
         self._settles = settles
-        self._place: Place = "rest"
-        self._before: Place = "rest"
-        self._slash = self._owed = False
+        self._phase: Phase = "rest"
+        self._before_compaction: Phase = "rest"
+        self._slash = self._run_expected = False
 
     @property
     def verdict(self) -> Verdict:
-        match self._place:
+        match self._phase:
             case "rest":
                 return "idle"
             case "ended" if not self._settles:
@@ -48,57 +47,57 @@ class Idle:
             case "unsure":
                 return Ask(QUIET)
             case "expected" if self._slash:
-                return Ask(QUIET_AFTER_SLASH)
+                return Ask(QUIET_AFTER_SLASH_S)
         return "busy"
 
     def hear(self, kind: str, will_retry: bool = False) -> None:
-        """An event of this type."""
+        """Process an event of this type."""
         match kind:
             case "agent_start":
                 self.runs += 1
-                self._owed = False
+                self._run_expected = False
                 self._go("run")
             case "agent_end":
                 self._go("again" if will_retry else "ended")
             case "agent_settled":
                 self._settles = True
-                self._go("expected" if self._owed else "rest")
-                self._owed = False
+                self._go("expected" if self._run_expected else "rest")
+                self._run_expected = False
             case "auto_retry_start":
                 self._go("again")
             case "auto_retry_end":
-                self._go("ended" if self._place == "again" else self._place)
+                self._go("ended" if self._phase == "again" else self._phase)
             case "auto_compaction_start" | "compaction_start":
-                self._before = self._place
+                self._before_compaction = self._phase
                 self._go("compaction")
             case "auto_compaction_end" | "compaction_end":
-                before = self._before if self._place == "compaction" else self._place
+                before = self._before_compaction if self._phase == "compaction" else self._phase
                 self._go("again" if will_retry else before)
 
     def accepted(self, runs: int, *, slash: bool, handled: bool) -> None:
-        """A prompt was, that was sent when so many runs had begun."""
+        """A prompt was accepted. `runs` is the number of runs that had started when it was sent."""
         if handled or self.runs != runs:
             return
-        if self._place == "rest" or (self._place in ("ended", "unsure") and not self._settles):
+        if self._phase == "rest" or (self._phase in ("ended", "unsure") and not self._settles):
             self._slash = slash
             self._go("expected")
-        elif self._place in ("ended", "unsure"):
-            self._owed, self._slash = True, slash
+        elif self._phase in ("ended", "unsure"):
+            self._run_expected, self._slash = True, slash
 
     def refused(self) -> None:
-        """A prompt was, after it had seemed to be accepted."""
-        if self._place == "expected":
+        """A prompt that had been accepted was rejected after all."""
+        if self._phase == "expected":
             self._go("rest")
 
     def interrupted(self) -> None:
-        """Whatever ran was ended by a command that has been answered."""
-        if self._place != "rest":
+        """A command that ends the current run was answered."""
+        if self._phase != "rest":
             self._go("unsure")
 
     def rest(self) -> None:
-        """It was asked, and there is nothing more."""
+        """The agent reported no activity and stayed quiet."""
         self._go("rest")
 
-    def _go(self, place: Place) -> None:
-        self._place = place
+    def _go(self, phase: Phase) -> None:
+        self._phase = phase
         self.mark += 1

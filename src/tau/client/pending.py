@@ -1,4 +1,4 @@
-"""Calls that wait for their answers, and which answer belongs to which. Pure but for the futures it is handed."""
+"""Pending calls and the responses that belong to them. Pure, except for the futures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tau.records.commands import Command, Prompt
 
 
 class Waiting(Protocol):
-    """A future, as far as it matters here."""
+    """The methods of a future that are used here."""
 
     def done(self) -> bool: ...
     def set_result(self, result: bytes, /) -> None: ...
@@ -19,7 +19,10 @@ class Waiting(Protocol):
 
 @dataclass
 class Call:
-    """`runs` had begun when it was sent. It stays among the pending ones until it is answered, even if nobody waits."""
+    """A call without a response. It stays pending until the response arrives, even if the caller was cancelled.
+
+    `runs` is the number of runs that had started when it was sent.
+    """
 
     command: str
     answer: Waiting
@@ -44,31 +47,31 @@ class Pending:
         return bool(self._calls)
 
     def open(self, command: Command, answer: Waiting, runs: int) -> tuple[Call, bytes]:
-        """A call and the line that makes it."""
+        """Register a call and return it with the line to send."""
         self._count += 1
         id = f"req_{self._count}"
-        said = plain(command)
-        fields = _without_null(said)
-        if fields.get("outputSchema"):  # there, null is something to be said
-            fields["outputSchema"] = said["outputSchema"]
+        declared = plain(command)
+        fields = _without_null(declared)
+        if fields.get("outputSchema"):  # null is meaningful inside a schema
+            fields["outputSchema"] = declared["outputSchema"]
         slash = isinstance(command, Prompt) and command.message.lstrip().startswith("/")
         call = self._calls[id] = Call(fields["type"], answer, runs, slash)
         return call, encode({"id": id, **fields}) + b"\n"
 
     def close(self, id: Any, command: str | None, success: bool) -> Call | None:
-        """The call that is answered by this, which is then pending no more.
+        """Remove and return the call that a response belongs to.
 
-        pi up to 0.58 answers some failures without an id, and without the real command: that is for the oldest.
+        pi up to 0.58 sends some failures without an id and without the real command; those belong to the oldest call.
         """
         if isinstance(id, str):
             return self._calls.pop(id, None)
         if success or not self._calls:
             return None
-        found = next((id for id, call in self._calls.items() if call.command == command), next(iter(self._calls)))
-        return self._calls.pop(found)
+        oldest = next((id for id, call in self._calls.items() if call.command == command), next(iter(self._calls)))
+        return self._calls.pop(oldest)
 
     def is_ours(self, id: Any) -> bool:
-        """Whether a call of this id was ever made."""
+        """True if a call with this id was ever made."""
         number = id.removeprefix("req_") if isinstance(id, str) else ""
         return number.isdecimal() and int(number) <= self._count
 
@@ -80,7 +83,7 @@ class Pending:
 
 
 def _without_null(value: Any) -> Any:
-    """Older agents know fields that are absent better than fields that are null."""
+    """Remove null fields: older agents handle absent fields better than null ones."""
     if isinstance(value, dict):
         return {name: _without_null(item) for name, item in value.items() if item is not None}
     return [_without_null(item) for item in value] if isinstance(value, list) else value

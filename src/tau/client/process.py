@@ -1,10 +1,8 @@
-"""The agent's process: lines out of it, bytes into it, and its end.
+"""The agent's process: lines from stdout, bytes to stdin, and its end.
 
-A protocol of asyncio's own kind instead of streams and tasks: reading stops at
-once when it is told to, the end is noticed even when somebody else still holds a
-pipe open, and there is no task that could be forgotten. The process leads a
-group, so that Ctrl-C in a terminal reaches only us and what it started can be
-ended with it.
+An asyncio SubprocessProtocol instead of streams and tasks: reading pauses immediately, the exit is noticed even while
+another process holds a pipe open, and there is no task to clean up. The process leads its own process group, so that
+Ctrl-C in a terminal reaches only the client, and everything that the agent started can be killed with it.
 """
 
 from __future__ import annotations
@@ -19,16 +17,18 @@ from subprocess import PIPE
 from tau.errors import TauError
 from tau.wire.lines import LineDecoder, TooLong
 
-STDERR_KEPT = 64 * 1024  # bytes, the last ones
-LINE_LIMIT = 1 << 30  # a whole session can come as one line
-POLITENESS = 1.0  # seconds for an idle agent to see the end of its input
-PATIENCE = 4.0  # and for any agent after SIGTERM, then after SIGKILL
-LAST_WORDS = 1.0  # seconds after the end in which somebody else may still hold its stdout
-TOLD = 20  # lines of stderr in an error
+STDERR_BYTES = 64 * 1024  # the last ones are kept
+MAX_LINE_BYTES = 1 << 30  # a response can contain a whole session
+GRACEFUL_EXIT_TIMEOUT_S = 1.0  # for an idle agent to exit after stdin is closed
+SIGNAL_TIMEOUT_S = 4.0  # for an agent to exit after SIGTERM, and after SIGKILL
+DRAIN_TIMEOUT_S = 1.0  # after the exit, for other processes that still hold its stdout
+STDERR_LINES_IN_ERROR = 20
 
 
 class AgentGone(TauError, ConnectionError):
-    """The agent's process has ended, or was never started. `exit_code` is minus a signal if one killed it."""
+    """The agent's process has ended, or was never started. `exit_code` is a negative signal number if a signal killed
+    it.
+    """
 
     def __init__(self, message: str, exit_code: int | None = None, stderr: str = "") -> None:
         super().__init__(message)
@@ -37,19 +37,19 @@ class AgentGone(TauError, ConnectionError):
 
 
 class Child(asyncio.SubprocessProtocol):
-    """One process. `heard` is called with each line of its stdout, `ended` once when all was heard."""
+    """One process. `on_line` is called with each line of its stdout, `on_end` once after the last line."""
 
-    def __init__(self, heard: Callable[[bytes | TooLong], None], ended: Callable[[], None]) -> None:
-        self._heard, self._told_end = heard, ended
-        self._decoder = LineDecoder(LINE_LIMIT)
+    def __init__(self, on_line: Callable[[bytes | TooLong], None], on_end: Callable[[], None]) -> None:
+        self._on_line, self._on_end = on_line, on_end
+        self._decoder = LineDecoder(MAX_LINE_BYTES)
         self._stderr = bytearray()
-        self._paused = self._exited = self._fresh = False
+        self._paused = self._exited = self._got_output = False
         self._stdin_open = True
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._end: asyncio.Future[None] = loop.create_future()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._writable = asyncio.Event()
+        self._writable.set()
 
     async def start(self, argv: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str]) -> None:
         await self._loop.subprocess_exec(
@@ -61,26 +61,26 @@ class Child(asyncio.SubprocessProtocol):
         self._transport = transport
         self.pid = transport.get_pid()
 
-    # Into it.
+    # Input.
 
     async def write(self, data: bytes) -> None:
-        """All of it is on its way when this returns, even if the caller does not wait for it to be taken."""
+        """Write to stdin. All data is queued when this is called; cancelling only stops waiting for it to be taken."""
         stdin = self._transport.get_pipe_transport(0)
         if not self._stdin_open or not isinstance(stdin, asyncio.WriteTransport) or stdin.is_closing():
-            return  # who waits for an answer is told about the end
+            return  # pending calls fail with AgentGone
         stdin.write(data)
-        await self._room.wait()
+        await self._writable.wait()
 
     def pause_writing(self) -> None:
-        self._room.clear()
+        self._writable.clear()
 
     def resume_writing(self) -> None:
-        self._room.set()
+        self._writable.set()
 
-    # Out of it.
+    # Output.
 
     def pause(self) -> None:
-        """Read no more: the process will have to wait."""
+        """Stop reading, so that the process has to wait."""
         self._paused = True
         self._stdout().pause_reading()
 
@@ -88,7 +88,7 @@ class Child(asyncio.SubprocessProtocol):
         if self._paused:
             self._paused = False
             self._stdout().resume_reading()
-            self._await_last_words()
+            self._drain_output()
 
     def _stdout(self) -> asyncio.ReadTransport:
         stdout = self._transport.get_pipe_transport(1)
@@ -99,86 +99,86 @@ class Child(asyncio.SubprocessProtocol):
         if fd == 2:
             self.keep(data)
             return
-        self._fresh = True
+        self._got_output = True
         for line in self._decoder.feed(data):
-            self._heard(line)
+            self._on_line(line)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 0:
             self._stdin_open = False
-            self._room.set()
+            self._writable.set()
         if fd == 1:
             for line in self._decoder.end():
-                self._heard(line)
+                self._on_line(line)
 
     def keep(self, data: bytes) -> None:
-        """Remember what was said for people."""
+        """Append to the stderr text that is kept for error messages."""
         self._stderr += data
-        del self._stderr[:-STDERR_KEPT]
+        del self._stderr[:-STDERR_BYTES]
 
     @property
     def stderr(self) -> str:
         return self._stderr.decode("utf-8", "replace")
 
-    # The end.
+    # End.
 
     def process_exited(self) -> None:
         self._exited = True
-        self._room.set()
-        self._kill_group()  # whom it left behind
-        self._await_last_words()
+        self._writable.set()
+        self._kill_group()  # processes that it left behind
+        self._drain_output()
 
-    def _await_last_words(self) -> None:
+    def _drain_output(self) -> None:
         if self._exited and not self._paused:
-            self._loop.call_later(LAST_WORDS, self._hang_up)
+            self._loop.call_later(DRAIN_TIMEOUT_S, self._close_if_silent)
 
-    def _hang_up(self) -> None:
+    def _close_if_silent(self) -> None:
         if self._paused:
             return
-        if not self._fresh:
+        if not self._got_output:
             self._transport.close()
             return
-        self._fresh = False
-        self._await_last_words()
+        self._got_output = False
+        self._drain_output()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport.close()
         if not self._end.done():
             self._end.set_result(None)
-            self._told_end()
+            self._on_end()
 
     @property
     def exit_code(self) -> int | None:
         return self._transport.get_returncode()
 
-    async def stop(self, *, politely: bool) -> None:
-        """The end of its input, SIGTERM, SIGKILL: each only if what came before did not help."""
+    async def stop(self, *, gracefully: bool) -> None:
+        """Close stdin, then SIGTERM, then SIGKILL, each only if the previous step had no effect."""
         if self._end.done():
             return
         try:
             self.resume()
             if stdin := self._transport.get_pipe_transport(0):
                 stdin.close()
-            if not (politely and await self._ends(POLITENESS)):
+            if not (gracefully and await self._ends_within(GRACEFUL_EXIT_TIMEOUT_S)):
                 with suppress(ProcessLookupError):
                     self._transport.terminate()
-                await self._ends(PATIENCE)
+                await self._ends_within(SIGNAL_TIMEOUT_S)
         finally:
             self._kill()
-        if not await self._ends(PATIENCE):
+        if not await self._ends_within(SIGNAL_TIMEOUT_S):
             self._transport.close()
 
     def _kill(self) -> None:
-        """Now, and all of it; the loop notices. Closing the transport here could take its exit code from the loop."""
+        """Kill the process group. Closing the transport here could take the exit code from the event loop."""
         if self._exited:
             self._transport.close()
             return
         self._kill_group()
         stdin = self._transport.get_pipe_transport(0)
         if self._stdin_open and isinstance(stdin, asyncio.WriteTransport):
-            stdin.abort()  # closing it would wait for whoever does not read
+            stdin.abort()  # close() would wait until the buffered data is read
 
-    async def _ends(self, seconds: float) -> bool:
+    async def _ends_within(self, seconds: float) -> bool:
         await asyncio.wait([self._end], timeout=seconds)
         return self._end.done()
 
@@ -187,17 +187,17 @@ class Child(asyncio.SubprocessProtocol):
             os.killpg(self.pid, signal.SIGKILL)
 
     def gone(self, while_doing: str = "") -> AgentGone:
-        """The error for whoever still wants something of it."""
+        """Return the error for calls that can no longer be answered."""
         code = self.exit_code
         how = {None: "was stopped", 0: "has ended"}.get(code, f"ended with exit code {code}")
         if code is not None and code < 0:
-            how = f"was killed by {_name(-code)}"
-        lines = self.stderr.strip().splitlines()[-TOLD:]
-        said = "\nIts last lines on stderr:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
-        return AgentGone(f"The agent {how}{while_doing}.{said}", code, self.stderr)
+            how = f"was killed by {_signal_name(-code)}"
+        lines = self.stderr.strip().splitlines()[-STDERR_LINES_IN_ERROR:]
+        stderr = "\nIts last lines on stderr:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
+        return AgentGone(f"The agent {how}{while_doing}.{stderr}", code, self.stderr)
 
 
-def _name(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,9 +1,8 @@
-"""Responses of agents: what they are to which call, and their data as records.
+"""Responses of an agent: envelopes, and their data as records.
 
-The records are those that tau sends. Other versions leave fields out, so what is
-missing becomes UNSET or None where the record allows it; unknown fields are kept
-in what `raw` shows. The tree of a session is nested as deep as the session is
-long, so responses are read without a limit on nesting other than the interpreter's.
+The records are those that tau sends. Other versions leave fields out: a missing field becomes UNSET or None where the
+record allows it. Unknown fields are kept and visible through `raw`. A session tree is nested as
+deeply as the session is long, so responses are decoded without our own nesting limit.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ T = TypeVar("T", bound=Record)
 
 
 class BadReply(TauError):
-    """The agent answered something that is not an answer to what it was asked."""
+    """The agent's response does not have the shape that the command requires."""
 
 
 class Envelope(Record):
-    """`data` is left as JSON until it is known what it should be."""
+    """`data` stays JSON until its type is known."""
 
     type: str
     id: Any = None
@@ -38,23 +37,23 @@ class MessageList(Record):
     messages: list[Raw]
 
 
-# pi has never sent these: `output` holds both streams.
-ONLY_OURS: dict[type, dict[str, Any]] = {BashResult: {"stdout": "", "stderr": "", "signal": None}}
+# Fields that pi never sends: its `output` holds both streams.
+TAU_ONLY_FIELDS: dict[type, dict[str, Any]] = {BashResult: {"stdout": "", "stderr": "", "signal": None}}
 
 
 def envelope(line: bytes) -> tuple[Envelope, bytes]:
-    """A response and its data, b"" if there is none."""
+    """Decode a response. Returns it with the JSON of its data, b"" if there is none."""
     try:
-        found = decode(Envelope, line, nesting=None)
-        return found, bytes(found.data)
-    except BadRecord:  # half a character is only read this way
+        reply = decode(Envelope, line, nesting=None)
+        return reply, bytes(reply.data)
+    except BadRecord:  # msgspec rejects lone surrogates, parse() does not
         value = parse(line, nesting=None)
         rest = {name: item for name, item in value.items() if name != "data"}
         return decode(Envelope, encode(rest)), encode(value["data"]) if "data" in value else b""
 
 
 def read(kind: type[T], data: bytes, command: str) -> T:
-    """The data of a response as a record; `raw` of it gives back what was sent."""
+    """Decode the data of a response; `raw` returns what was sent. Raises BadReply."""
     try:
         return keep(decode(kind, data, nesting=None), data)
     except BadRecord as error:
@@ -62,13 +61,13 @@ def read(kind: type[T], data: bytes, command: str) -> T:
         if not isinstance(value, dict):
             raise BadReply(f"The agent's answer to {command} cannot be read: {error}") from None
     try:
-        return keep(_completed(kind, value), data or b"{}")
+        return keep(_with_missing_fields(kind, value), data or b"{}")
     except BadRecord as error:
         raise BadReply(f"The agent's answer to {command} cannot be read: {error}") from None
 
 
 def read_or_none(kind: type[T], data: bytes, command: str) -> T | None:
-    """The same where `null` is an answer."""
+    """Like `read`, for commands whose data may be null."""
     return None if data in (b"", b"null") else read(kind, data, command)
 
 
@@ -78,27 +77,27 @@ def read_messages(data: bytes, command: str) -> list[Stored]:
     except BadRecord:
         value = parse(data, nesting=None) if data else None
         if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
-            raise BadReply(f"The agent's answer to {command} holds no messages.") from None
+            raise BadReply(f"The agent's answer to {command} contains no messages.") from None
         messages = [encode(message) for message in value["messages"]]
     try:
         return [read_message(message) for message in messages]
     except BadRecord as error:
-        raise BadReply(f"The agent's answer to {command} holds what is no message: {error}") from None
+        raise BadReply(f"The agent's answer to {command} contains an invalid message: {error}") from None
 
 
-def _completed(kind: type[T], value: dict[str, Any]) -> T:
-    """With something in place of each field that may be absent, which is then taken out again."""
-    given = {**ONLY_OURS.get(kind, {}), **value}
-    absent: dict[str, Any] = {}
+def _with_missing_fields(kind: type[T], value: dict[str, Any]) -> T:
+    """Decode with placeholders for missing optional fields, then replace those by UNSET."""
+    fields = {**TAU_ONLY_FIELDS.get(kind, {}), **value}
+    unset: dict[str, Any] = {}
     hints = get_type_hints(kind)
     required = len(kind.__struct_fields__) - len(kind.__struct_defaults__)
     for name, wire_name in list(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))[:required]:
         types = get_args(hints[name])
-        if wire_name in given or not types:
+        if wire_name in fields or not types:
             continue
         if NoneType in types:
-            given[wire_name] = None
+            fields[wire_name] = None
         elif UnsetType in types:
-            given[wire_name] = types[0]()
-            absent[name] = UNSET
-    return replace(decode(kind, encode(given), nesting=None), **absent)
+            fields[wire_name] = types[0]()
+            unset[name] = UNSET
+    return replace(decode(kind, encode(fields), nesting=None), **unset)

@@ -1,7 +1,7 @@
-"""Events for one reader, in order, in a buffer that is not without end.
+"""The bounded event buffer of one reader.
 
-A full buffer makes the client stop reading, and then the agent waits. A reader
-that is thrown away takes its buffer with it: the client does not hold it.
+A full buffer makes the client stop reading, and then the agent waits. The client holds readers weakly, so that the
+buffer of an abandoned reader is freed.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Self
 
 from tau.client.events import RpcEvent
 
-BUFFER = 1000  # events that a reader may be behind
+BUFFER = 1000  # events
 
 
 class Events:
     """An async iterator of events. It ends when the client is stopped, and raises AgentGone if the agent dies."""
 
-    def __init__(self, limit: int | None, taken: Callable[[], None]) -> None:
-        self._limit, self._taken = limit, taken
+    def __init__(self, limit: int | None, on_consumed: Callable[[], None]) -> None:
+        self._limit, self._on_consumed = limit, on_consumed
         self._buffer: deque[RpcEvent] = deque()
-        self._news = asyncio.Event()
-        self._hungry = asyncio.Event()
+        self._available = asyncio.Event()
+        self._drained = asyncio.Event()
         self._over = False
         self._error: BaseException | None = None
 
@@ -35,50 +35,50 @@ class Events:
     def push(self, event: RpcEvent) -> None:
         if not self._over:
             self._buffer.append(event)
-            self._hungry.clear()
-            self._news.set()
+            self._drained.clear()
+            self._available.set()
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Nothing more will come after what is here."""
+        """End the stream after the buffered events, with an error if one is given."""
         if not self._over:
             self._over, self._error = True, error
-            self._news.set()
+            self._available.set()
 
     async def aclose(self) -> None:
-        """Hear no more."""
+        """Stop receiving events."""
         self.finish()
         self._buffer.clear()
-        self._hungry.set()
-        self._taken()
+        self._drained.set()
+        self._on_consumed()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> RpcEvent:
-        await self._some()
+        await self._wait_for_events()
         event = self._buffer.popleft()
-        self._taken()
+        self._on_consumed()
         return event
 
     async def batch(self) -> list[RpcEvent]:
-        """All that is there, at least one: for readers in another thread."""
-        await self._some()
+        """Return all buffered events, at least one, for readers in another thread."""
+        await self._wait_for_events()
         events = list(self._buffer)
         self._buffer.clear()
-        self._taken()
+        self._on_consumed()
         return events
 
     async def caught_up(self) -> None:
-        """Until the reader has come back for more than there is."""
-        await self._hungry.wait()
+        """Wait until the reader has consumed everything and waits for more."""
+        await self._drained.wait()
 
-    async def _some(self) -> None:
+    async def _wait_for_events(self) -> None:
         while not self._buffer:
-            self._hungry.set()
+            self._drained.set()
             if self._over:
                 raise self._error or StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
+            self._available.clear()
+            await self._available.wait()
 
     async def __aenter__(self) -> Self:
         return self

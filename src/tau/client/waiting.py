@@ -1,7 +1,7 @@
-"""Synchronous façades: coroutine methods as methods that block, with the same parameters for readers and type checkers.
+"""Synchronous façades: coroutine methods as blocking methods with the same signatures for readers and type checkers.
 
 A façade has `_peer`, the object with the coroutine methods, and `_wait`, which runs a coroutine in the peer's event
-loop. `steer = waits(Calls.steer)` in its class body is then the whole method.
+loop. `steer = blocking(Calls.steer)` in its class body is then the whole method.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 def waits(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-    """A coroutine method of the peer, as a method that blocks until it is done."""
+    """Wrap a coroutine method of the peer as a blocking method."""
 
     @wraps(method)
     def call(facade: Any, /, *args: P.args, **named: P.kwargs) -> T:
-        done: T = facade._wait(method(facade._peer, *args, **named))
-        return done
+        result: T = facade._wait(method(facade._peer, *args, **named))
+        return result
 
     return call
 
 
 def reads(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """A plain method of the peer, called in the peer's event loop."""
+    """Wrap a plain method of the peer, to be called in the peer's event loop."""
 
     @wraps(method)
     def call(facade: Any, /, *args: P.args, **named: P.kwargs) -> T:
-        async def there() -> T:
+        async def call_in_loop() -> T:
             return method(facade._peer, *args, **named)
 
-        done: T = facade._wait(there())
-        return done
+        result: T = facade._wait(call_in_loop())
+        return result
 
     return call
 
 
 class value(Generic[T_co]):
-    """A property of the peer, read in the peer's event loop. `name = value[str | None](Agent.name)`."""
+    """A property of the peer, read in the peer's event loop: `name = peer_property[str | None](Agent.name)`."""
 
     def __init__(self, peer: Any) -> None:
         self._read: Callable[[Any], T_co] = peer.fget
         self.__doc__ = peer.__doc__
 
     def __get__(self, facade: Any, owner: type[Any]) -> T_co:
-        async def there() -> T_co:
+        async def read_in_loop() -> T_co:
             return self._read(facade._peer)
 
-        if facade is None:  # asked of the class, by documentation tools
+        if facade is None:  # accessed on the class, by documentation tools
             return self  # type: ignore[return-value]
-        found: T_co = facade._wait(there())
-        return found
+        result: T_co = facade._wait(read_in_loop())
+        return result

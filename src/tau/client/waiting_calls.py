@@ -1,4 +1,4 @@
-"""Every command as a method that blocks: `calls.Calls` behind the synchronous façade."""
+"""Synchronous façade of `calls.Calls`: one blocking method per command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class WaitingCalls:
-    """The commands of an agent. A refusal raises CommandError with the agent's words."""
+    """The commands of an agent. A command that fails raises CommandError with the agent's message."""
 
     _peer: Calls
 

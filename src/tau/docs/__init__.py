@@ -1,1 +1,1 @@
-"""docs/protocol.md: prose from a template, tables from the records themselves."""
+"""Generated documentation: pages with tables made from the program, and JSON Schemas of the protocol."""

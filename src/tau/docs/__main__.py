@@ -1,8 +1,7 @@
-"""python -m tau.docs writes what is made from the program itself; with --check it shows what is out of date.
+"""`python -m tau.docs`: write the generated documentation; with --check, show what is out of date.
 
-That is docs/schema, and every page NAME.md that has its prose beside it, in
-NAME.in.md: `<!-- table: NAME -->` there is replaced by a table. Only a checkout
-has these files.
+That is docs/schema, and every page NAME.md with a template NAME.in.md, in which `<!-- table: NAME -->` is replaced by
+a table. Only a checkout has these files.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ FOLDER = Path(__file__).parents[3] / "docs"
 SUFFIX = ".in.md"
 NOTE = "<!-- Made by `make docs` from {template} and the program: change those. -->"
 MARKER = re.compile(r"<!-- table: (.+?) -->")
-# Pages with tables of their own; the others take those of tables.py.
+# Pages with their own tables; the others use those of tables.py.
 TABLES: dict[str, Mapping[str, Callable[[], str]]] = {
     "dialects.in.md": dialects.TABLES,
     "cli.in.md": cli.TABLES,
@@ -28,16 +27,16 @@ TABLES: dict[str, Mapping[str, Callable[[], str]]] = {
 
 
 def page(template: str, name: str) -> str:
-    """`name` is that of the template's file."""
-    made = TABLES.get(name, tables.TABLES)
-    return f"{NOTE.format(template=name)}\n\n{MARKER.sub(lambda found: made[found[1]](), template)}"
+    """Fill in a template. `name` is its file name."""
+    tables_of_page = TABLES.get(name, tables.TABLES)
+    return f"{NOTE.format(template=name)}\n\n{MARKER.sub(lambda match: tables_of_page[match[1]](), template)}"
 
 
 def wanted(folder: Path) -> dict[str, str]:
-    """What each file should be."""
+    """Return the content that each generated file should have."""
     pages = {
-        f"{prose.name.removesuffix(SUFFIX)}.md": page(prose.read_text(encoding="utf-8"), prose.name)
-        for prose in sorted(folder.glob(f"*{SUFFIX}"))
+        f"{template.name.removesuffix(SUFFIX)}.md": page(template.read_text(encoding="utf-8"), template.name)
+        for template in sorted(folder.glob(f"*{SUFFIX}"))
     }
     return {**pages, **schema.files()}
 
@@ -49,15 +48,15 @@ def main(arguments: list[str], folder: Path = FOLDER) -> int:
     stale = 0
     for name, text in wanted(folder).items():
         target = folder / name
-        found = target.read_text(encoding="utf-8") if target.exists() else ""
-        if found == text:
+        current = target.read_text(encoding="utf-8") if target.exists() else ""
+        if current == text:
             continue
         if not arguments:
             target.parent.mkdir(exist_ok=True)
             target.write_text(text, encoding="utf-8")
             continue
         stale = 1
-        lines = found.splitlines(), text.splitlines()
+        lines = current.splitlines(), text.splitlines()
         print(*difflib.unified_diff(*lines, f"docs/{name}", "what it should be", n=1, lineterm=""), sep="\n")
         print(f"docs/{name} is out of date: make docs", file=sys.stderr)
     return stale

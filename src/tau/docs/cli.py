@@ -1,4 +1,4 @@
-"""The tables of docs/cli.md and docs/json-mode.md: flags, exit codes, and the result of JSON mode."""
+"""Tables of docs/cli.md and docs/json-mode.md: flags, exit codes, and the result of JSON mode."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def flags() -> str:
     for title, group in GROUPS.items():
         if title:
             parts += [f"### {title.capitalize()}", table(("flag", "value", "meaning"), map(_row, group))]
-    silent = ", ".join(_dashed(flag.name) for flag in GROUPS[""])
+    ignored = ", ".join(_dashed(flag.name) for flag in GROUPS[""])
     return paragraphs(
         *parts,
         "### Without effect",
-        f"Taken, since clients of other versions give them: {silent}.",
+        f"Accepted and ignored, because clients of other versions pass them: {ignored}.",
     )
 
 
@@ -38,8 +38,8 @@ def exits() -> str:
 
 
 def result() -> str:
-    told = paragraphs(sentences(Result), field_table(Result, "by tau"))
-    return told.replace("](#", "](protocol.md#")
+    text = paragraphs(sentences(Result), field_table(Result, "by tau"))
+    return text.replace("](#", "](protocol.md#")
 
 
 TABLES: dict[str, Callable[[], str]] = {"flags": flags, "exits": exits}

@@ -1,4 +1,4 @@
-"""The tables of docs/dialects.md, made from the tables of the dialects."""
+"""Tables of docs/dialects.md, made from the definitions of the dialects."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tau.wire.dialects import Dialect, everyone
 
 def list_of_dialects() -> str:
     rows = [(f"`{one.name}`", f"`{one.pi}`", one.about) for one in everyone()]
-    return table(("dialect", "`pi --version`", "what it is"), rows)
+    return table(("dialect", "`pi --version`", "description"), rows)
 
 
 def events() -> str:
-    rows = [(f"`{tag(kind)}`", *(_said(one, kind) for one in everyone())) for kind in EVENTS]
-    return table(("inside", *(f"`{one.name}`" for one in everyone())), rows)
+    rows = [(f"`{tag(kind)}`", *(_form(one, kind) for one in everyone())) for kind in EVENTS]
+    return table(("event", *(f"`{one.name}`" for one in everyone())), rows)
 
 
-def _said(dialect: Dialect, kind: Any) -> str:
-    found = dialect.events.get(kind)
-    if found is None:
+def _form(dialect: Dialect, kind: Any) -> str:
+    form = dialect.events.get(kind)
+    if form is None:
         return "yes"
-    if not found.makes:
+    if not form.makes:
         return "no"
-    return ", ".join(_difference(kind, made) for made in found.makes)
+    return ", ".join(_difference(kind, made) for made in form.makes)
 
 
 def _difference(kind: Any, made: Any) -> str:
@@ -54,10 +54,10 @@ def commands() -> str:
 
 def details() -> str:
     rows: list[tuple[str, Callable[[Dialect], bool]]] = [
-        ("`message_update` has the message so far", lambda one: one.snapshots),
-        ("`message_update` has `usage`, and `toolcall_start` the tool", lambda one: one.extras),
-        ("commands are answered by responses", lambda one: one.responses),
-        ("JSON mode begins with the session", lambda one: one.session_line),
+        ("`message_update` contains the message so far", lambda one: one.snapshots),
+        ("`message_update` contains `usage`, and `toolcall_start` the tool", lambda one: one.extras),
+        ("commands get responses", lambda one: one.responses),
+        ("JSON mode begins with the session header", lambda one: one.session_line),
     ]
     return table(
         ("", *(f"`{one.name}`" for one in everyone())),
@@ -71,7 +71,7 @@ def defaults() -> str:
         for one in everyone()
         if one.defaults
     ]
-    return table(("dialect", "defaults of settings"), rows)
+    return table(("dialect", "default settings"), rows)
 
 
 TABLES: dict[str, Callable[[], str]] = {

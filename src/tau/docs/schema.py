@@ -1,8 +1,8 @@
-"""docs/schema: a JSON Schema of everything that is said in a dialect, made from the records themselves.
+"""JSON Schemas in docs/schema: one per dialect, made from the records.
 
-`#/$defs/ClientLine` is a line that a client may send, `#/$defs/AgentLine` one that it
-may read in RPC mode, and `#/$defs/JsonModeLine` one of JSON mode. Fields that no
-schema names may be there: clients ignore what they do not know.
+`#/$defs/ClientLine` is a line that a client may send, `#/$defs/AgentLine` one that it may receive in RPC mode, and
+`#/$defs/JsonModeLine` one of JSON mode. Lines may have fields that no schema names: clients must ignore unknown
+fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REQUESTS: tuple[Any, ...] = get_args(dialogs.AnyUiRequest)
 
 
 def reply_kinds(dialect: Dialect, command: type[commands.Command]) -> tuple[Any, ...]:
-    """What the data of a response may be; nothing if it has none."""
+    """Return the possible types of a response's `data`; empty if it has none."""
     returned = get_type_hints(HANDLERS[command])["return"]
     kinds = get_args(returned) or (returned,)
     if (form := dialect.replies.get(command)) is not None:
@@ -31,13 +31,13 @@ def reply_kinds(dialect: Dialect, command: type[commands.Command]) -> tuple[Any,
 
 
 def schema(dialect: Dialect) -> dict[str, Any]:
-    heard = dialect.commands()
+    accepted = dialect.commands()
     spoken, in_json = dialect.spoken(), dialect.for_json().spoken()
-    replies = {name: reply_kinds(dialect, kind) for name, kind in heard.items()} if dialect.responses else {}
+    replies = {name: reply_kinds(dialect, kind) for name, kind in accepted.items()} if dialect.responses else {}
     kinds = list(
         dict.fromkeys(
             [
-                *heard.values(),
+                *accepted.values(),
                 dialogs.UiResponse,
                 *spoken,
                 *in_json,
@@ -52,12 +52,20 @@ def schema(dialect: Dialect) -> dict[str, Any]:
         if "description" in definition:  # a docstring, which Python itself cleans from version 3.13 on
             definition["description"] = inspect.cleandoc(definition["description"])
     found = dict(zip(kinds, listed, strict=True))
-    said = [found[kind] for kind in spoken]
+    event_schemas = [found[kind] for kind in spoken]
     answers = [_response(name, [found[kind] for kind in kinds]) for name, kinds in replies.items()]
     header = [found[entries.Header]] if dialect.session_line else []
     lines = {
-        "ClientLine": [*(_named(found[kind], shared, name) for name, kind in heard.items()), found[dialogs.UiResponse]],
-        "AgentLine": [*said, *answers, *([FAILED] if answers else []), *(_request(found[kind]) for kind in REQUESTS)],
+        "ClientLine": [
+            *(_named(found[kind], shared, name) for name, kind in accepted.items()),
+            found[dialogs.UiResponse],
+        ],
+        "AgentLine": [
+            *event_schemas,
+            *answers,
+            *([FAILED] if answers else []),
+            *(_request(found[kind]) for kind in REQUESTS),
+        ],
         "JsonModeLine": [*header, *(found[kind] for kind in in_json)],
     }
     return {
@@ -97,21 +105,21 @@ def _response(name: str, data: list[Any]) -> dict[str, Any]:
     return {"title": f"response to {name}", "type": "object", "properties": properties, "required": required}
 
 
-def _named(found: Any, shared: dict[str, Any], name: str) -> Any:
-    """A command by the name that it has in this dialect."""
-    definition = shared[found["$ref"].rpartition("/")[2]]
+def _named(schema: Any, shared: dict[str, Any], name: str) -> Any:
+    """Return the schema of a command with the name that it has in this dialect."""
+    definition = shared[schema["$ref"].rpartition("/")[2]]
     if definition["properties"]["type"].get("enum") == [name]:
-        return found
+        return schema
     return {**definition, "properties": {**definition["properties"], "type": {"enum": [name]}}}
 
 
-def _request(found: Any) -> dict[str, Any]:
-    """What an extension asks is told by its method; the type is that of the envelope."""
-    return {"allOf": [found, {"properties": {"type": {"const": "extension_ui_request"}}, "required": ["type"]}]}
+def _request(schema: Any) -> dict[str, Any]:
+    """Return the schema of an extension request. `method` discriminates it; `type` is that of the envelope."""
+    return {"allOf": [schema, {"properties": {"type": {"const": "extension_ui_request"}}, "required": ["type"]}]}
 
 
 def files() -> dict[str, str]:
-    """Each dialect's schema by the name of its file."""
+    """Return the schema of each dialect by file name."""
     return {
         f"schema/{dialect.name}.json": json.dumps(schema(dialect), indent=1, ensure_ascii=False) + "\n"
         for dialect in everyone()

@@ -1,7 +1,7 @@
-"""The tables of the pages in docs/. Each is made from what the program itself uses, so none can go stale.
+"""Tables of the pages in docs/, made from the definitions that the program itself uses.
 
-A record that is linked to must have a section of its own: TITLES knows them all,
-and a record that is missing there cannot be put into words.
+A record that is linked to must have its own section: TITLES lists them all, and a record that is missing there is an
+error.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def tag(record: type[Record]) -> str:
 
 
 def _name(record: type[Record]) -> str:
-    """UsageCost: usage cost."""
+    """Convert a class name to words: "UsageCost" becomes "usage cost"."""
     return re.sub(r"(?<!^)(?=[A-Z])", " ", record.__name__).lower()
 
 
@@ -67,22 +67,22 @@ TITLES: dict[Any, str] = {
     dialogs.UiResponse: "extension_ui_response",
     entries.Header: "session header",
 }
-# Unions that have a section: what it is called there, and one of them.
+# Unions that have a section: its title, and the name of one member.
 UNIONS: dict[Any, tuple[str, str]] = {
     messages.AnyMessage: ("Messages", "message"),
     deltas.AnyDelta: ("Deltas", "delta"),
     entries.AnyEntry: ("Session entries", "entry"),
 }
-# These are passed on as bytes, so their annotations do not say what they hold.
+# These are sent as encoded JSON, so their annotations do not say what they hold.
 PASSED_ON = {
-    (replies.Messages, "messages"): "list of [message](#messages)",
-    (replies.Entries, "entries"): "list of [entry](#session-entries)",
-    (replies.Tree, "tree"): "list of [node](#nodes-of-the-tree)",
+    (replies.Messages, "messages"): "array of [message](#messages)",
+    (replies.Entries, "entries"): "array of [entry](#session-entries)",
+    (replies.Tree, "tree"): "array of [node](#nodes-of-the-tree)",
 }
 
 
 def anchor(title: str) -> str:
-    """Where a heading can be linked to."""
+    """Return the anchor of a heading."""
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
@@ -132,7 +132,7 @@ def sections(records: Iterable[type[Record]], written: Written = "by tau") -> Ca
 
 
 def reply_of(command: type[commands.Command]) -> Any:
-    """What the handler of a command returns, as far as the default dialect passes it on."""
+    """Return the type of a command's response data in the default dialect."""
     if command in DEFAULT_DIALECT.replies:
         makes = DEFAULT_DIALECT.replies[command].makes
         return makes[0] if makes else UnsetType
@@ -146,7 +146,7 @@ def command_sections() -> str:
 def _reply(command: type[commands.Command]) -> str:
     kind = reply_of(command)
     if kind is NoneType:
-        return "In this version it answers with an error."
+        return "In this version, it always fails with an error."
     if kind is UnsetType:
         return "The response has no `data`."
     data = "`data` of the response" + (", or `null`:" if NoneType in get_args(kind) else ":")
@@ -157,19 +157,24 @@ def _reply(command: type[commands.Command]) -> str:
 
 
 def command_list() -> str:
-    rows = [(link(command) or "", _named(command, "by the client"), sentences(command)) for command in COMMANDS]
-    return table(("command", "fields", "what it does"), rows)
+    rows = [(link(command) or "", _named(command, "by the client"), _summary(command)) for command in COMMANDS]
+    return table(("command", "fields", "description"), rows)
+
+
+def _summary(record: type[Record]) -> str:
+    """Return the first paragraph of the docstring, on one line."""
+    return " ".join(sentences(record).partition("\n\n")[0].split())
 
 
 def event_list() -> str:
-    return table(("event", "fields"), [(link(event) or "", _named(event, "by tau")) for event in EVENTS])
+    rows = [(link(event) or "", _named(event, "by tau"), _summary(event)) for event in EVENTS]
+    return table(("event", "fields", "description"), rows)
 
 
 def _named(record: type[Record], written: Written) -> str:
-    """The fields on one line, with a question mark after those that need not be there."""
-    certain = ("required", "always")
-    told = fields(record, written, link)[1:]
-    return ", ".join(f"`{field.name}`" + ("" if field.presence in certain else "?") for field in told)
+    """List the fields on one line, with a question mark after optional ones."""
+    listed = fields(record, written, link)[1:]
+    return ", ".join(f"`{field.name}`" + ("" if field.presence == "required" else "?") for field in listed)
 
 
 # Settings, tools, limits
@@ -187,8 +192,8 @@ def settings_rows(record: type[Record], prefix: str = "") -> Iterable[tuple[str,
         if isinstance(default, Record):
             yield from settings_rows(type(default), f"{prefix}{wire_name}.")
         else:
-            told = "" if default is None else code(default)
-            yield f"`{prefix}{wire_name}`", in_words(hints[name], link), told, means.get(name, "")
+            shown = "" if default is None else code(default)
+            yield f"`{prefix}{wire_name}`", in_words(hints[name], link), shown, means.get(name, "")
 
 
 def settings_of_the_user() -> str:
@@ -208,7 +213,7 @@ def own_files() -> str:
 
 
 def tool_sections() -> str:
-    told = [f"Unless `--tools` names others, the model gets {_and(DEFAULT)}."]
+    parts = [f"Without `--tools`, the model gets {_and(DEFAULT)}."]
     for tool in TOOLS.values():
         required = tool.parameters.get("required", ())
         rows = [
@@ -220,27 +225,27 @@ def tool_sections() -> str:
             )
             for name, schema in tool.parameters["properties"].items()
         ]
-        told += [f"### {tool.name} tool", tool.description, table(("parameter", "type", "presence", "meaning"), rows)]
-    return paragraphs(*told)
+        parts += [f"### {tool.name} tool", tool.description, table(("parameter", "type", "presence", "meaning"), rows)]
+    return paragraphs(*parts)
 
 
 def _schema(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return either([code(value) for value in schema["enum"]])
     if schema.get("type") == "array":
-        return f"list of {_schema(schema.get('items', {}))}"
+        return f"array of {_schema(schema.get('items', {}))}"
     return str(schema.get("type", "any"))
 
 
 def retry_table() -> str:
     rows = (
-        ("permanent", "never tried again; looked up first", after.PERMANENT),
-        ("overflow", "never tried again: the prompt does not fit", after.OVERFLOW),
-        ("transient", "tried again", after.TRANSIENT),
+        ("permanent", "not retried; checked first", after.PERMANENT),
+        ("overflow", "not retried: the prompt does not fit the context window", after.OVERFLOW),
+        ("transient", "retried", after.TRANSIENT),
     )
     return table(
-        ("kind", "what is done", "the error's text matches one of"),
-        [(kind, done, " ".join(f"`{pattern}`" for pattern in patterns)) for kind, done, patterns in rows],
+        ("kind", "action", "the error message matches one of"),
+        [(kind, action, " ".join(f"`{pattern}`" for pattern in patterns)) for kind, action, patterns in rows],
     )
 
 
@@ -249,17 +254,17 @@ def limits() -> str:
         return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
 
     return table(
-        ("what", "limit", "beyond it"),
+        ("resource", "limit", "when exceeded"),
         [
-            ("an input line", size(stdio.LINE_LIMIT), "refused while it streams, with one error"),
-            ("input that waits to be handled", size(inbox.LIMIT), "stdin is not read"),
-            ("commands under way", str(server.AT_THE_SAME_TIME), "refused"),
-            ("`bash` commands at the same time", str(shell.LIMIT), "refused"),
-            ("each message queue", f"{queues.LIMIT} messages", "refused"),
-            ("output that waits to be written", size(outbox.HIGH), "whoever produces it waits"),
-            ("output of a command that is shown", f"{truncate.MAX_LINES} lines, {size(truncate.MAX_BYTES)}", "cut"),
-            ("output of a command that is kept in a file", size(machine.SPILL_LIMIT), "cut"),
-            ("a model's whole answer", size(http.RESPONSE_LIMIT), "the answer ends with an error"),
+            ("an input line", size(stdio.LINE_LIMIT), "rejected while it arrives, with one error"),
+            ("unprocessed input", size(inbox.LIMIT), "stdin is not read"),
+            ("concurrent commands", str(server.AT_THE_SAME_TIME), "rejected"),
+            ("concurrent `bash` commands", str(shell.LIMIT), "rejected"),
+            ("each message queue", f"{queues.LIMIT} messages", "rejected"),
+            ("unwritten output", size(outbox.HIGH), "the run waits (backpressure)"),
+            ("command output that is shown", f"{truncate.MAX_LINES} lines, {size(truncate.MAX_BYTES)}", "truncated"),
+            ("command output that is kept in a file", size(machine.SPILL_LIMIT), "truncated"),
+            ("a model response", size(http.RESPONSE_LIMIT), "the response ends with an error"),
         ],
     )
 

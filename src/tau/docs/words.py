@@ -1,9 +1,7 @@
-"""A record's fields in plain words, for people who do not read Python.
+"""Descriptions of a record's fields, in words that need no knowledge of Python.
 
-Everything is taken from the declaration: names as they stand on the wire, types
-from the annotations, and whether a field must be there from its default. What a
-client writes and what it reads are told differently: the one has defaults, the
-other is there or may be absent.
+Everything comes from the declaration: wire names, types from the annotations, presence from the default. For a record
+that the client writes, optional fields may have a default; a record that tau writes contains all required fields.
 """
 
 from __future__ import annotations
@@ -21,19 +19,19 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 from tau.records.base import UNSET, Record, UnsetType, encode
 
 Written = Literal["by the client", "by tau"]
-# What is said for a record, or for a union that has a name; None for everything else.
+# Returns the link to the section of a record or named union; None for everything else.
 Link = Callable[[Any], str | None]
 
 REQUIRED = object()
 SIMPLE = {
-    str: "text",
-    int: "whole number",
+    str: "string",
+    int: "integer",
     float: "number",
-    bool: "true or false",
-    Any: "any JSON value",
+    bool: "boolean",
+    Any: "any",
     NoneType: "null",
 }
-SEVERAL = {"text": "texts", "whole number": "whole numbers", "any JSON value": "JSON values"}
+PLURALS = {name: f"{name}s" for name in ("string", "integer", "number", "boolean")}
 
 
 class Field(NamedTuple):
@@ -43,56 +41,58 @@ class Field(NamedTuple):
 
 
 def fields(record: type[Record], written: Written, link: Link) -> list[Field]:
-    """As they stand on the wire, the tag first."""
+    """Describe the fields in the order of the wire, the tag first."""
     config = record.__struct_config__
-    told = []
+    described = []
     if config.tag is not None:
-        told.append(Field(str(config.tag_field), code(config.tag), _presence(str, REQUIRED, written)))
+        described.append(Field(str(config.tag_field), code(config.tag), _presence(str, REQUIRED, written)))
     hints = get_type_hints(record)
     for name, wire_name, default in zip(
         record.__struct_fields__, record.__struct_encode_fields__, defaults(record), strict=True
     ):
-        told.append(Field(wire_name, in_words(hints[name], link), _presence(hints[name], default, written)))
-    return told
+        described.append(Field(wire_name, in_words(hints[name], link), _presence(hints[name], default, written)))
+    return described
 
 
 def defaults(record: type[Record]) -> list[Any]:
-    """One for each field; REQUIRED where there is none."""
+    """Return the default of each field; REQUIRED if it has none."""
     given = [value.factory() if hasattr(value, "factory") else value for value in record.__struct_defaults__]
     return [REQUIRED] * (len(record.__struct_fields__) - len(given)) + given
 
 
 def _presence(kind: Any, default: Any, written: Written) -> str:
     if written == "by tau":
-        return "may be absent" if UnsetType in _choices(kind) or default is UNSET else "always"
+        return "optional" if UnsetType in _choices(kind) or default is UNSET else "required"
     if default is REQUIRED:
         return "required"
-    return "optional" if default in (None, UNSET) or isinstance(default, Record) else f"optional, else {code(default)}"
+    return (
+        "optional" if default in (None, UNSET) or isinstance(default, Record) else f"optional, default {code(default)}"
+    )
 
 
 def in_words(kind: Any, link: Link) -> str:
-    """An annotation as one would say it."""
+    """Describe an annotation."""
     return either(_alternatives(kind, link))
 
 
 def _alternatives(kind: Any, link: Link) -> list[str]:
-    if (said := link(kind) or SIMPLE.get(kind)) is not None:
-        return [said]
+    if (words := link(kind) or SIMPLE.get(kind)) is not None:
+        return [words]
     inside = get_args(kind)
     origin = get_origin(kind)
     if origin is Literal:
         return [code(value) for value in inside]
     if origin is list:
-        return [f"list of {_several(in_words(inside[0], link))}"]
+        return ["array" if inside[0] is Any else f"array of {_plural(in_words(inside[0], link))}"]
     if origin is dict:
-        return [f"object of {_several(in_words(inside[1], link))}"]
+        return ["object" if inside[1] is Any else f"object with {in_words(inside[1], link)} values"]
     if origin in (Union, UnionType):
         return _of_union(inside, link)
     raise TypeError(f"tau/docs/words.py has no words for {kind!r}")
 
 
 def _of_union(kinds: Sequence[Any], link: Link) -> list[str]:
-    """That it may be absent is told by its presence. What is left may be a union with a name."""
+    """Absence is described by the presence, not by the type. The remaining types may be a named union."""
     rest = [kind for kind in kinds if kind not in (UnsetType, NoneType)]
     named = link(reduce(or_, rest))
     words = [named] if named else [word for kind in rest for word in _alternatives(kind, link)]
@@ -108,21 +108,21 @@ def code(value: Any) -> str:
 
 
 def sentences(record: type[Record]) -> str:
-    """The docstring, with fields named as on the wire. An inherited one is about something else."""
+    """Return the record's own docstring with wire names for fields. Inherited docstrings are ignored."""
     text = inspect.cleandoc(record.__dict__.get("__doc__") or "")
     names = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
-    return re.sub(r"`(\w+)`", lambda found: f"`{names.get(found[1], found[1])}`", text)
+    return re.sub(r"`(\w+)`", lambda match: f"`{names.get(match[1], match[1])}`", text)
 
 
 def meanings(record: type[Record]) -> dict[str, str]:
-    """The text below each field that has one."""
+    """Return the docstring of each field that has one."""
     (declared,) = ast.parse(inspect.getsource(record)).body
     assert isinstance(declared, ast.ClassDef)
     return {
-        field.target.id: " ".join(inspect.cleandoc(below.value.value).split())
-        for field, below in pairwise(declared.body)
+        field.target.id: " ".join(inspect.cleandoc(doc.value.value).split())
+        for field, doc in pairwise(declared.body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str)
+        if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
     }
 
 
@@ -130,5 +130,5 @@ def _choices(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
-def _several(words: str) -> str:
-    return SEVERAL.get(words, words)
+def _plural(words: str) -> str:
+    return PLURALS.get(words, words)

@@ -1,11 +1,10 @@
-"""WING: a session as one HTML page that needs nothing and asks for nothing.
+"""HTML export: a session as one self-contained page that loads nothing.
 
-What was said comes from models, files and commands, so it is taken to be
-hostile: it reaches the page only as escaped text, as Markdown that went through
-safe.py, or as the data of an image whose type is known. The page forbids itself
-everything else (its Content-Security-Policy), so a mistake here is not enough.
+The content comes from models, files and commands and is treated as hostile. It reaches the page only as escaped text,
+as Markdown that was sanitized by safe.py, or as the data of an image of a known type. The page's
+Content-Security-Policy forbids everything else, so that a single mistake here is not enough.
 
-Pure: values in, bytes out. host/export.py puts them into a file.
+Pure: values in, bytes out. runtime/history/html_export.py writes them to a file.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from typing import Any
 from tau.records.entries import AnyEntry, Header
 from tau.records.lines import OtherEntry
 
-# An entry of a type that we do not know is the JSON object that it was.
+# An entry of an unknown type is its JSON object.
 Entry = AnyEntry | dict[str, Any]
 Given = Entry | OtherEntry
 
 
 @dataclass(frozen=True)
 class OfferedTool:
-    """A tool as the model is told of it; `parameters` is a JSON schema."""
+    """A tool as it is described to the model; `parameters` is a JSON Schema."""
 
     name: str
     description: str
@@ -33,7 +32,8 @@ class OfferedTool:
 
 @dataclass(frozen=True)
 class Export:
-    """What goes into a page. Entries stand in the order of the file; the branch that ends at `leaf` is shown first.
+    """The content of a page. Entries are in the order of the file; the page first shows the branch that ends at
+    `leaf`.
 
     System prompt and tools are known only while a session is open.
     """

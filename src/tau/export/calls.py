@@ -1,7 +1,7 @@
-"""A tool call and what came of it, each tool in the form that is easiest to read.
+"""Tool calls and their results, each tool in its most readable form.
 
-The call has a slot for its result; the two are written apart, because on
-another branch the same call may have another result, or none.
+A call has a slot for its result. The two are produced separately, because on another branch the same call may have
+another result, or none.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ COMMAND_LINES = 12
 TAIL_LINES = 8
 HEAD_LINES = 10
 ARGUMENT_LINES = 10
-ONE_LINE = 80  # characters of arguments that fit beside a name
+MAX_INLINE_CHARACTERS = 80  # shorter arguments are shown beside the name
 
-_END = re.compile(r"\n\n(Command (?:exited with code -?\d+|aborted|timed out after [^\n]{1,40}))\Z")
-_RESULT_NOTE = re.compile(r"\n\n(\[[^\n]{1,300}\])\Z")
+_EXIT_LINE = re.compile(r"\n\n(Command (?:exited with code -?\d+|aborted|timed out after [^\n]{1,40}))\Z")
+_NOTICE = re.compile(r"\n\n(\[[^\n]{1,300}\])\Z")
 
 
 # Calls
@@ -42,7 +42,7 @@ def call_html(call: ToolCall, slot: str, results: str, context: Context) -> str:
 def _bash(args: dict[str, Any], context: Context) -> tuple[str, str]:
     timeout = args.get("timeout")
     head = f'<span class="aside">timeout {esc(str(timeout))} s</span>' if timeout is not None else ""
-    command = _word(args, "command")
+    command = _argument(args, "command")
     return head, f'<div class="command">{folded(context.code.lines(command, "bash"), COMMAND_LINES)}</div>'
 
 
@@ -57,19 +57,19 @@ def _read(args: dict[str, Any], context: Context) -> tuple[str, str]:
 
 
 def _write(args: dict[str, Any], context: Context) -> tuple[str, str]:
-    content = _word(args, "content").removesuffix("\n")
+    content = _argument(args, "content").removesuffix("\n")
     lines = context.code.beginning(content, language(_file(args)), HEAD_LINES)
     aside = f'<span class="aside">{count(len(lines), "line")}</span>'
     return _path(args, context) + aside, folded(lines, HEAD_LINES) if content else ""
 
 
 def _edit(args: dict[str, Any], context: Context) -> tuple[str, str]:
-    """The diff comes with the result; a call that failed shows there what was wanted."""
+    """The diff is part of the result; the result of a failed call shows the intended change."""
     return _path(args, context), ""
 
 
 def _search(args: dict[str, Any], context: Context) -> tuple[str, str]:
-    pattern = f"<code>{esc(_word(args, 'pattern'))}</code>"
+    pattern = f"<code>{esc(_argument(args, 'pattern'))}</code>"
     where = f'<span class="aside">in</span>{_path(args, context)}' if args.get("path") else ""
     others = {key: value for key, value in args.items() if key not in ("pattern", "path")}
     return pattern + where + _asides(others), ""
@@ -83,7 +83,7 @@ def _list(args: dict[str, Any], context: Context) -> tuple[str, str]:
 def _other(args: dict[str, Any], context: Context) -> tuple[str, str]:
     if not args:
         return "", ""
-    if len(text := pretty(args, None)) <= ONE_LINE:
+    if len(text := pretty(args, None)) <= MAX_INLINE_CHARACTERS:
         return f"<code>{esc(text)}</code>", ""
     text = pretty(args)
     return "", f'<div class="arguments">{folded(context.code.lines(text, "json"), ARGUMENT_LINES)}</div>'
@@ -101,7 +101,7 @@ _CALLS: dict[str, Callable[[dict[str, Any], Context], tuple[str, str]]] = {
 
 
 def _file(args: dict[str, Any]) -> str:
-    return _word(args, "path") or _word(args, "file_path")  # the second name is that of early sessions
+    return _argument(args, "path") or _argument(args, "file_path")  # older sessions call it file_path
 
 
 def _path(args: dict[str, Any], context: Context) -> str:
@@ -113,8 +113,8 @@ def _asides(args: dict[str, Any]) -> str:
     return "".join(f'<span class="aside">{esc(key)} {esc(str(value))}</span>' for key, value in args.items())
 
 
-def _word(args: dict[str, Any], name: str) -> str:
-    """An argument as text. Models send all sorts of things."""
+def _argument(args: dict[str, Any], name: str) -> str:
+    """Return an argument as text. Models may send any type."""
     value = args.get(name, "")
     return value if isinstance(value, str) else pretty(value)
 
@@ -126,72 +126,72 @@ def result_html(result: ToolResult, call: ToolCall | None, context: Context) -> 
     text = Cleaner().feed(text_of(result.content))
     if result.is_error:
         return _failure(text, call, context) + images(result.content)
-    body = _RESULTS.get(result.tool_name, _plain)(text, result, call, context)
+    body = _RESULTS.get(result.tool_name, _other_result)(text, result, call, context)
     return body + images(result.content)
 
 
 def _failure(text: str, call: ToolCall | None, context: Context) -> str:
-    end = _END.search(text)
-    wanted = diff(_wanted(call.arguments)) if call and call.name == "edit" else ""
+    end = _EXIT_LINE.search(text)
+    intended = diff(_intended_diff(call.arguments)) if call and call.name == "edit" else ""
     body = output(text[: end.start()] if end else text, TAIL_LINES, "tail")
-    return wanted + body + (f'<p class="end">{esc(end[1])}</p>' if end else "")
+    return intended + body + (f'<p class="end">{esc(end[1])}</p>' if end else "")
 
 
-def _wanted(args: dict[str, Any]) -> str:
-    """What an edit would have changed, in the rows of a diff."""
+def _intended_diff(args: dict[str, Any]) -> str:
+    """The change that an edit intended, as rows of a diff."""
     edits = args.get("edits")
     pairs = edits if isinstance(edits, list) else [args]
     rows = []
     for pair in pairs:
         if isinstance(pair, dict):
-            rows += [f"- {row}" for row in _word(pair, "oldText").split("\n")]
-            rows += [f"+ {row}" for row in _word(pair, "newText").split("\n")]
+            rows += [f"- {row}" for row in _argument(pair, "oldText").split("\n")]
+            rows += [f"+ {row}" for row in _argument(pair, "newText").split("\n")]
     return "\n".join(rows)
 
 
-def _of_bash(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
+def _bash_result(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
     if text.strip() in ("", "(no output)"):
         return '<p class="note">no output</p>'
-    return _noted(text, lambda body: output(body, TAIL_LINES, "tail"))
+    return _with_notice(text, lambda body: output(body, TAIL_LINES, "tail"))
 
 
-def _of_read(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
+def _read_result(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
     name = language(_file(call.arguments)) if call else ""
 
     def show(body: str) -> str:
         body = body.rstrip("\n")
         return folded(context.code.beginning(body, name, HEAD_LINES), HEAD_LINES) if body else ""
 
-    return _noted(text, show)
+    return _with_notice(text, show)
 
 
-def _of_edit(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
+def _edit_result(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
     changes = result.details.get("diff") if isinstance(result.details, dict) else None
     if isinstance(changes, str) and changes:
         return diff(changes)
-    return (diff(_wanted(call.arguments)) if call else "") + output(text, HEAD_LINES)
+    return (diff(_intended_diff(call.arguments)) if call else "") + output(text, HEAD_LINES)
 
 
-def _of_write(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
-    # "Successfully wrote n bytes to …": the content stands above.
+def _write_result(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
+    # "Successfully wrote n bytes to …": the content is shown with the call.
     return "" if text.startswith("Successfully wrote ") and "\n" not in text else output(text, HEAD_LINES)
 
 
-def _plain(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
-    return _noted(text, lambda body: output(body, HEAD_LINES))
+def _other_result(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
+    return _with_notice(text, lambda body: output(body, HEAD_LINES))
 
 
 _RESULTS: dict[str, Callable[[str, ToolResult, ToolCall | None, Context], str]] = {
-    "bash": _of_bash,
-    "read": _of_read,
-    "write": _of_write,
-    "edit": _of_edit,
+    "bash": _bash_result,
+    "read": _read_result,
+    "write": _write_result,
+    "edit": _edit_result,
 }
 
 
-def _noted(text: str, show: Callable[[str], str]) -> str:
-    """A notice at the end (what was cut, where the rest is) is no part of the output."""
-    notice = _RESULT_NOTE.search(text)
+def _with_notice(text: str, show: Callable[[str], str]) -> str:
+    """Show a notice at the end (what was truncated, where the rest is) separately from the output."""
+    notice = _NOTICE.search(text)
     if notice is None:
         return show(text)
     return show(text[: notice.start()]) + f'<p class="note">{esc(notice[1])}</p>'

@@ -1,4 +1,4 @@
-"""An entry as the card that stands for it in the conversation."""
+"""Cards: the HTML of one entry in the conversation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tau.records import messages as m
 from tau.records.base import UNSET
 
 TERMINAL_LINES = 20
-LONG_PROMPT = 8_000  # characters: a pasted file, not a question
+MAX_PROSE_CHARACTERS = 8_000  # a longer prompt is probably a pasted file
 
 _SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,1000}>\n(.*?)\n</skill>(?:\n\n)?', re.DOTALL)
 _FILE = re.compile(r'<file name="([^"\n]{1,4096})">\n?(.*?)\n?</file>\n?', re.DOTALL)
@@ -28,7 +28,7 @@ _FILE = re.compile(r'<file name="([^"\n]{1,4096})">\n?(.*?)\n?</file>\n?', re.DO
 
 @dataclass(frozen=True)
 class Card:
-    """`quiet` ones are shown only when everything is."""
+    """A `quiet` card is shown only when all entries are shown."""
 
     classes: str
     who: str
@@ -38,7 +38,10 @@ class Card:
 
 
 def card(entry: Entry, slots: str, results: Mapping[int, str], context: Context) -> Card:
-    """`slots` begins the names of the places for results; `results` are those that stand in them from the start."""
+    """Return the card of an entry.
+
+    `slots` is the id prefix of its slots for tool results; `results` are the results that are in them from the start.
+    """
     match entry:
         case e.MessageEntry(message=message):
             return _message(message, slots, results, context)
@@ -89,7 +92,7 @@ def _edited(edit: e.ContextEdit) -> str:
     return f"{edit.target_id} left out" if edit.replacement is None else f"{edit.target_id} changed"
 
 
-# What people say
+# Messages of the user
 
 
 def _prompt(content: str | list[m.Text | m.Image], context: Context) -> str:
@@ -104,7 +107,7 @@ def _prompt(content: str | list[m.Text | m.Image], context: Context) -> str:
 
 
 def _typed(text: str, context: Context) -> str:
-    if len(text) <= LONG_PROMPT:
+    if len(text) <= MAX_PROSE_CHARACTERS:
         return f'<div class="prose">{prose(text, context.code, breaks=True)}</div>' if text.strip() else ""
     return output(text, TERMINAL_LINES)
 
@@ -118,7 +121,7 @@ def _terminal(run: m.BashExecution, context: Context) -> str:
     if run.exclude_from_context is True:
         notes.append("not shown to the model")
     if run.truncated:
-        notes.append(f"cut; whole output in {run.full_output_path}" if run.full_output_path else "cut")
+        notes.append(f"truncated; full output in {run.full_output_path}" if run.full_output_path else "truncated")
     command = "\n".join(context.code.lines(run.command, "bash"))
     shown = output(Cleaner().feed(run.output), TERMINAL_LINES, "tail") or '<p class="note">no output</p>'
     end = f'<p class="end">{esc(" · ".join(notes))}</p>' if notes else ""
@@ -126,7 +129,7 @@ def _terminal(run: m.BashExecution, context: Context) -> str:
     return f'<section class="call"><div class="command"><pre>{command}</pre></div>{result}</section>'
 
 
-# What models say
+# Messages of models
 
 
 def _answer(answer: m.Assistant, slots: str, results: Mapping[int, str], context: Context) -> Card:
@@ -146,7 +149,7 @@ def _answer(answer: m.Assistant, slots: str, results: Mapping[int, str], context
 
 def _thinking(block: m.Thinking, context: Context) -> str:
     if block.redacted is True or not block.thinking.strip():
-        return '<p class="note">Thinking that the provider keeps to itself</p>' if block.redacted is True else ""
+        return '<p class="note">Thinking hidden by the provider</p>' if block.redacted is True else ""
     first = line(block.thinking.replace("*", ""), 90)
     return (
         f'<details class="thinking"><summary>Thinking <q>{esc(first)}</q></summary>'
@@ -156,12 +159,12 @@ def _thinking(block: m.Thinking, context: Context) -> str:
 
 def _ending(answer: m.Assistant) -> str:
     if answer.stop_reason == "error":
-        words = answer.error_message if isinstance(answer.error_message, str) else "the model's answer failed"
-        return f'<p class="failure"><b>Error</b> {esc(words)}</p>'
+        error = answer.error_message if isinstance(answer.error_message, str) else "the model call failed"
+        return f'<p class="failure"><b>Error</b> {esc(error)}</p>'
     if answer.stop_reason == "aborted":
         return '<p class="failure"><b>Aborted</b></p>'
     if answer.stop_reason == "length":
-        return '<p class="failure"><b>Cut off</b> The answer reached the longest length the model may write.</p>'
+        return '<p class="failure"><b>Truncated</b> The answer reached the maximum length of the model.</p>'
     return ""
 
 
@@ -175,27 +178,27 @@ def _usage(usage: m.Usage) -> str:
         "read from cache": usage.cache_read,
         "written to cache": usage.cache_write,
     }
-    whole = " · ".join(f"{number:,} {name}" for name, number in parts.items() if number)
+    breakdown = " · ".join(f"{number:,} {name}" for name, number in parts.items() if number)
     cost = f" · {dollars(usage.cost.total)}" if usage.cost.total else ""
-    return f'<span class="use" title="{whole} tokens">{tokens(total)} tok{cost}</span>'
+    return f'<span class="use" title="{breakdown} tokens">{tokens(total)} tok{cost}</span>'
 
 
-# What happened besides
+# Other entries
 
 
 def _custom(kind: str, content: str | list[m.Text | m.Image], display: bool, context: Context) -> Card:
-    said = prose(text_of(content), context.code, breaks=True)
-    html = f'<p class="kind">{esc(kind)}</p><div class="prose">{said}</div>'
+    body = prose(text_of(content), context.code, breaks=True)
+    html = f'<p class="kind">{esc(kind)}</p><div class="prose">{body}</div>'
     return Card("custom", "Extension", html + images(content), quiet=not display)
 
 
 def _compaction(before: int, summary: str, context: Context) -> Card:
-    title = f"Compacted: {count(before, 'token')} became this summary"
+    title = f"Compacted: {count(before, 'token')} replaced by this summary"
     return Card("summary", "", _summary(title, summary, context))
 
 
 def _branch(summary: str, context: Context) -> Card:
-    return Card("summary", "", _summary("Summary of the branch that was left", summary, context))
+    return Card("summary", "", _summary("Summary of the abandoned branch", summary, context))
 
 
 def _summary(title: str, summary: str, context: Context) -> str:
@@ -211,16 +214,20 @@ def _data(kind: str, data: Any, context: Context) -> Card:
     return Card("data", "", f'<p class="kind">{esc(kind)}</p>{output(text, TERMINAL_LINES)}', quiet=True)
 
 
-def article(id: str, at: str, made: Card, day: str, follows: bool) -> str:
-    """`day` stands above the first card of a day; a card that `follows` one of the same speaker does not repeat who."""
-    classes = made.classes + (" quiet" if made.quiet else "") + (" follows" if follows else "")
+def article(id: str, at: str, content: Card, day: str, follows: bool) -> str:
+    """Return the HTML of a card with its header.
+
+    `day` is shown above the first card of a day. A card that `follows` one of the same model does not repeat the
+    name.
+    """
+    classes = content.classes + (" quiet" if content.quiet else "") + (" follows" if follows else "")
     when = f'<a class="when" href="#{quote(anchor(id))}" title="{esc(moment(at))}">{clock(at)}</a>'
     dated = f'<p class="day">{esc(day)}</p>' if day else ""
-    header = f'<header><span class="who">{esc(made.who)}</span>{when}{made.aside}</header>'
-    body = f'<div class="body">{made.html}</div>'
+    header = f'<header><span class="who">{esc(content.who)}</span>{when}{content.aside}</header>'
+    body = f'<div class="body">{content.html}</div>'
     return f'<article class="{classes}" id="{esc(anchor(id))}">{dated}{header}{body}</article>\n'
 
 
 def anchor(id: str) -> str:
-    """The name of an entry in the page. With the hyphen it can shadow nothing that the script knows."""
+    """Return the element id of an entry. With the hyphen it cannot shadow a global of the script."""
     return "e-" + sound(id)

@@ -1,9 +1,8 @@
-"""Source text as highlighted HTML, line by line. The only file that knows Pygments.
+"""Syntax highlighting: source text as HTML, line by line. The only module that imports Pygments.
 
-Colour is worth something, but not any price: a block that is long, and whatever
-comes after a certain amount of code, stays plain. Only languages in the table
-are read, because a lexer is a set of regular expressions that hostile text can
-keep busy, and these are the ones that were tried with it.
+Highlighting is limited: long blocks, and all code beyond a budget, stay plain. Only the languages of the table are
+supported, because a lexer is a set of regular expressions that hostile text can keep busy, and these lexers were
+tested against that.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from tau.export.text import esc, sound
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
-LONGEST = 16_000  # characters of a block
-MOST_LINES = 200
-WIDEST = 160  # characters of a line: a wider one is left out, because lexers are slow to read it
-BUDGET = 400_000  # characters of one page, each distinct block counted once
+LONGEST = 16_000  # a longer block stays plain
+MAX_LINES = 200
+WIDEST = 160  # a longer line stays plain, because lexers are slow on it
+BUDGET_CHARACTERS = 400_000  # per page; each distinct block counts once
 
-# Pygments' name of the language: how people write it, and how its files end.
+# Pygments' name of a language: its other names and file extensions.
 _NAMES = {
     "bash": "sh shell zsh bash console shell-session ksh",
     "c": "h",
@@ -68,7 +67,7 @@ _NAMES = {
 }
 LANGUAGES = {word: name for name, words in _NAMES.items() for word in (name, *words.split())}
 
-# A few classes are enough for the eye, and make a small page.
+# A few classes are enough, and keep the page small.
 _CLASSES = {
     "Keyword": "k",
     "Keyword.Type": "t",
@@ -95,42 +94,42 @@ _CLASSES = {
 
 
 def language(file: str) -> str:
-    """The language of a file, by its name; empty if we know none."""
+    """Return the language of a file by its name, or an empty string if it is unknown."""
     name = file.rpartition("/")[2].lower()
     return LANGUAGES.get(name.rpartition(".")[2], "")
 
 
 class Highlighter:
-    """Highlights until its budget is used up. The same block is highlighted once.
+    """Highlights code until its budget is used up. Equal blocks are highlighted once.
 
-    When there is more code than budget, only what can be seen at first of each
-    block is highlighted, so that a long page looks the same at its end.
+    If there is more code than budget, only the initially visible part of each block is highlighted, so that a long
+    page looks the same at its end.
     """
 
-    def __init__(self, expected: int = 0, budget: int = BUDGET) -> None:
-        self._is_sparing = expected > budget
-        self._left = budget
-        self._known: dict[tuple[str, str], list[str]] = {}
+    def __init__(self, expected: int = 0, budget: int = BUDGET_CHARACTERS) -> None:
+        self._is_limited = expected > budget
+        self._budget = budget
+        self._cache: dict[tuple[str, str], list[str]] = {}
 
     def beginning(self, text: str, language: str, shown: int) -> list[str]:
-        """All lines of `text`; the first `shown` ones are what can be seen at first."""
+        """Return all lines of `text`, of which the first `shown` are visible initially."""
         rows = text.split("\n")
-        if not self._is_sparing or len(rows) <= shown:
+        if not self._is_limited or len(rows) <= shown:
             return self.lines(text, language)
         return self.lines("\n".join(rows[:shown]), language) + plain_lines("\n".join(rows[shown:]))
 
     def lines(self, text: str, language: str) -> list[str]:
-        """Each line of `text` as HTML that is whole by itself."""
+        """Return each line of `text` as self-contained HTML."""
         name = LANGUAGES.get(language.lower(), "")
-        if not name or len(text) > LONGEST or text.count("\n") >= MOST_LINES:
+        if not name or len(text) > LONGEST or text.count("\n") >= MAX_LINES:
             return plain_lines(text)
         key = name, text
-        if (known := self._known.get(key)) is not None:
-            return known
-        if len(text) > self._left:
+        if (cached := self._cache.get(key)) is not None:
+            return cached
+        if len(text) > self._budget:
             return plain_lines(text)
-        self._left -= len(text)
-        self._known[key] = rows = _highlighted(sound(text), _lexer(name))
+        self._budget -= len(text)
+        self._cache[key] = rows = _highlighted(sound(text), _lexer(name))
         return rows
 
 
@@ -139,10 +138,10 @@ def plain_lines(text: str) -> list[str]:
 
 
 def _highlighted(text: str, lexer: Lexer) -> list[str]:
-    given = text.split("\n")
-    wide = {at: esc(line) for at, line in enumerate(given) if len(line) > WIDEST}
-    rows = list(_rows("\n".join("" if at in wide else line for at, line in enumerate(given)), lexer))
-    return [wide.get(at, row) for at, row in enumerate(rows)]
+    lines = text.split("\n")
+    plain = {number: esc(line) for number, line in enumerate(lines) if len(line) > WIDEST}
+    rows = list(_rows("\n".join("" if number in plain else line for number, line in enumerate(lines)), lexer))
+    return [plain.get(number, row) for number, row in enumerate(rows)]
 
 
 def _rows(text: str, lexer: Lexer) -> Iterator[str]:
@@ -164,13 +163,13 @@ def _span(name: str, html: str) -> str:
 
 @cache
 def _class_of(kind: tuple[str, ...]) -> str:
-    """The class of the token type or of the nearest one above it."""
-    return next((found for end in range(len(kind), 0, -1) if (found := _CLASSES.get(".".join(kind[:end])))), "")
+    """Return the CSS class of a token type, or of its nearest ancestor."""
+    return next((name for end in range(len(kind), 0, -1) if (name := _CLASSES.get(".".join(kind[:end])))), "")
 
 
 @cache
 def _class_in_shell(kind: tuple[str, ...]) -> str:
-    """Part of a word that happens to be a number, as in 2026-03-17, is nothing special in a command."""
+    """In shell commands, do not highlight numbers, which are often parts of words such as 2026-03-17."""
     name = _class_of(kind)
     return "" if name == "n" else name
 

@@ -1,4 +1,4 @@
-"""What is around the conversation: page.html with the rules of the page, the facts of the session, style and script."""
+"""The frame of the page: page.html with policy, session facts, style and script."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tau.export.outline import Outline, time_of
 from tau.export.text import count, dollars, esc, line, pretty, span, tokens
 from tau.export.totals import Totals
 
-SHOWN = "<!-- the branch that is shown -->\n"
-OTHERS = "<!-- the other entries -->\n"
-LIST = "<!-- the list -->"
+BRANCH_GAP = "<!-- the branch that is shown -->\n"
+OTHERS_GAP = "<!-- the other entries -->\n"
+LIST_GAP = "<!-- the list -->"
 
 
 def frame(export: Export, outline: Outline, sums: Totals, name: str) -> tuple[str, str, str, str]:
-    """The parts of the page that stand around the branch, the other entries and the list."""
-    # The gaps are found before anything is filled in, so no text of the session can be taken for one.
-    start, rest = _source("page.html").split(SHOWN)
-    middle, rest = rest.split(OTHERS)
-    before_list, end = rest.split(LIST)
+    """Return the parts of the page around the branch, the other entries and the list."""
+    # The gaps are located before anything is filled in, so that no text of the session is mistaken for one.
+    start, rest = _source("page.html").split(BRANCH_GAP)
+    middle, rest = rest.split(OTHERS_GAP)
+    before_list, end = rest.split(LIST_GAP)
     filled = Template(start).substitute(
         policy=policy(),
         title=esc(name),
@@ -37,7 +37,7 @@ def frame(export: Export, outline: Outline, sums: Totals, name: str) -> tuple[st
 
 @cache
 def policy() -> str:
-    """Our own style and script by their hashes, pictures that are in the page, and nothing else."""
+    """The Content-Security-Policy: our own style and script by hash, embedded images, and nothing else."""
     return (
         f"default-src 'none'; style-src {_hash('page.css')}; script-src {_hash('page.js')}; img-src data:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -123,12 +123,14 @@ def _parameters(tool: OfferedTool) -> str:
     properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
     if not isinstance(properties, dict):
         return f"<pre>{esc(pretty(tool.parameters))}</pre>"
-    needed = required if isinstance(required, list) else []
+    required_names = required if isinstance(required, list) else []
     rows = []
     for name, schema in properties.items():
-        told = schema if isinstance(schema, dict) else {}
-        kind = esc(str(told.get("type", "any")))
-        use = "required" if name in needed else "optional"
-        about = esc(str(told.get("description", "")))
-        rows.append(f'<dt><code>{esc(name)}</code> <span class="aside">{kind}, {use}</span></dt><dd>{about}</dd>')
+        described = schema if isinstance(schema, dict) else {}
+        kind = esc(str(described.get("type", "any")))
+        presence = "required" if name in required_names else "optional"
+        description = esc(str(described.get("description", "")))
+        rows.append(
+            f'<dt><code>{esc(name)}</code> <span class="aside">{kind}, {presence}</span></dt><dd>{description}</dd>'
+        )
     return f"<dl>{''.join(rows)}</dl>"

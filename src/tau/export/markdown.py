@@ -1,7 +1,7 @@
-"""Markdown as HTML. The only file that knows markdown-it.
+"""Markdown to HTML. The only module that imports markdown-it.
 
-Raw HTML in a text is shown, not obeyed: people who talk about code mean it that
-way. A picture becomes a link to it, because this page loads nothing.
+Raw HTML in the text is shown as text: people who talk about code mean it that way. An image becomes a link, because
+the page loads nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-# A parser takes its time for what was written to keep it busy, so long texts are read in pieces. A piece that is
-# still longer was not written to be read as prose.
+# Hostile text can make the parser slow, so long texts are parsed in pieces. A piece that is still too long is not
+# prose and is shown as plain text.
 PIECE = 8_000
 LONGEST = 20_000
 
-# A text with none of these is paragraphs and nothing else.
+# A text without any of these consists of plain paragraphs.
 _MARKUP = re.compile(r"[`*_\[\]<>~\\|&]|^[ \t]*(?:[-+#=]|\d{1,9}[.)])|^[ \t]|[ \t]$", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n{2,}")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -33,25 +33,25 @@ _TASK = re.compile(r"\[([ xX])\]\s")
 
 
 def prose(text: str, code: Highlighter, *, breaks: bool = False) -> str:
-    """`text` as HTML; with `breaks` a line end in the text is one on the page, as people expect who type."""
+    """Convert `text` to HTML. With `breaks`, line breaks are kept, as people who type a message expect."""
     text = sound(text).strip("\n")
     return "\n".join(_piece(piece, code, breaks) for piece in _pieces(text))
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text, cut where a paragraph begins that belongs to nothing before it."""
+    """Split the text before paragraphs that are not part of a preceding block."""
     if len(text) <= LONGEST:
         yield text
         return
-    start = at = 0
+    start = position = 0
     fence = ""
     for line in text.splitlines(keepends=True):
-        if not fence and at - start > PIECE and text[at - 2 : at] == "\n\n" and line[0] not in " \t":
-            yield text[start:at]
-            start = at
+        if not fence and position - start > PIECE and text[position - 2 : position] == "\n\n" and line[0] not in " \t":
+            yield text[start:position]
+            start = position
         if mark := _FENCE.match(line):
             fence = "" if fence and mark[1].startswith(fence) else fence or mark[1]
-        at += len(line)
+        position += len(line)
     yield text[start:]
 
 
@@ -77,39 +77,39 @@ def _parser(breaks: bool) -> MarkdownIt:
 
 
 def _allowed(url: str) -> bool:
-    """What is read as a link. Of relative ones and of pictures in the text, safe.py takes away where they lead."""
+    """True if a URL is parsed as a link. safe.py removes the targets of relative links and embedded images."""
     scheme = _SCHEME.match(url)
     return scheme is None or scheme[0][:-1].lower() in SCHEMES or url.startswith("data:image/")
 
 
 def _mark_tasks(state: Any) -> None:
-    """`- [x] done` gets its box. An item's text is the third token: list_item_open, paragraph_open, inline."""
-    for at in range(2, len(state.tokens)):
-        token = state.tokens[at]
-        if token.type == "inline" and state.tokens[at - 2].type == "list_item_open" and _TASK.match(token.content):
+    """Turn `- [x] done` into a checkbox. An item's text is the third token: list_item_open, paragraph_open, inline."""
+    for index in range(2, len(state.tokens)):
+        token = state.tokens[index]
+        if token.type == "inline" and state.tokens[index - 2].type == "list_item_open" and _TASK.match(token.content):
             first = token.children[0]
             if first.type == "text" and (mark := _TASK.match(first.content)):
                 first.content = ("☐ " if mark[1] == " " else "☑ ") + first.content[mark.end() :]
-                state.tokens[at - 2].attrJoin("class", "task")
+                state.tokens[index - 2].attrJoin("class", "task")
 
 
-def _fence(self: Any, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]) -> str:
-    token = tokens[at]
+def _fence(self: Any, tokens: Sequence[Token], index: int, options: Any, env: MutableMapping[str, Any]) -> str:
+    token = tokens[index]
     words = token.info.split(maxsplit=1)
     lines = env["code"].lines(token.content.removesuffix("\n"), words[0] if words else "")
     return f"<pre><code>{chr(10).join(lines)}</code></pre>\n"
 
 
-def _picture(self: Any, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]) -> str:
-    token = tokens[at]
+def _image(self: Any, tokens: Sequence[Token], index: int, options: Any, env: MutableMapping[str, Any]) -> str:
+    token = tokens[index]
     url = str(token.attrs.get("src", ""))
     return f'<a class="picture" href="{esc(url)}">{esc(token.content or "picture")}</a>'
 
 
-def _cell(self: Any, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]) -> str:
-    token = tokens[at]
+def _cell(self: Any, tokens: Sequence[Token], index: int, options: Any, env: MutableMapping[str, Any]) -> str:
+    token = tokens[index]
     side = str(token.attrs.get("style", "")).rpartition(":")[2]
     return f'<{token.tag} class="{side}">' if side in ("right", "center") else f"<{token.tag}>"
 
 
-_RULES = {"fence": _fence, "code_block": _fence, "image": _picture, "th_open": _cell, "td_open": _cell}
+_RULES = {"fence": _fence, "code_block": _fence, "image": _image, "th_open": _cell, "td_open": _cell}

@@ -1,8 +1,7 @@
-"""Where every entry stands: its parent, its branch, its place in the list at the side.
+"""The structure of the session: parents, branches, and the order of the side list.
 
-A parent counts only if it stands earlier in the file, which is so in every file
-that a program wrote; anything else makes an entry a root. So there are no
-circles, and every question is answered by one walk along the file.
+A parent counts only if it precedes the entry in the file, which holds for every file that a program wrote; otherwise
+the entry is a root. So there are no cycles, and every property is computed in one pass over the file.
 """
 
 from __future__ import annotations
@@ -20,108 +19,109 @@ NONE = -1
 
 
 class Outline:
-    """Entries by number. Here every one has an id of its own; in the file, an id means the first that has it."""
+    """Entries by index. Every entry has a unique id here; in the file, an id refers to the first entry that has it."""
 
-    def __init__(self, given: Sequence[Given], leaf: str | None) -> None:
-        self.entries = [_read(entry) for entry in given]
+    def __init__(self, entries: Sequence[Given], leaf: str | None) -> None:
+        self.entries = [_read(entry) for entry in entries]
         self.ids: list[str] = []
-        number: dict[str, int] = {}
-        for at, entry in enumerate(self.entries):
+        index_of: dict[str, int] = {}
+        for index, entry in enumerate(self.entries):
             id = _id(entry)
-            id = id if id and id not in number else f"{id}~{at}"
-            number[id] = at
+            id = id if id and id not in index_of else f"{id}~{index}"
+            index_of[id] = index
             self.ids.append(id)
-        self.parents = [self._parent(at, number) for at in range(len(self.entries))]
+        self.parents = [self._parent(index, index_of) for index in range(len(self.entries))]
         self.children = self._children()
-        self.leaf = number.get(leaf, NONE) if leaf is not None else NONE
+        self.leaf = index_of.get(leaf, NONE) if leaf is not None else NONE
         self.path = self._path(self.leaf)
         self.tips = self._tips()
-        self.labels = self._labels(number)
+        self.labels = self._labels(index_of)
         self.slots = self._slots()
 
-    def _parent(self, at: int, number: dict[str, int]) -> int:
-        parent = number.get(_parent_id(self.entries[at]) or "", NONE)
-        return parent if parent < at else NONE
+    def _parent(self, index: int, index_of: dict[str, int]) -> int:
+        parent = index_of.get(_parent_id(self.entries[index]) or "", NONE)
+        return parent if parent < index else NONE
 
     def _children(self) -> list[list[int]]:
         children: list[list[int]] = [[] for _ in self.entries]
-        for at, parent in enumerate(self.parents):
+        for index, parent in enumerate(self.parents):
             if parent != NONE:
-                children[parent].append(at)
+                children[parent].append(index)
         return children
 
     def _path(self, leaf: int) -> list[int]:
-        way = []
+        path = []
         while leaf != NONE:
-            way.append(leaf)
+            path.append(leaf)
             leaf = self.parents[leaf]
-        return way[::-1]
+        return path[::-1]
 
     def _tips(self) -> list[int]:
-        """For each entry the newest end of a branch that it is on."""
+        """For each entry, the newest end of a branch that contains it."""
         tips = list(range(len(self.entries)))
-        for at in range(len(tips) - 1, -1, -1):
-            if (parent := self.parents[at]) != NONE:
-                tips[parent] = max(tips[parent], tips[at])
+        for index in range(len(tips) - 1, -1, -1):
+            if (parent := self.parents[index]) != NONE:
+                tips[parent] = max(tips[parent], tips[index])
         return tips
 
-    def _labels(self, number: dict[str, int]) -> dict[int, str]:
+    def _labels(self, index_of: dict[str, int]) -> dict[int, str]:
         labels: dict[int, str] = {}
         for entry in self.entries:
-            if isinstance(entry, Label) and (at := number.get(entry.target_id)) is not None:
-                labels[at] = entry.label or ""
-        return {at: label for at, label in labels.items() if label}
+            if isinstance(entry, Label) and (index := index_of.get(entry.target_id)) is not None:
+                labels[index] = entry.label or ""
+        return {index: label for index, label in labels.items() if label}
 
     def _slots(self) -> dict[int, tuple[int, int]]:
-        """For each tool result the entry and the number of the call that it answers.
+        """For each tool result, the entry and the number of the call that it answers.
 
-        The answer's entries above are the same on every branch that it is on, so
-        its place in the page is fixed.
+        The entries above an assistant message are the same on every branch that contains it, so the place of a result
+        in the page is fixed.
         """
         slots: dict[int, tuple[int, int]] = {}
         calls: dict[int, dict[str, int]] = {NONE: {}}
-        above: list[int] = []  # for each entry the nearest answer of a model, itself included
-        for at, entry in enumerate(self.entries):
-            parent = self.parents[at]
+        above: list[int] = []  # for each entry, the nearest assistant message, itself included
+        for index, entry in enumerate(self.entries):
+            parent = self.parents[index]
             if answer := message(entry, Assistant):
-                above.append(at)
-                calls[at] = {call.id: number for number, call in enumerate(answer.tool_calls)}
+                above.append(index)
+                calls[index] = {call.id: number for number, call in enumerate(answer.tool_calls)}
                 continue
             above.append(above[parent] if parent != NONE else NONE)
             result = message(entry, ToolResult)
-            if result and (number := calls[above[at]].get(result.tool_call_id)) is not None:
-                slots[at] = above[at], number
+            if result and (number := calls[above[index]].get(result.tool_call_id)) is not None:
+                slots[index] = above[index], number
         return slots
 
     def order(self) -> list[tuple[int, int]]:
-        """(entry, depth) as the list at the side shows them: at a fork first the side branches, one step in.
+        """Return (entry, depth) in the order of the side list: at a fork the side branches come first, indented by
+        one.
 
-        The branch that is shown, or else the newest, goes on without a step, so
-        that the list stays narrow however long the session is.
+        The branch that is shown, or else the newest one, continues without indentation, so that the list stays narrow
+        however long the session is.
         """
         shown = set(self.path)
         ordered = []
-        ahead = [(at, 0) for at, parent in enumerate(self.parents) if parent == NONE][::-1]
-        while ahead:
-            at, depth = ahead.pop()
-            ordered.append((at, depth))
-            below = self.children[at]
-            if below:
-                main = max(below, key=lambda child: (child in shown, self.tips[child]))
-                ahead.append((main, depth))
-                ahead += [(child, depth + 1) for child in reversed(below) if child != main]
+        stack = [(index, 0) for index, parent in enumerate(self.parents) if parent == NONE][::-1]
+        while stack:
+            index, depth = stack.pop()
+            ordered.append((index, depth))
+            children = self.children[index]
+            if children:
+                main = max(children, key=lambda child: (child in shown, self.tips[child]))
+                stack.append((main, depth))
+                stack += [(child, depth + 1) for child in reversed(children) if child != main]
         return ordered
 
 
-def _read(given: Given) -> Entry:
-    if not isinstance(given, OtherEntry):
-        return given
-    value = parse_stored(wire(given))
+def _read(entry: Given) -> Entry:
+    if not isinstance(entry, OtherEntry):
+        return entry
+    value = parse_stored(wire(entry))
     return value if isinstance(value, dict) else {}
 
 
 def message(entry: Entry, kind: type[Any]) -> Any:
-    """The message of an entry if it is of this kind."""
+    """Return the message of an entry if it is of this kind, else None."""
     return entry.message if isinstance(entry, MessageEntry) and isinstance(entry.message, kind) else None
 
 

@@ -1,16 +1,16 @@
 
 "use strict";
-// The page can be read without this. The script adds the list at the side, other branches, search and keys. It never
-// makes HTML out of text: entries of other branches come out of <template>, everything else is set as text.
+// The page works without this script, which adds the side list, other branches, search and keys. It never
+// creates HTML from text: entries of other branches come from <template>, everything else is set as text.
 (() => {
   const root = document.documentElement;
   const remembered = { get: () => { try { return localStorage.getItem("tau-theme"); } catch { return null; } },
-                       set: (theme) => { try { localStorage.setItem("tau-theme", theme); } catch { /* not here */ } } };
+                       set: (theme) => { try { localStorage.setItem("tau-theme", theme); } catch { /* not available */ } } };
   if (["light", "dark"].includes(remembered.get())) root.dataset.theme = remembered.get();
 
   const ID = 0, PARENT = 1, KIND = 2, DEPTH = 3, TIP = 4, TEXT = 5, LABEL = 6, PLACE = 7;
-  const LEAF = 16; // cards of a section
-  const SLICE = 12; // ms of work before the browser gets its turn
+  const CARDS_PER_SECTION = 16; // page.py has the same number
+  const SLICE_MS = 12; // work before yielding to the browser
   const FILTERS = {
     "default": (row) => !["calls", "setting", "data", "model"].includes(row[KIND]),
     "no-tools": (row) => !["calls", "setting", "data", "model", "tool", "tool-failed"].includes(row[KIND]),
@@ -30,11 +30,11 @@
       below.get(row[PARENT]).push(at);
     });
     for (const siblings of below.values()) siblings.sort((one, other) => rows[one][PLACE] - rows[other][PLACE]);
-    // A branch of settings alone is none to a reader. A parent's row comes before those of its children.
+    // A branch that contains only settings does not count as a branch. A parent's row precedes those of its children.
     const shows = rows.map((row) => !["setting", "data"].includes(row[KIND]));
     for (let at = rows.length - 1; at > 0; at--) if (shows[at] && rows[at][PARENT] >= 0) shows[rows[at][PARENT]] = true;
 
-    // Entries as elements: those of the page, and those that wait in a template.
+    // Entries as elements: those in the page, and those in a template.
 
     const waiting = new Map();
     for (const template of document.querySelectorAll("template")) {
@@ -55,15 +55,15 @@
       return it;
     };
 
-    // Long work in slices, so that the page never stops to answer.
+    // Long work runs in slices, so that the page stays responsive.
 
     const pause = () => new Promise((go) => setTimeout(go));
     const slices = () => {
-      let until = performance.now() + SLICE;
+      let until = performance.now() + SLICE_MS;
       return async () => {
         if (performance.now() < until) return;
         await pause();
-        until = performance.now() + SLICE;
+        until = performance.now() + SLICE_MS;
       };
     };
 
@@ -106,7 +106,7 @@
     };
     const lastLeaf = () => {
       const last = talk.lastElementChild;
-      return last && last.childElementCount < LEAF ? last : talk.appendChild(document.createElement("section"));
+      return last && last.childElementCount < CARDS_PER_SECTION ? last : talk.appendChild(document.createElement("section"));
     };
     const show = async (tip) => {
       const mine = ++turn, goal = pathTo(tip), slice = slices();
@@ -153,7 +153,7 @@
       paint();
     };
 
-    // The list at the side: only the rows that can be seen exist.
+    // The side list: only visible rows exist as elements.
 
     let filter = "default", listed = [], pool = [], height = 28;
     const paint = () => {
@@ -236,12 +236,12 @@
       if (next !== undefined) go(next).then(() => showInList(next));
     });
 
-    // Search: the text of every entry, read when it is first needed.
+    // Search: the text of every entry, extracted on first use.
 
     const texts = [];
     const read = (it) => {
       let text = it.textContent;
-      for (const slot of it.querySelectorAll(".slot")) text = text.replace(slot.textContent, " "); // has a row of its own
+      for (const slot of it.querySelectorAll(".slot")) text = text.replace(slot.textContent, " "); // results have their own rows
       return text;
     };
     const readAll = async () => {
@@ -262,7 +262,7 @@
       relist((at) => words.every((word) => texts[at].includes(word)));
       highlight();
     };
-    // Only whole sections are asked where they are: to ask a card inside would lay out all of its section.
+    // Only sections are measured: measuring a card would force the layout of its whole section.
     const nearLeaves = () => {
       const leaves = talk.children, near = [];
       let low = 0, high = leaves.length;
@@ -309,7 +309,7 @@
       highlight();
     };
 
-    // Where the reader is.
+    // The current reading position.
 
     const spy = () => {
       const edge = parseFloat(getComputedStyle(root).scrollPaddingTop) + 8;

@@ -1,10 +1,9 @@
-"""The page: a head that forbids everything, the branch that is shown, the other entries, and the list of all of them.
+"""The page: a restrictive head, the branch that is shown, the other entries, and the list of all entries.
 
-The branch stands in the page as it is read, so that it can be read, searched by
-the browser and printed without the script. Every other entry waits in a
-<template>, where nothing of it is loaded or run, until its branch is chosen.
+The branch is in the page as HTML, so that it can be read, searched and printed without the script. Every other entry
+is in a <template>, where nothing is loaded or run, until its branch is selected.
 
-Our files are known by the generator that page.html names within the first 200 bytes.
+Exported files are recognized by the generator that page.html names within the first 200 bytes.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from tau.export.titles import HIDDEN, title
 from tau.export.totals import totals
 from tau.records.messages import Assistant, ToolCall, ToolResult
 
-LEAF = 16  # cards; page.js has the same number
+CARDS_PER_SECTION = 16  # page.js has the same number
 
 
 def page(export: Export) -> Iterator[bytes]:
-    """The page in portions, to be written one after the other."""
-    for portion in _page(export):
-        yield portion if isinstance(portion, bytes) else portion.encode("utf-8", "replace")
+    """Yield the page in chunks."""
+    for chunk in _page(export):
+        yield chunk if isinstance(chunk, bytes) else chunk.encode("utf-8", "replace")
 
 
 def _page(export: Export) -> Iterator[str | bytes]:
     outline = Outline(export.entries, export.leaf)
     cwd = export.header.cwd
-    titles = [title(entry, _call(outline, at), cwd) for at, entry in enumerate(outline.entries)]
+    titles = [title(entry, _call(outline, index), cwd) for index, entry in enumerate(outline.entries)]
     name = export.name or next((text for kind, text in titles if kind == "user"), "Session")
     sums = totals(outline.entries)
     cards = _Cards(outline, [kind for kind, _ in titles], Context(Highlighter(sums.code), cwd))
@@ -44,98 +43,108 @@ def _page(export: Export) -> Iterator[str | bytes]:
     start, after_branch, after_others, end = frame(export, outline, sums, name)
 
     yield start
-    for leaf in _leaves([at for at in outline.path if at not in outline.slots]):
+    for section in _sections([index for index in outline.path if index not in outline.slots]):
         yield "<section>\n"
-        yield from (cards.article(at, shown) for at in leaf)
+        yield from (cards.article(index, shown) for index in section)
         yield "</section>\n"
     yield after_branch
-    for at in range(len(outline.entries)):
-        if at not in shown:
-            yield f"<template>{cards.alone(at)}</template>\n"
+    for index in range(len(outline.entries)):
+        if index not in shown:
+            yield f"<template>{cards.alone(index)}</template>\n"
     yield after_others
     yield json_in_html(_rows(outline, titles))
     yield end
 
 
-def _leaves(numbers: list[int]) -> Iterator[list[int]]:
-    """The browser leaves out what is far away leaf by leaf; to do it card by card would cost more than it saves."""
-    return (numbers[at : at + LEAF] for at in range(0, len(numbers), LEAF))
+def _sections(indexes: list[int]) -> Iterator[list[int]]:
+    """Group entries. The browser skips the layout of distant sections; per card that would cost more than it saves."""
+    return (indexes[start : start + CARDS_PER_SECTION] for start in range(0, len(indexes), CARDS_PER_SECTION))
 
 
-def _call(outline: Outline, at: int) -> ToolCall | None:
-    """The call that an entry is the result of."""
-    if at not in outline.slots:
+def _call(outline: Outline, index: int) -> ToolCall | None:
+    """Return the call that an entry is the result of."""
+    if index not in outline.slots:
         return None
-    owner, number = outline.slots[at]
+    owner, number = outline.slots[index]
     answer: Assistant = message(outline.entries[owner], Assistant)
     return answer.tool_calls[number]
 
 
 class _Cards:
-    """The HTML of entries by their numbers."""
+    """The HTML of entries, by index."""
 
     def __init__(self, outline: Outline, kinds: Sequence[str], context: Context) -> None:
         self._outline = outline
         self._context = context
-        self._results: dict[int, list[int]] = {}  # of the calls of an answer
-        for at, (owner, _) in outline.slots.items():
-            self._results.setdefault(owner, []).append(at)
-        # The nearest card above on a branch is the same on every branch that an entry is on.
+        self._results: dict[int, list[int]] = {}  # results by the assistant message with the call
+        for index, (owner, _) in outline.slots.items():
+            self._results.setdefault(owner, []).append(index)
+        # The nearest card above an entry is the same on every branch that contains the entry.
         self._above: list[int] = []
         for parent in outline.parents:
             hidden = parent != NONE and (parent in outline.slots or kinds[parent] in HIDDEN)
             self._above.append(self._above[parent] if hidden else parent)
 
-    def article(self, at: int, shown: Set[int]) -> str:
-        """The card of an entry, with those results of its calls that are on the branch that is shown."""
+    def article(self, index: int, shown: Set[int]) -> str:
+        """The card of an entry, with the results of its calls that are on the branch that is shown."""
         outline = self._outline
-        entry, above = outline.entries[at], self._above[at]
-        made = card(entry, f"c{at}-", self._placed(at, shown), self._context)
-        today = day(time_of(entry))
-        if made.quiet or (above != NONE and today == day(time_of(outline.entries[above]))):
-            today = ""
-        return article(outline.ids[at], time_of(entry), made, today, self._follows(at, above))
+        entry, above = outline.entries[index], self._above[index]
+        content = card(entry, f"c{index}-", self._results_in_slots(index, shown), self._context)
+        heading = day(time_of(entry))
+        if content.quiet or (above != NONE and heading == day(time_of(outline.entries[above]))):
+            heading = ""
+        return article(outline.ids[index], time_of(entry), content, heading, self._follows(index, above))
 
-    def alone(self, at: int) -> str:
-        """A card without results in it, or a result that the script will put into its place."""
-        return self._result(at) if at in self._outline.slots else self.article(at, frozenset())
+    def alone(self, index: int) -> str:
+        """A card without results, or a result that the script moves to its slot."""
+        return self._result(index) if index in self._outline.slots else self.article(index, frozenset())
 
-    def _placed(self, at: int, shown: Set[int]) -> dict[int, str]:
-        placed: dict[int, str] = {}
-        for result in self._results.get(at, ()):
+    def _results_in_slots(self, index: int, shown: Set[int]) -> dict[int, str]:
+        slots: dict[int, str] = {}
+        for result in self._results.get(index, ()):
             if result in shown:
                 number = self._outline.slots[result][1]
-                placed[number] = placed.get(number, "") + self._result(result)
-        return placed
+                slots[number] = slots.get(number, "") + self._result(result)
+        return slots
 
-    def _result(self, at: int) -> str:
+    def _result(self, index: int) -> str:
         outline = self._outline
-        result: ToolResult = message(outline.entries[at], ToolResult)
-        owner, number = outline.slots[at]
+        result: ToolResult = message(outline.entries[index], ToolResult)
+        owner, number = outline.slots[index]
         status = " error" if result.is_error else ""
-        id = esc(anchor(outline.ids[at]))
-        body = result_html(result, _call(outline, at), self._context)
+        id = esc(anchor(outline.ids[index]))
+        body = result_html(result, _call(outline, index), self._context)
         return f'<div class="result{status}" id="{id}" data-in="c{owner}-{number}">{body}</div>'
 
-    def _follows(self, at: int, above: int) -> bool:
-        here = message(self._outline.entries[at], Assistant)
-        before = message(self._outline.entries[above], Assistant) if above != NONE else None
-        return bool(here and before and here.model == before.model)
+    def _follows(self, index: int, above: int) -> bool:
+        current = message(self._outline.entries[index], Assistant)
+        previous = message(self._outline.entries[above], Assistant) if above != NONE else None
+        return bool(current and previous and current.model == previous.model)
 
 
 def _rows(outline: Outline, titles: Sequence[tuple[str, str]]) -> list[list[Any]]:
-    """The list at the side for the script: id, parent, kind, depth, end of its branch, text, label, place in the file.
+    """The side list for the script: id, parent, kind, depth, end of its branch, text, label, index in the file.
 
-    Parents and ends are numbers of rows. Before the rows stands the number of
-    the leaf's.
+    Parents and ends are row numbers. The row number of the leaf precedes the rows.
     """
     order = outline.order()
-    row = {at: number for number, (at, _) in enumerate(order)}
-    row[NONE] = NONE
-    rows: list[Any] = [row[outline.leaf]]
-    for at, depth in order:
-        kind, text = titles[at]
-        label = outline.labels.get(at, "")
-        id = sound(outline.ids[at])
-        rows.append([id, row[outline.parents[at]], kind, depth, row[outline.tips[at]], sound(text), sound(label), at])
+    row_of = {index: number for number, (index, _) in enumerate(order)}
+    row_of[NONE] = NONE
+    rows: list[Any] = [row_of[outline.leaf]]
+    for index, depth in order:
+        kind, text = titles[index]
+        label = outline.labels.get(index, "")
+        id = sound(outline.ids[index])
+        rows.append(
+            [
+                id,
+                row_of[outline.parents[index]],
+                kind,
+                depth,
+                row_of[outline.tips[index]],
+                sound(text),
+                sound(label),
+                index,
+            ]
+        )
     return rows

@@ -1,4 +1,4 @@
-"""Text on its way into HTML, and numbers and times on their way into text."""
+"""Escaping of text for HTML, and formatting of numbers and times."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from typing import Any
 from tau.records.base import BadRecord, encode, plain
 from tau.records.nesting import too_deep
 
-# Not allowed in HTML, or of no width: NUL, most controls, halves of surrogate pairs.
-_UNSOUND = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+# Not allowed in HTML, or invisible: NUL, most control characters, lone surrogates.
+_INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 TOO_DEEP = "(nested too deeply to be shown)"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)")
 
 
 def sound(text: str) -> str:
-    """The same text, fit to be part of a document: LF line ends, nothing that cannot be written."""
+    """Make text valid for a document: LF line endings, no characters that HTML cannot contain."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _UNSOUND.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _INVALID.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def esc(text: str) -> str:
-    """Text for an element or for an attribute in double quotes."""
+    """Escape text for an element or a double-quoted attribute."""
     return escape(sound(text), quote=True)
 
 
 def line(text: str, longest: int) -> str:
-    """The beginning of a text, in one line."""
+    """Return the beginning of a text as one line of at most `longest` characters."""
     words = " ".join(text[: longest * 4].split())
     return words if len(words) <= longest else words[: longest - 1].rstrip() + "…"
 
 
 def short_path(path: str, cwd: str) -> str:
-    """A path as one reads it inside `cwd`."""
+    """Return a path relative to `cwd` if it is inside."""
     inside = path.removeprefix(cwd.rstrip("/") + "/")
     return inside if cwd and inside else path
 
 
 def day(timestamp: str) -> str:
-    found = _TIME.match(timestamp)
-    return found[1] if found else ""
+    match = _TIME.match(timestamp)
+    return match[1] if match else ""
 
 
 def clock(timestamp: str) -> str:
-    found = _TIME.match(timestamp)
-    return found[2] if found else ""
+    match = _TIME.match(timestamp)
+    return match[2] if match else ""
 
 
 def moment(timestamp: str) -> str:
-    """Day and time of an ISO timestamp; whatever else stands there is shown as it is."""
-    found = _TIME.match(timestamp)
-    return f"{found[1]} {found[2]}{found[3]} UTC" if found else timestamp[:40]
+    """Format an ISO timestamp as date and time. Anything else is returned as it is, truncated."""
+    match = _TIME.match(timestamp)
+    return f"{match[1]} {match[2]}{match[3]} UTC" if match else timestamp[:40]
 
 
 def span(start: str, end: str) -> str:
-    """From one moment to another, to the minute."""
-    first, last = (f"{day(at)} {clock(at)}" if day(at) else at[:40] for at in (start, end))
+    """Format a period, to the minute."""
+    first, last = (f"{day(time)} {clock(time)}" if day(time) else time[:40] for time in (start, end))
     return f"{first} to {last} UTC" if last and last != first else f"{first} UTC"
 
 
@@ -79,16 +79,16 @@ def dollars(amount: float) -> str:
 
 
 def json_in_html(value: object) -> bytes:
-    """JSON that can stand in a script element: no character of it means anything to HTML."""
+    """Encode JSON for a script element, without characters that are special in HTML."""
     data = encode(value)
     return data.replace(b"<", rb"\u003c").replace(b">", rb"\u003e").replace(b"&", rb"\u0026")
 
 
 def pretty(value: Any, indent: int | None = 2) -> str:
-    """A value as JSON for people."""
+    """Format a value as JSON for people."""
     try:
         if too_deep(encode(value)):
             return TOO_DEEP
         return json.dumps(plain(value), indent=indent, ensure_ascii=False)
-    except (BadRecord, RecursionError):
+    except (BadRecord, RecursionError):  # too deep to be readable anyway
         return TOO_DEEP

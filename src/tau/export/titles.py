@@ -1,4 +1,4 @@
-"""One line for every entry: its kind and the beginning of what it says."""
+"""Titles: one line for every entry, its kind and the beginning of its content."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tau.export.text import count, line, short_path
 from tau.records import entries as e
 from tau.records import messages as m
 
-LONGEST = 110
+MAX_TITLE_CHARACTERS = 110
 _MARKUP = re.compile(r"[*`]+|^#+ |(?<=\n)#+ ")
-HIDDEN = {"setting", "data"}  # kinds that have no place in a conversation
+HIDDEN = {"setting", "data"}  # kinds that are not part of the conversation
 
 
 def title(entry: Entry, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:
-    """(kind, text). `call` is what a tool result answers."""
+    """Return (kind, text). `call` is the call that a tool result belongs to."""
     kind, text = _title(entry, call, cwd)
-    return kind, line(text, LONGEST)
+    return kind, line(text, MAX_TITLE_CHARACTERS)
 
 
 def _title(entry: Entry, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:
@@ -47,9 +47,9 @@ def _title(entry: Entry, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:
 
 
 def unknown(entry: dict[str, Any]) -> str:
-    """What to call an entry of a type, or a message of a role, that we do not know."""
-    said = entry.get("message")
-    role = said.get("role") if isinstance(said, dict) else None
+    """Return a name for an entry of an unknown type or a message with an unknown role."""
+    message = entry.get("message")
+    role = message.get("role") if isinstance(message, dict) else None
     return f"{role} message" if isinstance(role, str) else str(entry.get("type") or "unknown")
 
 
@@ -83,12 +83,12 @@ def _answer(message: m.Assistant) -> tuple[str, str]:
 
 
 def call_text(call: m.ToolCall, cwd: str) -> str:
-    """A call as one would say it: `read src/a.py`."""
+    """Return a call in short form: `read src/a.py`."""
     if call.name == "bash":
         return f"$ {call.arguments.get('command', '')}"
     for name in ("pattern", "path", "file_path", "command", "query", "url"):
-        if isinstance(word := call.arguments.get(name), str) and word:
-            return f"{call.name} {short_path(word, cwd)}"
+        if isinstance(value := call.arguments.get(name), str) and value:
+            return f"{call.name} {short_path(value, cwd)}"
     return call.name
 
 
@@ -97,8 +97,8 @@ def _custom(kind: str, content: str | list[m.Text | m.Image], display: bool) -> 
 
 
 def _words(text: str) -> str:
-    """The beginning of a text without the marks of Markdown."""
-    return _MARKUP.sub("", text[: LONGEST * 4])
+    """Return the beginning of a text without Markdown markup."""
+    return _MARKUP.sub("", text[: MAX_TITLE_CHARACTERS * 4])
 
 
 def text_of(content: str | list[m.Text | m.Image]) -> str:

@@ -1,4 +1,4 @@
-"""Counts and sums of a whole session: every branch, and what came before a compaction too."""
+"""Totals of a whole session: every branch, including what precedes a compaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Totals:
     custom: int = 0
     compactions: int = 0
     branch_summaries: int = 0
-    models: dict[str, None] = field(default_factory=dict)  # in the order of their first answer
+    models: dict[str, None] = field(default_factory=dict)  # in the order of first use
     input: int = 0
     output: int = 0
     cache_read: int = 0
@@ -70,7 +70,6 @@ def totals(entries: Iterable[Entry]) -> Totals:
                 sums.add_stored(entry.usage)
             case e.BranchSummaryEntry():
                 sums.branch_summaries += 1
-                sums.add_stored(entry.usage)
-            case {"type": "usage", "usage": dict(usage)}:  # of newer files: what no message accounts for
+            case {"type": "usage", "usage": dict(usage)}:  # in newer files: usage that no message accounts for
                 sums.add_stored(usage)
     return sums

@@ -1,1 +1,1 @@
-"""An agent in the caller's own process: `async with tau.open(...) as agent`."""
+"""The Python library: an agent in the caller's process, `async with tau.open(...) as agent`."""

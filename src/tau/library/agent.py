@@ -1,8 +1,7 @@
-"""An agent in the caller's own process.
+"""Agent: an agent in the caller's process.
 
-It belongs to the event loop it was opened in, and to nobody else: it changes no
-folder, no environment, no signal handler and no stream of the process. Whatever
-it starts it ends, within seconds, when it is closed.
+It belongs to the event loop in which it was opened. It does not change the working directory, environment, signal
+handlers or standard streams of the process. Everything that it starts ends within seconds when it is closed.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from tau.records.messages import Assistant, Image
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
-CLOSING = 5.0  # seconds for everything to end properly
-AT_LAST = 1.0  # seconds for what did not
+CLOSE_TIMEOUT_S = 5.0  # for the session to close
+FINAL_TIMEOUT_S = 1.0  # for each remaining step
 
 
 class Agent(Commands):
-    """Made by `tau.open`. Use it in the event loop that opened it."""
+    """Created by `tau.open`. Use it only in the event loop that opened it."""
 
     def __init__(
         self,
@@ -45,17 +44,17 @@ class Agent(Commands):
         http: Http,
         hub: Hub,
         threads: Threads,
-        partners: Partners,
+        program_hooks: Partners,
         warnings: Sequence[str] = (),
     ) -> None:
         self.warnings = list(warnings)
-        """what was wrong with settings and other files when it was opened, in sentences"""
+        """Problems found in settings and other files when the agent was opened."""
         self._session = session
         self._machine = machine
         self._http = http
         self._hub = hub
         self._threads = threads
-        self._partners = partners
+        self._program_hooks = program_hooks
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing: asyncio.Task[None] | None = None
@@ -75,9 +74,9 @@ class Agent(Commands):
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # heard, also when nobody waits for it any more
+            task.exception()  # mark it as retrieved, even if the caller was cancelled
 
-    # Prompting.
+    # Prompts.
 
     def prompt(
         self,
@@ -87,96 +86,96 @@ class Agent(Commands):
         while_busy: Literal["steer", "follow_up"] | None = None,
         output_schema: Any = None,
     ) -> Run:
-        """Ask. `await` what this returns for the Result, or read it with `async for` to see what happens.
+        """Send a prompt. `await` the returned Run for the Result, or iterate over it with `async for` for the events.
 
-        While the agent works `while_busy` says how the message shall wait; without
-        it, that is a CommandError. With `output_schema`, a JSON Schema or a class
-        (msgspec, pydantic, dataclass), the model has to hand in an object that
-        fits, and `Result.output` is that.
+        While the agent is working, `while_busy` says how to queue the message; without it, that raises CommandError.
+        With `output_schema`, a JSON Schema or a class (msgspec, pydantic, dataclass), the model must return an object
+        that matches, and `Result.output` holds it.
         """
         session = self._live()
-        here = self._loop
-        telling = Telling(session)
+        loop = self._loop
+        tracker = Telling(session)
         try:
-            aim = None if output_schema is None else aim_at(output_schema)
+            schema = None if output_schema is None else aim_at(output_schema)
         except BadSchema as error:
             raise UsageError(f"output_schema: {error}") from None
 
-        async def say() -> None:
-            await asking.say(self._live(), text, checked(images), while_busy, aim=aim)
+        async def submit() -> None:
+            await asking.say(self._live(), text, checked(images), while_busy, aim=schema)
 
-        def begin() -> asyncio.Task[Result]:
-            if asyncio.get_running_loop() is not here:
+        def start() -> asyncio.Task[Result]:
+            if asyncio.get_running_loop() is not loop:
                 raise CommandError("This agent was opened in another event loop; it can only be prompted there.")
-            return self._spawn(told(session, self._hub, say, telling))
+            return self._spawn(told(session, self._hub, submit, tracker))
 
-        return Run(text, telling, begin)
+        return Run(text, tracker, start)
 
-    # Hearing.
+    # Events.
 
     def subscribe(self, handler: EventHandler) -> Callable[[], None]:
-        """Call `handler` with every event; returns a function that ends this.
+        """Call `handler` with every event. Returns a function that unsubscribes it.
 
-        A plain function is called at once and should be quick. A coroutine
-        function is awaited for one event after the other; the agent does not wait.
+        A plain function is called directly and should be quick. A coroutine function is awaited for one event after
+        the other; the agent does not wait for it.
         """
         self._live()
         return self._hub.subscribe(handler)
 
     def events(self) -> Events:
-        """All events from here on until the agent is closed, for `async for`."""
+        """Return all events from now until the agent is closed, for `async for`."""
         self._live()
         return self._hub.events()
 
     @property
     def partial(self) -> Assistant | None:
-        """The answer that is being written, as far as it has come."""
+        """The assistant message that is being streamed, as far as it has been received."""
         return self._hub.partial
 
-    # Taking part.
+    # Hooks and dialogs.
 
     @overload
     def on(self, hook: str) -> Callable[[F], F]: ...
     @overload
     def on(self, hook: str, handler: Callable[..., Any]) -> Callable[[], None]: ...
     def on(self, hook: str, handler: Callable[..., Any] | None = None) -> Any:
-        """Take part at a moment that extensions know: "tool_call", "context", "input", … Also as a decorator.
+        """Register a handler for a hook of extensions: "tool_call", "context", "input", … Can be used as a decorator.
 
-        `handler(event)` or `handler(event, ctx)` returns what extensions return
-        there. With a handler given, returns a function that takes it back.
+        `handler(event)` or `handler(event, ctx)` returns what an extension would return for that hook. With
+        `handler`, returns a function that removes it.
         """
         self._live()
         if handler is not None:
-            return self._partners.on(hook, handler)
+            return self._program_hooks.on(hook, handler)
 
         def decorate(function: F) -> F:
-            self._partners.on(hook, function)
+            self._program_hooks.on(hook, function)
             return function
 
         return decorate
 
     def on_dialog(self, handler: DialogHandler, *methods: Method) -> Callable[[], None]:
-        """Let `handler` answer questions of extensions: all, or those of the methods named.
+        """Let `handler` answer dialogs of extensions: all of them, or those of the given methods.
 
-        It returns a text, or yes or no for `confirm`; None cancels. Returns a function that ends this.
+        It returns a string, or a boolean for `confirm`; None cancels the dialog. Returns a function that unsubscribes
+        it.
         """
         self._live()
-        return self._partners.answer_dialogs(handler, methods)
+        return self._program_hooks.answer_dialogs(handler, methods)
 
-    # The end.
+    # End.
 
     @property
     def closed(self) -> bool:
         return self._closing is not None
 
     async def close(self) -> None:
-        """Abort what is under way and end everything: seconds at most. What was said is in the session file.
+        """Abort everything and release all resources, within seconds. The conversation is in the session file.
 
-        Closing goes on when its caller is cancelled, and whoever closes again waits for the same end.
+        Closing continues if the caller is cancelled; a second call waits for the same end.
         """
         self._begin_closing()
         if self._closing is not None and self._closing is not asyncio.current_task():
-            await _to_the_end(self._closing)
+            await _wait_through_cancellation(self._closing)
 
     def _begin_closing(self) -> None:
         if self._closing is None:
@@ -185,24 +184,24 @@ class Agent(Commands):
     async def _close(self) -> None:
         session = self._session
         try:
-            await _within(CLOSING, session.close(), "the session")
+            await _within(CLOSE_TIMEOUT_S, session.close(), "the session")
         finally:
             session.runs.leave()
             session.guests.kill()
             self._machine.kill_all()
             session.log.close()
-            await _within(AT_LAST, self._partners.end(), "hooks")
-            await self._left()
+            await _within(FINAL_TIMEOUT_S, self._program_hooks.end(), "hooks")
+            await self._cancel_remaining()
             await self._hub.close()
             with suppress(TimeoutError):
                 await self._http.close()
-            await self._threads.join(AT_LAST)
+            await self._threads.join(FINAL_TIMEOUT_S)
             await self._machine.release()
 
-    async def _left(self) -> None:
-        """Whoever waits for a run that did not end is told so."""
-        if waiting := self._tasks - {asyncio.current_task()}:
-            _, late = await asyncio.wait(waiting, timeout=AT_LAST)
+    async def _cancel_remaining(self) -> None:
+        """Cancel the tasks of prompts that have not ended, so that their callers are notified."""
+        if tasks := self._tasks - {asyncio.current_task()}:
+            _, late = await asyncio.wait(tasks, timeout=FINAL_TIMEOUT_S)
             for task in late:
                 task.cancel()
 
@@ -215,8 +214,11 @@ class Agent(Commands):
         await self.close()
 
 
-async def _to_the_end(task: asyncio.Task[None]) -> None:
-    """Wait until it is done, then be cancelled if one was: it takes seconds, and must not be left half done."""
+async def _wait_through_cancellation(task: asyncio.Task[None]) -> None:
+    """Wait until the task is done, even if the caller is cancelled, and raise the cancellation afterwards.
+
+    Closing takes only seconds and must not be left half done.
+    """
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -235,6 +237,6 @@ async def _within(seconds: float, work: Coroutine[Any, Any, None], what: str) ->
         async with asyncio.timeout(seconds):
             await work
     except TimeoutError:
-        log.warning("%s did not end within %g s and was left", what, seconds)
+        log.warning("%s did not end within %g s; giving up on it", what, seconds)
     except Exception:
-        log.exception("%s ended badly", what)
+        log.exception("closing %s failed", what)

@@ -1,8 +1,8 @@
-"""The library for programs without an event loop, or with one that is somebody else's.
+"""The library for programs without an event loop, or with one of their own.
 
-The agent lives in a loop of its own, in a thread of its own; every method waits
-for what happens there. Plain functions given as tools, permission or dialogs run
-in threads as ever; handlers of events and hooks are called in the agent's thread.
+The agent runs in its own event loop in its own thread; every method blocks until the result is there. Plain functions
+passed as tools, permission callback or dialog handlers run in threads, as in the asynchronous library; event handlers
+and hooks are called in the agent's thread.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ P = ParamSpec("P")
 
 
 class Agent:
-    """`tau.Agent`, with methods that wait. From any thread; close it when done, or use it in a `with`."""
+    """`tau.Agent` with blocking methods, for use from any thread. Close it when done, or use it in a `with`."""
 
-    def __init__(self, opened: opening.Opening) -> None:
+    def __init__(self, opening: opening.Opening) -> None:
         self._loop = Loop()
-        self._over = False
+        self._closed = False
         try:
-            self._peer = self._wait(_opened(opened))
+            self._peer = self._wait(_open_agent(opening))
         except BaseException:
             self._loop.close()
             raise
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._over:
+        if self._closed:
             work.close()
             raise CommandError("The agent was closed.")
         return self._loop.run(work)
 
-    def _ask(self, look: Callable[[Peer], T]) -> T:
-        async def there() -> T:
-            return look(self._peer)
+    def _call_in_loop(self, function: Callable[[Peer], T]) -> T:
+        async def call() -> T:
+            return function(self._peer)
 
-        return self._wait(there())
+        return self._wait(call())
 
     def close(self) -> None:
-        if not self._over:
+        if not self._closed:
             try:
                 self._wait(self._peer.close())
             finally:
-                self._over = True
+                self._closed = True
                 self._loop.close()
 
     def __enter__(self) -> Self:
@@ -67,7 +67,7 @@ class Agent:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    # Prompting.
+    # Prompts.
 
     def prompt(
         self,
@@ -77,12 +77,12 @@ class Agent:
         while_busy: Literal["steer", "follow_up"] | None = None,
         output_schema: Any = None,
     ) -> Result:
-        """Ask, and wait for the result. Ctrl-C stops the waiting, not the run: that is `abort`."""
+        """Send a prompt and wait for the result. Ctrl-C stops waiting but not the run; use `abort` for that."""
 
-        def begin() -> Run:
+        def start() -> Run:
             return self._peer.prompt(text, images, while_busy=while_busy, output_schema=output_schema)
 
-        return self._wait(_result(begin))
+        return self._wait(_result(start))
 
     def stream(
         self,
@@ -92,12 +92,12 @@ class Agent:
         while_busy: Literal["steer", "follow_up"] | None = None,
         output_schema: Any = None,
     ) -> Iterator[AgentEvent]:
-        """Ask, and see what happens. Leaving early does not abort the run."""
+        """Send a prompt and iterate over its events. Leaving the loop early does not abort the run."""
 
-        def begin(agent: Peer) -> Events:
+        def start(agent: Peer) -> Events:
             return aiter(agent.prompt(text, images, while_busy=while_busy, output_schema=output_schema))
 
-        events = self._ask(begin)
+        events = self._call_in_loop(start)
         while (event := self._wait(_next(events))) is not None:
             yield event
 
@@ -118,7 +118,7 @@ class Agent:
 
     @property
     def closed(self) -> bool:
-        return self._over
+        return self._closed
 
     state = value[SessionState](Peer.state)
     model = value[Model | None](Peer.model)
@@ -176,40 +176,40 @@ class Agent:
     export_html = waits(Peer.export_html)
     reload = waits(Peer.reload)
 
-    # Taking part.
+    # Events, hooks and dialogs.
 
     def subscribe(self, handler: EventHandler) -> Callable[[], None]:
-        """Called in the agent's thread with every event; it must not wait for the agent there."""
-        end = self._ask(lambda agent: agent.subscribe(handler))
-        return lambda: self._ask(lambda agent: end())
+        """Call `handler` in the agent's thread with every event. The handler must not wait for the agent."""
+        unsubscribe = self._call_in_loop(lambda agent: agent.subscribe(handler))
+        return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
     def on(self, hook: str, handler: Callable[..., Any]) -> Callable[[], None]:
-        end = self._ask(lambda agent: agent.on(hook, handler))
-        return lambda: self._ask(lambda agent: end())
+        unsubscribe = self._call_in_loop(lambda agent: agent.on(hook, handler))
+        return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
     def on_dialog(self, handler: DialogHandler, *methods: Method) -> Callable[[], None]:
-        end = self._ask(lambda agent: agent.on_dialog(handler, *methods))
-        return lambda: self._ask(lambda agent: end())
+        unsubscribe = self._call_in_loop(lambda agent: agent.on_dialog(handler, *methods))
+        return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
 
 def opener(open: Callable[P, opening.Opening]) -> Callable[P, Agent]:
-    """The same arguments, and an agent that waits."""
+    """Wrap `tau.open`: same parameters, but returns the synchronous Agent."""
 
-    def waiting(*args: P.args, **named: P.kwargs) -> Agent:
+    def open_and_wait(*args: P.args, **named: P.kwargs) -> Agent:
         return Agent(open(*args, **named))
 
-    return waiting
+    return open_and_wait
 
 
 open = opener(opening.open)
 
 
-async def _opened(opening: opening.Opening) -> Peer:
+async def _open_agent(opening: opening.Opening) -> Peer:
     return await opening
 
 
-async def _result(begin: Callable[[], Run]) -> Result:
-    return await begin()
+async def _result(start: Callable[[], Run]) -> Result:
+    return await start()
 
 
 async def _next(events: Events) -> AgentEvent | None:

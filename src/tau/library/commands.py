@@ -1,4 +1,4 @@
-"""What can be asked of an agent besides prompting it: every command of the protocol, in Python's words."""
+"""The operations of an agent besides prompting: every command of the protocol as a Python method."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DELIVER: dict[str | None, Literal["steer", "followUp"] | None] = {None: None, "s
 
 @dataclass
 class Node:
-    """An entry of a session and what followed it: more than one child is where it branches."""
+    """A session entry and the entries that follow it. With more than one child, the session branches there."""
 
     entry: Entry
     children: list[Node] = field(default_factory=list)
@@ -50,10 +50,10 @@ class Node:
 
 
 class Commands:
-    """A command that cannot be carried out raises CommandError, in a sentence that says why."""
+    """An operation that cannot be carried out raises CommandError with the reason."""
 
     def _live(self) -> Session:
-        """The session, if this agent can be asked now and here. Raises CommandError."""
+        """Return the session. Raises CommandError if the agent is closed."""
         raise NotImplementedError
 
     # State.
@@ -80,7 +80,7 @@ class Commands:
 
     @property
     def session_file(self) -> Path | None:
-        """None if the session is only in memory. The file is there from the first prompt on."""
+        """None for a session that is only in memory. The file exists from the first prompt on."""
         return self._live().log.path
 
     @property
@@ -89,12 +89,12 @@ class Commands:
 
     @property
     def is_streaming(self) -> bool:
-        """Between a prompt and its AgentEnd."""
+        """True between a prompt and its AgentEnd."""
         return self._live().runs.streaming
 
     @property
     def is_busy(self) -> bool:
-        """The same, and waiting for another try, and whatever else comes before AgentSettled."""
+        """True until AgentSettled: like `is_streaming`, but also during retry delays and everything else before it."""
         return self._live().runs.busy
 
     @property
@@ -103,45 +103,45 @@ class Commands:
 
     @property
     def retry_attempt(self) -> int:
-        """The number of the try that is waited for; 0 if none is."""
+        """The number of the retry whose delay is running; 0 if none is."""
         return self._live().runs.waiting
 
     def messages(self) -> list[Stored]:
-        """The conversation as the model sees it. A message of a role that tau does not know is an `Other`."""
+        """Return the conversation as the model sees it. A message with an unknown role is an `Other`."""
         return list(self._live().log.messages)
 
     def stats(self) -> SessionStats:
-        """Messages, tokens and cost of the session."""
+        """Return the numbers of messages and tokens, and the cost of the session."""
         return asking.session_stats(self._live())
 
     def context_usage(self) -> ContextUsage | None:
-        """How full the model's window is; None without a model."""
+        """Return how full the context window is; None without a model."""
         return asking.usage_of_window(self._live())
 
     def last_text(self) -> str | None:
-        """The text of the last answer."""
+        """Return the text of the last assistant message."""
         return asking.last_text(self._live())
 
     async def system_prompt(self) -> str:
         return await self._live().caller.system_prompt()
 
     async def commands(self) -> list[SlashCommand]:
-        """What a prompt can begin with: commands of extensions, templates, skills."""
+        """Return the slash commands: commands of extensions, prompt templates and skills."""
         session = self._live()
         return [*session.guests.commands(), *await session.resources.commands()]
 
-    # Saying.
+    # Messages.
 
     async def steer(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Interrupt: delivered after the tool that runs now."""
+        """Queue a message that interrupts the run: it is delivered after the current tool call."""
         await asking.say(self._live(), text, checked(images), "steer", queue=True)
 
     async def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Delivered when the agent would otherwise stop."""
+        """Queue a message that is delivered when the agent would otherwise stop."""
         await asking.say(self._live(), text, checked(images), "follow_up", queue=True)
 
     async def clear_queue(self) -> Queues:
-        """Empty both queues and return what was in them."""
+        """Empty both queues and return the messages that were in them."""
         session = self._live()
         await session.moves.over()
         return await asking.clear_queues(session)
@@ -149,9 +149,11 @@ class Commands:
     async def send_user_message(
         self, content: str | Sequence[Text | Image], *, deliver_as: Deliver | None = None
     ) -> None:
-        """As it stands: it is no command, no template and no skill. Returns when it is accepted."""
-        said = content if isinstance(content, str) else list(content)
-        await actions.send_user_message(self._live(), actions.SendUserMessage(said, DELIVER[deliver_as]))
+        """Send a message verbatim: it is not interpreted as a slash command, template or skill. Returns when it is
+        accepted.
+        """
+        blocks = content if isinstance(content, str) else list(content)
+        await actions.send_user_message(self._live(), actions.SendUserMessage(blocks, DELIVER[deliver_as]))
 
     async def send_message(
         self,
@@ -163,24 +165,24 @@ class Commands:
         trigger_turn: bool = False,
         deliver_as: Deliver | Literal["next_turn"] | None = None,
     ) -> None:
-        """Put a message of the program's own into the conversation: now, or as `deliver_as` says."""
-        said = {"customType": custom_type, "content": content if isinstance(content, str) else list(content)}
-        message = custom({**said, "display": display} | ({} if details is UNSET else {"details": details}), now())
-        when = "nextTurn" if deliver_as == "next_turn" else DELIVER[deliver_as]
-        await self._live().hearing.send(message, when, trigger=trigger_turn)
+        """Add a custom message of the program to the conversation: now, or as `deliver_as` says."""
+        fields = {"customType": custom_type, "content": content if isinstance(content, str) else list(content)}
+        message = custom({**fields, "display": display} | ({} if details is UNSET else {"details": details}), now())
+        delivery = "nextTurn" if deliver_as == "next_turn" else DELIVER[deliver_as]
+        await self._live().hearing.send(message, delivery, trigger=trigger_turn)
 
-    # What runs.
+    # Runs.
 
     async def abort(self) -> None:
-        """Stop the run, or whatever else is under way; returns when it has stopped."""
+        """Stop the run, or whatever else is in progress; returns when it has stopped."""
         await self._live().abort()
 
     async def wait_idle(self) -> None:
-        """Until nothing that was prompted is left to do."""
+        """Wait until all prompts are finished."""
         await self._live().runs.idle()
 
     async def abort_retry(self) -> None:
-        """Do not wait for the next try."""
+        """Cancel a retry that is waiting for its delay to pass."""
         await self._live().runs.abort_retry()
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
@@ -195,7 +197,7 @@ class Commands:
         await self._live().compactor.abort()
 
     async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
-        """Run a shell command as the user; its output goes to the model with the next prompt."""
+        """Run a shell command as the user. Its output is sent to the model with the next prompt."""
         session = self._live()
         await session.moves.over()
         return await session.shell.run(command, exclude=exclude_from_context)
@@ -206,21 +208,21 @@ class Commands:
     # Model and thinking.
 
     def models(self) -> list[Model]:
-        """Those that could be used now: there is a key, or none is needed."""
+        """Return the models that can be used now: those that have an API key or need none."""
         return self._live().models.available
 
     async def set_model(self, model: Model | str) -> Model:
-        """A model, or "provider/id"."""
+        """Switch to a model, given as a Model or as "provider/id"."""
         provider, id = (model.provider, model.id) if isinstance(model, Model) else model.split("/", 1)
         return await choices.set_model(self._live(), provider, id)
 
     async def cycle_model(self) -> Model | None:
-        """The next one; None if there is only one."""
+        """Switch to the next model; None if there is only one."""
         chosen = await choices.cycle_model(self._live())
         return None if chosen is None else chosen[0]
 
     def set_scoped_models(self, patterns: Sequence[str]) -> list[Model]:
-        """What `cycle_model` goes through: names or patterns, as --models has them. Returns the models."""
+        """Limit `cycle_model` to names or patterns, as with --models. Returns the models."""
         models = self._live().models
         models.scoped, warnings = scope(patterns, models.available)
         if warnings and not models.scoped:
@@ -228,19 +230,19 @@ class Commands:
         return [match.model for match in models.scoped]
 
     def thinking_levels(self) -> list[ThinkingLevel]:
-        """What the model has; one that it does not have is clamped."""
+        """Return the thinking levels that the model supports."""
         return self._live().models.levels
 
     async def set_thinking(self, level: ThinkingLevel) -> ThinkingLevel:
-        """Returns what came of it."""
+        """Set the thinking level and return the level in effect, which is one that the model supports."""
         await choices.set_level(self._live(), level)
         return self.thinking
 
     async def cycle_thinking(self) -> ThinkingLevel | None:
-        """The next level; None if the model does not think."""
+        """Switch to the next thinking level; None if the model does not support thinking."""
         return await choices.cycle_level(self._live())
 
-    # Settings of this agent. They are not saved.
+    # Settings of this agent, which are not saved.
 
     async def set_steering_mode(self, mode: QueueMode) -> None:
         await asking.set_mode(self._live(), "steer", mode)
@@ -258,15 +260,15 @@ class Commands:
 
     @property
     def tools(self) -> list[str]:
-        """Those the model has now."""
+        """The tools that are active."""
         return list(self._live().toolbox.tools)
 
     def all_tools(self) -> list[str]:
-        """Those it could be given."""
+        """Return the names of all available tools."""
         return list(self._live().toolbox.known)
 
     def set_tools(self, names: Sequence[str]) -> None:
-        """Give the model these and no others, from its next turn on."""
+        """Make exactly these tools active, from the next turn on."""
         if unknown := set(names) - set(self.all_tools()):
             raise CommandError(f"There is no tool {', '.join(sorted(unknown))}.")
         self._live().toolbox.choose(names)
@@ -274,20 +276,20 @@ class Commands:
     # Sessions.
 
     async def new_session(self, parent: str | None = None) -> bool:
-        """Begin another session. False if an extension called it off, here as below."""
+        """Start a new session. Returns False if an extension cancelled it, as do the methods below."""
         return await self._live().moves.to_new(parent)
 
     async def switch_session(self, path: str | os.PathLike[str]) -> bool:
-        """Go on with the session in a file, or begin one there."""
+        """Open the session in a file, or start a new one there."""
         return await asking.switch_session(self._live(), os.fspath(path))
 
     async def fork(self, entry_id: str) -> Forked:
-        """Go on in a new session from before an earlier user message; the result has its text."""
-        text, went = await self._live().moves.to_fork(entry_id)
-        return Forked(text, not went)
+        """Continue in a new session from the point before an earlier user message; the result contains its text."""
+        text, done = await self._live().moves.to_fork(entry_id)
+        return Forked(text, not done)
 
     async def clone(self) -> bool:
-        """Copy the current branch into a new session and go on there."""
+        """Copy the current branch to a new session and continue there."""
         return await self._live().moves.to_clone()
 
     async def navigate(
@@ -299,36 +301,36 @@ class Commands:
         replace_instructions: bool = False,
         label: str | None = None,
     ) -> Navigated:
-        """Go on from another entry of this session."""
-        wanted = Destination(entry_id, label, summarize, instructions, replace_instructions)
-        return await self._live().moves.to_entry(wanted)
+        """Continue from another entry of this session."""
+        destination = Destination(entry_id, label, summarize, instructions, replace_instructions)
+        return await self._live().moves.to_entry(destination)
 
     async def set_name(self, name: str) -> None:
         await choices.set_name(self._live(), name)
 
     async def sessions(self, *, everywhere: bool = False) -> list[SessionRow]:
-        """Those of this project, or of all; the newest first."""
+        """List the sessions of this project, or of all projects, newest first."""
         return await self._live().moves.sessions(everywhere)
 
     def fork_points(self) -> list[ForkPoint]:
-        """User messages that can be forked from."""
+        """Return the user messages that can be forked from."""
         return self._live().log.tree.fork_points()
 
     def entries(self, since: str | None = None) -> list[Entry]:
-        """Entries of the session in the order they were added, all or those after `since`."""
+        """Return the session entries in the order in which they were added, all of them or those after `since`."""
         tree = self._live().log.tree
         first = 0 if since is None else tree.find(since)
         if first is None:
             raise CommandError(f"Entry not found: {since}")
-        return [tree.entry(at) for at in range(first + (since is not None), len(tree))]
+        return [tree.entry(index) for index in range(first + (since is not None), len(tree))]
 
     @property
     def leaf_id(self) -> str | None:
-        """The entry that the next one will follow."""
+        """The id of the entry that the next entry will follow."""
         return self._live().log.tree.leaf_id
 
     def tree(self) -> list[Node]:
-        """The same as a tree: its roots."""
+        """Return the roots of the tree of entries."""
         roots: list[Node] = []
         nodes: dict[str, Node] = {}
         for entry in self.entries():
@@ -341,23 +343,23 @@ class Commands:
         return roots
 
     async def export_html(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Write the session as an HTML page."""
+        """Export the session to an HTML file."""
         session = self._live()
-        told = await asking.export_html(session, None if path is None else os.fspath(path))
-        return Path(session.around.cwd, told)
+        written = await asking.export_html(session, None if path is None else os.fspath(path))
+        return Path(session.around.cwd, written)
 
     async def reload(self) -> None:
-        """Look anew for context files, skills and templates, and load extensions from files again."""
+        """Search again for context files, skills and templates, and reload extensions from files."""
         session = self._live()
         await session.resources.reload()
         session.guests.reload_soon()
 
     @property
     def partial(self) -> Assistant | None:
-        """The answer that is being written, as far as it has come."""
+        """The assistant message that is being streamed, as far as it has been received."""
         raise NotImplementedError
 
 
 def checked(images: Sequence[Image]) -> list[Image]:
-    """Raises CommandError for what is no image, in the words for any client."""
+    """Validate images. Raises CommandError, with the same messages as for RPC clients."""
     return accepted([ImageGiven("image", image.data, image.mime_type) for image in images])

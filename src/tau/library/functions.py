@@ -3,8 +3,8 @@
     def weather(city: str, days: int = 1) -> str:
         '''The weather forecast for a city.'''
 
-The model is shown the name, the docstring and the parameters. A parameter named
-`context` is not shown: it gets a CallContext.
+The model sees the name, the docstring and the parameters. A parameter named `context` is hidden from the model and
+receives a CallContext.
 """
 
 from __future__ import annotations
@@ -24,41 +24,45 @@ from tau.records.messages import Image, Text
 from tau.tools import Tool, ToolContext
 
 F = TypeVar("F", bound=Callable[..., Any])
-CONTEXT = "context"
-NOTHING = "(no output)"
-_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+CONTEXT_PARAMETER = "context"
+NO_OUTPUT = "(no output)"
+_KEYWORD_KINDS = (
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+    inspect.Parameter.VAR_KEYWORD,
+)
 
 
 class CallContext:
-    """One call of a function by the model: where it works, a way to report progress, and whether to go on."""
+    """The context of one call by the model: working directory, progress reports, and cancellation."""
 
-    def __init__(self, given: ToolContext) -> None:
-        self.cwd = given.cwd
-        self.call_id = given.call_id
-        self._given = given
+    def __init__(self, tool_context: ToolContext) -> None:
+        self.cwd = tool_context.cwd
+        self.call_id = tool_context.call_id
+        self._tool_context = tool_context
         self._loop = asyncio.get_running_loop()
-        self._stop = threading.Event()
+        self._cancelled = threading.Event()
 
     def progress(self, said: str | Outcome) -> None:
-        """Show what there is so far, all of it: the client gets it as a ToolUpdate. From any thread."""
+        """Report the result so far, all of it. Clients receive it as a ToolUpdate. May be called from any thread."""
         outcome = Outcome([Text(said)]) if isinstance(said, str) else said
         self._loop.call_soon_threadsafe(self._show, outcome)
 
     @property
     def cancelled(self) -> bool:
-        """True once the run was aborted: nobody waits for the result any more."""
-        return self._stop.is_set()
+        """True once the run was aborted; the result is then ignored."""
+        return self._cancelled.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep in a function that is not async; True at once when it was cancelled."""
-        return self._stop.wait(seconds)
+        """Sleep in a function that is not async. Returns True immediately when the call is cancelled."""
+        return self._cancelled.wait(seconds)
 
     def cancel(self) -> None:
-        self._stop.set()
+        self._cancelled.set()
 
     def _show(self, outcome: Outcome) -> None:
         if not self.cancelled:
-            self._given.progress(outcome)
+            self._tool_context.progress(outcome)
 
 
 @overload
@@ -74,7 +78,9 @@ def tool(
     description: str | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> F | Callable[[F], F]:
-    """Decorator for a function that the model shall know under other words than its own. It stays a function."""
+    """Decorator that gives the model another name, description or parameters for a function. It stays a plain
+    function.
+    """
 
     def mark(function: F) -> F:
         function.__tau__ = {"name": name, "description": description, "parameters": parameters}  # type: ignore[attr-defined]
@@ -84,39 +90,41 @@ def tool(
 
 
 def as_tool(function: Callable[..., Any], threads: Threads) -> Tool:
-    """Raises UsageError for a function that cannot be one."""
-    said: Mapping[str, Any] = getattr(function, "__tau__", {})
-    name = str(said.get("name") or getattr(function, "__name__", type(function).__name__))
+    """Make a tool of a function. Raises UsageError if that is not possible."""
+    overrides: Mapping[str, Any] = getattr(function, "__tau__", {})
+    name = str(overrides.get("name") or getattr(function, "__name__", type(function).__name__))
     try:
         signature = inspect.signature(function).parameters
-        schema = dict(said.get("parameters") or schema_of(function, (CONTEXT,)))
+        schema = dict(overrides.get("parameters") or schema_of(function, (CONTEXT_PARAMETER,)))
     except (TypeError, ValueError, NameError) as error:
         raise UsageError(f"{name} cannot be a tool: {error}") from None
     for parameter in signature.values():
-        if parameter.kind not in _BY_NAME:
-            raise UsageError(f"{name} cannot be a tool: {parameter} cannot be given by name")
+        if parameter.kind not in _KEYWORD_KINDS:
+            raise UsageError(f"{name} cannot be a tool: {parameter} cannot be passed by keyword")
     open_ended = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.values())
 
-    async def run(arguments: dict[str, Any], given: ToolContext) -> Outcome:
+    async def run(arguments: dict[str, Any], tool_context: ToolContext) -> Outcome:
         named = arguments if open_ended else {key: value for key, value in arguments.items() if key in signature}
-        context = CallContext(given)
+        context = CallContext(tool_context)
         try:
-            value = await threads.call(function, **named, **({CONTEXT: context} if CONTEXT in signature else {}))
+            value = await threads.call(
+                function, **named, **({CONTEXT_PARAMETER: context} if CONTEXT_PARAMETER in signature else {})
+            )
         finally:
             context.cancel()
         return outcome_of(value)
 
-    description = str(said.get("description") or description_of(function) or name)
+    description = str(overrides.get("description") or description_of(function) or name)
     return Tool(name, description, description.partition("\n")[0], schema, run)
 
 
 def outcome_of(value: Any) -> Outcome:
-    """What the model reads of what a function returned: text as it is, images, anything else as JSON."""
+    """Convert the return value of a function to a tool result: text unchanged, images, anything else as JSON."""
     match value:
         case Outcome():
             return value
         case None:
-            return Outcome([Text(NOTHING)])
+            return Outcome([Text(NO_OUTPUT)])
         case str():
             return Outcome([Text(value)])
         case Text() | Image():

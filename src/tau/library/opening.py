@@ -1,4 +1,4 @@
-"""tau.open: an agent from what its caller wants."""
+"""tau.open: create an agent from the caller's options."""
 
 from __future__ import annotations
 
@@ -31,94 +31,94 @@ from tau.tools.table import DEFAULT, TOOLS
 
 log = logging.getLogger(__name__)
 DEFAULT_TOOLS: tuple[str, ...] = DEFAULT
-Where = str | os.PathLike[str]
-ToolGiven = str | Tool | Callable[..., Any]
-Script = Mapping[str, Any] | Sequence[Any] | bytes | Where
+StrPath = str | os.PathLike[str]
+ToolLike = str | Tool | Callable[..., Any]
+Script = Mapping[str, Any] | Sequence[Any] | bytes | StrPath
 
 
 @dataclass(frozen=True, eq=False)
 class Opening(Awaitable[Agent]):
-    """An agent to be opened: `async with` it, or `await` it and close the agent yourself.
+    """The options of an agent: use it with `async with`, or `await` it and close the agent yourself.
 
-    Raises UsageError for what cannot be, CommandError for a session that another
-    process has, and ExtensionFailure if an extension that was named does not load.
+    Raises UsageError for invalid options, CommandError for a session that is in use by another process, and
+    ExtensionFailure if an extension that was named cannot be loaded.
     """
 
-    cwd: Where | None = None
-    """the folder it works in; the process's own"""
+    cwd: StrPath | None = None
+    """working directory; default: that of the process"""
     _: KW_ONLY
     model: str | None = None
-    """an id, "provider/id", a part of a name; ":high" sets thinking"""
+    """an id, "provider/id" or part of a name; ":high" sets the thinking level"""
     provider: str | None = None
-    """of the model, where several have one of that name"""
+    """provider of the model, if several offer a model of that name"""
     scoped_models: Sequence[str] = ()
-    """what `cycle_model` goes through, as patterns"""
+    """patterns of the models that `cycle_model` cycles through"""
     thinking: ThinkingLevel | None = None
-    """how hard it thinks at first"""
-    tools: Sequence[ToolGiven] | None = None
-    """all that the model has: names of built-in tools, functions, `tau.Tool`s; by default `tau.DEFAULT_TOOLS`"""
+    """initial thinking level"""
+    tools: Sequence[ToolLike] | None = None
+    """all tools of the model: names of built-in tools, functions, `tau.Tool`s; default: `tau.DEFAULT_TOOLS`"""
     api_key: str | None = field(default=None, repr=False)
-    """for the provider of the model that is named"""
+    """API key for the provider of `model`"""
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     """API keys by provider"""
-    session: bool | Where = True
-    """True: a new one in a file; False: in memory; a path, or the beginning of an id: that one"""
+    session: bool | StrPath = True
+    """True: a new session in a file; False: in memory; a path or the beginning of an id: that session"""
     resume: bool = False
-    """go on with the newest session of this folder"""
+    """open the newest session of this folder"""
     session_id: str | None = None
-    """go on with the session of exactly this id, or begin one"""
-    fork_of: Where | None = None
-    """go on in a copy of a session: a path, or the beginning of an id"""
-    session_dir: Where | None = None
-    """where session files are"""
+    """open the session with exactly this id, or create it"""
+    fork_of: StrPath | None = None
+    """open a copy of a session: a path or the beginning of an id"""
+    session_dir: StrPath | None = None
+    """folder of the session files"""
     name: str | None = None
-    """of the session"""
+    """name of the session"""
     system_prompt: str | None = None
-    """a text, or a file with it, instead of our own words"""
+    """text, or a file with it, that replaces the built-in system prompt"""
     append_system_prompt: str | Sequence[str] = ()
-    """what the model is told after that"""
+    """text appended to the system prompt"""
     context_files: bool = True
-    """read AGENTS.md and its relatives"""
-    skills: bool | Sequence[Where] = True
-    """False: none; paths: those besides the ones that are found"""
-    templates: bool | Sequence[Where] = True
+    """read AGENTS.md and similar files"""
+    skills: bool | Sequence[StrPath] = True
+    """False: none; paths: additional skills besides those that are found"""
+    templates: bool | Sequence[StrPath] = True
     """the same for prompt templates"""
-    extensions: Sequence[Where | Setup] = ()
-    """files, which run in processes of their own, and functions `setup(pi)`, which run here"""
+    extensions: Sequence[StrPath | Setup] = ()
+    """files, which run in their own processes, and functions `setup(pi)`, which run in this process"""
     find_extensions: bool = True
-    """also load those of the user, and of the project if it is trusted"""
+    """also load the extensions of the user, and those of the project if it is trusted"""
     hooks: Mapping[str, Hook | Sequence[Hook]] = field(default_factory=dict)
-    """functions for the moments that extensions take part in, as `agent.on`"""
+    """hook functions by hook name, as `agent.on`"""
     permission: Permission | None = None
-    """asked before every call of a tool, with its name and input: True, False, or why not"""
+    """called before every tool call with its name and input; returns True, False or the reason for a denial"""
     permissions: str | os.PathLike[str] | Mapping[str, Any] | None = None
-    """rules for tools: "ask", a file of them, or what would be in it; `dialogs` answers what they ask"""
+    """permission rules: "ask", a rules file or its contents; `dialogs` answers the questions"""
     dialogs: DialogHandler | Mapping[Method, DialogHandler] | None = None
-    """who answers questions of extensions, as `agent.on_dialog`"""
+    """handlers of dialogs, as `agent.on_dialog`"""
     on_event: EventHandler | None = None
     """called with every event, as `agent.subscribe`"""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """over those of all files, in the names that these have: `{"retry": {"enabled": False}}`"""
+    """settings that override those of all files, with the same names: `{"retry": {"enabled": False}}`"""
     trust: bool | None = None
-    """whether what the project brings is executed and heeded; None: as the user has decided"""
+    """whether the project's settings, extensions and system prompt take effect; None: as the user decided"""
     budget: Budget = NO_BUDGET
     """limits for each prompt"""
-    record: Where | None = None
-    """a folder for what is asked of models, and what they answer"""
-    replay: Where | None = None
-    """such a folder, to answer from it instead of asking"""
+    record: StrPath | None = None
+    """folder to which model requests and responses are recorded"""
+    replay: StrPath | None = None
+    """folder of recorded responses that are replayed instead of calling models"""
     sandbox: SandboxLevel | None = None
-    """what commands and file tools are kept to, "workspace" or "strict"; None: as the settings say"""
-    agent_dir: Where | None = None
-    """the user's files; by default ~/.pi/agent"""
+    """sandbox level, "workspace" or "strict"; None: as in the settings"""
+    agent_dir: StrPath | None = None
+    """folder of the user's files; default: ~/.pi/agent"""
     env: Mapping[str, str] | None = field(default=None, repr=False)
-    """instead of the process's environment: where keys are looked for, and what commands inherit"""
+    """replaces the process's environment, for API keys and for commands"""
     script: Script | None = None
-    """what the scripted model says: its answers, or a file; `model` is then "scripted" """
+    """answers of the scripted model, or a file with them; "scripted" is then the default `model`"""
     _agent: list[Agent] = field(default_factory=list, init=False, repr=False)
 
     def __await__(self) -> Generator[Any, None, Agent]:
-        return self._opened().__await__()
+        return self._open_agent().__await__()
 
     async def __aenter__(self) -> Agent:
         self._agent.append(await self)
@@ -129,39 +129,39 @@ class Opening(Awaitable[Agent]):
     ) -> None:
         await self._agent.pop().close()
 
-    async def _opened(self) -> Agent:
+    async def _open_agent(self) -> Agent:
         threads, environment = Threads(), os.environ if self.env is None else self.env
-        folder = _absolute(self.agent_dir) if self.agent_dir is not None else places.agent_dir(environment)
-        cwd, wishes = _folder(self.cwd), self._wishes(threads, environment)
-        read = await asyncio.to_thread(lambda: read_up(folder, wishes, environment, cwd).confined())
-        for warning in read.warnings:
+        agent_folder = _absolute(self.agent_dir) if self.agent_dir is not None else places.agent_dir(environment)
+        cwd, options = _folder(self.cwd), self._options(threads, environment)
+        factory = await asyncio.to_thread(lambda: read_up(agent_folder, options, environment, cwd).confined())
+        for warning in factory.warnings:
             log.warning("%s", warning)
         hub = Hub()
-        session, machine, http = read.session(hub.hear, "library", saves=False, shared=True)
-        partners = Partners(session, threads)
-        hub.listen(partners.hear)
-        agent = Agent(session, machine, http, hub, threads, partners, read.warnings)
+        session, machine, http = factory.session(hub.hear, "library", saves=False, shared=True)
+        program_hooks = Partners(session, threads)
+        hub.listen(program_hooks.hear)
+        agent = Agent(session, machine, http, hub, threads, program_hooks, factory.warnings)
         try:
-            await self._begin(agent, partners)
+            await self._attach(agent, program_hooks)
             await session.guests.begin()
         except BaseException:
             await agent.close()
             raise
         return agent
 
-    async def _begin(self, agent: Agent, partners: Partners) -> None:
+    async def _attach(self, agent: Agent, program_hooks: Partners) -> None:
         if self.permission is not None:
-            partners.ask_before_tools(self.permission)
+            program_hooks.ask_before_tools(self.permission)
         if isinstance(self.dialogs, Mapping):
             for method, handler in self.dialogs.items():
-                partners.answer_dialogs(handler, (method,))
+                program_hooks.answer_dialogs(handler, (method,))
         elif self.dialogs is not None:
-            partners.answer_dialogs(self.dialogs)
+            program_hooks.answer_dialogs(self.dialogs)
         if self.on_event is not None:
             agent.subscribe(self.on_event)
-        await partners.begin([one for one in self.extensions if callable(one)], self.hooks)
+        await program_hooks.begin([extension for extension in self.extensions if callable(extension)], self.hooks)
 
-    def _wishes(self, threads: Threads, environment: Mapping[str, str]) -> Wishes:
+    def _options(self, threads: Threads, environment: Mapping[str, str]) -> Wishes:
         scripted = self.script is not None and self.model is None and self.provider is None
         return Wishes(
             model="scripted" if scripted else self.model,
@@ -169,13 +169,13 @@ class Opening(Awaitable[Agent]):
             models=self.scoped_models,
             thinking=self.thinking,
             key=self.api_key,
-            tools=None if self.tools is None else [_tool(one, threads) for one in self.tools],
+            tools=None if self.tools is None else [_tool(item, threads) for item in self.tools],
             script=None if self.script is None else _script(self.script),
-            session=self._wanted(environment),
+            session=self._target(environment),
             approve=self.trust,
-            extensions=[os.fspath(one) for one in self.extensions if not callable(one)],
+            extensions=[os.fspath(item) for item in self.extensions if not callable(item)],
             only_these_extensions=not self.find_extensions,
-            resources=self._requested(),
+            resources=self._resource_query(),
             keys=self.keys,
             settings=self.settings,
             budget=self.budget,
@@ -185,7 +185,7 @@ class Opening(Awaitable[Agent]):
             sandbox=self.sandbox,
         )
 
-    def _wanted(self, environment: Mapping[str, str]) -> Wanted:
+    def _target(self, environment: Mapping[str, str]) -> Wanted:
         return Wanted(
             kept=self.session is not False,
             folder=_path(self.session_dir) or environment.get("PI_CODING_AGENT_SESSION_DIR"),
@@ -196,13 +196,13 @@ class Opening(Awaitable[Agent]):
             name=self.name,
         )
 
-    def _requested(self) -> Requested:
+    def _resource_query(self) -> Requested:
         added = self.append_system_prompt
         return Requested(
             system=self.system_prompt,
             appended=[added] if isinstance(added, str) else added,
-            skills=() if isinstance(self.skills, bool) else [os.fspath(one) for one in self.skills],
-            templates=() if isinstance(self.templates, bool) else [os.fspath(one) for one in self.templates],
+            skills=() if isinstance(self.skills, bool) else [os.fspath(path) for path in self.skills],
+            templates=() if isinstance(self.templates, bool) else [os.fspath(path) for path in self.templates],
             no_skills=self.skills is False,
             no_templates=self.templates is False,
             no_context=not self.context_files,
@@ -212,41 +212,41 @@ class Opening(Awaitable[Agent]):
 open = Opening
 
 
-def _absolute(path: Where) -> Path:
+def _absolute(path: StrPath) -> Path:
     return Path(path).expanduser().absolute()
 
 
-def _folder(cwd: Where | None) -> str:
-    place = places.working_folder() if cwd is None else str(_absolute(cwd))
-    if not os.path.isdir(place):
-        raise UsageError(f"cwd: there is no folder {place}")
-    return place
+def _folder(cwd: StrPath | None) -> str:
+    folder = places.working_folder() if cwd is None else str(_absolute(cwd))
+    if not os.path.isdir(folder):
+        raise UsageError(f"cwd: there is no folder {folder}")
+    return folder
 
 
-def _permissions(given: Where | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
-    return given if given is None or given == "ask" or isinstance(given, Mapping) else f"rules {os.fspath(given)}"
+def _permissions(rules: StrPath | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
+    return rules if rules is None or rules == "ask" or isinstance(rules, Mapping) else f"rules {os.fspath(rules)}"
 
 
-def _tool(given: ToolGiven, threads: Threads) -> str | Tool:
-    if isinstance(given, Tool):
-        return given
-    if callable(given):
-        return as_tool(given, threads)
-    if given not in TOOLS:
-        raise UsageError(f'tools: there is no "{given}". There are: {", ".join(TOOLS)}, and functions of your own')
-    return given
+def _tool(tool: ToolLike, threads: Threads) -> str | Tool:
+    if isinstance(tool, Tool):
+        return tool
+    if callable(tool):
+        return as_tool(tool, threads)
+    if tool not in TOOLS:
+        raise UsageError(f'tools: there is no tool "{tool}". Available: {", ".join(TOOLS)}, and your own functions')
+    return tool
 
 
-def _script(given: Script) -> str | bytes:
-    match given:
+def _script(script: Script) -> str | bytes:
+    match script:
         case bytes():
-            return given
+            return script
         case str() | os.PathLike():
-            return os.fspath(given)
+            return os.fspath(script)
         case Mapping():
-            return encode(dict(given))
-    return encode({"answers": list(given)})
+            return encode(dict(script))
+    return encode({"answers": list(script)})
 
 
-def _path(given: Where | None) -> str | None:
-    return None if given is None else os.fspath(given)
+def _path(path: StrPath | None) -> str | None:
+    return None if path is None else os.fspath(path)

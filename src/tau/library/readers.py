@@ -1,9 +1,8 @@
-"""Who hears what an agent tells, in the process it runs in.
+"""Event subscriptions in the agent's process.
 
-Nobody is waited for: a run that stood still because its reader asks it something
-would stand still for ever. A reader that is behind finds the pieces of a block
-joined to one, and of a tool's progress the newest only, so what waits for it is
-never more than the conversation itself.
+Readers never slow down the agent: a run that waits for a reader which in turn waits for the agent would deadlock. For
+a reader that falls behind, consecutive deltas of a block are joined, and only the latest progress of a tool is kept,
+so its buffer never grows beyond the size of the conversation.
 """
 
 from __future__ import annotations
@@ -24,76 +23,78 @@ from tau.records.events import AnyEvent, Event, MessageEnd, MessageUpdate, ToolU
 from tau.records.messages import Assistant
 
 AgentEvent = AnyEvent | AnyUiRequest
-Told = Callable[[AgentEvent], None]
+Listener = Callable[[AgentEvent], None]
 EventHandler = Callable[[AgentEvent], None] | Callable[[AgentEvent], Awaitable[None]]
-Pieces = TextDelta | ThinkingDelta | ToolCallDelta
+PieceDelta = TextDelta | ThinkingDelta | ToolCallDelta
 
-LAST_WORDS = 1.0  # seconds for handlers to hear the end
+FINAL_EVENTS_TIMEOUT_S = 1.0  # for handlers to process the last events
 
 
 class Events:
-    """An async iterator of events. It ends when nothing more will come; `aclose`, or forgetting it, ends it before."""
+    """An async iterator of events. It ends after the last event; `aclose`, or dropping it, ends it earlier."""
 
     def __init__(self) -> None:
-        self._waiting: deque[AgentEvent] = deque()
-        self._joined: list[str] = []  # the texts of the last one that waits, if more pieces of it have come
-        self._news = asyncio.Event()
+        self._buffer: deque[AgentEvent] = deque()
+        self._joined: list[str] = []  # texts to be joined into the last buffered delta
+        self._available = asyncio.Event()
         self._over = False
         self._error: BaseException | None = None
 
     def push(self, event: AgentEvent) -> None:
         if self._over:
             return
-        last = self._waiting[-1] if self._waiting else None
-        if isinstance(last, MessageUpdate) and isinstance(event, MessageUpdate) and self._joins(last, event):
+        last = self._buffer[-1] if self._buffer else None
+        if isinstance(last, MessageUpdate) and isinstance(event, MessageUpdate) and self._join(last, event):
             return
-        self._settle()
+        self._flush_joined()
         if isinstance(last, ToolUpdate) and isinstance(event, ToolUpdate) and last.tool_call_id == event.tool_call_id:
-            self._waiting.pop()
-        self._waiting.append(event)
-        self._news.set()
+            self._buffer.pop()
+        self._buffer.append(event)
+        self._available.set()
 
-    def _joins(self, last: MessageUpdate, event: MessageUpdate) -> bool:
-        """Pieces that follow each other are of one message: between two messages something else is told."""
+    def _join(self, last: MessageUpdate, event: MessageUpdate) -> bool:
+        """Join a delta to the last buffered one. Consecutive deltas belong to one message: other events separate
+        messages.
+        """
         old, new = last.assistant_message_event, event.assistant_message_event
-        if not isinstance(old, Pieces) or type(old) is not type(new) or old.content_index != new.content_index:
+        if not isinstance(old, PieceDelta) or type(old) is not type(new) or old.content_index != new.content_index:
             return False
         self._joined = self._joined or [old.delta]
         self._joined.append(new.delta)
-        self._waiting[-1] = replace(last, usage=event.usage)
+        self._buffer[-1] = replace(last, usage=event.usage)
         return True
 
-    def _settle(self) -> None:
+    def _flush_joined(self) -> None:
         if self._joined:
-            last = cast("MessageUpdate", self._waiting[-1])
-            piece = cast("Pieces", last.assistant_message_event)
-            self._waiting[-1] = replace(last, assistant_message_event=replace(piece, delta="".join(self._joined)))
+            last = cast("MessageUpdate", self._buffer[-1])
+            piece = cast("PieceDelta", last.assistant_message_event)
+            self._buffer[-1] = replace(last, assistant_message_event=replace(piece, delta="".join(self._joined)))
             self._joined = []
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Nothing more will come after what is here."""
+        """End the stream after the buffered events, with an error if one is given."""
         if not self._over:
             self._over, self._error = True, error
-            self._news.set()
+            self._available.set()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> AgentEvent:
-        while not self._waiting:
+        while not self._buffer:
             if self._over:
                 error, self._error = self._error, None
                 raise error or StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
-        if len(self._waiting) == 1:
-            self._settle()
-        return self._waiting.popleft()
+            self._available.clear()
+            await self._available.wait()
+        if len(self._buffer) == 1:
+            self._flush_joined()
+        return self._buffer.popleft()
 
     async def aclose(self) -> None:
-        """Hear no more."""
+        """Stop receiving events."""
         self.finish()
-        self._waiting.clear()
+        self._buffer.clear()
         self._joined = []
 
     async def __aenter__(self) -> Self:
@@ -106,52 +107,52 @@ class Events:
 
 
 class Hub:
-    """From the session to everybody who listens."""
+    """Distributes the events of a session to listeners and readers."""
 
     def __init__(self) -> None:
-        self._told: list[Told] = []
+        self._listeners: list[Listener] = []
         self._readers: list[weakref.ref[Events]] = []
-        self._listening: dict[Events, asyncio.Task[None]] = {}
+        self._tasks: dict[Events, asyncio.Task[None]] = {}
         self._latest: Update | None = None
         self._over = False
 
-    def hear(self, said: Event | Update | UiRequest) -> None:
-        """What a session calls its client."""
-        if isinstance(said, Update):
-            self._latest = said
-            if not self._told and not self._readers:
+    def hear(self, published: Event | Update | UiRequest) -> None:
+        """The `client` of the session: receives every event."""
+        if isinstance(published, Update):
+            self._latest = published
+            if not self._listeners and not self._readers:
                 return
-            event: AgentEvent = said.brief()
+            event: AgentEvent = published.brief()
         else:
-            if isinstance(said, MessageEnd):
+            if isinstance(published, MessageEnd):
                 self._latest = None
-            event = cast("AgentEvent", said)
-        for told in tuple(self._told):
+            event = cast("AgentEvent", published)
+        for listener in tuple(self._listeners):
             try:
-                told(event)
+                listener(event)
             except Exception as error:
-                report("A handler of events failed", error)
+                report("An event handler failed", error)
         for reader in tuple(self._readers):
             if (events := reader()) is not None:
                 events.push(event)
 
     @property
     def partial(self) -> Assistant | None:
-        """The answer that is being written, as far as it has come."""
+        """The assistant message that is being streamed, as far as it has been received."""
         return self._latest.so_far() if self._latest is not None else None
 
-    def listen(self, told: Told) -> Callable[[], None]:
-        """Called at once with every event. Returns a function that ends this."""
-        self._told.append(told)
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` directly with every event. Returns a function that unsubscribes it."""
+        self._listeners.append(listener)
 
-        def end() -> None:
-            if told in self._told:
-                self._told.remove(told)
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
 
-        return end
+        return unsubscribe
 
     def events(self) -> Events:
-        """All events from here on. Held only by whoever reads them."""
+        """Return all events from now on. The hub holds the reader only weakly."""
         events = Events()
         if self._over:
             events.finish()
@@ -159,40 +160,42 @@ class Hub:
         return events
 
     def subscribe(self, handler: EventHandler) -> Callable[[], None]:
-        """A plain function is called at once; a coroutine function is awaited, one event after the other."""
+        """Subscribe a plain function, which is called directly, or a coroutine function, which is awaited event by
+        event.
+        """
         if not is_async(handler):
-            return self.listen(cast("Told", handler))
+            return self.listen(cast("Listener", handler))
         events = self.events()
-        task = asyncio.ensure_future(_tell_all(events, cast("Callable[[AgentEvent], Awaitable[None]]", handler)))
-        self._listening[events] = task
-        task.add_done_callback(lambda _: self._listening.pop(events, None))
+        task = asyncio.ensure_future(_deliver(events, cast("Callable[[AgentEvent], Awaitable[None]]", handler)))
+        self._tasks[events] = task
+        task.add_done_callback(lambda _: self._tasks.pop(events, None))
 
-        def end() -> None:
+        def unsubscribe() -> None:
             events.finish()
             if task is not asyncio.current_task():
                 task.cancel()
 
-        return end
+        return unsubscribe
 
     async def close(self) -> None:
-        """Let everybody hear what is left, but not for long."""
+        """End all readers. Handlers get FINAL_EVENTS_TIMEOUT_S to process the remaining events."""
         self._over = True
         for reader in tuple(self._readers):
             if (events := reader()) is not None:
                 events.finish()
-        if tasks := set(self._listening.values()) - {asyncio.current_task()}:
-            _, late = await asyncio.wait(tasks, timeout=LAST_WORDS)
+        if tasks := set(self._tasks.values()) - {asyncio.current_task()}:
+            _, late = await asyncio.wait(tasks, timeout=FINAL_EVENTS_TIMEOUT_S)
             for task in late:
                 task.cancel()
-        self._told.clear()
+        self._listeners.clear()
 
 
-async def _tell_all(events: Events, handler: Callable[[AgentEvent], Awaitable[None]]) -> None:
+async def _deliver(events: Events, handler: Callable[[AgentEvent], Awaitable[None]]) -> None:
     async for event in events:
         try:
             await handler(event)
         except Exception as error:
-            report("A handler of events failed", error)
+            report("An event handler failed", error)
 
 
 def is_async(function: Callable[..., Any]) -> bool:

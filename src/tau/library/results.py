@@ -1,4 +1,4 @@
-"""What a prompt came to."""
+"""Result: the outcome of one prompt."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from tau.records.messages import AnyMessage, Assistant, StopReason, Usage, Usage
 
 @dataclass(frozen=True)
 class Result:
-    """A run that is over.
+    """The result of a run that has ended.
 
-    A run that failed or was aborted is a result too: `stop_reason` and `error`
-    say so, and `text` is as far as it came. `cost` is in dollars; with
-    `cost_unknown` it is too small, because a model was used whose price nobody
-    knows.
+    A run that failed or was aborted also has a result: `stop_reason` and `error` say so, and `text` is what was
+    received. `cost` is in dollars; with `cost_unknown` it is too low, because a model was used whose price is not
+    known.
     """
 
     text: str
-    """the last answer"""
+    """text of the last assistant message"""
     messages: list[AnyMessage]
-    """everything said in this run, prompts and results of tools included"""
+    """all messages of this run, including prompts and tool results"""
     usage: Usage
-    """tokens of all its answers, those included that were tried again"""
+    """tokens of all model calls, including retried ones"""
     cost: float
     cost_unknown: bool
     stop_reason: StopReason | None
-    """why the last answer ended; None if there was none, because an extension took the prompt for itself"""
+    """stop reason of the last assistant message; None without one, because an extension handled the prompt"""
     error: str | None = None
     output: Any = None
-    """with `output_schema`: the object that was asked for"""
+    """with `output_schema`: the requested object"""
     exceeded: BudgetExceeded | None = None
-    """the limit of a budget that ended the run"""
+    """the budget limit that ended the run"""
 
     @property
     def ok(self) -> bool:
-        """Whether the run came to its end as it should."""
+        """True if the run ended without an error or abort."""
         return self.error is None and self.stop_reason not in ("error", "aborted")
 
     def __str__(self) -> str:
@@ -54,7 +53,10 @@ def result_of(
     outcome: Outcome | None,
     unpriced: Callable[[Assistant], bool],
 ) -> Result:
-    """`answers` are all there were; `messages` are without those that were tried again. No outcome: nothing was run."""
+    """Build a Result. `answers` are all assistant messages; `messages` excludes those that were retried.
+
+    Without an outcome, no run took place.
+    """
     outcome = outcome or Outcome()
     last = next((message for message in reversed(messages) if isinstance(message, Assistant)), None)
     usage = total(answer.usage for answer in answers)
@@ -76,13 +78,13 @@ def result_of(
 
 
 def total(usages: Iterable[Usage]) -> Usage:
-    every = list(usages)
+    all_usages = list(usages)
 
     def tokens(name: str) -> int:
-        return sum(int(getattr(usage, name)) for usage in every)
+        return sum(int(getattr(usage, name)) for usage in all_usages)
 
     def dollars(name: str) -> float:
-        return sum(float(getattr(usage.cost, name)) for usage in every)
+        return sum(float(getattr(usage.cost, name)) for usage in all_usages)
 
     cost = UsageCost(
         dollars("input"), dollars("output"), dollars("cache_read"), dollars("cache_write"), dollars("total")

@@ -1,8 +1,7 @@
-"""One prompt of the library, from the moment somebody waits for it.
+"""Run: one prompt of the library.
 
-`agent.prompt(...)` gives a Run, which can be awaited and read with `async for`,
-in either order and more than once. The work is a task of the agent: whoever
-waits may be cancelled, and it goes on.
+`agent.prompt(...)` returns a Run, which can be awaited and iterated with `async for`, in either order and repeatedly.
+The work is a task of the agent: cancelling the caller does not cancel it.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from tau.records.messages import AnyMessage, Assistant
 
 
 class Telling:
-    """What is told about one prompt, until it is settled."""
+    """Collects the events of one prompt until it is settled."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._messages: list[AnyMessage] = []
         self._answers: list[Assistant] = []
-        self._readers: list[weakref.ref[Events]] = []  # of whoever reads them still
-        self._ours: int | None = None  # which of all prompts
+        self._readers: list[weakref.ref[Events]] = []  # held weakly
+        self._prompt_number: int | None = None  # the number of this prompt in the session
         self._outcome: Outcome | None = None
         self._settled = asyncio.Event()
 
@@ -50,62 +49,63 @@ class Telling:
                 if isinstance(message, Assistant):
                     self._answers.append(message)
             case AutoRetryStart() if self._messages:
-                self._messages.pop()  # the answer that failed, and is asked for again
+                self._messages.pop()  # the failed message that is being retried
             case AgentSettled():
                 self._outcome = self._session.runs.outcome
-                self._look()
+                self._check_settled()
 
-    async def over(self, ours: int) -> Result:
-        """Wait until prompt number `ours` of the session is settled."""
-        self._ours = ours
-        self._look()
+    async def over(self, number: int) -> Result:
+        """Wait until prompt `number` of the session is settled."""
+        self._prompt_number = number
+        self._check_settled()
         await self._settled.wait()
         return result_of(self._messages, self._answers, self._outcome, self._session.models.unpriced)
 
-    def _look(self) -> None:
-        if self._ours is not None and self._session.runs.settled >= self._ours:
+    def _check_settled(self) -> None:
+        if self._prompt_number is not None and self._session.runs.settled >= self._prompt_number:
             self.end()
 
     def end(self, error: BaseException | None = None) -> None:
-        # Here, not when somebody is told of it: the next prompt's events may come in the same moment.
+        # Set before readers are notified: the next prompt's events may follow immediately.
         self._settled.set()
         for reader in self._readers:
             if (events := reader()) is not None:
                 events.finish(error)
 
 
-async def told(session: Session, hub: Hub, say: Callable[[], Awaitable[None]], telling: Telling) -> Result:
-    """Say it, and wait until nothing that comes of it is left to do."""
-    unsubscribe = hub.listen(telling.hear)
-    before, waiting = session.runs.accepted, len(session.queues)
+async def told(session: Session, hub: Hub, submit: Callable[[], Awaitable[None]], tracker: Telling) -> Result:
+    """Submit a prompt and wait until it is settled."""
+    unsubscribe = hub.listen(tracker.hear)
+    before, queued = session.runs.accepted, len(session.queues)
     try:
-        await say()
-        if session.runs.accepted == before and len(session.queues) == waiting:
-            await session.errands.done(None)  # a command of an extension, if anything
-        return await telling.over(session.runs.accepted)
+        await submit()
+        if session.runs.accepted == before and len(session.queues) == queued:
+            await session.errands.done(None)  # the prompt was a slash command of an extension
+        return await tracker.over(session.runs.accepted)
     except BaseException as error:
-        telling.end(error)
+        tracker.end(error)
         raise
     finally:
         unsubscribe()
 
 
 class Run(Awaitable[Result]):
-    """A prompt under way. `await` it for its Result, or read its events with `async for`; it begins with the first.
+    """A prompt in progress. `await` it for its Result, or iterate over its events with `async for`; the first of
+    these starts it.
 
-    Leaving early, or being cancelled, does not abort it: that is `agent.abort()`.
+    Leaving early, or being cancelled, does not abort it; use `agent.abort()`.
     """
 
-    def __init__(self, prompt: str, telling: Telling, begin: Callable[[], asyncio.Task[Result]]) -> None:
+    def __init__(self, prompt: str, tracker: Telling, start: Callable[[], asyncio.Task[Result]]) -> None:
         self._prompt = prompt
-        self._telling = telling
-        self._begin = begin
+        self._tracker = tracker
+        self._start = start
         self._task: asyncio.Task[Result] | None = None
 
     def start(self) -> Run:
-        """Begin, without waiting for anything."""
+        """Start the run without waiting for it."""
         if self._task is None:
-            self._task = self._begin()
+            self._task = self._start()
         return self
 
     @property
@@ -121,8 +121,8 @@ class Run(Awaitable[Result]):
         return await asyncio.shield(self._task)
 
     def __aiter__(self) -> Events:
-        """The events from here on, to the AgentSettled that is the last. Raises CommandError if it is refused."""
-        events = self._telling.read()
+        """Iterate over the events from now on, up to AgentSettled. Raises CommandError if the prompt is rejected."""
+        events = self._tracker.read()
         if self.done:
             events.finish()
         self.start()

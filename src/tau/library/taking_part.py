@@ -1,8 +1,8 @@
-"""Functions of the program that take part in what its agent does: hooks, permission, answers to dialogs.
+"""Hooks, permission callback and dialog handlers of the program.
 
-All of it goes the way of extensions, so a function in the program and a file in
-the project are asked in the same manner. Hooks must be quick and are given the
-time that extensions have; who asks a person has all the time there is.
+They use the same mechanism as extensions, so functions of the program and extension files are called in the same way.
+Hooks must be quick and have the time limit of extensions; the permission callback and dialog handlers have none,
+because they may ask a person.
 """
 
 from __future__ import annotations
@@ -30,47 +30,47 @@ Setup = Callable[[Pi], Any]
 Hook = Callable[..., Any]
 Permission = Callable[[str, dict[str, Any]], bool | str | Awaitable[bool | str]]
 
-LAST = 2_000_000  # after every extension: what is asked for is what will be done
+AFTER_EXTENSIONS = 2_000_000  # after every extension, so that it sees the final call
 DENIED = "The user does not allow this call of {name}."
 
 
 class Partners:
-    """The functions of one agent."""
+    """The callbacks of one agent."""
 
     def __init__(self, session: Session, threads: Threads) -> None:
         self._session = session
         self._threads = threads
         self._bus = Bus(session.extensions)
-        self._lines: list[DirectLine] = []
+        self._channels: list[DirectLine] = []
         self._dialogs = Dialogs()
-        self._answering: set[asyncio.Task[None]] = set()
+        self._dialog_tasks: set[asyncio.Task[None]] = set()
         self._pi: Pi | None = None
 
     async def begin(self, setups: Sequence[Setup], hooks: Mapping[str, Hook | Sequence[Hook]]) -> None:
-        """Raises ExtensionFailure."""
+        """Load the setup functions and hooks as in-process extensions. Raises ExtensionFailure."""
 
-        def own(pi: Pi) -> None:
+        def program(pi: Pi) -> None:
             self._pi = pi
-            for name, given in hooks.items():
-                for hook in [given] if callable(given) else given:
+            for name, handlers in hooks.items():
+                for hook in [handlers] if callable(handlers) else handlers:
                     self.on(name, hook)
 
         session = self._session
-        for setup in (*setups, own):
-            name = "<program>" if setup is own else f"<{getattr(setup, '__qualname__', type(setup).__name__)}>"
-            line = await load_function(
+        for setup in (*setups, program):
+            name = "<program>" if setup is program else f"<{getattr(setup, '__qualname__', type(setup).__name__)}>"
+            channel = await load_function(
                 session.extensions, setup, name, acting(session), lambda: facts(session), self._bus
             )
-            self._lines.append(line)
+            self._channels.append(channel)
 
     # Hooks.
 
     def on(self, name: str, hook: Hook) -> Callable[[], None]:
         assert self._pi is not None
-        pi, places = self._pi, _places(hook)
+        pi, count = self._pi, _positional_count(hook)
 
         def handler(event: Any, ctx: Any) -> Any:
-            return hook(event, ctx) if places > 1 else hook(event)
+            return hook(event, ctx) if count > 1 else hook(event)
 
         pi.on(name, handler)
         return lambda: pi.off(handler)
@@ -78,25 +78,28 @@ class Partners:
     # Permission.
 
     def ask_before_tools(self, permission: Permission) -> None:
-        async def asked(event: Mapping[str, Any]) -> dict[str, Any] | None:
+        async def check(event: Mapping[str, Any]) -> dict[str, Any] | None:
             name = str(event["toolName"])
             if name == STRUCTURED:
-                return None  # it does nothing
-            patience = PATIENCE.get()
-            with patience.paused() if patience is not None else nullcontext():
-                said = await self._threads.call(permission, name, dict(event["input"]))
-            if said is True:
+                return None  # it has no side effects
+            timeout = PATIENCE.get()
+            with timeout.paused() if timeout is not None else nullcontext():
+                decision = await self._threads.call(permission, name, dict(event["input"]))
+            if decision is True:
                 return None
-            return {"block": True, "reason": said if said and isinstance(said, str) else DENIED.format(name=name)}
+            return {
+                "block": True,
+                "reason": decision if decision and isinstance(decision, str) else DENIED.format(name=name),
+            }
 
-        self._session.extensions.on("tool_call", "<permission>", asked, LAST)
+        self._session.extensions.on("tool_call", "<permission>", check, AFTER_EXTENSIONS)
 
     # Dialogs.
 
     def answer_dialogs(self, handler: DialogHandler, methods: tuple[Method, ...] = ()) -> Callable[[], None]:
         async def answer(dialog: Dialog) -> Answer:
-            said: Answer = await self._threads.call(handler, dialog)
-            return said
+            reply: Answer = await self._threads.call(handler, dialog)
+            return reply
 
         self._session.dialogs.has_ui = True
         return self._dialogs.add(answer, methods)
@@ -104,26 +107,26 @@ class Partners:
     def hear(self, event: AgentEvent) -> None:
         if isinstance(event, Select | Confirm | Input | Editor):
             task = asyncio.ensure_future(self._answer(event))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
+            self._dialog_tasks.add(task)
+            task.add_done_callback(self._dialog_tasks.discard)
 
     async def _answer(self, dialog: Dialog) -> None:
         try:
             answer = await self._dialogs.answer(dialog)
         except Exception as error:
-            report("A handler of dialogs failed, so the dialog is cancelled", error)
+            report("A dialog handler failed, so the dialog is cancelled", error)
             answer = response(dialog, None)
         self._session.dialogs.answer(plain(answer))
 
     async def end(self) -> None:
-        for task in tuple(self._answering):
+        for task in tuple(self._dialog_tasks):
             task.cancel()
-        for line in self._lines:
-            await line.end()
+        for channel in self._channels:
+            await channel.end()
 
 
-def _places(function: Callable[..., Any]) -> int:
-    """How many arguments it takes by position."""
+def _positional_count(function: Callable[..., Any]) -> int:
+    """Return how many positional arguments a function takes."""
     try:
         kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):

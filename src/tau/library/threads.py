@@ -1,4 +1,4 @@
-"""Plain functions of the caller, each in a thread of its own: they may block."""
+"""Threads for plain functions of the caller, one thread per call, because they may block."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Threads:
         self._running: set[asyncio.Future[Any]] = set()
 
     async def call(self, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """The result of a plain function, or of a coroutine function, which is awaited here."""
+        """Run a plain function in a thread, or await a coroutine function in the event loop."""
         if is_async(function):
             return await function(*args, **named)
-        done = begun(partial(function, *args, **named), f"tau {getattr(function, '__name__', 'function')}")
-        self._running.add(done)
-        done.add_done_callback(self._forget)
-        value = await asyncio.shield(done)
+        future = begun(partial(function, *args, **named), f"tau {getattr(function, '__name__', 'function')}")
+        self._running.add(future)
+        future.add_done_callback(self._on_done)
+        value = await asyncio.shield(future)
         return await value if isawaitable(value) else value
 
     async def join(self, seconds: float) -> None:
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
 
-    def _forget(self, done: asyncio.Future[Any]) -> None:
-        self._running.discard(done)
-        if not done.cancelled():
-            done.exception()  # heard, also when nobody waits for it any more
+    def _on_done(self, future: asyncio.Future[Any]) -> None:
+        self._running.discard(future)
+        if not future.cancelled():
+            future.exception()  # mark it as retrieved, even if the caller was cancelled

@@ -1,1 +1,1 @@
-"""What things are: one declaration per shape that crosses a boundary."""
+"""Data types: one declaration per shape that crosses a boundary."""

@@ -1,15 +1,14 @@
-"""Record: one declaration per wire shape.
+"""Record, the base class of wire shapes, and JSON encoding and decoding with msgspec.
 
-snake_case inside, camelCase on the wire; UNSET is absent, None is null. msgspec
-does the work, and everything the rest of tau must know about it stands here:
+Names are snake_case in Python and camelCase on the wire; UNSET means absent, None means null. This is the only module
+that imports msgspec, and the place for what the rest of tau must know about it:
 
-- what msgspec refuses (lone surrogates, which Node writes) goes through the
-  standard library instead, so that nothing fails for its spelling;
-- a record that was read keeps the bytes it was read from (`keep`), so that
-  fields of a newer or older peer survive a trip through this program;
-- U+2028 and U+2029 are written escaped: some readers take them for line ends;
-- every reader refuses JSON of more than MAX_NESTING levels (nesting.py), whatever
-  the interpreter could read.
+- JSON that msgspec rejects but that is valid (lone surrogates, which Node writes) goes through the standard library
+  instead.
+- A decoded record keeps the bytes it was decoded from (`attach_source`), so that fields of a newer or older peer
+  survive a round trip through tau.
+- U+2028 and U+2029 are written escaped, because some readers split lines at them.
+- Every decoder refuses JSON of more than MAX_NESTING levels (nesting.py), whatever the interpreter could read.
 """
 
 from __future__ import annotations
@@ -57,12 +56,12 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-FEW = 1000
+MAX_BYTE_SEARCHES = 1000
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class BadRecord(ValueError):
-    """A wire value does not have the declared shape; str() names the place."""
+    """A wire value does not have the declared shape. The message names the offending field."""
 
 
 TOO_DEEP = "nested too deeply"
@@ -70,15 +69,15 @@ TOO_DEEP = "nested too deeply"
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Record(msgspec.Struct, frozen=True, rename="camel", dict=True):
-    """Base of everything that is read or written."""
+    """Base class of everything that is read from or written to the wire or a file."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Value(msgspec.Struct, frozen=True):
-    """Base of what passes between parts of the program and never leaves it.
+    """Base class of values that stay inside the process.
 
-    Nothing is done with it that a frozen dataclass could not do, but declaring one
-    of those takes a hundred times as long, and each start declares all of them.
+    It offers nothing that a frozen dataclass does not, but declaring a frozen dataclass takes a hundred times as
+    long, and every start of the program declares all of them.
     """
 
 
@@ -87,10 +86,10 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def encode(value: Any) -> bytes:
-    """`value` as one line of JSON, without the newline. BadRecord if it is nested deeper than the interpreter goes."""
+    """Encode `value` as one line of JSON, without the newline. Raises BadRecord if it is nested too deeply."""
     try:
         data = _encoder.encode(value)
-    except UnicodeEncodeError:  # a lone surrogate: JSON can carry it only escaped
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can only carry escaped
         data = _encode_surrogates(value)
     except RecursionError:
         raise BadRecord(TOO_DEEP) from None
@@ -105,7 +104,7 @@ def _encode_surrogates(value: Any) -> bytes:
 
 
 class Packed:
-    """A long list that is JSON already but for its last items: what it was made of need not be kept."""
+    """A long list of which all but the last items are encoded already, so that those items can be freed."""
 
     def __init__(self, parts: list[bytes], rest: list[Any]) -> None:
         self.parts = parts
@@ -113,7 +112,7 @@ class Packed:
 
 
 def packed(items: Iterable[Any], length: int = 256) -> list[Any] | Packed:
-    """A list of `items`; packed if there are many."""
+    """Return `items` as a list, or as a `PackedList` if there are many. Encodes `length` items at a time."""
     parts: list[bytes] = []
     rest: list[Any] = []
     for item in items:
@@ -125,11 +124,11 @@ def packed(items: Iterable[Any], length: int = 256) -> list[Any] | Packed:
 
 
 def encode_parts(value: Mapping[str, Any]) -> Iterator[bytes]:
-    """An object with packed lists in it, part by part: so that the whole is never copied."""
-    between = b"{"
+    """Encode an object that contains packed lists in parts, so that the whole is never copied."""
+    separator = b"{"
     for name, item in value.items():
-        yield between + encode(name) + b":"
-        between = b","
+        yield separator + encode(name) + b":"
+        separator = b","
         if not isinstance(item, Packed):
             yield encode(item)
             continue
@@ -138,13 +137,13 @@ def encode_parts(value: Mapping[str, Any]) -> Iterator[bytes]:
             yield part
             yield b","
         yield encode(item.rest)[1:]
-    yield b"{}" if between == b"{" else b"}"
+    yield b"{}" if separator == b"{" else b"}"
 
 
 def one_line(data: bytes) -> bytes:
-    """JSON without the separators U+2028 and U+2029, which can only stand inside strings."""
+    """Escape U+2028 and U+2029, which can only occur inside JSON strings."""
     at = -1
-    for _ in range(FEW):  # looking for one byte is many times faster than for three, if there are not many of it
+    for _ in range(MAX_BYTE_SEARCHES):  # searching one byte is many times faster than three, if it is rare
         at = data.find(b"\xe2", at + 1)
         if at < 0:
             return data
@@ -154,28 +153,27 @@ def one_line(data: bytes) -> bytes:
 
 
 def wire(record: Record) -> bytes:
-    """The JSON of a record: the bytes it was read from if it was read, else encoded once and kept.
+    """Return the JSON of a record: the bytes it was decoded from, or else its encoding, which is cached.
 
-    Only for records that are passed on several times (messages, entries): they
-    are frozen, so their bytes cannot become wrong.
+    Only for records that are sent several times (messages, entries). Records are frozen, so the bytes stay valid.
     """
-    kept: bytes | None = record.__dict__.get("_wire")
-    if kept is None:
-        kept = record.__dict__["_wire"] = encode(record)
-    return kept
+    cached: bytes | None = record.__dict__.get("_wire")
+    if cached is None:
+        cached = record.__dict__["_wire"] = encode(record)
+    return cached
 
 
 def keep(record: T, data: bytes) -> T:
-    """Remember what `record` was read from."""
+    """Attach the bytes that `record` was decoded from, and return it."""
     record.__dict__["_wire"] = data
     return record
 
 
 class Spliced:
-    """A list that is JSON already, handed over piece by piece: for what is too large to be copied.
+    """A list of encoded JSON items that is written item by item, for lists that are too large to be copied.
 
-    The pieces may be asked for later and by another thread, so they come from what
-    does not change, and never fail. `size` is about how many bytes they are.
+    The items may be read later and from another thread, so they must come from data that does not change, and reading
+    them must not fail. `size` is their approximate size in bytes.
     """
 
     def __init__(self, items: Iterable[bytes], size: int) -> None:
@@ -183,17 +181,17 @@ class Spliced:
         self.size = size
 
     def __iter__(self) -> Iterator[bytes]:
-        between = b"["
+        separator = b"["
         for item in self._items:
-            yield between + item
-            between = b","
-        yield b"]" if between == b"," else b"[]"
+            yield separator + item
+            separator = b","
+        yield b"]" if separator == b"," else b"[]"
 
 
 def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
-    """Read one JSON value as `kind`, or raise BadRecord with the place that is wrong.
+    """Decode one JSON value as `kind`. Raises BadRecord, which names the offending field.
 
-    `nesting` is how many levels it may have; None leaves that to the interpreter.
+    `nesting` limits its levels; None leaves that to the interpreter.
     """
     if nesting is not None and too_deep(data, nesting):
         raise BadRecord(TOO_DEEP)
@@ -202,12 +200,12 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
     except msgspec.ValidationError as error:
         raise BadRecord(_sentence(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = parse(data, nesting)  # says what is wrong, or reads it another way
+        value = parse(data, nesting)  # raises a readable error, or decodes it with the standard library
     try:
         try:
             return msgspec.convert(value, kind)
-        except UnicodeEncodeError:  # half a character where none can stand
-            return msgspec.convert(_mended(value), kind)
+        except UnicodeEncodeError:  # a lone surrogate in a string field
+            return msgspec.convert(_replace_surrogates(value), kind)
     except msgspec.ValidationError as error:
         raise BadRecord(_sentence(str(error))) from None
     except RecursionError:
@@ -215,9 +213,9 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
 
 
 def decode_lines(kind: type[T], data: bytes | memoryview) -> list[T] | None:
-    """Values one after the other, at many times the speed of one by one; None if anything is wrong with them.
+    """Decode newline-separated JSON values, many times faster than one by one. None if any of them is invalid.
 
-    Where one ends and the next begins is not looked at: a line may hold two, or half of one. Nor is the nesting.
+    Line boundaries are not checked: a line may hold two values, or part of one. Nesting is not checked either.
     """
     try:
         return _decoder(kind).decode_lines(data)
@@ -225,11 +223,11 @@ def decode_lines(kind: type[T], data: bytes | memoryview) -> list[T] | None:
         return None
 
 
-MOST_DIGITS = 4_000  # Python reads integers of no more than some thousand
+MOST_DIGITS = 4_000  # Python refuses to parse integers of more than 4300 digits by default
 
 
 def parse(data: bytes, nesting: int | None = MAX_NESTING) -> Any:
-    """Any JSON value, strictly: no NaN, no invalid UTF-8, no more levels than `nesting`."""
+    """Parse any JSON value strictly: no NaN, no invalid UTF-8, at most `nesting` levels. Raises BadRecord."""
     if nesting is not None and too_deep(data, nesting):
         raise BadRecord(TOO_DEEP)
     try:
@@ -239,7 +237,7 @@ def parse(data: bytes, nesting: int | None = MAX_NESTING) -> Any:
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None
     except msgspec.MsgspecError:
-        pass  # it also refuses lone surrogates, which are valid JSON text
+        pass  # msgspec also rejects lone surrogates, which are valid JSON
     try:
         return json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite_float)
     except RecursionError:
@@ -251,9 +249,9 @@ def parse(data: bytes, nesting: int | None = MAX_NESTING) -> Any:
 
 
 def parse_stored(line: bytes, nesting: int | None = MAX_NESTING) -> Any:
-    """The same for what stands in a session: a number that no program can hold is null there, and the rest is read.
+    """Parse a line of a session file. Numbers that Python cannot hold become null instead of failing the line.
 
-    Only as much of a stored line is looked at as it must be (records/lines.py), so this is where it would be met.
+    Opening a session decodes only part of each line (records/lines.py), so such a number is first met here.
     """
     try:
         return parse(line, nesting)
@@ -269,7 +267,10 @@ def parse_stored(line: bytes, nesting: int | None = MAX_NESTING) -> Any:
 
 
 def parse_text(text: str, nesting: int | None = MAX_NESTING) -> Any:
-    """The same for text, which may come with surrogates: two halves that met are one character."""
+    """Parse JSON text that may contain surrogates; adjacent halves of a pair are joined into one character.
+
+    Raises BadRecord.
+    """
     try:
         return parse(text.encode(), nesting)
     except UnicodeEncodeError:
@@ -291,64 +292,64 @@ def derived(
     tag: str | None = None,
     name: str | None = None,
 ) -> type[T]:
-    """A record like `kind` with fewer fields, or other names or types for some, or another tag or name.
+    """Return a record type like `kind` with some fields removed, renamed or retyped, or with another tag or name.
 
-    For older or newer versions of the protocol, which differ from ours in a field or two.
+    For versions of the protocol that differ from ours in a field or two.
     """
     config = kind.__struct_config__  # type: ignore[attr-defined]
-    left_out, names, other = set(without), renamed or {}, types or {}
+    removed, names, new_types = set(without), renamed or {}, types or {}
     fields: list[Any] = []
-    for part in fields_of(kind):  # type: ignore[arg-type]
-        if part.name not in left_out:
-            declared: list[Any] = [names.get(part.name, part.name), other.get(part.name, part.type)]
-            if part.default is not msgspec.NODEFAULT:
-                declared.append(part.default)
-            elif part.default_factory is not msgspec.NODEFAULT:
-                declared.append(msgspec.field(default_factory=part.default_factory))
-            fields.append(tuple(declared))
+    for declared in fields_of(kind):  # type: ignore[arg-type]
+        if declared.name not in removed:
+            spec: list[Any] = [names.get(declared.name, declared.name), new_types.get(declared.name, declared.type)]
+            if declared.default is not msgspec.NODEFAULT:
+                spec.append(declared.default)
+            elif declared.default_factory is not msgspec.NODEFAULT:
+                spec.append(msgspec.field(default_factory=declared.default_factory))
+            fields.append(tuple(spec))
     carries = tuple(names.get(name, name) for name in getattr(kind, "carries", ()))
-    space = {"__doc__": kind.__doc__, "carries": carries}
+    namespace = {"__doc__": kind.__doc__, "carries": carries}
     base: Any = kind.__bases__[0]
-    made: Any = msgspec.defstruct(
+    record: Any = msgspec.defstruct(
         name or kind.__name__,
         fields,
         bases=(base,),
-        namespace=space,
+        namespace=namespace,
         module=kind.__module__,
         tag=tag or config.tag,
         tag_field=config.tag_field,
     )
-    return made  # type: ignore[no-any-return]
+    return record  # type: ignore[no-any-return]
 
 
-def schemas(kinds: Iterable[Any], place: str = "#/$defs/{name}") -> tuple[list[Any], dict[str, Any]]:
-    """The JSON Schema of each kind, and the definitions that they share."""
-    wanted = tuple(kinds)
-    listed, shared = msgspec.json.schema_components(wanted, ref_template=place)
-    for record in _records(wanted):
-        absent = {part.encode_name for part in fields_of(record) if UnsetType in get_args(part.type)}
+def schemas(kinds: Iterable[Any], ref_template: str = "#/$defs/{name}") -> tuple[list[Any], dict[str, Any]]:
+    """Return the JSON Schema of each kind, and the definitions that they share."""
+    types = tuple(kinds)
+    components, shared = msgspec.json.schema_components(types, ref_template=ref_template)
+    for record in _records(types):
+        optional = {declared.encode_name for declared in fields_of(record) if UnsetType in get_args(declared.type)}
         definition = shared[record.__name__]
-        definition["required"] = [name for name in definition["required"] if name not in absent]
-    return list(listed), shared
+        definition["required"] = [name for name in definition["required"] if name not in optional]
+    return list(components), shared
 
 
 def _records(kinds: Iterable[Any]) -> set[Any]:
-    """Every record among these kinds, and in their fields."""
+    """Return all record types among `kinds` and, recursively, in their fields."""
     found: set[Any] = set()
-    waiting = list(kinds)
-    while waiting:
-        kind = waiting.pop()
+    pending = list(kinds)
+    while pending:
+        kind = pending.pop()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             if kind not in found:
                 found.add(kind)
-                waiting += [part.type for part in fields_of(kind)]
+                pending += [declared.type for declared in fields_of(kind)]
         else:
-            waiting += get_args(kind)
+            pending += get_args(kind)
     return found
 
 
 def convert(value: Any, kind: Any) -> Any:
-    """A value of JSON as `kind`: a struct, a dataclass, a TypedDict. Raises BadRecord."""
+    """Convert a parsed JSON value to `kind`: a struct, a dataclass or a TypedDict. Raises BadRecord."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -356,12 +357,12 @@ def convert(value: Any, kind: Any) -> Any:
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
-    """The JSON schema of such a kind; TypeError if it has none."""
+    """Return the JSON Schema of `kind`. Raises TypeError if it has none."""
     return msgspec.json.schema(kind)
 
 
 def plain(value: Any) -> Any:
-    """A record as dicts, lists and scalars, in wire names."""
+    """Convert a record to dicts, lists and scalars, with wire names."""
     return msgspec.to_builtins(value, enc_hook=_unpack)
 
 
@@ -379,7 +380,7 @@ def _unpack(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """NaN and the infinities are no JSON; msgspec writes null for them and so do we."""
+    """Replace NaN and infinities, which JSON does not have, by null, as msgspec does."""
     if isinstance(value, float):
         return value if value - value == 0 else None
     if isinstance(value, dict):
@@ -389,17 +390,17 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _mended(value: Any) -> Any:
-    """With a question mark for each lone surrogate."""
+def _replace_surrogates(value: Any) -> Any:
+    """Replace each lone surrogate by a question mark."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
-    return [_mended(item) for item in value] if isinstance(value, list) else value
+        return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
+    return [_replace_surrogates(item) for item in value] if isinstance(value, list) else value
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _float_or_none(digits: str) -> float | None:
@@ -419,12 +420,12 @@ def _finite_float(text: str) -> float:
 
 
 def _sentence(text: str) -> str:
-    """msgspec's words, with the place first: "images[0].data: expected str, got int"."""
-    what, _, place = text.partition(" - at `$")
+    """Rewrite a msgspec error with the field first: "images[0].data: expected str, got int"."""
+    problem, _, place = text.partition(" - at `$")
     place = place.removesuffix("`").lstrip(".")
-    what = what.replace("`", "")
-    what = what[:1].lower() + what[1:]
-    if what.startswith("object missing required field "):
-        name = what.rpartition(" ")[2]
+    problem = problem.replace("`", "")
+    problem = problem[:1].lower() + problem[1:]
+    if problem.startswith("object missing required field "):
+        name = problem.rpartition(" ")[2]
         return f"{place}.{name}: missing" if place else f"{name}: missing"
-    return f"{place}: {what}" if place else what
+    return f"{place}: {problem}" if place else problem

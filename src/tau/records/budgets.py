@@ -1,4 +1,4 @@
-"""How much a prompt may take."""
+"""The budget of a prompt: limits on turns, tokens, cost and time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from tau.records.base import Record
 
 
 class Budget(Record):
-    """Limits for each prompt; null is none. `timeLimit` is in seconds, `maxCost` in dollars.
+    """Limits for each prompt; null means no limit. `timeLimit` is in seconds, `maxCost` in dollars.
 
-    `maxTokens` counts what was sent and what was answered, in all turns together.
-    Where nobody knows what the model costs, `maxCost` is refused unless
-    `allowUnknownCost` is set: such answers then count as free.
+    `maxTokens` counts input and output tokens of all turns together. If the price of the model is not known,
+    `maxCost` is refused unless `allowUnknownCost` is set; answers of such a model then count as free.
     """
 
     max_turns: int | None = None

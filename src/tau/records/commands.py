@@ -1,7 +1,7 @@
-"""What a client asks: one record per command.
+"""Commands: one record for everything a client can ask.
 
-`id` is not among the fields: it may be any JSON value and is echoed as it came
-(rpc/server.py). Where a field is optional, null means the same as leaving it out.
+`id` is not a field: it may be any JSON value and is echoed unchanged (rpc/server.py). In an optional field, null
+means the same as leaving the field out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ QueueMode = Literal["all", "one-at-a-time"]
 
 
 class ImageSource(Record):
-    """The older form of an image (January 2026). Only base64 sources are accepted."""
+    """The older form of an image (January 2026). Only sources of type `base64` are accepted."""
 
     type: str
     data: str | None = None
@@ -34,13 +34,14 @@ class ImageGiven(Record):
 
 
 class Command(Record, tag_field="type"):
-    """Base of everything a client can ask."""
+    """Base class of commands."""
 
 
 class Prompt(Command, tag="prompt"):
-    """Send a message. While the agent streams, `streamingBehavior` says how to queue it.
+    """Send a message and start a run. While the agent is streaming, `streamingBehavior` is required and says how to
+    queue it.
 
-    `outputSchema` is a JSON schema that the result has to fit; a `structured_output` event has it.
+    `outputSchema` is a JSON Schema; the agent returns a value that matches it in a `structured_output` event.
     """
 
     message: str
@@ -51,78 +52,82 @@ class Prompt(Command, tag="prompt"):
 
 
 class Steer(Command, tag="steer"):
-    """Interrupt: delivered after the tool that runs now; the remaining tool calls are skipped."""
+    """Queue a message that interrupts the run: it is delivered after the current tool call, and the remaining tool
+    calls are skipped.
+    """
 
     message: str
     images: list[ImageGiven] | None = None
 
 
 class FollowUp(Command, tag="follow_up"):
-    """Delivered when the agent would otherwise stop."""
+    """Queue a message that is delivered when the agent would otherwise stop."""
 
     message: str
     images: list[ImageGiven] | None = None
 
 
 class Abort(Command, tag="abort"):
-    """Stop the run; answered when it has stopped. The queues are left alone."""
+    """Stop the run. The response is sent when it has stopped. The queues keep their messages."""
 
 
 class ClearQueue(Command, tag="clear_queue"):
-    """Empty both queues and return what was in them."""
+    """Empty both queues and return the messages that were in them."""
 
 
 class NewSession(Command, tag="new_session"):
-    """Start a fresh session, ending a run that is under way."""
+    """Start a new session. A run in progress is aborted."""
 
     parent_session: str | None = None
 
 
 class GetState(Command, tag="get_state"):
-    """What the session is set to and doing now."""
+    """Return the settings and the current activity of the session."""
 
 
 class GetMessages(Command, tag="get_messages"):
-    """The conversation as the model sees it."""
+    """Return the conversation as the model sees it."""
 
 
 class SetModel(Command, tag="set_model"):
-    """Switch to a model; saved as the user's default."""
+    """Switch to a model and save it as the user's default."""
 
     provider: str
     model_id: str
 
 
 class CycleModel(Command, tag="cycle_model"):
-    """Switch to the next available model; `null` if there is only one."""
+    """Switch to the next available model. `data` is `null` if there is only one."""
 
 
 class GetAvailableModels(Command, tag="get_available_models"):
-    """Models that have a key."""
+    """Return the models that have an API key."""
 
 
 class SetThinkingLevel(Command, tag="set_thinking_level"):
-    """Set how hard the model thinks; a level the model does not have is clamped."""
+    """Set how much the model thinks. A level that the model does not support is replaced by the nearest one that it
+    does.
+    """
 
     level: ThinkingLevel
 
 
 class CycleThinkingLevel(Command, tag="cycle_thinking_level"):
-    """The next level; `null` if the model does not think."""
+    """Switch to the next thinking level. `data` is `null` if the model does not support thinking."""
 
 
 class GetAvailableThinkingLevels(Command, tag="get_available_thinking_levels"):
-    """The levels of the current model."""
+    """Return the thinking levels of the current model."""
 
 
 class SetSteeringMode(Command, tag="set_steering_mode"):
-    """Deliver steering messages all at once or one by one."""
+    """Deliver queued steering messages all at once or one at a time."""
 
     mode: QueueMode
 
 
 class SetFollowUpMode(Command, tag="set_follow_up_mode"):
-    """Deliver follow-up messages all at once or one by one."""
+    """Deliver queued follow-up messages all at once or one at a time."""
 
     mode: QueueMode
 
@@ -134,23 +139,23 @@ class Compact(Command, tag="compact"):
 
 
 class SetAutoCompaction(Command, tag="set_auto_compaction"):
-    """Compact by itself when the context is nearly full."""
+    """Turn automatic compaction, when the context is nearly full, on or off."""
 
     enabled: bool
 
 
 class SetAutoRetry(Command, tag="set_auto_retry"):
-    """Try again by itself after a transient error."""
+    """Turn automatic retries after transient errors on or off."""
 
     enabled: bool
 
 
 class AbortRetry(Command, tag="abort_retry"):
-    """Stop waiting for the next try."""
+    """Cancel a retry that is waiting for its delay to pass."""
 
 
 class SetBudget(Command, tag="set_budget"):
-    """Limit what each prompt may take, the one under way included; a limit that is left out is none."""
+    """Limit each prompt, including the current one. A limit that is left out is removed."""
 
     max_turns: int | None = None
     max_tokens: int | None = None
@@ -160,23 +165,24 @@ class SetBudget(Command, tag="set_budget"):
 
 
 class Bash(Command, tag="bash"):
-    """Run a shell command; its output goes to the model with the next prompt."""
+    """Run a shell command. Its output is sent to the model with the next prompt."""
 
     command: str
     exclude_from_context: bool | None = None
 
 
 class AbortBash(Command, tag="abort_bash"):
-    """Stop every running `bash` command."""
+    """Stop all running `bash` commands."""
 
 
 class GetSessionStats(Command, tag="get_session_stats"):
-    """Messages, tokens and cost of the whole session, so that they never shrink: every entry of every branch, answers
-    that were tried again, and what compactions and summaries of branches took."""
+    """Return messages, tokens and cost of the whole session file: every entry of every branch, retried answers, and the
+    usage of compactions and branch summaries. The sums never shrink.
+    """
 
 
 class ExportHtml(Command, tag="export_html"):
-    """Write the session as an HTML page."""
+    """Export the session to an HTML file."""
 
     output_path: str | None = None
 
@@ -188,13 +194,13 @@ class SwitchSession(Command, tag="switch_session"):
 
 
 class ListSessions(Command, tag="list_sessions"):
-    """The sessions of this project, the newest first; with `all`, those of every project."""
+    """List the sessions of this project, newest first, or with `all` those of every project."""
 
     all: bool | None = None
 
 
 class Navigate(Command, tag="navigate"):
-    """Go on from another entry of this session, with a summary of the branch that is left if `summarize` is set."""
+    """Continue from another entry of this session. With `summarize`, a summary of the abandoned branch is added."""
 
     entry_id: str
     summarize: bool | None = None
@@ -203,45 +209,45 @@ class Navigate(Command, tag="navigate"):
 
 
 class Fork(Command, tag="fork"):
-    """Go on from before an earlier user message, in a new session."""
+    """Continue in a new session from the point before an earlier user message."""
 
     entry_id: str
 
 
 class Clone(Command, tag="clone"):
-    """Copy the current branch into a new session and go on there."""
+    """Copy the current branch to a new session and continue there."""
 
 
 class GetForkMessages(Command, tag="get_fork_messages"):
-    """User messages that can be forked from."""
+    """Return the user messages that can be forked from."""
 
 
 class GetEntries(Command, tag="get_entries"):
-    """Session entries in the order they were added, all or those after `since`."""
+    """Return the session entries in the order in which they were added, all of them or those after `since`."""
 
     since: str | None = None
 
 
 class GetTree(Command, tag="get_tree"):
-    """Session entries as a tree."""
+    """Return the session entries as a tree."""
 
 
 class GetLastAssistantText(Command, tag="get_last_assistant_text"):
-    """The text of the last answer, or `null`."""
+    """Return the text of the last assistant message, or `null` if there is none."""
 
 
 class SetSessionName(Command, tag="set_session_name"):
-    """Name the session."""
+    """Set the name of the session."""
 
     name: str
 
 
 class GetCommands(Command, tag="get_commands"):
-    """What can be invoked by a prompt that begins with `/`."""
+    """Return the commands that a prompt can invoke with `/`."""
 
 
 class GetProtocol(Command, tag="get_protocol"):
-    """Which dialect is spoken, and what can be said in it."""
+    """Return the protocol dialect in use and its capabilities."""
 
 
 AnyCommand = (

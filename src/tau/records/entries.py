@@ -1,4 +1,4 @@
-"""Lines of a session, newest version only: a header, then a tree of entries."""
+"""Session entries: the header and the tree entries of a session file, in the current version of the format."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ VERSION = 3
 
 
 class Header(Record, tag_field="type", tag="session", kw_only=True):
+    """The first line of a session file. `parentSession` is the session that this one continues or was copied from."""
+
     version: int = VERSION
     id: str
     timestamp: str
@@ -20,7 +22,7 @@ class Header(Record, tag_field="type", tag="session", kw_only=True):
 
 
 class Entry(Record, tag_field="type"):
-    """Base of the tree: `parentId` is null at a root."""
+    """Base class of tree entries; `parentId` is null at a root. `carries` names the fields that hold messages."""
 
     carries: ClassVar[tuple[str, ...]] = ()
     id: str
@@ -29,25 +31,35 @@ class Entry(Record, tag_field="type"):
 
 
 class MessageEntry(Entry, tag="message"):
+    """A message of the conversation."""
+
     carries = ("message",)
     message: AnyMessage
 
 
 class ModelChange(Entry, tag="model_change"):
+    """The session switched to another model."""
+
     provider: str
     model_id: str
 
 
 class ThinkingLevelChange(Entry, tag="thinking_level_change"):
+    """The session switched to another thinking level."""
+
     thinking_level: ThinkingLevel
 
 
 class SessionInfo(Entry, tag="session_info"):
+    """The session was named."""
+
     name: str
 
 
 class CompactionEntry(Entry, tag="compaction"):
-    """`usage` is what the summary took."""
+    """The conversation before `firstKeptEntryId` was replaced by a summary. `fromHook` is set if an extension wrote
+    it; `usage` is what the summary cost.
+    """
 
     summary: str
     first_kept_entry_id: str
@@ -58,9 +70,8 @@ class CompactionEntry(Entry, tag="compaction"):
 
 
 class BranchSummaryEntry(Entry, tag="branch_summary"):
-    """`fromId` is where the branch was left; newer releases of pi write null for a leaf that was none.
-
-    `usage` is what the summary took.
+    """Summary of an abandoned branch. `fromId` is the leaf of that branch; newer releases of pi write null if there
+    was no leaf. `usage` is what the summary cost.
     """
 
     from_id: str | None
@@ -71,13 +82,15 @@ class BranchSummaryEntry(Entry, tag="branch_summary"):
 
 
 class CustomEntry(Entry, tag="custom"):
-    """State of an extension; the model never sees it."""
+    """State of an extension. It is not sent to the model."""
 
     custom_type: str
     data: Any = UNSET
 
 
 class CustomMessageEntry(Entry, tag="custom_message"):
+    """A message of an extension. `display` says whether clients should show it."""
+
     custom_type: str
     content: str | list[Text | Image]
     display: bool
@@ -92,6 +105,8 @@ class ContextEdit(Entry, tag="context_edit"):
 
 
 class Label(Entry, tag="label"):
+    """Sets the label of the entry `targetId`, or removes it if `label` is null."""
+
     target_id: str
     label: str | None = None
 

@@ -1,4 +1,4 @@
-"""What happens: everything a client sees that it did not ask for."""
+"""Events: everything that is sent to a client without a request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ Limit = Literal["turns", "tokens", "cost", "time"]
 
 
 class Outcome(Record):
-    """What a tool hands back: content for the model, details for the client."""
+    """The result of a tool: `content` is for the model, `details` for the client."""
 
     content: list[Text | Image]
     details: Any = UNSET
 
 
 class CompactionResult(Record):
-    """`usage` is what the summary took; `estimatedTokensAfter` about how much the conversation takes now."""
+    """`usage` is the cost of writing the summary; `estimatedTokensAfter` is the approximate size of the conversation
+    now.
+    """
 
     summary: str
     first_kept_entry_id: str
@@ -35,17 +37,17 @@ class CompactionResult(Record):
 
 
 class Event(Record, tag_field="type"):
-    """Base of everything published. `carries` names the fields that hold messages."""
+    """Base class of events. `carries` names the fields that hold messages."""
 
     carries: ClassVar[tuple[str, ...]] = ()
 
 
 class AgentStart(Event, tag="agent_start"):
-    """The agent begins to work on a prompt."""
+    """The agent starts working on a prompt."""
 
 
 class AgentEnd(Event, tag="agent_end"):
-    """One run is over; `messages` are all that it made. With `willRetry` another follows."""
+    """A run has ended; `messages` are all messages that it produced. With `willRetry`, another run follows."""
 
     carries = ("messages",)
     messages: list[AnyMessage]
@@ -53,28 +55,32 @@ class AgentEnd(Event, tag="agent_end"):
 
 
 class AgentSettled(Event, tag="agent_settled"):
-    """Nothing automatic (retry, compaction) is left to do for this prompt."""
+    """The prompt is finished: no automatic retry or compaction is left to do."""
 
     aborted: bool = False
 
 
 class TurnStart(Event, tag="turn_start"):
-    """A turn begins: one answer of the model and the tools it calls."""
+    """A turn starts: one assistant message and the tool calls in it."""
 
 
 class TurnEnd(Event, tag="turn_end"):
+    """A turn has ended. `toolResults` are in the order of the tool calls."""
+
     carries = ("message", "tool_results")
     message: Assistant
     tool_results: list[ToolResult]
 
 
 class MessageStart(Event, tag="message_start"):
+    """A message starts. An assistant message is then streamed by `message_update` events."""
+
     carries = ("message",)
     message: AnyMessage
 
 
 class MessageUpdate(Event, tag="message_update"):
-    """A piece of the answer arrived."""
+    """A piece of the assistant message arrived."""
 
     assistant_message_event: AnyDelta
     message: Assistant | UnsetType = UNSET
@@ -82,18 +88,22 @@ class MessageUpdate(Event, tag="message_update"):
 
 
 class MessageEnd(Event, tag="message_end"):
+    """The message is complete."""
+
     carries = ("message",)
     message: AnyMessage
 
 
 class ToolStart(Event, tag="tool_execution_start"):
+    """A tool call starts."""
+
     tool_call_id: str
     tool_name: str
     args: Any
 
 
 class ToolUpdate(Event, tag="tool_execution_update"):
-    """`partialResult` holds everything so far, not only what is new."""
+    """Progress of a tool call. `partialResult` holds everything so far, not only what is new."""
 
     tool_call_id: str
     tool_name: str
@@ -102,7 +112,7 @@ class ToolUpdate(Event, tag="tool_execution_update"):
 
 
 class ToolEnd(Event, tag="tool_execution_end"):
-    """`durationMs` is absent if the tool did not run."""
+    """A tool call has ended. `durationMs` is absent if the tool did not run, and in some dialects."""
 
     tool_call_id: str
     tool_name: str
@@ -112,20 +122,22 @@ class ToolEnd(Event, tag="tool_execution_end"):
 
 
 class QueueUpdate(Event, tag="queue_update"):
-    """The texts that wait to be delivered, whole, after each change."""
+    """The queues changed. Contains the texts of all queued messages."""
 
     steering: list[str]
     follow_up: list[str]
 
 
 class CompactionStart(Event, tag="compaction_start"):
-    """The older part of the conversation is about to be replaced by a summary."""
+    """Compaction starts: the older part of the conversation is being replaced by a summary."""
 
     reason: CompactionReason
 
 
 class CompactionEnd(Event, tag="compaction_end"):
-    """`result` is `null` if nothing was changed. With `willRetry` the prompt that did not fit is asked again."""
+    """Compaction has ended. `result` is `null` if nothing was changed. With `willRetry`, the prompt that did not fit
+    is sent to the model again.
+    """
 
     reason: CompactionReason
     result: CompactionResult | None
@@ -135,6 +147,8 @@ class CompactionEnd(Event, tag="compaction_end"):
 
 
 class AutoRetryStart(Event, tag="auto_retry_start"):
+    """A model call failed with a transient error and is retried after `delayMs`."""
+
     attempt: int
     max_attempts: int
     delay_ms: int
@@ -142,32 +156,36 @@ class AutoRetryStart(Event, tag="auto_retry_start"):
 
 
 class AutoRetryEnd(Event, tag="auto_retry_end"):
+    """Retrying has ended. `finalError` is the last error if no retry succeeded."""
+
     success: bool
     attempt: int
     final_error: str | UnsetType = UNSET
 
 
 class SessionInfoChanged(Event, tag="session_info_changed"):
-    """The session has another name."""
+    """The name of the session changed."""
 
     name: str | UnsetType = UNSET
 
 
 class ThinkingLevelChanged(Event, tag="thinking_level_changed"):
+    """The thinking level of the session changed."""
+
     level: ThinkingLevel
 
 
 class BashUpdate(Event, tag="bash_execution_update"):
-    """What a `bash` command says while it runs; `id` is the command's, if it had one."""
+    """Output of a running `bash` command. `id` is the id of the command, if it had one."""
 
     delta: str
     id: Any = UNSET
 
 
 class BudgetExceeded(Event, tag="budget_exceeded"):
-    """A limit ended the work on this prompt. Told before the last `agent_end`, or else before `agent_settled`.
+    """A budget limit ended the work on this prompt. Sent before the last `agent_end`, or else before `agent_settled`.
 
-    With `costUnknown`, some answers were by a model whose price nobody knows.
+    `costUnknown` is set if the price of a model that was used is not known.
     """
 
     limit: Limit
@@ -177,21 +195,23 @@ class BudgetExceeded(Event, tag="budget_exceeded"):
 
 
 class StructuredOutput(Event, tag="structured_output"):
-    """What a prompt with `outputSchema` came to, once for each: the `value`, or the `error` for which there is none."""
+    """The result of a prompt with `outputSchema`, once per prompt: the `value`, or the `error` if there is none."""
 
     value: Any = UNSET
     error: str | UnsetType = UNSET
 
 
 class SessionDamaged(Event, tag="session_damaged"):
-    """The session file holds what cannot be read. The rest was opened; the file is left as it is."""
+    """Parts of the session file cannot be read. The rest was loaded; the file is not modified."""
 
     session_file: str
     problems: list[str]
 
 
 class SessionWriteFailed(Event, tag="session_write_failed"):
-    """`waiting` entries could not be written. They are kept in order and written when that is possible again."""
+    """`waiting` entries could not be written to the session file. They are kept in order and written when writing
+    succeeds again.
+    """
 
     session_file: str
     error: str
@@ -199,12 +219,14 @@ class SessionWriteFailed(Event, tag="session_write_failed"):
 
 
 class SessionWriteRecovered(Event, tag="session_write_recovered"):
-    """Everything that waited is in the session file now."""
+    """All entries that were waiting have been written to the session file."""
 
     session_file: str
 
 
 class ExtensionError(Event, tag="extension_error"):
+    """An extension failed while handling `event`."""
+
     extension_path: str
     event: str
     error: str
@@ -240,7 +262,7 @@ AnyEvent = (
 
 
 def event_json(event: Event) -> bytes:
-    """An event as it is sent. Messages are spliced from the bytes they were read from or once encoded to."""
+    """Encode an event for the wire. Messages are spliced in as the bytes they were decoded from or first encoded to."""
     if not event.carries:
         return encode(event)
     parts = []

@@ -1,8 +1,7 @@
-"""A session entry as it stands in a file, read only as far as it must be.
+"""Session lines, decoded only as far as needed.
 
-A session may hold a million entries. Opening one reads of each line what makes
-the tree; the rest stays bytes until somebody asks, and what is passed on is
-passed on as the bytes it was.
+A session may hold a million entries. Opening one decodes only the fields of each line that form the tree; the rest
+stays bytes until it is needed, and what is sent to a client is sent as those bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tau.records.nesting import too_deep
 
 
 class Outline(Record):
-    """What makes the tree."""
+    """The fields of an entry that form the tree."""
 
     type: str
     id: str | UnsetType = UNSET
@@ -28,7 +27,7 @@ class MessageLine(Record):
 
 
 class Head(Value, rename="camel", gc=False):
-    """The same where all is well."""
+    """Like Outline, for lines in which all fields are present. Decoding is faster."""
 
     type: str
     id: str
@@ -36,25 +35,28 @@ class Head(Value, rename="camel", gc=False):
 
 
 def outlines(block: bytes, size: int) -> tuple[list[Head], list[int]] | None:
-    """The outlines of the lines in the first `size` bytes, and where they end; None if one wants a closer look."""
-    found = decode_lines(Head, memoryview(block)[:size])
-    if found is None:
+    """Decode the outlines of the lines in the first `size` bytes of `block`, and the offsets at which the lines end.
+
+    None if a line does not have the usual form and must be decoded on its own.
+    """
+    heads = decode_lines(Head, memoryview(block)[:size])
+    if heads is None:
         return None
-    plain = block.isascii()
+    is_ascii = block.isascii()
     find, ends, start = block.find, [], 0
-    for _ in found:
+    for _ in heads:
         end = find(b"\n", start)
-        # A value that goes on in the next line would have its comma at one of the two ends.
+        # A value that continues on the next line has its comma at one of the two ends.
         if end < 0 or block[start] != 123 or block[end - 1] != 125:
             return None
-        # Decoding an outline does not look into the rest. Most lines are known to be text at a glance.
-        if not plain and not (line := block[start:end]).isascii() and not _is_text(line):
+        # Decoding an outline does not check the rest of the line for UTF-8. The ASCII check is fast.
+        if not is_ascii and not (line := block[start:end]).isascii() and not _is_text(line):
             return None
         if too_deep(block, start=start, end=end):
             return None
         ends.append(end)
         start = end + 1
-    return (found, ends) if start == size else None
+    return (heads, ends) if start == size else None
 
 
 def _is_text(line: bytes) -> bool:
@@ -66,12 +68,15 @@ def _is_text(line: bytes) -> bool:
 
 
 def messages(count: int, block: bytes) -> list[bytes] | None:
-    """The messages of a block of `count` message entries, as they stand in it; None if one wants a closer look."""
-    found = decode_lines(MessageLine, block)
-    if found is None or len(found) != count:
+    """Return the raw JSON of the messages in a block of `count` message entries.
+
+    None if a line does not have the usual form and must be decoded on its own.
+    """
+    lines = decode_lines(MessageLine, block)
+    if lines is None or len(lines) != count:
         return None
-    given = [bytes(one.message) for one in found]
-    return given if all(one.startswith(b'{"role":"') for one in given) else None
+    raw = [bytes(line.message) for line in lines]
+    return raw if all(message.startswith(b'{"role":"') for message in raw) else None
 
 
 class TypedMessageLine(Record):
@@ -79,13 +84,13 @@ class TypedMessageLine(Record):
 
 
 def typed_messages(count: int, block: bytes) -> list[AnyMessage] | None:
-    """The same, read; without the bytes they were read from."""
-    found = decode_lines(TypedMessageLine, block)
-    return None if found is None or len(found) != count else [one.message for one in found]
+    """Like `raw_messages`, but decoded. The messages do not keep the bytes they were decoded from."""
+    lines = decode_lines(TypedMessageLine, block)
+    return None if lines is None or len(lines) != count else [line.message for line in lines]
 
 
 class OtherEntry(Record):
-    """An entry of a type we do not know: it keeps its place in the tree and its bytes."""
+    """An entry of an unknown type. It keeps its place in the tree and its bytes."""
 
     type: str
     id: str
@@ -94,7 +99,7 @@ class OtherEntry(Record):
 
 
 def read_entry(line: bytes) -> AnyEntry | OtherEntry:
-    """One entry; `wire()` of it gives the same bytes back. Raises BadRecord for what is no entry."""
+    """Decode one entry; `wire_json()` returns its original bytes. Raises BadRecord if it is not an entry."""
     try:
         return keep(decode(AnyEntry, line), line)  # type: ignore[arg-type]
     except BadRecord:
@@ -102,11 +107,11 @@ def read_entry(line: bytes) -> AnyEntry | OtherEntry:
 
 
 def message_json(line: bytes) -> bytes:
-    """The message of a message entry, as it stands in the line."""
+    """Return the raw JSON of the message in a message entry."""
     try:
         return bytes(decode(MessageLine, line).message)
     except BadRecord:
-        value: Any = parse(line)  # a lone surrogate is only read this way
+        value: Any = parse(line)  # msgspec rejects lone surrogates, parse() does not
         if isinstance(value, dict) and isinstance(value.get("message"), dict):
             return encode(value["message"])
         raise

@@ -1,4 +1,4 @@
-"""What is said: content blocks and the messages that carry them.
+"""Messages and their content blocks.
 
 The shapes are the same in events, in responses and in session files.
 """
@@ -13,7 +13,7 @@ StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
 
 class Text(Record, tag_field="type", tag="text"):
-    """With `isDocument`, the text of an attachment."""
+    """`isDocument` is set for the text of an attachment."""
 
     text: str
     text_signature: str | UnsetType = UNSET
@@ -21,7 +21,7 @@ class Text(Record, tag_field="type", tag="text"):
 
 
 class Thinking(Record, tag_field="type", tag="thinking"):
-    """`redacted` thinking has its opaque payload in the signature."""
+    """If `redacted` is set, the signature holds an opaque payload."""
 
     thinking: str
     thinking_signature: str | UnsetType = UNSET
@@ -36,6 +36,8 @@ class Image(Record, tag_field="type", tag="image"):
 
 
 class ToolCall(Record, tag_field="type", tag="toolCall"):
+    """A tool call of the model. `arguments` is the parsed JSON object."""
+
     id: str
     name: str
     arguments: dict[str, Any]
@@ -43,7 +45,7 @@ class ToolCall(Record, tag_field="type", tag="toolCall"):
 
 
 class UsageCost(Record):
-    """Dollars."""
+    """Cost in dollars."""
 
     input: float = 0
     output: float = 0
@@ -53,9 +55,9 @@ class UsageCost(Record):
 
 
 class Usage(Record):
-    """Tokens. `input` does not count what was read from or written to a cache.
+    """Token counts. `input` does not include tokens that were read from or written to a cache.
 
-    `reasoning` is a part of `output`, where a provider counts it.
+    `reasoning` is the part of `output` spent on reasoning, if the provider reports it.
     """
 
     input: int = 0
@@ -68,11 +70,11 @@ class Usage(Record):
 
 
 class Message(Record, tag_field="role"):
-    """Base of everything that can stand in a conversation."""
+    """Base class of messages."""
 
 
 class Attachment(Record):
-    """A file in a command. `content` is base64; for a document the model is given `extractedText`, if that is there."""
+    """A file in a command. `content` is base64. For a document, the model receives `extractedText` if it is present."""
 
     type: Literal["image", "document"]
     file_name: str
@@ -85,7 +87,9 @@ class Attachment(Record):
 
 
 class User(Message, tag="user"):
-    """`attachments` are only kept if the setting `keepAttachments` is on; what is in them is in `content` anyway."""
+    """`attachments` are kept only if the setting `keepAttachments` is on. Their contents are in `content` in any
+    case.
+    """
 
     content: str | list[Text | Image]
     timestamp: int
@@ -93,6 +97,8 @@ class User(Message, tag="user"):
 
 
 class Assistant(Message, tag="assistant"):
+    """A message of the model. `responseId` is the provider's id of the response."""
+
     content: list[Text | Thinking | ToolCall]
     api: str
     provider: str
@@ -117,6 +123,8 @@ class Assistant(Message, tag="assistant"):
 
 
 class ToolResult(Message, tag="toolResult"):
+    """The result of a tool call."""
+
     tool_call_id: str
     tool_name: str
     content: list[Text | Image]
@@ -126,7 +134,7 @@ class ToolResult(Message, tag="toolResult"):
 
 
 class BashExecution(Message, tag="bashExecution"):
-    """A command the client ran; `exit_code` is absent when it was killed."""
+    """A command that the client ran with `bash`. `exit_code` is absent if the command was killed."""
 
     command: str
     output: str
@@ -139,7 +147,7 @@ class BashExecution(Message, tag="bashExecution"):
 
 
 class Custom(Message, tag="custom"):
-    """Said by an extension; `display` says whether a client should show it."""
+    """A message of an extension. `display` says whether clients should show it."""
 
     custom_type: str
     content: str | list[Text | Image]
@@ -149,19 +157,23 @@ class Custom(Message, tag="custom"):
 
 
 class BranchSummary(Message, tag="branchSummary"):
+    """The summary of an abandoned branch; `fromId` is the leaf of that branch."""
+
     summary: str
     from_id: str
     timestamp: int = 0
 
 
 class CompactionSummary(Message, tag="compactionSummary"):
+    """The summary that replaces the older part of the conversation."""
+
     summary: str
     tokens_before: int
     timestamp: int = 0
 
 
 class Other(Record):
-    """A message of a role we do not know. It is kept and passed on, never sent to a model."""
+    """A message with an unknown role. It is kept and sent to clients, but never to a model."""
 
     role: str
 
@@ -171,7 +183,7 @@ Stored = AnyMessage | Other
 
 
 def as_message(data: bytes) -> Stored:
-    """One message from outside, for those who have its bytes elsewhere."""
+    """Decode one message. It does not keep its bytes, for callers that hold them elsewhere. Raises BadRecord."""
     try:
         return decode(AnyMessage, data)  # type: ignore[arg-type]
     except BadRecord:
@@ -182,5 +194,5 @@ def as_message(data: bytes) -> Stored:
 
 
 def read_message(data: bytes) -> Stored:
-    """One message from outside; `wire()` of it gives the same bytes back."""
+    """Decode one message; `wire_json()` returns its original bytes. Raises BadRecord."""
     return keep(as_message(data), data)

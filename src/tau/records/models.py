@@ -1,4 +1,4 @@
-"""Which model, at what price, thinking how hard."""
+"""Models, prices and thinking levels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", 
 
 
 class PriceTier(Record):
-    """Dollars for a million tokens of a request with more input than this."""
+    """Prices in dollars per million tokens for requests with more than `inputTokensAbove` input tokens."""
 
     input_tokens_above: int
     input: float = 0
@@ -21,7 +21,7 @@ class PriceTier(Record):
 
 
 class Price(Record):
-    """Dollars for a million tokens. Long requests may have prices of their own."""
+    """Prices in dollars per million tokens. `tiers` hold other prices for long requests."""
 
     input: float = 0
     output: float = 0
@@ -31,6 +31,8 @@ class Price(Record):
 
 
 class Model(Record):
+    """A model of a provider. `api` is the protocol that the provider speaks."""
+
     id: str
     name: str
     api: str

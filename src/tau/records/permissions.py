@@ -1,4 +1,7 @@
-"""What a file of rules for `--permissions` says. Strict: a rule that is misspelled must not be passed over."""
+"""The rules file of `--permissions`, and denials.
+
+Unknown fields are errors, so that a misspelled rule is not silently ignored.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ Words = str | list[str]
 
 
 class Rule(Record, forbid_unknown_fields=True):
-    """Which calls. What it does not name is not looked at; of a list, one is enough."""
+    """Selects tool calls. A rule matches if every field that is present matches; in a list, one match is enough."""
 
     tool: Words | UnsetType = UNSET
     path: Words | UnsetType = UNSET
@@ -18,7 +21,7 @@ class Rule(Record, forbid_unknown_fields=True):
 
 
 class Permissions(Record, forbid_unknown_fields=True):
-    """A file of rules. `deadline` is in seconds."""
+    """A rules file. `deadline` is in seconds."""
 
     deny: list[Rule] = []
     ask: list[Rule] = []
@@ -28,9 +31,9 @@ class Permissions(Record, forbid_unknown_fields=True):
 
 
 class Denial(Record):
-    """In `details.denied` of the result of a call that was denied.
+    """`details.denied` in the result of a tool call that was denied.
 
-    `rule` is the place in the file of rules, such as `deny[0]`, where one of them decided, or wanted it asked.
+    `rule` is the rule that denied the call or asked about it, such as `deny[0]`.
     """
 
     by: Literal["rule", "user", "deadline", "nobody"]

@@ -1,4 +1,4 @@
-"""What a response carries as `data`. Handlers return these; the envelope is the server's."""
+"""Responses: the `data` of the response to each command. The server adds the envelope."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ Disposition = Literal["started", "queued", "handled"]
 
 
 class SessionState(Record):
+    """`sessionFile` is absent if the session is only in memory. `pendingMessageCount` is the number of queued
+    messages.
+    """
+
     model: Model | None
     thinking_level: ThinkingLevel
     is_streaming: bool
@@ -31,13 +35,15 @@ class SessionState(Record):
 
 
 class Accepted(Record):
-    """`started`: it is being run. `queued`: it will be delivered later. `handled`: no run follows."""
+    """`started`: the prompt runs now. `queued`: the message is delivered later. `handled`: it starts no run."""
 
     disposition: Disposition
 
 
 class Capabilities(Record):
-    """`snapshots`: every `message_update` has the whole message. `responses`: commands are answered by one."""
+    """`snapshots`: every `message_update` contains the whole message so far. `responses`: every command gets a
+    response.
+    """
 
     commands: list[str]
     events: list[str]
@@ -46,7 +52,7 @@ class Capabilities(Record):
 
 
 class Protocol(Record):
-    """`version` is the release of pi that speaks like this; `dialects` are all that could be chosen."""
+    """`version` is the release of pi with this dialect; `dialects` are all dialects that can be chosen."""
 
     dialect: str
     version: str
@@ -56,12 +62,14 @@ class Protocol(Record):
 
 
 class Messages(Record):
-    """The list is handed over as JSON: it may be the whole of a large session."""
+    """The messages of the conversation, in order."""
 
-    messages: Any
+    messages: Any  # encoded JSON: it may be the whole of a large session
 
 
 class Cycled(Record):
+    """`isScoped` is true if the choice is limited to the models of `--models` or `enabledModels`."""
+
     model: Model
     thinking_level: ThinkingLevel
     is_scoped: bool
@@ -85,17 +93,21 @@ class Queues(Record):
 
 
 class Cancelled(Record):
-    """Whether an extension called it off."""
+    """`cancelled` is true if an extension cancelled the operation."""
 
     cancelled: bool = False
 
 
 class Forked(Record):
+    """`text` is the text of the user message that was forked from."""
+
     text: str
     cancelled: bool = False
 
 
 class ForkPoint(Record):
+    """A user message that can be forked from."""
+
     entry_id: str
     text: str
 
@@ -110,9 +122,9 @@ class Entries(Record):
 
 
 class Tree(Record):
-    """Nested as deep as the session is long, so it is handed over as JSON."""
+    """The roots of the tree, as nested nodes."""
 
-    tree: Any
+    tree: Any  # encoded JSON: it is nested as deeply as the session is long
     leaf_id: str | None
 
 
@@ -121,7 +133,7 @@ class LastText(Record):
 
 
 class BashResult(Record):
-    """`output` holds both streams as they came; `exitCode` is absent when killed."""
+    """`output` holds stdout and stderr in the order of arrival. `exitCode` is absent if the command was killed."""
 
     output: str
     exit_code: int | UnsetType
@@ -142,7 +154,9 @@ class TokenSums(Record):
 
 
 class ContextUsage(Record):
-    """How full the model's window is; null right after a compaction, until the model has answered again."""
+    """How full the context window is. `tokens` and `percent` are null after a compaction, until the model has
+    answered again.
+    """
 
     tokens: int | None
     context_window: int
@@ -152,7 +166,7 @@ class ContextUsage(Record):
 class SessionStats(Record):
     """`totalMessages` counts the messages in the session file; `messageCount` of `get_state` counts the conversation.
 
-    `costUnknown` is there, and true, if some model was used whose price is not known: `cost` is then too small.
+    `costUnknown` is present, and true, if a model was used whose price is not known; `cost` is then too low.
     """
 
     session_file: str | UnsetType
@@ -169,7 +183,7 @@ class SessionStats(Record):
 
 
 class SessionRow(Record):
-    """A session in a list; times are Unix milliseconds."""
+    """A session in a list. Times are Unix milliseconds."""
 
     path: str
     id: str
@@ -187,7 +201,7 @@ class SessionRows(Record):
 
 
 class Navigated(Record):
-    """`editorText` is the text of a user's message that was navigated to, to be changed and sent again."""
+    """`editorText` is the text of the user message that was navigated to, so that it can be edited and sent again."""
 
     cancelled: bool = False
     editor_text: str | UnsetType = UNSET
@@ -199,7 +213,9 @@ class Exported(Record):
 
 
 class SourceInfo(Record):
-    """`source` is auto (found in its usual folder), local (named in settings), cli, or whatever else brought it."""
+    """`source` is `auto` (found in its default folder), `local` (named in settings), `cli`, or the name of another
+    source.
+    """
 
     path: str
     source: str
@@ -209,7 +225,7 @@ class SourceInfo(Record):
 
 
 class SlashCommand(Record):
-    """Both shapes of the protocol: location and path, and the newer sourceInfo."""
+    """Contains both forms of the protocol: the older `location` and `path`, and the newer `sourceInfo`."""
 
     name: str
     description: str | UnsetType = UNSET
@@ -224,13 +240,12 @@ class SlashCommands(Record):
 
 
 class Result(Record, tag_field="type", tag="result"):
-    """The last record of JSON mode with `--result`: what came of all prompts together.
+    """The last line of JSON mode with `--result`: the outcome of all prompts together.
 
-    `text`, which is null if the answer failed, and `stopReason` are those of the last
-    answer; `errorMessage` is the last that went wrong. `usage` and `cost`, in dollars,
-    are summed over all turns. `output` is the result of `--output-schema`, and `limit`
-    the one that ended the last prompt. `denials` says of every call that
-    `--permissions` did not let pass why not; it is absent where there were none.
+    `text` and `stopReason` are those of the last assistant message; `text` is null if it failed. `errorMessage` is
+    the last error. `usage` and `cost`, in dollars, are sums over all turns. `output` is the result of
+    `--output-schema`, and `limit` is the budget limit that ended the last prompt. `denials` gives the reason for
+    every tool call that `--permissions` denied; it is absent if there were none.
     """
 
     text: str | None

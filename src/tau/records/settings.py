@@ -1,7 +1,7 @@
-"""What a settings file may say, with defaults. Keys we do not know are kept and ignored.
+"""Settings, with defaults. Unknown keys in a settings file are kept and ignored.
 
-The sentence below a field is its line in docs/settings.md. Keys of pi that mean
-nothing to a program without a screen stand in WITHOUT_EFFECT.
+The docstring of a field is its row in docs/settings.md. WITHOUT_EFFECT lists keys of pi that only matter to a screen
+or to features that tau does not have.
 """
 
 from __future__ import annotations
@@ -17,200 +17,207 @@ SandboxLevel = Literal["workspace", "strict"]
 
 
 class RetrySettings(Record):
-    """Asking a model again after an error that may pass."""
+    """Automatic retries of model calls after transient errors."""
 
     enabled: bool = True
-    """ask again at all"""
+    """Retry model calls after transient errors."""
     max_retries: Count = 3
-    """how often, for one prompt"""
+    """Maximum number of retries per prompt."""
     base_delay_ms: Count = 2000
-    """the first wait; each further one is twice as long"""
+    """Delay before the first retry; doubled for each further one."""
     max_delay_ms: Count = 60000
-    """a server that wants a longer wait is not waited for; 0: no limit. Newer versions of pi write it as
-    `retry.provider.maxRetryDelayMs`, which is understood too"""
+    """If the server asks for a longer delay than this, tau does not retry; 0 means no limit. Newer versions of pi
+    call it `retry.provider.maxRetryDelayMs`, which is accepted too."""
 
 
 class CompactionSettings(Record):
-    """With `betweenTurns` a run that grows too long is compacted before it asks again, not only at its end."""
+    """Automatic compaction."""
 
     enabled: bool = True
-    """summarise a conversation by itself before it outgrows the model"""
+    """Compact the conversation automatically before it exceeds the context window."""
     between_turns: bool = True
-    """also in the middle of a run, before the model is asked again"""
+    """Also compact during a run, before the next model call, and not only at its end."""
     reserve_tokens: int = 16384
-    """what must stay free in the model's window"""
+    """Tokens of the context window that must stay free."""
     keep_recent_tokens: int = 20000
-    """how much of the end is kept word for word"""
+    """Tokens at the end of the conversation that are kept verbatim."""
 
 
 class BranchSummarySettings(Record):
     reserve_tokens: int = 16384
-    """kept free for the summary of a branch that is left"""
+    """Tokens of the context window reserved for the summary of an abandoned branch."""
     skip_prompt: bool = False
-    """for clients that ask before they summarise: do not ask"""
+    """For clients that ask before summarizing a branch: do not ask."""
 
 
 class ChildEnvironment(Record):
-    """What commands inherit.
+    """The environment of commands.
 
-    It keeps secrets out of logs and transcripts; it is no wall, for a command can
-    read the files of its user.
+    Filtering keeps secrets out of logs and transcripts. It is not a security boundary: a command can read the files
+    of its user.
     """
 
     filter_secrets: bool = False
-    """remove variables with secrets in them: those named like one
-    ([the list](security.md#which-variables-are-secrets)), those that have a provider's key in them, and addresses with
-    a user or password. A project can switch this on, but not off"""
+    """Remove environment variables that hold secrets: those named like one
+    ([the list](security.md#which-variables-are-secrets)), those that contain the key of a provider, and URLs with a
+    user or password. A project can switch this on, but not off."""
     secret_names: list[str] = []
-    """names of more variables to remove, with `*` for any characters, such as `ACME_*`"""
+    """Names of additional variables to remove; `*` matches any characters, as in `ACME_*`."""
     pass_names: list[str] = []
-    """names of variables that are passed on even if they look like secrets, also in a sandbox"""
+    """Names of variables to pass on although they look like secrets, also in a sandbox."""
     no_new_privileges: bool = False
-    """nothing that the agent starts gains rights by being executed, so `sudo` and the like do not work in commands;
-    read when the program starts. A project can switch this on, but not off"""
+    """Set `no_new_privs` for everything that the agent starts, so that `sudo` and other setuid programs do not work
+    in commands. Takes effect when the program starts. A project can switch this on, but not off."""
 
 
 class EditSettings(Record):
     require_fresh: bool = False
-    """edit and write refuse to change a file that changed since the model last read it"""
+    """Make `edit` and `write` refuse to change a file that has changed since the model last read it."""
 
 
 class SandboxSettings(Record):
-    """What commands and file tools may reach, as `--sandbox`, see [the sandbox](sandbox.md)."""
+    """Limits of commands and file tools, as `--sandbox`; see [the sandbox](sandbox.md)."""
 
     level: SandboxLevel | None = None
-    """`workspace` or `strict`; without one, and without `--sandbox`, there is no sandbox"""
+    """`workspace` or `strict`; without it, and without `--sandbox`, there is no sandbox."""
     readable: list[str] = []
-    """files and folders that may be read besides, such as `~/.rustup`"""
+    """Additional files and folders that can be read, such as `~/.rustup`."""
     writable: list[str] = []
-    """files and folders that may be written besides, such as `~/.cache/go-build`"""
+    """Additional files and folders that can be written, such as `~/.cache/go-build`."""
 
 
 class ImageSettings(Record):
     auto_resize: bool = True
-    """make large images small enough for every provider"""
+    """Scale large images down to a size that every provider accepts."""
     block_images: bool = False
-    """keep all images from models"""
+    """Never send images to models."""
 
 
 class ExtensionSettings(Record):
-    """Limits of extensions, each of which runs in a process of its own."""
+    """Limits of extensions; each extension runs in its own process."""
 
     handler_timeout_ms: Count = 30000
-    """for a handler whose answer is waited for; time in a dialog does not count"""
+    """Timeout of a handler whose result is awaited; time spent in a dialog does not count."""
     observer_timeout_ms: Count = 5000
-    """for a handler that is only told"""
+    """Timeout of a handler that is only notified."""
     load_timeout_ms: Count = 10000
-    """until an extension is ready"""
+    """Timeout for loading an extension."""
     memory_limit_mb: Count = 2048
-    """address space of its process; 0: no limit"""
+    """Address space limit of an extension process; 0 means no limit."""
 
 
 class Settings(Record):
     default_provider: str | None = None
-    """provider of the model to start with; written when a client sets a model"""
+    """Provider of the initial model. Written when a client sets a model."""
     default_model: str | None = None
-    """its id"""
+    """Id of the initial model."""
     default_thinking_level: ThinkingLevel | None = None
-    """how much a model thinks at first; medium, if nothing is said"""
+    """Initial thinking level; `medium` if not set."""
     thinking_budgets: dict[str, int] = {}
-    """tokens for levels of thinking, such as `{"low": 2048}`"""
+    """Thinking tokens per thinking level, such as `{"low": 2048}`."""
     interleaved_thinking: bool = True
-    """let Claude think between its tool calls, where that has to be asked for"""
+    """Let Claude think between tool calls, for models where this must be requested."""
     enabled_models: list[str] | None = None
-    """patterns of the models that `cycle_model` goes through, as `--models`"""
+    """Patterns of the models that `cycle_model` cycles through, as `--models`."""
     default_tools: list[str] | None = None
-    """tools the model gets when `--tools` says nothing"""
+    """Tools that are enabled if `--tools` is not given."""
     steering_mode: QueueMode = "one-at-a-time"
-    """how many steering messages are handed over at once"""
+    """How many queued steering messages are delivered at once."""
     follow_up_mode: QueueMode = "one-at-a-time"
-    """the same for follow-ups"""
+    """How many queued follow-up messages are delivered at once."""
     tool_execution: Literal["sequential", "parallel"] = "sequential"
-    """run the tool calls of one answer one after another, or side by side"""
+    """Run the tool calls of one message one after another or in parallel."""
     steer_after: Literal["tool", "turn"] = "tool"
-    """hand steering over after the tool that runs, and skip those after it, or when all tools of the answer are done"""
+    """Deliver steering messages after the current tool call and skip the remaining ones, or after all tool calls of
+    the message."""
     announce_answer: Literal["asked", "begun"] = "asked"
-    """send `message_start` when the model is asked, or when its answer begins"""
+    """Send `message_start` when the model is called, or when its answer begins."""
     retry_success: Literal["answer", "run"] = "answer"
-    """send `auto_retry_end` after the answer that succeeded, or at the end of the run"""
+    """Send `auto_retry_end` after the answer that succeeded, or at the end of the run."""
     streaming_until: Literal["end", "settled"] = "end"
-    """`isStreaming` until `agent_end`, or until `agent_settled`"""
+    """`isStreaming` is true until `agent_end`, or until `agent_settled`."""
     keep_bash_after: Literal["prompt", "run"] = "prompt"
-    """a client's command during a run joins the conversation with the next prompt, or at the end of the run"""
+    """When a `bash` command of the client that ends during a run is added to the conversation: with the next prompt,
+    or at the end of the run."""
     stats_of: Literal["session", "conversation"] = "session"
-    """`get_session_stats` counts every entry of the session, or only what `get_messages` shows"""
+    """`get_session_stats` counts every entry of the session, or only the messages that `get_messages` returns."""
     keep_named_model: bool = False
-    """a model named on the command line stays when another session is opened"""
+    """Keep a model named on the command line when another session is opened."""
     thinking_returns: bool = False
-    """the level of thinking comes back after a model that has none"""
+    """Restore the thinking level after using a model that does not support thinking."""
     save_models: bool = True
-    """a model or level that a client sets is the default from then on"""
+    """Save a model or thinking level that a client sets as the new default."""
     dialect: str | None = None
-    """the version of the protocol that is spoken, as `--dialect`"""
+    """Version of the protocol, as `--dialect`."""
     keep_attachments: bool = False
-    """keep the `attachments` of a prompt on its message"""
+    """Keep the `attachments` of a prompt in its message."""
     bash_updates: bool = False
-    """send `bash_execution_update` while a client's command runs"""
+    """Send `bash_execution_update` events while a `bash` command of the client runs."""
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
     branch_summary: BranchSummarySettings = BranchSummarySettings()
     session_dir: str | None = None
-    """folder for session files, `~` and relative to the working directory; `--session-dir` and
-    `PI_CODING_AGENT_SESSION_DIR` come first"""
+    """Folder for session files; may begin with `~` or be relative to the working directory. `--session-dir` and
+    `PI_CODING_AGENT_SESSION_DIR` take precedence."""
     shell_path: str | None = None
-    """the shell that commands run in, instead of bash"""
+    """Shell that runs commands, instead of bash."""
     shell_command_prefix: str | None = None
-    """put before every command, on a line of its own"""
+    """Prepended to every command, on a line of its own."""
     child_environment: ChildEnvironment = ChildEnvironment()
     sandbox: SandboxSettings = SandboxSettings()
     edit: EditSettings = EditSettings()
     images: ImageSettings = ImageSettings()
     extensions: list[str] = []
-    """files and folders of extensions"""
+    """Files and folders of extensions."""
     skills: list[str] = []
-    """files and folders of skills"""
+    """Files and folders of skills."""
     prompts: list[str] = []
-    """files and folders of prompt templates"""
+    """Files and folders of prompt templates."""
     themes: list[str] = []
-    """accepted; nothing is shown here"""
+    """Accepted without effect: tau has no themes."""
     packages: list[Any] = []
-    """packages, as a source or as an object with a source; accepted, and not installed or loaded by this version"""
+    """Packages, each a source or an object with a source. Accepted, but this version neither installs nor loads
+    them."""
     enable_skill_commands: bool = True
-    """list skills as commands"""
+    """Offer skills as slash commands."""
     extension_host: ExtensionSettings = ExtensionSettings()
     default_project_trust: ProjectTrust = "ask"
-    """what a project counts as about which nothing was decided: with `ask` your extensions are asked, and without a
-    yes it is not trusted. `always` trusts every folder the agent is started in"""
+    """Trust of a project without a decision. With `ask`, your extensions are asked, and the project is not trusted
+    unless one agrees. `always` trusts every folder in which the agent is started."""
     allow_config_writes: bool = False
-    """let the tools write and edit change the agent's own files and those of a project that need trust"""
+    """Let the tools `write` and `edit` change the agent's own files and those project files that need trust."""
     npm_command: list[str] | None = None
-    """accepted; nothing is installed by this version"""
+    """Accepted without effect: this version installs nothing."""
     transport: Literal["sse", "websocket", "websocket-cached", "auto"] = "sse"
-    """accepted; answers always come as server-sent events"""
+    """Accepted without effect: model responses are always streamed as server-sent events."""
     http_proxy: str | None = None
-    """a proxy for HTTP and HTTPS, where the environment names none"""
+    """Proxy for HTTP and HTTPS if the environment names none."""
     http_connect_timeout_ms: Count = 30000
-    """until there is a connection to the model server; 0: no limit, as for the next two"""
+    """Timeout for connecting to the model server; 0 means no limit, also for the next two."""
     http_first_byte_timeout_ms: Count = 300000
-    """until an answer begins"""
+    """Timeout until a response begins."""
     http_idle_timeout_ms: Count = 120000
-    """between two pieces of an answer"""
+    """Timeout between two pieces of a response."""
 
 
-# Entries of both files count, and relative paths belong to the file they stand in.
+# Entries of the user's and the project's file are combined. Relative paths are relative to the file that names them.
 RESOURCE_LISTS = ("packages", "extensions", "skills", "prompts", "themes")
 
-# No project has a say in these, trusted or not: they are about the user's own machine, and about trust itself.
+# Ignored in a project's file, even in a trusted one: they concern the user's machine, and trust itself.
 USER_ONLY = (
-    *("defaultProjectTrust", "allowConfigWrites", "httpProxy", "sandbox"),
-    *("childEnvironment.secretNames", "childEnvironment.passNames"),
+    "defaultProjectTrust",
+    "allowConfigWrites",
+    "httpProxy",
+    "sandbox",
+    "childEnvironment.secretNames",
+    "childEnvironment.passNames",
 )
 # A project may switch these on, but not off.
 STRICTER_ONLY = ("childEnvironment.filterSecrets", "childEnvironment.noNewPrivileges")
 
-WITHOUT_EFFECT = (
-    *("autocompleteMaxVisible", "cacheWarming", "codemode", "collapseChangelog", "doubleEscapeAction"),
-    *("editorPaddingX", "enableAnalytics", "enableInstallTelemetry", "externalEditor", "hideThinkingBlock"),
-    *("lastChangelogVersion", "markdown", "modelThinkingLevels", "outputPad", "quietStartup", "showCacheMissNotices"),
-    *("showHardwareCursor", "terminal", "theme", "treeFilterMode", "tuiMode", "warnings", "websocketConnectTimeoutMs"),
-)
+WITHOUT_EFFECT = """
+autocompleteMaxVisible cacheWarming codemode collapseChangelog doubleEscapeAction editorPaddingX enableAnalytics
+enableInstallTelemetry externalEditor hideThinkingBlock lastChangelogVersion markdown modelThinkingLevels outputPad
+quietStartup showCacheMissNotices showHardwareCursor terminal theme treeFilterMode tuiMode warnings
+websocketConnectTimeoutMs
+""".split()  # noqa: SIM905

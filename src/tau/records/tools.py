@@ -1,4 +1,4 @@
-"""What tools put into `details` of a result."""
+"""The `details` of tool results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tau.records.base import Record
 
 
 class Truncation(Record):
-    """How a text was cut to fit. Bytes are those of its UTF-8 form; the totals are of the whole text."""
+    """How a text was truncated. Byte counts are of its UTF-8 form; the totals are those of the whole text."""
 
     content: str
     truncated: bool

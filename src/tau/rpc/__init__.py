@@ -1,1 +1,1 @@
-"""The door for programs: JSON lines on stdin and stdout."""
+"""RPC front end: JSON lines on stdin and stdout, and JSON mode."""

@@ -1,15 +1,14 @@
-"""What is to go to the client and has not gone yet, in order.
+"""Output that has not been written yet, in order, with coalescing.
 
-Three rules keep it bounded while nobody reads:
+Three rules bound its size while the client does not read:
 
-- pieces of an answer merge: their deltas are joined, and only the last snapshot
-  is ever made, so the deltas a client reads always add up to the whole;
-- a tool's accumulated output replaces what it showed before;
-- everything else is never dropped; who looks at `size` can wait until it is less.
+- Deltas of an assistant message are coalesced: their texts are joined and only the last snapshot is encoded, so the
+  deltas that a client reads always add up to the whole message.
+- The accumulated output of a tool replaces its previous output.
+- Nothing else is dropped. Producers look at `size` and wait until it is smaller.
 
-Snapshots also merge when nothing is blocked, once they have become so large that
-one for every piece would be RATE bytes a second or more: the protocol repeats the
-whole message in each update, twice.
+Snapshots are also coalesced when nothing blocks, once they are so large that one per delta would exceed
+SNAPSHOT_BYTES_PER_S: the protocol repeats the whole message in each update, twice.
 """
 
 from __future__ import annotations
@@ -22,23 +21,25 @@ from tau.records.events import ToolUpdate, event_json
 from tau.records.messages import Text
 from tau.wire.dialect import Dialect
 
-PORTION = 256 * 1024
-RATE = 8 * 1024 * 1024
-UPDATE_SIZE = 256
+BATCH_BYTES = 256 * 1024
+SNAPSHOT_BYTES_PER_S = 8 * 1024 * 1024
+UPDATE_OVERHEAD_BYTES = 256
 
 
-class Shown:
-    """The latest that a tool has shown; replaced as long as it waits."""
+class PendingProgress:
+    """The latest progress of a tool call. Newer progress replaces it until it is written."""
 
     __slots__ = ("event", "size")
 
     def __init__(self, event: ToolUpdate) -> None:
         self.event = event
-        self.size = UPDATE_SIZE + sum(len(b.text) for b in event.partial_result.content if isinstance(b, Text))
+        self.size = UPDATE_OVERHEAD_BYTES + sum(
+            len(b.text) for b in event.partial_result.content if isinstance(b, Text)
+        )
 
 
-class Parts:
-    """One record that is too large to be held: its bytes come when they can be written."""
+class LargeRecord:
+    """One record that is too large to be held in memory; its bytes are produced when they are written."""
 
     __slots__ = ("pieces", "size")
 
@@ -47,32 +48,32 @@ class Parts:
         self.size = size
 
 
-Item = bytes | Update | Shown | Parts
+Item = bytes | Update | PendingProgress | LargeRecord
 
 
 class Backlog:
-    """Whoever uses it from two threads holds a lock."""
+    """The queue of unwritten output. Not thread-safe: a user with two threads needs a lock."""
 
     def __init__(self, dialect: Dialect, now: Callable[[], float]) -> None:
         self._dialect = dialect
         self._now = now
         self._items: deque[Item] = deque()
-        self._shown: dict[str, Shown] = {}  # by tool call, since the last record that is no update
+        self._progress: dict[str, PendingProgress] = {}  # by tool call; cleared by any other record, to keep the order
         self.size = 0
-        self.next_update = 0.0  # when the next snapshot may go out
+        self.next_update = 0.0  # time before which no snapshot is written
 
     def __bool__(self) -> bool:
         return bool(self._items)
 
     def add(self, line: bytes) -> None:
-        self._shown.clear()
+        self._progress.clear()
         self._items.append(line)
         self.size += len(line)
 
     def add_parts(self, pieces: Iterator[bytes], size: int) -> None:
-        """One record in pieces; see Spliced for what they may be."""
-        self._shown.clear()
-        self._items.append(Parts(pieces, size))
+        """Add one record as an iterator of pieces, which must satisfy the contract of SplicedList."""
+        self._progress.clear()
+        self._items.append(LargeRecord(pieces, size))
         self.size += size
 
     def add_update(self, update: Update) -> None:
@@ -84,33 +85,35 @@ class Backlog:
             self.size += _size(update)
 
     def add_shown(self, event: ToolUpdate) -> None:
-        fresh = Shown(event)
-        waiting = self._shown.get(event.tool_call_id)
-        if waiting is None:
-            self._shown[event.tool_call_id] = fresh
-            self._items.append(fresh)
-            self.size += fresh.size
+        new = PendingProgress(event)
+        pending = self._progress.get(event.tool_call_id)
+        if pending is None:
+            self._progress[event.tool_call_id] = new
+            self._items.append(new)
+            self.size += new.size
         else:
-            self.size += fresh.size - waiting.size
-            waiting.event, waiting.size = fresh.event, fresh.size
+            self.size += new.size - pending.size
+            pending.event, pending.size = new.event, new.size
 
     def too_soon(self) -> bool:
-        """Nothing waits but a snapshot that would be one too many."""
+        """True if the only item is a snapshot that would exceed SNAPSHOT_BYTES_PER_S."""
         return len(self._items) == 1 and isinstance(self._items[0], Update) and self._now() < self.next_update
 
     def put_back(self, rest: bytes) -> None:
-        """What was taken and could not be written."""
+        """Return bytes that were taken but could not be written."""
         self._items.appendleft(rest[:-1])
         self.size += len(rest) - 1
 
     def take(self) -> bytes:
-        """The next records as bytes. Updates become bytes only here, when nothing can join them any more."""
+        """Take the next batch of records as bytes. Updates are encoded only here, when no more can be merged into
+        them.
+        """
         lines: list[bytes] = []
         size = 0
-        while self._items and size < PORTION:
+        while self._items and size < BATCH_BYTES:
             item = self._items[0]
-            if isinstance(item, Parts):
-                size += self._part_of(item, lines, PORTION - size)
+            if isinstance(item, LargeRecord):
+                size += self._take_part(item, lines, BATCH_BYTES - size)
                 continue
             self._items.popleft()
             self.size -= _size(item)
@@ -119,32 +122,32 @@ class Backlog:
             size += len(line)
         return b"".join(lines)
 
-    def _part_of(self, parts: Parts, lines: list[bytes], wanted: int) -> int:
-        """Some of a large record; with its end, it is done."""
+    def _take_part(self, record: LargeRecord, lines: list[bytes], wanted: int) -> int:
+        """Take pieces of a large record, about `wanted` bytes. Removes the record after its last piece."""
         size = 0
-        for piece in parts.pieces:
+        for piece in record.pieces:
             lines.append(piece)
             size += len(piece)
             if size >= wanted:
                 return size
         lines.append(b"\n")
         self._items.popleft()
-        self.size -= parts.size
+        self.size -= record.size
         return size + 1
 
-    def _line(self, item: bytes | Update | Shown) -> bytes:
+    def _line(self, item: bytes | Update | PendingProgress) -> bytes:
         if isinstance(item, bytes):
             return item
-        if isinstance(item, Shown):
-            if self._shown.get(item.event.tool_call_id) is item:
-                del self._shown[item.event.tool_call_id]
+        if isinstance(item, PendingProgress):
+            if self._progress.get(item.event.tool_call_id) is item:
+                del self._progress[item.event.tool_call_id]
             return event_json(item.event)
         line = item.wire(snapshots=self._dialect.snapshots, extras=self._dialect.extras)
-        self.next_update = self._now() + len(line) / RATE
+        self.next_update = self._now() + len(line) / SNAPSHOT_BYTES_PER_S
         return line
 
 
 def _size(item: Item) -> int:
     if isinstance(item, bytes):
         return len(item)
-    return UPDATE_SIZE + item.weight if isinstance(item, Update) else item.size
+    return UPDATE_OVERHEAD_BYTES + item.weight if isinstance(item, Update) else item.size

@@ -1,10 +1,9 @@
-"""What each command does.
+"""RPC command handlers.
 
-A handler takes the session and the command and returns the response's data: a
-record, None for null, UNSET for no data. What cannot be done is raised as a
-CommandError. Handlers that have nothing to wait for are plain functions: they
-are done before the next line is looked at. What changes the session waits until
-one that is gone to is there (`moves.over`): that is the one it is meant for.
+A handler takes the session and the command and returns the `data` of the response: a record, None for null, UNSET for
+no data. It raises CommandError for what cannot be done. Handlers that do not wait for anything are plain functions
+and finish before the next line is handled. Commands that modify the session wait for a session switch in progress
+(`navigator.wait_until_done`) and apply to the new session.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ BEHAVIORS: dict[str | None, Queue | None] = {None: None, "steer": "steer", "foll
 
 async def prompt(session: Session, command: c.Prompt) -> r.Accepted:
     blocks = [*attached(command.attachments), *accepted(command.images)]
-    behavior, attachments = BEHAVIORS[command.streaming_behavior], command.attachments or ()
-    aim = _aim(command.output_schema)
-    return r.Accepted(await asking.say(session, command.message, blocks, behavior, attachments=attachments, aim=aim))
+    queue, attachments = BEHAVIORS[command.streaming_behavior], command.attachments or ()
+    schema = _output_schema(command.output_schema)
+    return r.Accepted(await asking.say(session, command.message, blocks, queue, attachments=attachments, aim=schema))
 
 
-def _aim(schema: dict[str, Any] | None) -> Aim | None:
+def _output_schema(schema: dict[str, Any] | None) -> Aim | None:
     try:
         return None if schema is None else aim_at(schema)
     except BadSchema as error:
@@ -157,8 +156,8 @@ def set_budget(session: Session, command: c.SetBudget) -> Budget:
 
 
 async def bash(session: Session, command: c.Bash) -> r.BashResult:
-    asked = opened(wire(command))  # a client finds its id again in the updates of what it runs
-    id = asked.id if bytes(asked.id) else UNSET
+    envelope = opened(wire(command))  # bash_execution_update events carry the id of the command
+    id = envelope.id if bytes(envelope.id) else UNSET
     await session.moves.over()
     return await session.shell.run(command.command, exclude=command.exclude_from_context is True, id=id)
 
@@ -186,13 +185,13 @@ async def list_sessions(session: Session, command: c.ListSessions) -> r.SessionR
 
 
 async def navigate(session: Session, command: c.Navigate) -> r.Navigated:
-    wanted = Destination(command.entry_id, command.label, command.summarize is True, command.custom_instructions)
-    return await session.moves.to_entry(wanted)
+    destination = Destination(command.entry_id, command.label, command.summarize is True, command.custom_instructions)
+    return await session.moves.to_entry(destination)
 
 
 async def fork(session: Session, command: c.Fork) -> r.Forked:
-    text, went = await session.moves.to_fork(command.entry_id)
-    return r.Forked(text, not went)
+    text, done = await session.moves.to_fork(command.entry_id)
+    return r.Forked(text, not done)
 
 
 async def clone(session: Session, command: c.Clone) -> r.Cancelled:
@@ -229,10 +228,10 @@ async def get_commands(session: Session, command: c.GetCommands) -> r.SlashComma
 
 
 def get_protocol(session: Session, command: c.GetProtocol) -> r.Protocol:
-    spoken = dialects.find(session.settings.dialect)
-    heard = [str(kind.__struct_config__.tag) for kind in spoken.spoken()]
-    can = r.Capabilities([*spoken.commands()], heard, spoken.snapshots, spoken.responses)
-    return r.Protocol(spoken.name, spoken.pi, __version__, [*dialects.NAMES], can)
+    dialect = dialects.find(session.settings.dialect)
+    events = [str(kind.__struct_config__.tag) for kind in dialect.spoken()]
+    capabilities = r.Capabilities([*dialect.commands()], events, dialect.snapshots, dialect.responses)
+    return r.Protocol(dialect.name, dialect.pi, __version__, [*dialects.NAMES], capabilities)
 
 
 HANDLERS: dict[type[c.Command], Callable[[Session, Any], Any]] = {

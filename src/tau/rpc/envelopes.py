@@ -1,4 +1,4 @@
-"""What every command has, whatever it is: read before the command is, and also if it is none."""
+"""The envelope of a line: its id and type, decoded before the command itself, even if it is not a valid command."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Raw, Record
 
 
 class Envelope(Record):
-    """The id may be any JSON value and is echoed byte for byte."""
+    """`id` may be any JSON value and is echoed byte for byte."""
 
     id: Raw = Raw()
     type: Any = UNSET
 
 
 def opened(line: bytes) -> Envelope:
+    """Decode the envelope of a line. Raises BadRecord."""
     try:
         if not line.isascii():
-            line.decode()  # decoding does not look into what it skips
+            line.decode()  # msgspec does not validate the UTF-8 of fields that it skips
         return decode(Envelope, line, MAX_RECEIVED_NESTING)
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None

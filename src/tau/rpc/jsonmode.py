@@ -1,8 +1,7 @@
-"""JSON mode: the session's header, then every event, one line each; then the end.
+"""JSON mode: the session header, then one line per event, then the process exits.
 
-Nobody is listened to: the prompts are known from the start. A reader that is slow
-gets updates that were merged, as in RPC mode; one that is gone ends the run, and
-the exit code then says that the answer was not delivered.
+There is no input: the prompts are known from the start. A slow reader receives coalesced updates, as in RPC mode. If
+the reader is gone, the run is aborted and the exit code says that the answer was not delivered.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tau.wire.dialects import DEFAULT
 
 
 def serve(open_session: Open, prompts: Sequence[Prompt], dialect: Dialect = DEFAULT, *, result: bool) -> NoReturn:
-    """Run JSON mode to its end; with `result`, its last line sums everything up."""
+    """Run JSON mode and exit. With `result`, the last line is a summary of all prompts."""
     lost = stdout_is_closed()
     _, stdout = claim()
     to_the_end(lambda: _serve(open_session, prompts, dialect, stdout, result, lost))
@@ -32,15 +31,15 @@ async def _serve(
 ) -> int:
     stop = Stop()
     outbox = Outbox(stdout, lambda: stop.ask(FAILED), dialect.for_json())
-    tally = Tally(outbox.send)
-    session, machine, _ = open_session(tally.pass_on)
+    summary = Tally(outbox.send)
+    session, machine, _ = open_session(summary.pass_on)
     if dialect.session_line:
         outbox.put(wire(session.log.header))
-    code = await ask_all(stop, session, machine, tally, prompts)
+    code = await ask_all(stop, session, machine, summary, prompts)
     if result:
-        outbox.put(encode(tally.result(session, code)))
-    if not stop.asked:  # else everybody knows why it ended
-        tell_failures(tally)
+        outbox.put(encode(summary.result(session, code)))
+    if not stop.asked:  # a signal or a lost reader explains itself
+        tell_failures(summary)
     if await stop.unless(outbox.drained()):
         if lost:
             complain(STDOUT_CLOSED)

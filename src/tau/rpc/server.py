@@ -1,8 +1,8 @@
-"""Serve one session to one client.
+"""RPC server: one session for one client.
 
-Every line gets exactly one response, unless it is blank or answers a dialog.
-Commands start in the order they come; those that take time do not hold up the
-next, so `abort` can overtake what it is meant to stop.
+Every line gets exactly one response, unless it is blank or the answer to a dialog. Commands start in the order of
+their lines. A command that takes time does not delay the next one, so `abort` can overtake the command that it
+aborts.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tau.wire.lines import TooLong
 log = logging.getLogger(__name__)
 
 AT_THE_SAME_TIME = 1024
-IN_ONE_GO = 64
-PATIENCE = 1.0  # seconds for a command of an extension to end, when nothing more is said and nothing runs
+LINES_PER_YIELD = 64
+COMMAND_TIMEOUT_S = 1.0  # for a slash command of an extension to end after the input has ended and no run is active
 
 
-class Refused(Exception):
-    """A line that is no command we know: the response's command, id and error."""
+class InvalidLine(Exception):
+    """A line that is not a known command. Holds the command, id and error of the response."""
 
     def __init__(self, command: str, id: bytes, error: str) -> None:
         super().__init__(error)
@@ -49,104 +49,107 @@ class Server:
         self._dialect = dialect
         self._inbox = inbox
         self._outbox = outbox
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self.answered = asyncio.Event()
 
     async def serve(self) -> None:
-        """Answer until the client has nothing more to say, then finish what was begun."""
+        """Handle lines until the input ends, then wait for everything that was started."""
         session = self._session
-        said = await self._begun() if session.guests.expected else deque()
+        lines = await self._start_extensions() if session.guests.expected else deque()
         count = 0
-        while (line := said.popleft() if said else await self._inbox.next()) is not None:
-            if (waiting := self._outbox.room()) is not None:
-                await waiting
+        while (line := lines.popleft() if lines else await self._inbox.next()) is not None:
+            if (backpressure := self._outbox.room()) is not None:
+                await backpressure
             if self._handle(line):
-                await asyncio.sleep(0)  # so that it has started before the next line is looked at
+                await asyncio.sleep(0)  # start the command before handling the next line
             count += 1
-            if count % IN_ONE_GO == 0:
+            if count % LINES_PER_YIELD == 0:
                 await asyncio.sleep(0)
         session.dialogs.close()
-        while self._under_way:
-            await asyncio.wait(self._under_way)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         await session.runs.idle()
-        while not await session.errands.done(PATIENCE) and session.runs.busy:
-            await session.runs.idle()  # what a command has begun, or waits for
+        while not await session.errands.done(COMMAND_TIMEOUT_S) and session.runs.busy:
+            await session.runs.idle()  # a run that the slash command started or waits for
         await session.runs.idle()
 
-    async def _begun(self) -> deque[Line | None]:
-        """Let extensions begin. What the client says meanwhile waits, except to them."""
-        session, said = self._session, deque[Line | None]()
-        beginning = asyncio.ensure_future(session.guests.begin())
+    async def _start_extensions(self) -> deque[Line | None]:
+        """Start the extensions while reading ahead. Returns the lines that were read.
+
+        Only answers to dialogs and aborts take effect during the start: they are meant for the extensions.
+        """
+        session, lines = self._session, deque[Line | None]()
+        start = asyncio.ensure_future(session.guests.begin())
         try:
-            while not beginning.done() and (not said or said[-1] is not None):
-                saying = asyncio.ensure_future(self._inbox.next())
-                await asyncio.wait({beginning, saying}, return_when=asyncio.FIRST_COMPLETED)
-                if not saying.done():
-                    saying.cancel()
+            while not start.done() and (not lines or lines[-1] is not None):
+                reading = asyncio.ensure_future(self._inbox.next())
+                await asyncio.wait({start, reading}, return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    reading.cancel()
                     break
-                said.append(line := saying.result())
-                kind = _kind(line)
+                lines.append(line := reading.result())
+                kind = _type_of(line)
                 if kind == "extension_ui_response" and line is not None:
-                    said.pop()
+                    lines.pop()
                     self._handle(line)
                 elif kind == "abort":
                     session.hooks.abort()
                     session.dialogs.cancel()
-            if said and said[-1] is None:
+            if lines and lines[-1] is None:
                 session.dialogs.close()
-            await beginning
+            await start
         finally:
-            beginning.cancel()
-        return said
+            start.cancel()
+        return lines
 
     def _handle(self, line: Line) -> bool:
-        """True if a task was started for it."""
+        """Handle one line. Returns True if it started a task."""
         if isinstance(line, bytes) and not line.strip():
             return False
         try:
-            asked = understood(line, self._dialect)
-        except Refused as refusal:
-            self._respond(refusal.id, refusal.command, error=str(refusal))
+            request = parse_request(line, self._dialect)
+        except InvalidLine as invalid:
+            self._respond(invalid.id, invalid.command, error=str(invalid))
             return False
         except Exception as error:
-            self._broke(b"", "parse", error)
+            self._respond_with_bug(b"", "parse", error)
             return False
-        if asked is None:
+        if request is None:
             assert isinstance(line, bytes)
             self._session.dialogs.answer(parse(line))
             return False
-        kind, name, id, body = asked
+        kind, name, id, body = request
         try:
             command = self._dialect.filled(keep(decode(kind, body), body))
-            if len(self._under_way) >= AT_THE_SAME_TIME:
+            if len(self._tasks) >= AT_THE_SAME_TIME:
                 raise CommandError("Too many commands are under way. Try again later.")
-            answer = HANDLERS[kind](self._session, command)
+            reply = HANDLERS[kind](self._session, command)
         except (CommandError, BadRecord) as error:
             self._respond(id, name, error=str(error))
             return False
         except Exception as error:
-            self._broke(id, name, error)
+            self._respond_with_bug(id, name, error)
             return False
-        if not inspect.iscoroutine(answer):
-            self._respond(id, name, data=self._dialect.reply(kind, answer))
+        if not inspect.iscoroutine(reply):
+            self._respond(id, name, data=self._dialect.reply(kind, reply))
             return False
-        task = asyncio.create_task(self._finish(kind, id, name, answer))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task = asyncio.create_task(self._finish(kind, id, name, reply))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return True
 
-    async def _finish(self, kind: type[Command], id: bytes, name: str, answer: Any) -> None:
+    async def _finish(self, kind: type[Command], id: bytes, name: str, reply: Any) -> None:
         try:
-            data = self._dialect.reply(kind, await answer)
+            data = self._dialect.reply(kind, await reply)
         except CommandError as error:
             self._respond(id, name, error=str(error))
         except Exception as error:
-            self._broke(id, name, error)
+            self._respond_with_bug(id, name, error)
         else:
             self._respond(id, name, data=data)
 
-    def _broke(self, id: bytes, name: str, error: Exception) -> None:
-        log.error("command %s failed in an unforeseen way", name, exc_info=error)
+    def _respond_with_bug(self, id: bytes, name: str, error: Exception) -> None:
+        log.error("unexpected error in command %s", name, exc_info=error)
         self._respond(id, name, error=f"Internal error: {type(error).__name__}: {error}")
 
     def _respond(self, id: bytes, name: str, *, data: Any = UNSET, error: str | UnsetType = UNSET) -> None:
@@ -161,40 +164,43 @@ class Server:
         self.answered.set()
 
 
-def _kind(line: Line | None) -> Any:
+def _type_of(line: Line | None) -> Any:
     try:
         return opened(line).type if isinstance(line, bytes) else None
     except BadRecord:
         return None
 
 
-def understood(line: Line, dialect: Dialect = DEFAULT) -> tuple[type[Command], str, bytes, bytes] | None:
-    """The kind of a command, its name as the client said it, its id and its text; None for an answer to a dialog."""
+def parse_request(line: Line, dialect: Dialect = DEFAULT) -> tuple[type[Command], str, bytes, bytes] | None:
+    """Return the record type of a command, its name in the line, its id and its JSON; None for an answer to a dialog.
+
+    Raises InvalidLine.
+    """
     if isinstance(line, TooLong):
-        raise Refused("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
+        raise InvalidLine("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
     try:
         envelope = opened(line)
     except BadRecord as error:
-        raise Refused("parse", b"", f"Failed to parse command: {error}") from None
+        raise InvalidLine("parse", b"", f"Failed to parse command: {error}") from None
     id, name = one_line(bytes(envelope.id)), envelope.type
     if not isinstance(name, str):
-        raise Refused("parse", id, 'Failed to parse command: expected an object with a string "type"')
+        raise InvalidLine("parse", id, 'Failed to parse command: expected an object with a string "type"')
     if name == "extension_ui_response":
         return None
     kind = dialect.kind(name)
     if kind is None:
-        raise Refused(name, id, f"Unknown command: {name}")
-    return kind, name, id, as_ours(line, kind, name)
+        raise InvalidLine(name, id, f"Unknown command: {name}")
+    return kind, name, id, with_canonical_type(line, kind, name)
 
 
-def as_ours(line: bytes, kind: type[Command], name: str) -> bytes:
-    """The same command by the name it has here: a record is read by its tag."""
-    ours = str(kind.__struct_config__.tag)
-    return line if name == ours else encode({**parse(line), "type": ours})
+def with_canonical_type(line: bytes, kind: type[Command], name: str) -> bytes:
+    """Replace the dialect's name of a command by tau's, because records are decoded by their tag."""
+    canonical = str(kind.__struct_config__.tag)
+    return line if name == canonical else encode({**parse(line), "type": canonical})
 
 
 def response(id: bytes, name: str, data: Any, error: str | UnsetType) -> bytes:
-    """The envelope, in the order of pi: id, type, command, success, data or error."""
+    """Encode a response, with fields in the order of pi: id, type, command, success, data or error."""
     return b"".join(
         (
             b'{"id":%b,' % id if id else b"{",

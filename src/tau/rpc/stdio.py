@@ -1,10 +1,10 @@
-"""RPC mode on the real stdin and stdout: descriptors, signals, the end.
+"""RPC mode on stdin and stdout: descriptors, signals, exit codes.
 
-    stdin ends            finish the run, then exit 0
-    the reader is gone    stop everything at once, exit 0
-    SIGTERM, INT, HUP     stop everything, exit 143, 130, 129
+    stdin ends               finish the run, exit 0
+    stdout's reader closes   abort everything, exit 0
+    SIGTERM, INT, HUP        abort everything, exit 143, 130, 129
 
-Whatever happens, no process that a tool started is left behind.
+No process that a tool started survives in any of these cases.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from tau.wire.dialects import DEFAULT
 
 LINE_LIMIT = 32 * 1024 * 1024
 log = logging.getLogger(__name__)
-PAUSE = 0.03  # seconds in which a client says what it has ready
+WARM_UP_DELAY_S = 0.03  # lets the client send the commands that it has ready
 
-Opened = tuple[Session, LocalMachine, Http]
+OpenedSession = tuple[Session, LocalMachine, Http]
 
 
-def serve(open_session: Callable[[Client], Opened], dialect: Dialect = DEFAULT) -> NoReturn:
-    """Run RPC mode to its end. The process ends here, with the code of the table above."""
+def serve(open_session: Callable[[Client], OpenedSession], dialect: Dialect = DEFAULT) -> NoReturn:
+    """Run RPC mode and exit the process with a code of the table above."""
     stdin, stdout = claim()
     to_the_end(lambda: _serve(open_session, dialect, stdin, stdout))
 
 
-async def _serve(open_session: Callable[[Client], Opened], dialect: Dialect, stdin: int, stdout: int) -> int:
+async def _serve(open_session: Callable[[Client], OpenedSession], dialect: Dialect, stdin: int, stdout: int) -> int:
     stop = Stop()
     outbox = Outbox(stdout, lambda: stop.ask(ANSWERED), dialect)
-    loop, tidying = asyncio.get_running_loop(), Tidying()
+    loop, collector = asyncio.get_running_loop(), Tidying()
 
-    def tell(event: Event | Update | UiRequest) -> Awaitable[None] | None:
+    def publish(event: Event | Update | UiRequest) -> Awaitable[None] | None:
         if isinstance(event, AgentSettled):
-            loop.call_soon(tidying.settled, session.log.id)
+            loop.call_soon(collector.settled, session.log.id)
         return outbox.send(event)
 
-    session, machine, http = open_session(tell)
+    session, machine, http = open_session(publish)
     session.leave = lambda: stop.ask(ANSWERED)
     server = Server(session, Inbox(stdin, LINE_LIMIT), outbox, dialect)
-    warming = asyncio.create_task(_warm(server, outbox, http, session))
+    warm_up = asyncio.create_task(_warm(server, outbox, http, session))
     try:
-        if await stop.unless(server.serve()) and await stop.unless(_ended(session, outbox)):
+        if await stop.unless(server.serve()) and await stop.unless(_close_and_drain(session, outbox)):
             return ANSWERED
         await within(FAREWELL * (1.3 if session.guests.expected else 1), session.close())
         await within(FAREWELL / 2, outbox.drained())
@@ -66,21 +66,21 @@ async def _serve(open_session: Callable[[Client], Opened], dialect: Dialect, std
     finally:
         machine.kill_all()
         session.guests.kill()
-        warming.cancel()
+        warm_up.cancel()
 
 
-async def _ended(session: Session, outbox: Outbox) -> None:
-    """Nothing runs any more: what waits for its place in the session file gets it, and all of it lasts."""
+async def _close_and_drain(session: Session, outbox: Outbox) -> None:
+    """Close the session, which writes and syncs pending entries, and write the remaining output."""
     await session.close()
     await outbox.drained()
 
 
 async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) -> None:
-    """Load tools and the HTTP client while the client thinks about its first answer, not while it waits for one."""
+    """Load tools and the HTTP client while the user thinks about the first prompt, not while they wait."""
     await server.answered.wait()
-    await asyncio.sleep(PAUSE)
+    await asyncio.sleep(WARM_UP_DELAY_S)
     while outbox.busy:
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(WARM_UP_DELAY_S)
     threading.Thread(target=_load, args=(http, session), daemon=True).start()
 
 
@@ -90,5 +90,5 @@ def _load(http: Http, session: Session) -> None:
         model = session.models.current
         if model is not None and model.api not in OFFLINE_APIS:
             http.warm(model.base_url)
-    except OSError as error:  # no descriptor is free; who needs it will load it
-        log.debug("nothing was loaded ahead of time: %s", error)
+    except OSError as error:  # out of descriptors; it is loaded again on first use
+        log.debug("warm-up failed: %s", error)
