@@ -82,6 +82,8 @@ LATE = {
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},
     "core/frontmatter.py": {"yaml"},
+    "core/permissions.py": {"tau.core.shell_lines"},
+    "core/shell_tree.py": {"tree_sitter", "tree_sitter_bash"},
 }
 
 # Every library has one file that knows it.
@@ -92,6 +94,8 @@ LIBRARIES = {
     "nh3": {"export/safe.py"},
     "pygments": {"export/code.py"},
     "yaml": {"core/frontmatter.py"},
+    "tree_sitter": {"core/shell_tree.py"},
+    "tree_sitter_bash": {"core/shell_tree.py"},
 }
 
 # The same for those that come with an extra.
@@ -103,7 +107,14 @@ EXTRAS = {
 }
 
 # Where the project's name of a library is not the one that is imported.
-DISTRIBUTIONS = {"markdown_it": "markdown-it-py", "yaml": "pyyaml", "google": "google-auth", "PIL": "pillow"}
+DISTRIBUTIONS = {
+    "markdown_it": "markdown-it-py",
+    "yaml": "pyyaml",
+    "google": "google-auth",
+    "PIL": "pillow",
+    "tree_sitter": "tree-sitter",
+    "tree_sitter_bash": "tree-sitter-bash",
+}
 
 LINES_OF_A_MODULE = 500
 LINES_OF_A_FUNCTION = 60
@@ -316,6 +327,8 @@ def test_rpc_mode_starts_without_what_only_some_need() -> None:
         "botocore",
         "google.auth",
         "xllamacpp",
+        "tree_sitter",
+        "tau.core.shell_lines",
         "tau.export",
     )
     ask = f"import sys, tau.cli.start, tau.rpc.stdio; print(*(name for name in {late} if name in sys.modules))"

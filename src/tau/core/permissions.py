@@ -14,12 +14,15 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from tau.core.command_lines import Line, plain
+from tau.core.command_lines import plain
 from tau.core.globs import BadGlob, compiled
 from tau.records.base import UNSET, UnsetType, Value
 from tau.records.permissions import Permissions, Rule, Words
+
+if TYPE_CHECKING:
+    from tau.core.shell_lines import Line
 
 What = Literal["allow", "ask", "deny"]
 
@@ -84,6 +87,9 @@ class Call:
 
     @cached_property
     def lines(self) -> list[Line]:
+        """The commands, parsed. The parser is loaded only for rules that look at them."""
+        from tau.core.shell_lines import Line
+
         return [Line(command) for command in self.commands]
 
 
@@ -176,7 +182,7 @@ class _Rule:
         if self.by == "path":
             return call.unknown
         return any(
-            line.unclear
+            bool(line.unclear)
             or any(line.may_begin(prefix) or (not vouched and line.hints_at(prefix)) for prefix in self._commands)
             for line in call.lines
             if self.by == "command"
