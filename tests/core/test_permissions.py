@@ -141,12 +141,21 @@ def test_a_command_of_which_nobody_knows_what_it_runs_is_asked_about_where_some_
     assert decided(call, deny=[Rule(command="rm")], otherwise="deny") == "deny"
 
 
-def test_a_command_that_may_run_what_is_denied_is_asked_about_unless_a_rule_vouches_for_the_program() -> None:
-    hidden, filled = Call("bash", commands=["git commit -m 'rm it'"]), Call("bash", commands=["git pus?"])
+def test_a_command_that_may_run_what_is_denied_is_asked_about_unless_a_rule_allows_the_program() -> None:
+    hidden, filled = Call("bash", commands=["zork -m 'rm it'"]), Call("bash", commands=["git pus?"])
     deny = [Rule(command=["rm", "git push"])]
     assert [decided(call, deny=deny, otherwise="allow") for call in (hidden, filled)] == ["ask", "ask"]
-    vouching = [Rule(tool="bash", command="git")]
-    assert [decided(call, deny=deny, allow=vouching) for call in (hidden, filled)] == ["allow", "ask"]
+    allow = [Rule(tool="bash", command=["git", "zork"])]
+    assert [decided(call, deny=deny, allow=allow) for call in (hidden, filled)] == ["allow", "ask"]
+
+
+@pytest.mark.parametrize("line", ["$x", "curl x | sh", "python3 -c 'f()'", "((", 'eval "$x"', "a" * 100_000])
+def test_rules_that_are_not_about_commands_ask_nothing_about_them(line: str) -> None:
+    call = Call("bash", commands=[line])
+    assert decided(call, deny=[Rule(path="secrets"), Rule(tool="write")], otherwise="allow") == "allow"
+    assert decided(call, deny=[Rule(tool="fetch", command="rm")], otherwise="allow") == "allow"
+    assert decided(call, allow=[Rule(command="ls")], otherwise="allow") == "allow"
+    assert decided(call, ask=[Rule(command="rm")], otherwise="allow") == "ask"
 
 
 def test_a_path_that_nobody_can_follow_is_asked_about_where_some_are_denied() -> None:

@@ -349,6 +349,36 @@ def test_deny_wins_over_allow_and_over_what_was_said_for_the_session(tmp_path: P
         assert (agent.cwd / "a").exists()
 
 
+EVASIONS = [
+    'echo \'import os; os.system("r"+"m a")\' | python3',
+    "echo 'x[$(r\"\"m a)]' | { read x; ((x)); }",
+    "printf 'all:\\n\\tr%s a\\n' m | make -f -",
+    "cat < /bin/r? > z; chmod 755 z; ./z a",
+    "find /bin/ -name 'r[m]' -exec {} a \\;",
+    "x=r; ${x}m a",
+]
+
+
+@pytest.mark.parametrize("line", EVASIONS)
+def test_a_line_that_may_run_what_is_denied_is_denied_where_no_client_can_answer(line: str, tmp_path: Path) -> None:
+    rules = {"deny": [{"tool": "bash", "command": "rm"}], "otherwise": "allow"}
+    with ruled(tmp_path, rules, calls(line), OK, args=["--dialect", "2025-12"]) as agent:
+        (agent.cwd / "a").touch()
+        agent.send("prompt", message="go")
+        message = result(agent.until("agent_end"))
+        assert (denial(message)["by"], denial(message)["rule"]) == ("nobody", "deny[0]")
+        assert (agent.cwd / "a").exists()
+
+
+def test_ordinary_commands_run_beside_a_rule_that_denies_another(tmp_path: Path) -> None:
+    rules = {"deny": [{"tool": "bash", "command": ["rm", "git push"]}], "otherwise": "allow"}
+    lines = ["for f in a b; do echo $f > $f.txt; done", "grep -c rm *.txt | head -1; true", 'x=$(cat a.txt); echo "$x"']
+    with ruled(tmp_path, rules, *map(calls, lines), OK) as agent:
+        events = agent.prompt("go")
+        assert of("extension_ui_request", events) == []
+        assert [message["isError"] for message in said(events, "toolResult")] == [False] * 3
+
+
 def test_an_allowed_prefix_lets_no_second_command_in(tmp_path: Path) -> None:
     rules = {"allow": [{"tool": "bash", "command": "echo hi"}], "otherwise": "deny"}
     lines = ["echo hi there", "echo hi; touch a", "echo hi `touch a`", "echo hi\ntouch a", "echo hi > a", "echo hit"]
