@@ -20,7 +20,7 @@ _FOUND_FILE = f"./{ANYTHING}"  # find and xargs put the name of a file that is t
 _MAKE_VARIABLES = re.compile(r"(\.?SHELL\w*|MAKEFLAGS|MAKEFILES|MAKE|\.SHELLFLAGS)[:+?]?=|.*[:+?!]=", re.DOTALL)
 
 
-def evaluates(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_eval(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     """eval"""
     if all(word.spelled for word in words[1:]):
         judge.code(" ".join(word.text for word in words[1:]), words[0].name)
@@ -29,32 +29,32 @@ def evaluates(judge: Judgement, words: Sequence[Word], command: Command | None, 
         judge.doubt(f"the code for {words[0].name} is not spelled out")
 
 
-def sources(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_source(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     """source and ."""
     judge.hint(words[1:])
     if len(words) > 1 and (judge.is_stdin(words[1]) or words[1].may_vanish):
         judge.doubt(f"{words[0].name} reads code from elsewhere")
 
 
-def traps(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_trap(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     operands = Given(words[1:], Options()).operands
     if len(operands) > 1 and operands[0].text != "-":
-        evaluates(judge, [words[0], operands[0]], command, fed)
+        judge_eval(judge, [words[0], operands[0]], command, fed)
 
 
-def configures_readline(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_deferred(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     """alias, bind, complete, hash and other builtins that keep a command for later."""
     judge.hint(words[1:])
     if len(words) > 1:
         judge.doubt(f"{words[0].name} may keep a command for later")
 
 
-def sets_shell_options(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_shopt(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     if any("alias" in word.text or "extglob" in word.text or not word.spelled for word in words):
         judge.doubt("an option of the shell changes how the line is read")
 
 
-def assigns(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_assigning(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     """read, printf, let, wait, mapfile, test: bash evaluates the names that they are given."""
     name = words[0].name
     given = Given(words[1:], Options({"printf": "v", "wait": "p", "read": "adeinNptu"}.get(name, "CcdnOsu")))
@@ -76,7 +76,7 @@ def assigns(judge: Judgement, words: Sequence[Word], command: Command | None, fe
         judge.doubt(f"{name} evaluates a name")
 
 
-def records_terminal(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_script(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     """script"""
     given = Given(words[1:], options("cIOBTmEo", "command"))
     for value in given.values(options("c", "command")):
@@ -88,7 +88,7 @@ def records_terminal(judge: Judgement, words: Sequence[Word], command: Command |
         judge.doubt("script starts a shell that reads what the line feeds to it")
 
 
-def gives_arguments(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_xargs(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     """xargs"""
     taking = options("IELnPsdaJ", "arg-file delimiter max-args max-procs max-lines max-chars process-slot-var")
     given = Given(words[1:], taking)
@@ -132,7 +132,7 @@ def _lists_files(command: Command) -> bool:
     return texts[:2] in (["git", "ls-files"], ["git", "diff"]) or texts[0] in ("grep", "sort", "head", "uniq")
 
 
-def finds(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_find(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     at = 1
     while at < len(words):
         word = words[at]
@@ -154,7 +154,7 @@ def _found(word: Word) -> Word:
     return Word(text, text, False)
 
 
-def edits_streams(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_sed(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     """sed"""
     given = Given(words[1:], options("efl", "expression file line-length"), permuted=True)
     scripts = list(given.values(options("e", "expression")))
@@ -175,7 +175,7 @@ def edits_streams(judge: Judgement, words: Sequence[Word], command: Command | No
         judge.doubt("an option of sed is filled in by the line")
 
 
-def processes_records(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_awk(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     """awk"""
     name = words[0].name
     given = Given(words[1:], options("FfvileoEW", "field-separator assign file source include load exec"))
@@ -192,7 +192,7 @@ def processes_records(judge: Judgement, words: Sequence[Word], command: Command 
         judge.doubt(f"{name} reads its program from elsewhere")
 
 
-def makes(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_make(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     name = words[0].name
     given = Given(words[1:], options("fCIjloWE", "file makefile directory eval include-dir jobs"), permuted=True)
     judge.hint(words[1:])
@@ -209,7 +209,7 @@ def makes(judge: Judgement, words: Sequence[Word], command: Command | None, fed:
         judge.doubt(f"an option of {name} is filled in by the line")
 
 
-def git(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_git(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
     given = Given(words[1:], options("Cc", "git-dir work-tree namespace exec-path config-env super-prefix"))
     for value in given.values(options("c", "exec-path config-env")):
         key = value.text.partition("=")[0] if value is not None else ""
@@ -230,7 +230,7 @@ def git(judge: Judgement, words: Sequence[Word], command: Command | None, fed: s
     elif subcommand == "submodule" and any(word.text == "foreach" for word in behind):
         at = next(at for at, word in enumerate(behind) if word.text == "foreach")
         code = [word for word in behind[at + 1 :] if word.text not in ("--recursive", "--quiet", "-q")]
-        evaluates(judge, [literal("git submodule foreach"), *code], None, "no")
+        judge_eval(judge, [literal("git submodule foreach"), *code], None, "no")
     elif subcommand in GIT_ORDINARY:
         _git_options(judge, subcommand, behind)
     else:
@@ -270,18 +270,18 @@ def _configures_git(judge: Judgement, words: Sequence[Word]) -> None:
 
 
 JUDGES: dict[str, Judge] = {
-    "eval": evaluates,
-    "source": sources,
-    ".": sources,
-    "trap": traps,
-    "shopt": sets_shell_options,
-    "script": records_terminal,
-    "git": git,
-    **dict.fromkeys(("xargs", "gxargs"), gives_arguments),
-    **dict.fromkeys(("find", "gfind"), finds),
-    **dict.fromkeys(("sed", "gsed"), edits_streams),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), processes_records),
-    **dict.fromkeys(("make", "gmake", "bmake", "remake"), makes),
-    **dict.fromkeys(("alias", "bind", "complete", "compgen", "enable", "hash", "fc", "history"), configures_readline),
-    **dict.fromkeys(("read", "printf", "let", "wait", "mapfile", "readarray", "test"), assigns),
+    "eval": judge_eval,
+    "source": judge_source,
+    ".": judge_source,
+    "trap": judge_trap,
+    "shopt": judge_shopt,
+    "script": judge_script,
+    "git": judge_git,
+    **dict.fromkeys(("xargs", "gxargs"), judge_xargs),
+    **dict.fromkeys(("find", "gfind"), judge_find),
+    **dict.fromkeys(("sed", "gsed"), judge_sed),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), judge_awk),
+    **dict.fromkeys(("make", "gmake", "bmake", "remake"), judge_make),
+    **dict.fromkeys(("alias", "bind", "complete", "compgen", "enable", "hash", "fc", "history"), judge_deferred),
+    **dict.fromkeys(("read", "printf", "let", "wait", "mapfile", "readarray", "test"), judge_assigning),
 }
