@@ -195,7 +195,7 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
 
     `nesting` is how many levels it may have; None leaves that to the interpreter.
     """
-    if nesting is not None and too_deep(data, nesting):
+    if nesting is not None and len(data) > nesting and too_deep(data, nesting):
         raise BadRecord(TOO_DEEP)
     try:
         return _decoder(kind).decode(data)  # type: ignore[no-any-return]
@@ -230,7 +230,7 @@ MOST_DIGITS = 4_000  # Python reads integers of no more than some thousand
 
 def parse(data: bytes, nesting: int | None = MAX_NESTING) -> Any:
     """Any JSON value, strictly: no NaN, no invalid UTF-8, no more levels than `nesting`."""
-    if nesting is not None and too_deep(data, nesting):
+    if nesting is not None and len(data) > nesting and too_deep(data, nesting):
         raise BadRecord(TOO_DEEP)
     try:
         return msgspec.json.decode(data)

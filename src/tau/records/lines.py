@@ -2,7 +2,8 @@
 
 A session may hold a million entries. Opening one reads of each line what makes
 the tree; the rest stays bytes until somebody asks, and what is passed on is
-passed on as the bytes it was.
+passed on as the bytes it was. So the nesting of a line is looked at when its
+content is read, and not before: readers of outlines have no limit of their own.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Any
 
 from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, Value, decode, decode_lines, encode, keep, parse
 from tau.records.entries import AnyEntry
-from tau.records.messages import AnyMessage
-from tau.records.nesting import too_deep
+from tau.records.messages import AnyMessage, Assistant, Custom, ToolCall, ToolResult
+from tau.records.nesting import MAX_NESTING, is_deeper
 
 
 class Outline(Record):
@@ -50,8 +51,6 @@ def outlines(block: bytes, size: int) -> tuple[list[Head], list[int]] | None:
         # Decoding an outline does not look into the rest. Most lines are known to be text at a glance.
         if not plain and not (line := block[start:end]).isascii() and not _is_text(line):
             return None
-        if too_deep(block, start=start, end=end):
-            return None
         ends.append(end)
         start = end + 1
     return (found, ends) if start == size else None
@@ -81,7 +80,16 @@ class TypedMessageLine(Record):
 def typed_messages(count: int, block: bytes) -> list[AnyMessage] | None:
     """The same, read; without the bytes they were read from."""
     found = decode_lines(TypedMessageLine, block)
-    return None if found is None or len(found) != count else [one.message for one in found]
+    if found is None or len(found) != count or any(_is_deep(one.message) for one in found):
+        return None
+    return [one.message for one in found]
+
+
+def _is_deep(message: AnyMessage) -> bool:
+    """True if the line of this message has more levels than are read one by one. Only values of any shape can."""
+    if isinstance(message, Assistant):
+        return any(isinstance(one, ToolCall) and is_deeper(one.arguments, MAX_NESTING - 4) for one in message.content)
+    return isinstance(message, ToolResult | Custom) and is_deeper(message.details, MAX_NESTING - 2)
 
 
 class OtherEntry(Record):
@@ -98,7 +106,7 @@ def read_entry(line: bytes) -> AnyEntry | OtherEntry:
     try:
         return keep(decode(AnyEntry, line), line)  # type: ignore[arg-type]
     except BadRecord:
-        return keep(decode(OtherEntry, line), line)
+        return keep(decode(OtherEntry, line, nesting=None), line)
 
 
 def message_json(line: bytes) -> bytes:
