@@ -500,11 +500,12 @@ def test_an_answer_that_is_packed_event_by_event_is_unpacked_to_its_end() -> Non
 
 
 @pytest.mark.parametrize("empty", [gzip.compress(b""), bytes(30)], ids=["empty members", "padding"])
-def test_a_packed_answer_that_never_says_anything_is_limited_too(empty: bytes) -> None:
+def test_a_packed_answer_that_never_says_anything_is_limited_too(empty: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tau.llm.http.RESPONSE_LIMIT", 1 << 20)
     head = STREAM.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
-    portion = empty * 10_000
-    found = error(says(head, gzip.compress(b""), *[portion] * (RESPONSE_LIMIT // len(portion) + 1)))
-    assert str(found) == "The answer is larger than 64 MiB."
+    portion = empty * 1_000
+    found = error(says(head, gzip.compress(b""), *[portion] * ((1 << 20) // len(portion) + 1)))
+    assert str(found) == "The answer is larger than 1 MiB."
 
 
 def test_the_text_of_an_error_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ class Tree:
 
     def id(self, at: int) -> str:
         """The id of an entry, without reading the rest of it."""
-        id = decode(Outline, self._lines[at]).id
+        id = decode(Outline, self._lines[at], nesting=None).id
         assert isinstance(id, str)  # entries without one are not in a tree
         return id
 

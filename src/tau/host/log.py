@@ -358,7 +358,7 @@ class Log:
             if self.tree.kind(at) == "label" and isinstance(label := self.tree.entry(at), Label):
                 labels.append(label)
                 continue
-            outline = decode(Outline, line)
+            outline = decode(Outline, line, nesting=None)
             assert isinstance(outline.id, str)  # entries without one are not in a tree
             if outline.parent_id != made.tree.leaf_id:
                 line = encode({**parse_stored(line), "parentId": made.tree.leaf_id})

@@ -213,7 +213,7 @@ class _Reading:
             try:
                 if not line.isascii():
                     line.decode()  # decoding an outline does not look into the rest
-                entry = decode(Outline, line)
+                entry = decode(Outline, line, nesting=None)
                 if not isinstance(entry.id, str):
                     raise BadRecord("id: missing")
             except (BadRecord, UnicodeDecodeError) as error:
@@ -251,7 +251,7 @@ def _by_id(lines: Lines) -> dict[str, int]:
     """Where each id is for the first time."""
     places: dict[str, int] = {}
     for at in range(len(lines)):
-        id = decode(Outline, lines[at]).id
+        id = decode(Outline, lines[at], nesting=None).id
         assert isinstance(id, str)  # it was looked at before
         places.setdefault(id, at)
     return places
