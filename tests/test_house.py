@@ -76,7 +76,7 @@ LATE = {
     "host/local.py": {"xllamacpp"},
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
     "host/export.py": {"tau.export", "tau.export.page"},
-    "host/resources.py": {"tau.store.resources"},
+    "runtime/resources.py": {"tau.store.resources"},
     "host/opening.py": {
         *("tau.host.permissions", "tau.host.recording"),
         *("tau.host.confined_files", "tau.host.sandbox"),

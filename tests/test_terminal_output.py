@@ -1,4 +1,4 @@
-"""Only host/terminal.py writes text for people; the others ask it to, so no name reaches a terminal as it is."""
+"""Only runtime/terminal.py writes text for people; the others ask it to, so no name reaches a terminal as it is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "tau"
-PRINTS = "host/terminal.py"
+PRINTS = "runtime/terminal.py"
 # module -> how many times it writes by itself, and why that is no text of others for a terminal
 EXCEPTIONS = {
     "cli/main.py": (2, "--help and --version: text of ours, and loading anything for it would take time"),

@@ -12,9 +12,9 @@ from tau.core.draft import Draft, Failed
 from tau.core.loop import agent_run
 from tau.errors import ModelError, ToolError
 from tau.host.drive import INBOX_LIMIT, drive
-from tau.host.switch import Switch
 from tau.records.events import AgentEnd, Event, MessageEnd, Outcome, ToolEnd, ToolUpdate, TurnEnd
 from tau.records.messages import Assistant, Text, ToolCall, ToolResult
+from tau.runtime.abort import Switch
 from tau.tools.stopped import StoppedWith
 
 LS, CAT = call("ls", path="."), call("cat")

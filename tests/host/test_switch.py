@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tau.host.switch import Switch
+from tau.runtime.abort import Switch
 
 
 def test_flipping_stops_the_work_under_the_switch_and_nothing_else() -> None:

@@ -14,7 +14,7 @@ import pytest
 from canaries import BAD, Echo, Nest
 from client import Agent, texts
 from program import PI
-from tau.host.terminal import LogFormatter
+from tau.runtime.terminal import LogFormatter
 from tau.store.keys import Keys
 
 APIS = ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tau.cli.flags import FLAGS, Flag, Given
 from tau.errors import UsageError
-from tau.host.terminal import emit
 from tau.records.models import LEVELS
+from tau.runtime.terminal import emit
 from tau.wire.dialects import NAMES
 
 PROGRAMS = ("pi", "tau")

@@ -19,8 +19,8 @@ from typing import Any
 
 from tau.core.clean import visible
 from tau.host.dialogs import Dialogs, Question
-from tau.host.terminal import say, stream
 from tau.records.dialogs import Confirm, Editor, Input, Select
+from tau.runtime.terminal import say, stream
 
 PORTION = 4096  # a terminal hands over no longer line
 

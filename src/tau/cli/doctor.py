@@ -24,10 +24,10 @@ from tau.errors import UsageError
 from tau.host.models import HOW_TO_SET_A_KEY, Models
 from tau.host.nearby import Heard, hear
 from tau.host.opening import Wishes, read_up
-from tau.host.terminal import say
 from tau.llm.catalog import Catalog, ModelGiven, ProviderGiven, providers
 from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import Settings
+from tau.runtime.terminal import say
 from tau.store.auth import AuthFile
 from tau.store.models import read_models
 from tau.store.places import agent_dir, working_folder

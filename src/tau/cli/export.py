@@ -8,7 +8,7 @@ from tau.cli.flags import Given
 from tau.errors import CommandError, UsageError
 from tau.host.export import default_name, session_page, write_export
 from tau.host.log import Log
-from tau.host.terminal import emit
+from tau.runtime.terminal import emit
 from tau.store.sessions import open_session
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tau.cli.flags import Given
 from tau.errors import UsageError
-from tau.host.terminal import say
+from tau.runtime.terminal import say
 
 USAGE = 'Say: tau extension new NAME. It writes NAME.py here; "tau --mode rpc -e NAME.py" tries it.'
 STARTER = '''"""{title}: what this extension is for.

@@ -53,7 +53,7 @@ def _process(program: str) -> NoReturn:
 
 
 def _terminal() -> Any:
-    return import_module("tau.host.terminal")
+    return import_module("tau.runtime.terminal")
 
 
 def main(program: str, argv: list[str]) -> int:

@@ -9,8 +9,8 @@ from tau.core.clean import displayed
 from tau.host.models import HOW_TO_SET_A_KEY
 from tau.host.nearby import hear
 from tau.host.opening import known_models, told
-from tau.host.terminal import complain, say
 from tau.records.models import Model
+from tau.runtime.terminal import complain, say
 from tau.store.keys import Keys
 from tau.store.places import agent_dir
 

@@ -11,7 +11,7 @@ from tau.core.clean import Cleaner, answer
 from tau.core.exits import CUT, FAILED
 from tau.host.life import STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end
 from tau.host.questions import Open, Prompt, Tally, ask_all, tell_failures
-from tau.host.terminal import complain
+from tau.runtime.terminal import complain
 
 
 def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:

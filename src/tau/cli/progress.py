@@ -12,10 +12,10 @@ from typing import Self
 
 from tau.core.clean import displayed
 from tau.core.draft import Update
-from tau.host.terminal import complain, wipe
 from tau.records.dialogs import UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageStart, ToolStart
 from tau.records.messages import Assistant
+from tau.runtime.terminal import complain, wipe
 
 USUAL = 80
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tau.core.clean import displayed
 from tau.errors import UsageError
-from tau.host.terminal import complain
 from tau.records.replies import SessionRow
+from tau.runtime.terminal import complain
 from tau.store.listing import rows
 from tau.store.places import agent_dir, working_folder
 from tau.store.sessions import folder_for

@@ -11,8 +11,8 @@ from tau.cli.flags import Given
 from tau.errors import UsageError
 from tau.host.basis import Basis
 from tau.host.opening import Opening, Wanted, Wishes, read_up
-from tau.host.terminal import complain, hide_in_log, log_to_stderr
 from tau.records.budgets import Budget
+from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
 from tau.store.places import agent_dir, working_folder
 from tau.store.sought import Requested
 from tau.tools.table import DEFAULT, TOOLS

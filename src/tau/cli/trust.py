@@ -8,8 +8,8 @@ from pathlib import Path
 from tau.cli.flags import Given
 from tau.core.clean import visible
 from tau.errors import UsageError
-from tau.host.terminal import complain, say
 from tau.records.base import BadRecord
+from tau.runtime.terminal import complain, say
 from tau.store.places import agent_dir, working_folder
 from tau.store.trust import TrustFile, Untrustable, fingerprint
 

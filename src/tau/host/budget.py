@@ -12,9 +12,9 @@ from tau.core.draft import Draft
 from tau.core.pricing import unpriced
 from tau.errors import CommandError
 from tau.host.models import Models
-from tau.host.switch import Switch
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded
+from tau.runtime.abort import Switch
 
 
 class Allowance:

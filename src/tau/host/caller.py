@@ -11,13 +11,11 @@ from tau.core.convert import Retold
 from tau.core.draft import Done, Draft, Update
 from tau.core.summaries import SummaryRequest
 from tau.errors import ModelError
-from tau.host.around import Surroundings
 from tau.host.budget import Allowance
 from tau.host.hooking import Hooks
 from tau.host.local import Local
 from tau.host.log import Log, now, session_id
 from tau.host.models import Asked, Models
-from tau.host.resources import Resources
 from tau.host.streams import Streams
 from tau.host.toolbox import Toolbox
 from tau.llm.calls import Context, Options, World
@@ -26,6 +24,8 @@ from tau.records.base import replace
 from tau.records.messages import Stored, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
+from tau.runtime.resources import Resources
+from tau.runtime.services import Surroundings
 from tau.wire.unfinished import Unfinished
 
 

@@ -22,7 +22,7 @@ from tau.extensions.messages import Load, Register, Trouble, Unregister
 from tau.host.childprocess import ChildProcess
 from tau.host.extensions import PATIENCE, Extensions, Handler, Hears, Patience
 from tau.host.registering import Bus, Registrations
-from tau.host.threads import begun
+from tau.runtime.threads import begun
 from tau.store.modules import changed, module_digests, trusted_part
 
 RESTARTS = 3

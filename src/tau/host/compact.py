@@ -30,12 +30,12 @@ from tau.errors import Aborted, CommandError, ModelError, TauError
 from tau.host.drive import GRACE
 from tau.host.hooking import Hooks
 from tau.host.log import iso, now
-from tau.host.switch import Switch
 from tau.records.base import UNSET, UnsetType, Value, parse_stored, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
 from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, Settings
+from tau.runtime.abort import Switch
 from tau.wire.unfinished import Unfinished
 
 log = logging.getLogger(__name__)

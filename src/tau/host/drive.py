@@ -37,10 +37,10 @@ from tau.core.loop import (
 )
 from tau.core.queues import Queue, Waiting
 from tau.errors import Aborted, ModelError, ToolError
-from tau.host.switch import Switch
 from tau.records.base import Value, replace
 from tau.records.events import Event, Outcome
 from tau.records.messages import Stored, ToolCall
+from tau.runtime.abort import Switch
 
 log = logging.getLogger(__name__)
 

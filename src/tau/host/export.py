@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tau import __version__
 from tau.errors import CommandError
-from tau.host.around import Surroundings
 from tau.host.log import Log
+from tau.runtime.services import Surroundings
 from tau.tools import Tool
 
 # What stands in the first bytes of an export: ours, and pi's.

@@ -17,10 +17,10 @@ from typing import Any
 
 from tau.errors import Aborted, ExtensionFailure
 from tau.extensions.hooks import HOOKS, observe
-from tau.host.switch import Switch
 from tau.records.base import UNSET, UnsetType, Value
 from tau.records.events import ExtensionError
 from tau.records.settings import Settings
+from tau.runtime.abort import Switch
 from tau.tools import Tool
 
 log = logging.getLogger(__name__)

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
-from tau.host.around import Surroundings
 from tau.host.errands import Errands
 from tau.host.extensions import Check, Extensions
 from tau.host.hooking import Hooks
 from tau.host.models import Models
-from tau.host.resources import Resources
 from tau.llm.catalog import providers
 from tau.records.replies import SlashCommand, SourceInfo
+from tau.runtime.resources import Resources
+from tau.runtime.services import Surroundings
 
 log = logging.getLogger(__name__)
 SCOPES: dict[str, Literal["user", "project", "temporary"]] = {

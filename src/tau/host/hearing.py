@@ -21,12 +21,12 @@ from tau.host.hooking import Hooks
 from tau.host.log import Log
 from tau.host.models import Models
 from tau.host.moves import Moves
-from tau.host.resources import Resources
 from tau.host.runs import Runs
-from tau.host.switch import Switch
 from tau.records.events import Event, MessageEnd, MessageStart
 from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
 from tau.records.replies import Disposition
+from tau.runtime.abort import Switch
+from tau.runtime.resources import Resources
 
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 Blocks = Sequence[Text | Image]

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from tau.core.exits import FAILED, USAGE, signalled
 from tau.errors import ExtensionFailure, TauError
-from tau.host.terminal import complain
+from tau.runtime.terminal import complain
 from tau.store.values import stop_commands
 
 log = logging.getLogger(__name__)

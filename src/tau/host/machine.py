@@ -18,7 +18,7 @@ from tau.errors import ToolError
 from tau.host.files import LocalFiles
 from tau.host.orders import Order
 from tau.host.processes import Job, Processes
-from tau.host.threads import begun
+from tau.runtime.threads import begun
 from tau.store.bound import Bound
 from tau.tools import Exit, Files, Heard, OpenFolder, Stream
 

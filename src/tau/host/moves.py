@@ -20,7 +20,6 @@ from tau.core.branches import left_behind
 from tau.core.queues import Queues
 from tau.core.tree import prompt_text
 from tau.errors import Aborted, CommandError
-from tau.host.around import Surroundings
 from tau.host.compact import BranchText, Compactor
 from tau.host.dialogs import Dialogs
 from tau.host.hooking import Destination, Hooks, SummaryGiven
@@ -37,6 +36,7 @@ from tau.records.events import Event, SessionDamaged
 from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
 from tau.records.settings import Settings
+from tau.runtime.services import Surroundings
 from tau.store.listing import all_rows, rows
 from tau.store.places import agent_dir
 from tau.store.sessions import Opened, folder_for, open_session

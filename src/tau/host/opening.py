@@ -17,7 +17,6 @@ from tau.core.pricing import OFFLINE_APIS
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host import local
-from tau.host.around import Mode, Surroundings
 from tau.host.basis import Basis
 from tau.host.environment import without_secrets
 from tau.host.files import LocalFiles
@@ -38,6 +37,7 @@ from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
+from tau.runtime.services import Mode, Surroundings
 from tau.store.extension_files import Found
 from tau.store.keys import Keys
 from tau.store.listing import by_id, newest

@@ -19,7 +19,6 @@ from tau.errors import CommandError
 from tau.host.life import FAREWELL, Stop, within
 from tau.host.machine import LocalMachine
 from tau.host.session import Client, Session
-from tau.host.terminal import complain
 from tau.llm.http import Http
 from tau.records.base import UNSET, encode
 from tau.records.dialogs import UiRequest
@@ -34,6 +33,7 @@ from tau.records.events import (
 )
 from tau.records.messages import Assistant, Image, Text, Usage, UsageCost
 from tau.records.replies import Result
+from tau.runtime.terminal import complain
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,6 @@ from tau.core.queues import Queue, Queues, Waiting, texts
 from tau.core.structured import Aim
 from tau.core.summaries import SummaryRequest
 from tau.errors import CommandError
-from tau.host.around import Surroundings
 from tau.host.budget import Allowance
 from tau.host.caller import Caller, takes_tools
 from tau.host.compact import Compactor
@@ -35,10 +34,8 @@ from tau.host.log import Log, now
 from tau.host.models import Models
 from tau.host.moves import Moves
 from tau.host.ran import note
-from tau.host.resources import Resources
 from tau.host.runs import Runs
 from tau.host.shell import Shell
-from tau.host.switch import Switch
 from tau.host.toolbox import Toolbox
 from tau.records.base import UNSET
 from tau.records.dialogs import UiRequest
@@ -54,6 +51,9 @@ from tau.records.events import (
 from tau.records.messages import Attachment, BashExecution, Image, Text, User
 from tau.records.replies import Disposition
 from tau.records.settings import Settings
+from tau.runtime.abort import Switch
+from tau.runtime.resources import Resources
+from tau.runtime.services import Surroundings
 from tau.store.sessions import Opened
 from tau.store.sought import Sought
 

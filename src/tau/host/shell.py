@@ -18,10 +18,10 @@ from tau.errors import Aborted, CommandError, ToolError
 from tau.host.hooking import Hooks
 from tau.host.live import Live
 from tau.host.log import Log, now
-from tau.host.switch import Switch
 from tau.records.base import UNSET
 from tau.records.messages import BashExecution
 from tau.records.replies import BashResult
+from tau.runtime.abort import Switch
 from tau.tools import Exit, Machine, Stream
 from tau.tools.bash import Output
 
