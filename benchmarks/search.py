@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
-from tau.host.machine import LocalMachine
 from tau.records.events import Outcome
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext, find, grep
 from tau.tools.ripgrep import installed
 

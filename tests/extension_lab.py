@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from tau.host.extensions import Extensions, Patience
 from tau.host.loading import Running, load_extensions
-from tau.host.machine import LocalMachine
 from tau.records.events import ExtensionError, Outcome
 from tau.records.settings import ExtensionSettings, Settings
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 
 WITHIN = 60.0  # a busy machine is slow, and only a failure takes it all

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from client import Agent, Json
-from tau.host.environment import (
+from tau.runtime.machine.child_environment import (
     ANYWHERE,
     ENDINGS,
     NOT_SECRET,

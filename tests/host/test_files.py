@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tau.errors import ToolError
-from tau.host.files import LocalFiles
+from tau.runtime.machine.files import LocalFiles
 from tau.tools import Entry
 
 KILLS = Path(__file__).parent.parent / "long" / "kills.py"

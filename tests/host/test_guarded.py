@@ -9,8 +9,8 @@ import pytest
 
 from tau.errors import ToolError
 from tau.host.basis import Basis
-from tau.host.files import LocalFiles
-from tau.host.guarded import OWN, Guarded
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.protected_files import OWN, Guarded
 from tau.store.trust import NEEDING
 
 

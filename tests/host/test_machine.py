@@ -14,7 +14,7 @@ import pytest
 from client import quick
 from clock import Clock, played
 from tau.errors import ToolError
-from tau.host.machine import LocalMachine
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import Exit, Stream
 
 WITHIN = 30.0  # seconds; only a failure takes them all

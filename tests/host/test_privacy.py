@@ -51,7 +51,9 @@ def test_what_we_know_is_not_read_from_our_memory() -> None:
     ],
 )
 def test_only_the_secret_itself_is_taken_from_the_command_line(argv: list[str], secret: str, left: list[str]) -> None:
-    code = "import os, sys; from tau.host.privacy import hide_argument; hide_argument(os.environ['SECRET']); "
+    code = (
+        "import os, sys; from tau.runtime.machine.hardening import hide_argument; hide_argument(os.environ['SECRET']); "
+    )
     code += "sys.stdout.write(open('/proc/self/cmdline').read())"
     env = {"SECRET": secret, "PYTHONPATH": ":".join(sys.path), "PYTHONUTF8": "1"}
     shown = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, env=env, check=True)

@@ -11,7 +11,7 @@ import pytest
 
 from tau.cli.prompts import attached
 from tau.errors import ToolError, UsageError
-from tau.host.files import LocalFiles
+from tau.runtime.machine.files import LocalFiles
 from tau.store.context import context_files
 from tau.store.texts import read_text
 
@@ -21,8 +21,8 @@ import asyncio, os, sys
 from pathlib import Path
 from tau.cli.prompts import attached
 from tau.errors import ToolError, UsageError
-from tau.host.files import LocalFiles
-from tau.host.machine import LocalMachine
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.local import LocalMachine
 from tau.records.messages import Text
 from tau.store.texts import read_text
 from tau.tools import ToolContext, grep

@@ -18,9 +18,9 @@ import pytest
 
 from clock import Clock, played
 from tau.errors import ToolError
-from tau.host.environment import without_secrets
-from tau.host.machine import LocalMachine
-from tau.host.processes import LOST, Processes
+from tau.runtime.machine.child_environment import without_secrets
+from tau.runtime.machine.jobs import LOST, Processes
+from tau.runtime.machine.local import LocalMachine
 from tau.store.keys import Keys
 from tau.tools import Exit, Stream
 

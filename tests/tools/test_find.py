@@ -9,10 +9,10 @@ import pytest
 
 from clock import Clock, played
 from tau.errors import ToolError
-from tau.host.machine import LocalMachine
 from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools.find import TOOL as FIND
 from tau.tools.find import First, Names, Wanted, search

@@ -13,10 +13,10 @@ import pytest
 
 from client import quick
 from tau.errors import ToolError
-from tau.host.machine import LocalMachine
 from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools.grep import TOOL as GREP
 from tau.tools.grep import Matches, search

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tau.errors import ToolError
-from tau.host.files import LocalFiles
-from tau.host.machine import LocalMachine
-from tau.host.processes import Processes
 from tau.records.messages import Text
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.jobs import Processes
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import Tool, ToolContext, find, grep
 from tau.tools.edit import TOOL as EDIT
 from tau.tools.ls import TOOL as LS

@@ -10,11 +10,11 @@ import pytest
 
 from tau.core.schema import check
 from tau.errors import ToolError
-from tau.host.files import LocalFiles
-from tau.host.machine import LocalMachine
 from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools.read import TOOL as READ
 from tau.tools.seen import Seen

@@ -36,7 +36,7 @@ def _hide(read: Opening, key: str) -> None:
     inherited = read.settings.child_environment
     if not (key or inherited.filter_secrets or inherited.no_new_privileges):
         return
-    from tau.host.privacy import hide_argument, hide_memory, no_new_privileges
+    from tau.runtime.machine.hardening import hide_argument, hide_memory, no_new_privileges
 
     hide_argument(key)
     if inherited.filter_secrets:

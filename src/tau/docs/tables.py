@@ -13,14 +13,15 @@ from typing import Any, get_args, get_type_hints
 
 from tau.core import after, queues, truncate
 from tau.docs.words import Field, Written, code, defaults, either, fields, in_words, meanings, sentences
-from tau.host import machine, shell
-from tau.host.guarded import OWN
+from tau.host import shell
 from tau.llm import http, scripted
 from tau.records import commands, deltas, dialogs, entries, events, messages, models, replies, tools
 from tau.records.base import Record, UnsetType
 from tau.records.settings import USER_ONLY, WITHOUT_EFFECT, Settings
 from tau.rpc import inbox, outbox, server, stdio
 from tau.rpc.commands import HANDLERS
+from tau.runtime.machine import local
+from tau.runtime.machine.protected_files import OWN
 from tau.store.trust import NEEDING
 from tau.tools.table import DEFAULT, TOOLS
 from tau.wire.dialects import DEFAULT as DEFAULT_DIALECT
@@ -263,7 +264,7 @@ def limits() -> str:
             ("each message queue", f"{queues.LIMIT} messages", "rejected"),
             ("unwritten output", size(outbox.HIGH), "the run waits (backpressure)"),
             ("command output that is shown", f"{truncate.MAX_LINES} lines, {size(truncate.MAX_BYTES)}", "truncated"),
-            ("command output that is kept in a file", size(machine.SPILL_LIMIT), "truncated"),
+            ("command output that is kept in a file", size(local.SPILL_LIMIT), "truncated"),
             ("a model response", size(http.RESPONSE_LIMIT), "the response ends with an error"),
         ],
     )

@@ -39,7 +39,7 @@ from tau.host.beneath import Identity
 from tau.host.mounting import Mount, Refused, call, check_mounts, check_sources, mount_all, refusing
 from tau.host.placeholders import hold, release
 from tau.host.removal import remove_tree
-from tau.host.runner import END, HEARD, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
+from tau.runtime.machine.supervisor import END, HEARD, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
 
 BWRAP = "/usr/bin/bwrap"  # never from PATH: a project could put another one there
 LINE = 0

@@ -22,8 +22,8 @@ from typing import Any, BinaryIO, Literal
 
 import tau
 from tau.errors import ToolError
-from tau.host.files import LocalFiles, opened
-from tau.host.guarded import Guarded
+from tau.runtime.machine.files import LocalFiles, opened
+from tau.runtime.machine.protected_files import Guarded
 from tau.tools import Entry, OpenFile, OpenFolder
 
 PACKET = 64 * 1024

@@ -18,15 +18,9 @@ from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host import local
 from tau.host.basis import Basis
-from tau.host.environment import without_secrets
-from tau.host.files import LocalFiles
-from tau.host.guarded import Guarded
 from tau.host.guests import Guests
 from tau.host.log import Log
-from tau.host.machine import LocalMachine
 from tau.host.models import Models
-from tau.host.processes import Processes
-from tau.host.runners import CannotConfine
 from tau.host.session import Client, Session
 from tau.host.starting import Starting
 from tau.llm.calls import Transport
@@ -37,6 +31,12 @@ from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
+from tau.runtime.machine.child_environment import without_secrets
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.jobs import Processes
+from tau.runtime.machine.local import LocalMachine
+from tau.runtime.machine.protected_files import Guarded
+from tau.runtime.machine.supervisor_client import CannotConfine
 from tau.runtime.services import Mode, Surroundings
 from tau.store.extension_files import Found
 from tau.store.keys import Keys

@@ -36,10 +36,10 @@ from tau.host.mounting import Mount
 from tau.host.placeholders import is_placeholder
 from tau.host.protected import Guard, Unprotectable, guards
 from tau.host.removal import remove_tree
-from tau.host.runner import CONFINED
-from tau.host.runner import __file__ as RUNNER
-from tau.host.runners import CannotConfine
 from tau.records.settings import SandboxLevel
+from tau.runtime.machine.supervisor import CONFINED
+from tau.runtime.machine.supervisor import __file__ as RUNNER
+from tau.runtime.machine.supervisor_client import CannotConfine
 
 LEVELS: tuple[SandboxLevel, ...] = ("workspace", "strict")
 

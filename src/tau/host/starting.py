@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tau.host.guests import Running
-from tau.host.machine import LocalMachine
 from tau.host.session import Session
 from tau.llm.http import Http
+from tau.runtime.machine.local import LocalMachine
 from tau.store.extension_files import Found
 from tau.tools.table import Table
 

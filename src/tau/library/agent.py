@@ -17,7 +17,6 @@ from tau.core.answering import DialogHandler, Method
 from tau.core.structured import BadSchema, aim_at
 from tau.errors import CommandError, UsageError
 from tau.host import asking
-from tau.host.machine import LocalMachine
 from tau.host.session import Session
 from tau.library.commands import Commands, checked
 from tau.library.readers import EventHandler, Events, Hub
@@ -27,6 +26,7 @@ from tau.library.taking_part import Partners
 from tau.library.threads import Threads
 from tau.llm.http import Http
 from tau.records.messages import Assistant, Image
+from tau.runtime.machine.local import LocalMachine
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])

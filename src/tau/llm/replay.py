@@ -39,7 +39,7 @@ _TEXTS = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
     (re.compile(r"_\d{13}_(\d+)\b"), r"_<time>_\1"),  # core/draft.py, where a model gives its calls no ids
-    (re.compile(r"pi-bash-[0-9a-f]{16}\.log"), "pi-bash-<temporary>.log"),  # host/machine.py
+    (re.compile(r"pi-bash-[0-9a-f]{16}\.log"), "pi-bash-<temporary>.log"),  # runtime/machine/local.py
 )
 
 Ended = Literal["whole", "left", "failed"]

@@ -108,7 +108,7 @@ class Files(Protocol):
 
 
 class Machine(Protocol):
-    """Where tools work. The real one is host/machine.py."""
+    """Where tools work. The real one is runtime/machine/local.py."""
 
     files: Files
 

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from tau.core.truncate import size
 from tau.errors import ToolError
-from tau.host.files import LocalFiles
-from tau.host.orders import Order
-from tau.host.processes import Job, Processes
+from tau.runtime.machine.command import Order
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.jobs import Job, Processes
 from tau.runtime.threads import begun
 from tau.store.bound import Bound
 from tau.tools import Exit, Files, Heard, OpenFolder, Stream

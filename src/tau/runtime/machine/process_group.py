@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tau.errors import ToolError
-from tau.host.orders import NUL, Order, refusal
+from tau.runtime.machine.command import NUL, Order, refusal
 
 
 class Group:

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tau.errors import ToolError
-from tau.host.orders import NUL, Order, refusal
+from tau.runtime.machine.command import NUL, Order, refusal
 
 if TYPE_CHECKING:
     from tau.host.sandbox import Sandbox
 
-PROGRAM = Path(__file__).with_name("runner.py")
+PROGRAM = Path(__file__).with_name("supervisor.py")
 START, AT = b"start", b"start at"  # as in runner.py, which is not imported here because it loads ctypes
 READY = 20.0  # seconds for a sandbox to be made; a tenth of one is usual
 NEEDED = ("LD_LIBRARY_PATH",)  # what the interpreter itself may need of the environment; secrets are none of that

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tau.errors import ToolError
-from tau.host.groups import Group
-from tau.host.orders import Order, Way, refusal
-from tau.host.runners import PROGRAM, CannotConfine, Kept, Runner, shared_runner
+from tau.runtime.machine.command import Order, Way, refusal
+from tau.runtime.machine.process_group import Group
+from tau.runtime.machine.supervisor_client import PROGRAM, CannotConfine, Kept, Runner, shared_runner
 
 if TYPE_CHECKING:
     from tau.host.sandbox import Sandbox
