@@ -54,7 +54,7 @@ LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
     "cli/start.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
-    "cli/doctor.py": {"tau.host.landlock"},
+    "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "llm/apis.py": {"*"},
     "wire/dialects/__init__.py": {"*"},
     "llm/aws.py": {"botocore.session"},
@@ -79,7 +79,7 @@ LATE = {
     "runtime/resources.py": {"tau.store.resources"},
     "host/opening.py": {
         *("tau.host.permissions", "tau.host.recording"),
-        *("tau.host.confined_files", "tau.host.sandbox"),
+        *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy"),
     },
     "host/starting.py": {"tau.host.actions", "tau.host.loading"},
     "export/markdown.py": {"markdown_it"},

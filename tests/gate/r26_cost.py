@@ -12,9 +12,9 @@ from pathlib import Path
 
 from escapes import LEVELS, missing
 from gate.figure import Figure
-from tau.host.sandbox import Sandbox
 from tau.runtime.machine.jobs import Processes
 from tau.runtime.machine.local import LocalMachine
+from tau.runtime.sandbox.policy import Sandbox
 from tau.store.journal import Journal
 
 COMMANDS = 100

@@ -12,7 +12,7 @@ import pytest
 
 from client import surroundings
 from escapes import LEVELS, missing, started
-from tau.host.import_paths import is_importable
+from tau.runtime.sandbox.import_paths import is_importable
 
 
 @pytest.fixture(autouse=True)

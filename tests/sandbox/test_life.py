@@ -14,8 +14,8 @@ import pytest
 from client import WITHIN, Agent
 from escapes import HIDING, LEVELS, LIMIT, PYTHON, SECRET, Place, missing
 from long.witness import Heart
-from tau.host.removal import remove_tree
 from tau.runtime.machine.jobs import LOST
+from tau.runtime.sandbox.tree_removal import remove_tree
 
 ENDS: dict[str, Callable[[Agent], object]] = {
     "its client closes stdin": lambda agent: agent.close(),

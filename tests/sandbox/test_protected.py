@@ -11,9 +11,9 @@ import pytest
 from escapes import LEVELS, missing, started
 from sandbox.launching import sandbox
 from tau.errors import UsageError
-from tau.host.sandbox import Sandbox
 from tau.runtime.machine.jobs import Processes
 from tau.runtime.machine.local import LocalMachine
+from tau.runtime.sandbox.policy import Sandbox
 
 
 @pytest.fixture(params=LEVELS)

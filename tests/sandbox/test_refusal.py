@@ -26,7 +26,7 @@ from escapes import (
     started,
     without,
 )
-from tau.host.sandbox import not_for_all
+from tau.runtime.sandbox.policy import not_for_all
 
 
 def refused(done: subprocess.CompletedProcess[str], folder: Path) -> str:

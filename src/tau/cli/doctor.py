@@ -85,7 +85,7 @@ def _machine() -> Iterator[Finding]:
 
 
 def _landlock() -> str:
-    from tau.host import landlock
+    from tau.runtime.sandbox import landlock
 
     return f"Landlock, version {known}" if (known := landlock.version()) else "no Landlock"
 

@@ -163,7 +163,7 @@ class Opening(Value):
             return self
         if sys.platform != "linux":
             raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: it needs Linux.")
-        from tau.host.sandbox import Sandbox
+        from tau.runtime.sandbox.policy import Sandbox
 
         given = self.settings.sandbox
         granted = given.readable, given.writable
@@ -214,7 +214,7 @@ class Opening(Value):
         return LocalFiles(str(self.basis.agent_dir / "auth.json"), guarded)
 
     def _confined_files(self, machine: LocalMachine) -> Files:
-        from tau.host.confined_files import ConfinedFiles
+        from tau.runtime.sandbox.files import ConfinedFiles
 
         agent_dir = str(self.basis.agent_dir)
         guarded = None if self.settings.allow_config_writes else agent_dir

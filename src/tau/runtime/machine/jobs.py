@@ -27,7 +27,7 @@ from tau.runtime.machine.process_group import Group
 from tau.runtime.machine.supervisor_client import PROGRAM, CannotConfine, Kept, Runner, shared_runner
 
 if TYPE_CHECKING:
-    from tau.host.sandbox import Sandbox
+    from tau.runtime.sandbox.policy import Sandbox
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

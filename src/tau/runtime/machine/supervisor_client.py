@@ -22,7 +22,7 @@ from tau.errors import ToolError
 from tau.runtime.machine.command import NUL, Order, refusal
 
 if TYPE_CHECKING:
-    from tau.host.sandbox import Sandbox
+    from tau.runtime.sandbox.policy import Sandbox
 
 PROGRAM = Path(__file__).with_name("supervisor.py")
 START, AT = b"start", b"start at"  # as in runner.py, which is not imported here because it loads ctypes

@@ -28,18 +28,18 @@ from pathlib import Path
 
 import tau
 from tau.errors import UsageError
-from tau.host.beneath import Identity, identify, links_to
-from tau.host.confine import SYSTEM, Plan, main, python_words
-from tau.host.git_layout import is_git_directory, is_in, repository_of_worktree, stops_search
-from tau.host.import_paths import code_paths, is_importable
-from tau.host.mounting import Mount
-from tau.host.placeholders import is_placeholder
-from tau.host.protected import Guard, Unprotectable, guards
-from tau.host.removal import remove_tree
 from tau.records.settings import SandboxLevel
 from tau.runtime.machine.supervisor import CONFINED
 from tau.runtime.machine.supervisor import __file__ as RUNNER
 from tau.runtime.machine.supervisor_client import CannotConfine
+from tau.runtime.sandbox.git_layout import is_git_directory, is_in, repository_of_worktree, stops_search
+from tau.runtime.sandbox.import_paths import code_paths, is_importable
+from tau.runtime.sandbox.launcher import SYSTEM, Plan, main, python_words
+from tau.runtime.sandbox.mounts import Mount
+from tau.runtime.sandbox.placeholders import is_placeholder
+from tau.runtime.sandbox.protected_paths import Guard, Unprotectable, guards
+from tau.runtime.sandbox.safe_open import Identity, identify, links_to
+from tau.runtime.sandbox.tree_removal import remove_tree
 
 LEVELS: tuple[SandboxLevel, ...] = ("workspace", "strict")
 

@@ -34,12 +34,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
-from tau.host import landlock, seccomp
-from tau.host.beneath import Identity
-from tau.host.mounting import Mount, Refused, call, check_mounts, check_sources, mount_all, refusing
-from tau.host.placeholders import hold, release
-from tau.host.removal import remove_tree
 from tau.runtime.machine.supervisor import END, HEARD, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
+from tau.runtime.sandbox import landlock, seccomp
+from tau.runtime.sandbox.mounts import Mount, Refused, call, check_mounts, check_sources, mount_all, refusing
+from tau.runtime.sandbox.placeholders import hold, release
+from tau.runtime.sandbox.safe_open import Identity
+from tau.runtime.sandbox.tree_removal import remove_tree
 
 BWRAP = "/usr/bin/bwrap"  # never from PATH: a project could put another one there
 LINE = 0
@@ -130,7 +130,7 @@ def check_inside() -> None:
 def python_words(function: str, arguments: Sequence[str]) -> list[str]:
     """A command line that calls a function of this module, with nothing of the environment or of the user."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    start = f"import sys; sys.path.append(sys.argv.pop(1)); from tau.host.confine import {function}; {function}()"
+    start = f"import sys; sys.path.append(sys.argv.pop(1)); from tau.runtime.sandbox.launcher import {function}; {function}()"
     return [os.path.realpath(sys.executable), "-I", "-S", "-c", start, root, *arguments]
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from tau.host.beneath import Identity, identity_of, open_path
+from tau.runtime.sandbox.safe_open import Identity, identity_of, open_path
 
 _READ_ONLY, _NO_SETUID, _NO_DEVICES, _NO_EXEC, _RECURSIVE, _PRIVATE = 1, 2, 4, 8, 0x4000, 1 << 18
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442

@@ -31,7 +31,7 @@ PATIENCE = 120  # seconds for one answer; a command can stop the process that is
 LONGEST = 64 * 1024 * 1024  # of what comes in a memory file: the names in a folder
 GONE = "The process that reaches files in the sandbox has ended. Try again."
 _START = (
-    "import sys; sys.path += [sys.argv[1], *sys.argv[2].split(':')]; from tau.host.confined_files import main; main()"
+    "import sys; sys.path += [sys.argv[1], *sys.argv[2].split(':')]; from tau.runtime.sandbox.files import main; main()"
 )
 
 Start = Callable[[Sequence[str], int], socket.socket]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from tau.host.git_index import BadIndex, read_regular_file, submodule_links
+from tau.runtime.sandbox.git_index import BadIndex, read_regular_file, submodule_links
 
 MAX_TEXT = 1 << 20  # bytes of a text file that are read
 MAX_REPOSITORIES = 1000  # nested in each other, or in one

@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tau.host.git_index import BadIndex
-from tau.host.git_layout import (
+from tau.runtime.sandbox.git_index import BadIndex
+from tau.runtime.sandbox.git_layout import (
     common_directory,
     could_be_head,
     gitdir_of,
@@ -21,7 +21,7 @@ from tau.host.git_layout import (
     stops_search,
     submodules_of,
 )
-from tau.host.placeholders import is_placeholder
+from tau.runtime.sandbox.placeholders import is_placeholder
 
 OBEYED = (".git", ".pi")
 

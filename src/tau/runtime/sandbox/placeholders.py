@@ -15,7 +15,7 @@ import stat
 from contextlib import suppress
 from typing import NamedTuple
 
-from tau.host.beneath import Identity, identity_of, open_path
+from tau.runtime.sandbox.safe_open import Identity, identity_of, open_path
 
 MODE = 0o500
 MAX_TRIES = 100  # another process may remove the folder between two of our steps
