@@ -75,7 +75,7 @@ LATE = {
     "store/trust.py": {"hashlib"},
     "host/local.py": {"xllamacpp"},
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
-    "host/export.py": {"tau.export", "tau.export.page"},
+    "runtime/history/html_export.py": {"tau.export", "tau.export.page"},
     "runtime/resources.py": {"tau.store.resources"},
     "host/opening.py": {
         *("tau.host.permissions", "tau.host.recording"),

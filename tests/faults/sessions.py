@@ -23,12 +23,12 @@ from tau.core.compaction import due, prepare
 from tau.core.stats import SessionCounts, conversation_counts
 from tau.core.tokens import context_usage
 from tau.errors import CommandError
-from tau.host.export import session_page
-from tau.host.log import Log
-from tau.host.ran import note, untold
 from tau.records.base import encode
 from tau.records.messages import BashExecution, Custom, Text, Thinking, ToolResult
 from tau.records.settings import CompactionSettings
+from tau.runtime.history.html_export import session_page
+from tau.runtime.history.pending_bash import note, untold
+from tau.runtime.history.session_log import Log
 from tau.store.listing import row
 from tau.store.sessions import open_session
 

@@ -23,8 +23,8 @@ from gate.lots import failures
 from kit import assistant, call, user
 from long.session_kills import Lost, Promises
 from tau.errors import CommandError
-from tau.host.log import Log
 from tau.records.messages import Text, ToolResult
+from tau.runtime.history.session_log import Log
 from tau.store.sessions import open_session
 
 MOST = 50

@@ -10,8 +10,8 @@ import pytest
 from tau.errors import CommandError
 from tau.export import Export
 from tau.export.page import page
-from tau.host.export import write_export
 from tau.records.entries import Header
+from tau.runtime.history.html_export import write_export
 
 PI = b"""<!DOCTYPE html>
 <html lang="en">

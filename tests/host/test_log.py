@@ -15,8 +15,6 @@ import pytest
 from kit import MODEL, assistant, user
 from tau.core.tree import ROOT
 from tau.errors import CommandError
-from tau.host.keeper import Keeper
-from tau.host.log import Log, iso, now, session_id
 from tau.records.base import UNSET, Raw, decode, encode, wire
 from tau.records.entries import (
     AnyEntry,
@@ -31,6 +29,8 @@ from tau.records.entries import (
 )
 from tau.records.lines import OtherEntry
 from tau.records.messages import CompactionSummary, Custom, Text, User
+from tau.runtime.history.session_log import Log, iso, now, session_id
+from tau.runtime.history.sync import Keeper
 from tau.store.sessions import open_session
 
 Json = dict[str, Any]

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kit import user
-from tau.host.log import Log
 from tau.records.base import encode
+from tau.runtime.history.session_log import Log
 from tau.store.journal import Disk, Journal
 from tau.store.migrate import lifted
 from tau.store.sessions import Opened, open_session

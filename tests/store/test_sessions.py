@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tau.core.tree import ROOT
 from tau.errors import CommandError
-from tau.host.log import Log
 from tau.records.base import encode
 from tau.records.entries import Header
+from tau.runtime.history.session_log import Log
 from tau.store.files import make_folder
 from tau.store.sessions import Opened, file_name, folder_for, open_session
 

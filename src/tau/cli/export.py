@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tau.cli.flags import Given
 from tau.errors import CommandError, UsageError
-from tau.host.export import default_name, session_page, write_export
-from tau.host.log import Log
+from tau.runtime.history.html_export import default_name, session_page, write_export
+from tau.runtime.history.session_log import Log
 from tau.runtime.terminal import emit
 from tau.store.sessions import open_session
 

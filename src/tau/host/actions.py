@@ -18,7 +18,6 @@ from tau.host.asking import usage_of_window
 from tau.host.dialogs import dialog_id
 from tau.host.extensions import PATIENCE, Patience
 from tau.host.hooking import Destination, custom
-from tau.host.log import now
 from tau.host.session import BUSY, Session
 from tau.records import dialogs
 from tau.records.base import (
@@ -36,6 +35,7 @@ from tau.records.base import (
 from tau.records.entries import Label
 from tau.records.messages import Image, Text
 from tau.records.models import ThinkingLevel
+from tau.runtime.history.session_log import now
 
 Deliver = Literal["steer", "followUp"]
 QUEUES: dict[Deliver | None, Queue | None] = {None: None, "steer": "steer", "followUp": "follow_up"}

@@ -14,7 +14,6 @@ from tau.errors import ModelError
 from tau.host.budget import Allowance
 from tau.host.hooking import Hooks
 from tau.host.local import Local
-from tau.host.log import Log, now, session_id
 from tau.host.models import Asked, Models
 from tau.host.streams import Streams
 from tau.host.toolbox import Toolbox
@@ -24,6 +23,7 @@ from tau.records.base import replace
 from tau.records.messages import Stored, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
+from tau.runtime.history.session_log import Log, now, session_id
 from tau.runtime.resources import Resources
 from tau.runtime.services import Surroundings
 from tau.wire.unfinished import Unfinished

@@ -19,7 +19,6 @@ from tau.errors import CommandError, ModelError, UsageError
 from tau.host import local
 from tau.host.basis import Basis
 from tau.host.guests import Guests
-from tau.host.log import Log
 from tau.host.models import Models
 from tau.host.session import Client, Session
 from tau.host.starting import Starting
@@ -31,6 +30,7 @@ from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
+from tau.runtime.history.session_log import Log
 from tau.runtime.machine.child_environment import without_secrets
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.jobs import Processes

@@ -26,7 +26,6 @@ from tau.errors import CommandError
 from tau.host.budget import Allowance
 from tau.host.compact import Compactor
 from tau.host.drive import Hands, drive
-from tau.host.log import Log
 from tau.host.structured import Quest
 from tau.host.toolbox import Toolbox
 from tau.records.base import UNSET, Value, replace
@@ -43,6 +42,7 @@ from tau.records.events import (
 from tau.records.messages import AnyMessage, Assistant, Stored
 from tau.records.settings import Settings
 from tau.runtime.abort import Switch
+from tau.runtime.history.session_log import Log
 
 log = logging.getLogger(__name__)
 Introduced = Callable[[list[AnyMessage], Switch], Awaitable[list[AnyMessage]]]

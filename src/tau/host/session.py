@@ -27,13 +27,10 @@ from tau.host.extensions import Extensions
 from tau.host.guests import Guests
 from tau.host.hearing import Hearing
 from tau.host.hooking import Hooks
-from tau.host.keeper import Keeper
 from tau.host.live import Live
 from tau.host.local import Local
-from tau.host.log import Log, now
 from tau.host.models import Models
 from tau.host.moves import Moves
-from tau.host.ran import note
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
@@ -52,6 +49,9 @@ from tau.records.messages import Attachment, BashExecution, Image, Text, User
 from tau.records.replies import Disposition
 from tau.records.settings import Settings
 from tau.runtime.abort import Switch
+from tau.runtime.history.pending_bash import note
+from tau.runtime.history.session_log import Log, now
+from tau.runtime.history.sync import Keeper
 from tau.runtime.resources import Resources
 from tau.runtime.services import Surroundings
 from tau.store.sessions import Opened

@@ -6,10 +6,10 @@ from typing import Any
 
 from tau.core.structured import ACCEPTED, DESCRIPTION, GUIDELINES, NAME, REMINDER, SNIPPET, Aim, Misfit
 from tau.errors import ToolError
-from tau.host.log import now
 from tau.records.base import UNSET
 from tau.records.events import Outcome, StructuredOutput
 from tau.records.messages import Custom, Text
+from tau.runtime.history.session_log import now
 from tau.tools import Tool, ToolContext
 
 

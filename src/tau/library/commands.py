@@ -13,7 +13,6 @@ from tau.core.matching import scope
 from tau.errors import CommandError
 from tau.host import actions, asking, choices
 from tau.host.hooking import Destination, custom
-from tau.host.log import now
 from tau.host.session import Session
 from tau.records.base import UNSET
 from tau.records.commands import ImageGiven, QueueMode
@@ -34,6 +33,7 @@ from tau.records.replies import (
     SessionStats,
     SlashCommand,
 )
+from tau.runtime.history.session_log import now
 
 Entry = AnyEntry | OtherEntry
 Deliver = Literal["steer", "follow_up"]

@@ -23,8 +23,6 @@ from typing import Any
 from tau.core.queues import Queue
 from tau.core.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
-from tau.host.conversation import Conversation
-from tau.host.queued import CLEARED, QUEUED, Kept, Queued, same_as, undelivered
 from tau.records.base import (
     UNSET,
     BadRecord,
@@ -53,6 +51,8 @@ from tau.records.lines import Outline
 from tau.records.lines import messages as messages_of
 from tau.records.messages import Assistant, Custom, Stored, Usage, User, read_message
 from tau.records.models import Model, ThinkingLevel
+from tau.runtime.history.conversation import Conversation
+from tau.runtime.history.pending_queue import CLEARED, QUEUED, Kept, Queued, same_as, undelivered
 from tau.store.files import make_folder
 from tau.store.journal import DISK, Disk, Journal
 from tau.store.sessions import Opened, file_name

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tau.host.log import Log
 from tau.records.base import UNSET, BadRecord, Record, decode, encode, wire
 from tau.records.entries import CustomEntry
 from tau.records.messages import BashExecution
+from tau.runtime.history.session_log import Log
 
 RAN = "tau.ran"
 

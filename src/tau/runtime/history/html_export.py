@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tau import __version__
 from tau.errors import CommandError
-from tau.host.log import Log
+from tau.runtime.history.session_log import Log
 from tau.runtime.services import Surroundings
 from tau.tools import Tool
 

@@ -14,7 +14,7 @@ from os.path import realpath
 from pathlib import Path
 from typing import Any
 
-from tau.host.log import Log
+from tau.runtime.history.session_log import Log
 
 log = logging.getLogger(__name__)
 SOON = 0.5
