@@ -73,12 +73,12 @@ LATE = {
     "store/modules.py": {"hashlib"},
     "store/procfs.py": {"ctypes"},
     "store/trust.py": {"hashlib"},
-    "host/local.py": {"xllamacpp"},
+    "runtime/models/bundled.py": {"xllamacpp"},
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
     "runtime/history/html_export.py": {"tau.export", "tau.export.page"},
     "runtime/resources.py": {"tau.store.resources"},
     "host/opening.py": {
-        *("tau.host.permissions", "tau.host.recording"),
+        *("tau.host.permissions", "tau.runtime.models.record_replay"),
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy"),
     },
     "host/starting.py": {"tau.host.actions", "tau.host.loading"},
@@ -106,7 +106,7 @@ LIBRARIES = {
 EXTRAS = {
     "botocore": {"llm/aws.py"},
     "google": {"llm/gcp.py"},
-    "xllamacpp": {"host/local.py"},
+    "xllamacpp": {"runtime/models/bundled.py"},
     "PIL": {"tools/pictures.py"},
 }
 

@@ -8,12 +8,12 @@ import pytest
 from kit import assistant
 from tau.core.matching import Match
 from tau.errors import CommandError, UsageError
-from tau.host.models import Models
 from tau.llm import calls
 from tau.llm.catalog import DEMO, SCRIPTED, SMALL, Catalog, providers
 from tau.records.base import UNSET, replace
 from tau.records.models import Model, Price
 from tau.records.settings import Settings
+from tau.runtime.models.selection import Models
 from tau.store.keys import AUTHENTICATED, Keys
 
 CLAUDE = Catalog().of("anthropic")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from model_server import NOWHERE, serving
-from tau.host.nearby import Heard, hear
 from tau.llm.catalog import LOCAL, Catalog, providers
 from tau.records.models import Model
+from tau.runtime.models.discovery import Heard, hear
 from tau.store.keys import Keys
 
 

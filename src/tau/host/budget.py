@@ -11,10 +11,10 @@ from tau.core.budgets import NO_BUDGET, Spent, between_turns, exceeded, in_an_an
 from tau.core.draft import Draft
 from tau.core.pricing import unpriced
 from tau.errors import CommandError
-from tau.host.models import Models
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded
 from tau.runtime.abort import Switch
+from tau.runtime.models.selection import Models
 
 
 class Allowance:

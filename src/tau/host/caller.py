@@ -13,8 +13,6 @@ from tau.core.summaries import SummaryRequest
 from tau.errors import ModelError
 from tau.host.budget import Allowance
 from tau.host.hooking import Hooks
-from tau.host.local import Local
-from tau.host.models import Asked, Models
 from tau.host.streams import Streams
 from tau.host.toolbox import Toolbox
 from tau.llm.calls import Context, Options, World
@@ -24,6 +22,8 @@ from tau.records.messages import Stored, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
 from tau.runtime.history.session_log import Log, now, session_id
+from tau.runtime.models.bundled import Local
+from tau.runtime.models.selection import Asked, Models
 from tau.runtime.resources import Resources
 from tau.runtime.services import Surroundings
 from tau.wire.unfinished import Unfinished

@@ -56,7 +56,7 @@ FAILED: dict[Reason, str] = {
 
 
 class Chosen(Protocol):
-    """The models of a session (host/models.py)."""
+    """The models of a session (runtime/models/selection.py)."""
 
     current: Model | None
     level: ThinkingLevel

@@ -17,9 +17,9 @@ from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
 from tau.host.errands import Errands
 from tau.host.extensions import Check, Extensions
 from tau.host.hooking import Hooks
-from tau.host.models import Models
 from tau.llm.catalog import providers
 from tau.records.replies import SlashCommand, SourceInfo
+from tau.runtime.models.selection import Models
 from tau.runtime.resources import Resources
 from tau.runtime.services import Surroundings
 

@@ -18,7 +18,6 @@ from tau.errors import Aborted, CommandError
 from tau.host.caller import Caller
 from tau.host.errands import Errands
 from tau.host.hooking import Hooks
-from tau.host.models import Models
 from tau.host.moves import Moves
 from tau.host.runs import Runs
 from tau.records.events import Event, MessageEnd, MessageStart
@@ -26,6 +25,7 @@ from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, Us
 from tau.records.replies import Disposition
 from tau.runtime.abort import Switch
 from tau.runtime.history.session_log import Log
+from tau.runtime.models.selection import Models
 from tau.runtime.resources import Resources
 
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'

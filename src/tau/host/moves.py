@@ -23,7 +23,6 @@ from tau.errors import Aborted, CommandError
 from tau.host.compact import BranchText, Compactor
 from tau.host.dialogs import Dialogs
 from tau.host.hooking import Destination, Hooks, SummaryGiven
-from tau.host.models import Models
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
@@ -36,6 +35,7 @@ from tau.records.settings import Settings
 from tau.runtime.history.pending_bash import untold
 from tau.runtime.history.session_log import Log
 from tau.runtime.history.sync import Keeper
+from tau.runtime.models.selection import Models
 from tau.runtime.services import Surroundings
 from tau.store.listing import all_rows, rows
 from tau.store.places import agent_dir

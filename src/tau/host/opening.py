@@ -16,10 +16,8 @@ from tau.core.matching import as_level
 from tau.core.pricing import OFFLINE_APIS
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
-from tau.host import local
 from tau.host.basis import Basis
 from tau.host.guests import Guests
-from tau.host.models import Models
 from tau.host.session import Client, Session
 from tau.host.starting import Starting
 from tau.llm.calls import Transport
@@ -37,6 +35,8 @@ from tau.runtime.machine.jobs import Processes
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.machine.protected_files import Guarded
 from tau.runtime.machine.supervisor_client import CannotConfine
+from tau.runtime.models import bundled
+from tau.runtime.models.selection import Models
 from tau.runtime.services import Mode, Surroundings
 from tau.store.extension_files import Found
 from tau.store.keys import Keys
@@ -177,7 +177,7 @@ class Opening(Value):
     def _transport(self, http: Http) -> Transport:
         if self.wishes.record is None and self.wishes.replay is None:
             return http
-        from tau.host.recording import Recorder, Replayer, places
+        from tau.runtime.models.record_replay import Recorder, Replayer, places
 
         signs = places(self.cwd, self.environment.get("HOME"))
         if self.wishes.record is not None:
@@ -306,8 +306,8 @@ def choose_model(models: Models, settings: Settings, wishes: Wishes) -> list[str
     warnings += models.choose(
         settings, pattern=wishes.model, provider=wishes.provider, scoped=wishes.models, level=level
     )
-    if models.current == SMALL and not local.installed():
-        raise UsageError(local.HOW_TO_INSTALL)
+    if models.current == SMALL and not bundled.installed():
+        raise UsageError(bundled.HOW_TO_INSTALL)
     if wishes.key is not None:
         if models.current is None or not (wishes.model or wishes.provider or wishes.models):
             raise UsageError("--api-key requires a model to be specified via --model, --provider/--model, or --models")

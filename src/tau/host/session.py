@@ -28,8 +28,6 @@ from tau.host.guests import Guests
 from tau.host.hearing import Hearing
 from tau.host.hooking import Hooks
 from tau.host.live import Live
-from tau.host.local import Local
-from tau.host.models import Models
 from tau.host.moves import Moves
 from tau.host.runs import Runs
 from tau.host.shell import Shell
@@ -52,6 +50,8 @@ from tau.runtime.abort import Switch
 from tau.runtime.history.pending_bash import note
 from tau.runtime.history.session_log import Log, now
 from tau.runtime.history.sync import Keeper
+from tau.runtime.models.bundled import Local
+from tau.runtime.models.selection import Models
 from tau.runtime.resources import Resources
 from tau.runtime.services import Surroundings
 from tau.store.sessions import Opened

@@ -49,7 +49,7 @@ class Local:
             raise ModelError(HOW_TO_INSTALL, transient=False)
         process = await asyncio.create_subprocess_exec(
             # -P: no module is taken from the folder of the project.
-            *(sys.executable, "-P", "-m", "tau.host.local"),
+            *(sys.executable, "-P", "-m", "tau.runtime.models.bundled"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -64,7 +64,9 @@ class Local:
             process.kill()
             raise
         if not line:
-            raise ModelError("The local model did not start: python -m tau.host.local says why.", transient=False)
+            raise ModelError(
+                "The local model did not start: python -m tau.runtime.models.bundled says why.", transient=False
+            )
         return process, line.decode().strip()
 
     def stop(self) -> None:
