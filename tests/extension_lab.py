@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tau.host.extensions import Extensions, Patience
-from tau.host.loading import Running, load_extensions
 from tau.records.events import ExtensionError, Outcome
 from tau.records.settings import ExtensionSettings, Settings
+from tau.runtime.extensions.loader import Running, load_extensions
+from tau.runtime.extensions.registry import Extensions, Patience
 from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 

@@ -81,7 +81,7 @@ LATE = {
         *("tau.host.permissions", "tau.runtime.models.record_replay"),
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy"),
     },
-    "host/starting.py": {"tau.host.actions", "tau.host.loading"},
+    "host/starting.py": {"tau.host.actions", "tau.runtime.extensions.loader"},
     "export/markdown.py": {"markdown_it"},
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},

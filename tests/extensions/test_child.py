@@ -16,10 +16,10 @@ import pytest
 
 from extension_lab import WITHIN, Found, limits, running, written
 from tau.errors import Aborted, ExtensionFailure, ToolError
-from tau.host.loading import load_function
-from tau.host.streams import Streams
 from tau.records.base import plain
 from tau.runtime.abort import Switch
+from tau.runtime.extensions.loader import load_function
+from tau.runtime.extensions.model_streams import Streams
 
 
 def test_handlers_see_events_as_dicts_and_as_attributes(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from client import Json, kinds
 from clock import Clock, played
 from sessions import House, play
 from tau.errors import ExtensionFailure
-from tau.host.dialogs import Dialogs
 from tau.records.dialogs import Confirm, Select
+from tau.runtime.extensions.dialogs import Dialogs
 
 ASKED: list[tuple[str, Json, Json, Any]] = [
     ("select", {"title": "Which?", "options": ["a", "b"]}, {"value": "b"}, "b"),

@@ -11,9 +11,9 @@ from clock import Clock, played
 from sessions import House, play
 from tau.errors import CommandError
 from tau.extensions.hooks import HOOKS
-from tau.host.extensions import Command
 from tau.records.base import UNSET
 from tau.records.events import AgentStart, Event
+from tau.runtime.extensions.registry import Command
 
 
 def names(events: list[dict[str, Any]]) -> list[str]:

@@ -10,7 +10,7 @@ from client import Json, of
 from sessions import House, play
 from tau.errors import CommandError
 from tau.host import choices
-from tau.host.hooking import Destination
+from tau.runtime.extensions.hooks import Destination
 
 SMALL_KEEP = {"compaction": {"keepRecentTokens": 1, "reserveTokens": 16384}}
 LONG = "so many words " * 200

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from tau.host.dialogs import Dialogs
 from tau.host.permissions import Permits, read_permissions
 from tau.records.messages import ToolCall
+from tau.runtime.extensions.dialogs import Dialogs
 
 UNREADABLE = """
 import asyncio, json, os, sys

@@ -18,8 +18,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from tau.core.clean import visible
-from tau.host.dialogs import Dialogs, Question
 from tau.records.dialogs import Confirm, Editor, Input, Select
+from tau.runtime.extensions.dialogs import Dialogs, Question
 from tau.runtime.terminal import say, stream
 
 PORTION = 4096  # a terminal hands over no longer line

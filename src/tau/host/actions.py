@@ -15,9 +15,6 @@ from tau.core.queues import Queue
 from tau.errors import CommandError, ExtensionFailure
 from tau.host import choices
 from tau.host.asking import usage_of_window
-from tau.host.dialogs import dialog_id
-from tau.host.extensions import PATIENCE, Patience
-from tau.host.hooking import Destination, custom
 from tau.host.session import BUSY, Session
 from tau.records import dialogs
 from tau.records.base import (
@@ -35,6 +32,9 @@ from tau.records.base import (
 from tau.records.entries import Label
 from tau.records.messages import Image, Text
 from tau.records.models import ThinkingLevel
+from tau.runtime.extensions.dialogs import dialog_id
+from tau.runtime.extensions.hooks import Destination, custom
+from tau.runtime.extensions.registry import PATIENCE, Patience
 from tau.runtime.history.session_log import now
 
 Deliver = Literal["steer", "followUp"]

@@ -12,8 +12,6 @@ from tau.core.draft import Done, Draft, Update
 from tau.core.summaries import SummaryRequest
 from tau.errors import ModelError
 from tau.host.budget import Allowance
-from tau.host.hooking import Hooks
-from tau.host.streams import Streams
 from tau.host.toolbox import Toolbox
 from tau.llm.calls import Context, Options, World
 from tau.llm.catalog import SMALL
@@ -21,6 +19,8 @@ from tau.records.base import replace
 from tau.records.messages import Stored, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
+from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.extensions.model_streams import Streams
 from tau.runtime.history.session_log import Log, now, session_id
 from tau.runtime.models.bundled import Local
 from tau.runtime.models.selection import Asked, Models

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tau.errors import CommandError
-from tau.host.hooking import Hooks
 from tau.records.base import plain
 from tau.records.events import Event, SessionInfoChanged, ThinkingLevelChanged
 from tau.records.models import Model, ThinkingLevel
+from tau.runtime.extensions.hooks import Hooks
 from tau.runtime.history.session_log import Log
 from tau.runtime.models.selection import Models
 

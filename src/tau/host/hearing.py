@@ -16,14 +16,14 @@ from tau.core.queues import Queue, Queues
 from tau.core.structured import Aim
 from tau.errors import Aborted, CommandError
 from tau.host.caller import Caller
-from tau.host.errands import Errands
-from tau.host.hooking import Hooks
 from tau.host.moves import Moves
 from tau.host.runs import Runs
 from tau.records.events import Event, MessageEnd, MessageStart
 from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
 from tau.records.replies import Disposition
 from tau.runtime.abort import Switch
+from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.extensions.running_commands import Errands
 from tau.runtime.history.session_log import Log
 from tau.runtime.models.selection import Models
 from tau.runtime.resources import Resources

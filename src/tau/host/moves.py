@@ -21,8 +21,6 @@ from tau.core.queues import Queues
 from tau.core.tree import prompt_text
 from tau.errors import Aborted, CommandError
 from tau.host.compact import BranchText, Compactor
-from tau.host.dialogs import Dialogs
-from tau.host.hooking import Destination, Hooks, SummaryGiven
 from tau.host.runs import Runs
 from tau.host.shell import Shell
 from tau.host.toolbox import Toolbox
@@ -32,6 +30,8 @@ from tau.records.events import Event, SessionDamaged
 from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
 from tau.records.settings import Settings
+from tau.runtime.extensions.dialogs import Dialogs
+from tau.runtime.extensions.hooks import Destination, Hooks, SummaryGiven
 from tau.runtime.history.pending_bash import untold
 from tau.runtime.history.session_log import Log
 from tau.runtime.history.sync import Keeper

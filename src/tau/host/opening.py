@@ -17,7 +17,6 @@ from tau.core.pricing import OFFLINE_APIS
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host.basis import Basis
-from tau.host.guests import Guests
 from tau.host.session import Client, Session
 from tau.host.starting import Starting
 from tau.llm.calls import Transport
@@ -28,6 +27,7 @@ from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
+from tau.runtime.extensions.lifecycle import Guests
 from tau.runtime.history.session_log import Log
 from tau.runtime.machine.child_environment import without_secrets
 from tau.runtime.machine.files import LocalFiles

@@ -20,12 +20,12 @@ from tau.core.clean import visible
 from tau.core.loop import refusal
 from tau.core.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, escaped, named
 from tau.errors import Aborted, ToolError, UsageError, shortened
-from tau.host.dialogs import Dialogs, dialog_id
 from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, plain, replace
 from tau.records.dialogs import Select
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
 from tau.records.permissions import Denial, Permissions, Rule
+from tau.runtime.extensions.dialogs import Dialogs, dialog_id
 from tau.store.files import read_small
 from tau.tools.paths import existing, resolve
 from tau.wire.comments import strict

@@ -20,13 +20,8 @@ from tau.errors import CommandError
 from tau.host.budget import Allowance
 from tau.host.caller import Caller, takes_tools
 from tau.host.compact import Compactor
-from tau.host.dialogs import Dialogs
 from tau.host.drive import Hands
-from tau.host.errands import Errands
-from tau.host.extensions import Extensions
-from tau.host.guests import Guests
 from tau.host.hearing import Hearing
-from tau.host.hooking import Hooks
 from tau.host.live import Live
 from tau.host.moves import Moves
 from tau.host.runs import Runs
@@ -47,6 +42,11 @@ from tau.records.messages import Attachment, BashExecution, Image, Text, User
 from tau.records.replies import Disposition
 from tau.records.settings import Settings
 from tau.runtime.abort import Switch
+from tau.runtime.extensions.dialogs import Dialogs
+from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.extensions.lifecycle import Guests
+from tau.runtime.extensions.registry import Extensions
+from tau.runtime.extensions.running_commands import Errands
 from tau.runtime.history.pending_bash import note
 from tau.runtime.history.session_log import Log, now
 from tau.runtime.history.sync import Keeper

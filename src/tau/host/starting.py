@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tau.host.guests import Running
 from tau.host.session import Session
 from tau.llm.http import Http
+from tau.runtime.extensions.lifecycle import Running
 from tau.runtime.machine.local import LocalMachine
 from tau.store.extension_files import Found
 from tau.tools.table import Table
@@ -39,7 +39,7 @@ class Starting:
     async def load(self) -> Running:
         """With what is needed for that: nothing of it is there before."""
         from tau.host.actions import acting, facts
-        from tau.host.loading import load_extensions
+        from tau.runtime.extensions.loader import load_extensions
 
         session = self._session
         return await load_extensions(

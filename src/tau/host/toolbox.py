@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from tau.core.loop import ToolDone, refusal
 from tau.core.schema import check, complaint
 from tau.errors import Aborted
-from tau.host.hooking import Hooks, refused
 from tau.records.events import Outcome
 from tau.records.messages import ToolCall
 from tau.records.settings import Settings
 from tau.runtime.abort import Switch
+from tau.runtime.extensions.hooks import Hooks, refused
 from tau.runtime.services import Surroundings
 from tau.tools import Tool, ToolContext
 from tau.tools.seen import Seen

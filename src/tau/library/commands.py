@@ -12,7 +12,6 @@ from tau.core.images import accepted
 from tau.core.matching import scope
 from tau.errors import CommandError
 from tau.host import actions, asking, choices
-from tau.host.hooking import Destination, custom
 from tau.host.session import Session
 from tau.records.base import UNSET
 from tau.records.commands import ImageGiven, QueueMode
@@ -33,6 +32,7 @@ from tau.records.replies import (
     SessionStats,
     SlashCommand,
 )
+from tau.runtime.extensions.hooks import Destination, custom
 from tau.runtime.history.session_log import now
 
 Entry = AnyEntry | OtherEntry

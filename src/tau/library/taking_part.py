@@ -17,14 +17,14 @@ from tau.core.answering import Answer, Dialog, DialogHandler, Dialogs, Method, r
 from tau.core.structured import NAME as STRUCTURED
 from tau.extensions.api import Pi
 from tau.host.actions import acting, facts
-from tau.host.extensions import PATIENCE
-from tau.host.loading import DirectLine, load_function
-from tau.host.registering import Bus
 from tau.host.session import Session
 from tau.library.readers import AgentEvent, report
 from tau.library.threads import Threads
 from tau.records.base import plain
 from tau.records.dialogs import Confirm, Editor, Input, Select
+from tau.runtime.extensions.loader import DirectLine, load_function
+from tau.runtime.extensions.registrations import Bus
+from tau.runtime.extensions.registry import PATIENCE
 
 Setup = Callable[[Pi], Any]
 Hook = Callable[..., Any]

@@ -19,7 +19,6 @@ from tau.core.secrets import shown
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError
 from tau.host import asking, choices
-from tau.host.hooking import Destination
 from tau.host.session import Session
 from tau.records import commands as c
 from tau.records import replies as r
@@ -28,6 +27,7 @@ from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
 from tau.records.models import Model
 from tau.rpc.envelopes import opened
+from tau.runtime.extensions.hooks import Destination
 from tau.wire import dialects
 
 BEHAVIORS: dict[str | None, Queue | None] = {None: None, "steer": "steer", "followUp": "follow_up"}

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 
 from tau.errors import Aborted, ExtensionFailure
-from tau.host.extensions import Command
-from tau.host.hooking import Hooks
+from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.extensions.registry import Command
 
 
 class Errands:

@@ -16,10 +16,10 @@ from tau.errors import ExtensionFailure
 from tau.extensions.api import Pi
 from tau.extensions.context import Run
 from tau.extensions.messages import Load, Register
-from tau.host.child import Act, ChildExtension
-from tau.host.extensions import PATIENCE, Extensions, Handler, Hears
-from tau.host.registering import Bus, Registrations
 from tau.records.base import plain
+from tau.runtime.extensions.registrations import Bus, Registrations
+from tau.runtime.extensions.registry import PATIENCE, Extensions, Handler, Hears
+from tau.runtime.extensions.restarts import Act, ChildExtension
 
 SHUTDOWN = 1.0  # seconds
 

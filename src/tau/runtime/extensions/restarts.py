@@ -19,9 +19,9 @@ from typing import Any
 from tau.errors import ExtensionFailure
 from tau.extensions.hooks import HOOKS
 from tau.extensions.messages import Load, Register, Trouble, Unregister
-from tau.host.childprocess import ChildProcess
-from tau.host.extensions import PATIENCE, Extensions, Handler, Hears, Patience
-from tau.host.registering import Bus, Registrations
+from tau.runtime.extensions.process import ChildProcess
+from tau.runtime.extensions.registrations import Bus, Registrations
+from tau.runtime.extensions.registry import PATIENCE, Extensions, Handler, Hears, Patience
 from tau.runtime.threads import begun
 from tau.store.modules import changed, module_digests, trusted_part
 

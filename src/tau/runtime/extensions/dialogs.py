@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from tau.host.extensions import PATIENCE, Extensions
 from tau.records.base import UNSET
 from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
+from tau.runtime.extensions.registry import PATIENCE, Extensions
 
 Question = Select | Confirm | Input | Editor
 

@@ -18,7 +18,6 @@ from tau.core.loop import ToolDone
 from tau.core.tree import Tree
 from tau.errors import Aborted, CommandError, ExtensionFailure
 from tau.extensions.hooks import HOOKS
-from tau.host.extensions import Extensions
 from tau.llm.calls import Request
 from tau.records.base import (
     MAX_RECEIVED_NESTING,
@@ -42,6 +41,7 @@ from tau.records.messages import AnyMessage, Custom, Image, Other, Stored, Text,
 from tau.records.replies import BashResult
 from tau.records.settings import CompactionSettings
 from tau.runtime.abort import Switch
+from tau.runtime.extensions.registry import Extensions
 
 ROLES = {str(kind.__struct_config__.tag) for kind in get_args(AnyMessage)}
 # The shapes that answers must have.

@@ -43,8 +43,8 @@ from tau.extensions.messages import (
     Unregister,
     Update,
 )
-from tau.host.extensions import PATIENCE, Hears, Patience, Raised
 from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, decode, encode
+from tau.runtime.extensions.registry import PATIENCE, Hears, Patience, Raised
 from tau.wire.lines import LineDecoder, TooLong
 
 log = logging.getLogger(__name__)

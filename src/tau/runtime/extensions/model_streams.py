@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from tau.errors import ExtensionFailure, ModelError
-from tau.host.extensions import Extensions, Raised
+from tau.runtime.extensions.registry import Extensions, Raised
 
 AHEAD = 64  # portions of one who does not wait for room
 

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from tau.errors import ExtensionFailure, ToolError
 from tau.extensions.messages import Register
-from tau.host.extensions import Command, Extensions, Handler, Hears
 from tau.llm.catalog import providers
 from tau.llm.extension_stream import NO_KEY, STREAM
 from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Record, UnsetType, decode, encode
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.extensions.registry import Command, Extensions, Handler, Hears
 from tau.tools import Tool, ToolContext
 
 Undo = Callable[[], None]

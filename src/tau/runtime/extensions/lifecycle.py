@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
-from tau.host.errands import Errands
-from tau.host.extensions import Check, Extensions
-from tau.host.hooking import Hooks
 from tau.llm.catalog import providers
 from tau.records.replies import SlashCommand, SourceInfo
+from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.extensions.registry import Check, Extensions
+from tau.runtime.extensions.running_commands import Errands
 from tau.runtime.models.selection import Models
 from tau.runtime.resources import Resources
 from tau.runtime.services import Surroundings
