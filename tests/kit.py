@@ -25,12 +25,12 @@ from tau.core.loop import (
     refusal,
 )
 from tau.errors import ModelError
-from tau.host.drive import Hands, drive
 from tau.records.base import UNSET, encode, replace
 from tau.records.events import Event, Outcome
 from tau.records.messages import AnyMessage, Assistant, StopReason, Stored, Text, Thinking, ToolCall, Usage, User
 from tau.records.models import Model
 from tau.runtime.abort import Switch
+from tau.runtime.runs.driver import Hands, drive
 from tau.wire.unfinished import Unfinished
 
 MODEL = Model("m-1", "Model One", "scripted", "lab", "", reasoning=True, input=["text", "image"])

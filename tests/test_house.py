@@ -78,7 +78,7 @@ LATE = {
     "runtime/history/html_export.py": {"tau.export", "tau.export.page"},
     "runtime/resources.py": {"tau.store.resources"},
     "host/opening.py": {
-        *("tau.host.permissions", "tau.runtime.models.record_replay"),
+        *("tau.runtime.runs.permissions", "tau.runtime.models.record_replay"),
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy"),
     },
     "host/starting.py": {"tau.host.actions", "tau.runtime.extensions.loader"},

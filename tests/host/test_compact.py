@@ -16,13 +16,13 @@ from tau.core.summaries import SummaryRequest
 from tau.core.tokens import estimate
 from tau.core.tree import context
 from tau.errors import Aborted, CommandError, ModelError
-from tau.host.compact import HOPELESS, BranchText, Compactor
 from tau.records.base import UNSET, UnsetType, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
 from tau.records.messages import AnyMessage, Assistant, CompactionSummary, Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, RetrySettings, Settings
 from tau.runtime.abort import Switch
+from tau.runtime.runs.compactor import HOPELESS, BranchText, Compactor
 
 SOON = 5  # seconds after which a test gives up
 HASTY = Settings(compaction=CompactionSettings(keep_recent_tokens=300), retry=RetrySettings(base_delay_ms=0))

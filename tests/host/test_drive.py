@@ -11,10 +11,10 @@ from kit import Stage, Tool, assistant, breaks, call, ok, play, speaks, user
 from tau.core.draft import Draft, Failed
 from tau.core.loop import agent_run
 from tau.errors import ModelError, ToolError
-from tau.host.drive import INBOX_LIMIT, drive
 from tau.records.events import AgentEnd, Event, MessageEnd, Outcome, ToolEnd, ToolUpdate, TurnEnd
 from tau.records.messages import Assistant, Text, ToolCall, ToolResult
 from tau.runtime.abort import Switch
+from tau.runtime.runs.driver import INBOX_LIMIT, drive
 from tau.tools.stopped import StoppedWith
 
 LS, CAT = call("ls", path="."), call("cat")

@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from tau.host.permissions import Permits, read_permissions
 from tau.records.messages import ToolCall
 from tau.runtime.extensions.dialogs import Dialogs
+from tau.runtime.runs.permissions import Permits, read_permissions
 
 UNREADABLE = """
 import asyncio, json, os, sys
-from tau.host.permissions import Permits, read_permissions
+from tau.runtime.runs.permissions import Permits, read_permissions
 from tau.records.messages import ToolCall
 
 async def in_thread(work):

@@ -3,7 +3,7 @@
 `agent_run` is a generator. It yields acts (publish this, ask the model, start
 this tool, tell me what happened) and is sent the answers. It never awaits, reads
 a clock or touches a file, so a test can tell any run by hand, in any order of
-events, and host/drive.py can play it for real.
+events, and runtime/runs/driver.py can play it for real.
 
 Abort is not a case here: an aborted answer arrives as Failed, an aborted tool as
 a ToolDone that is an error, and an aborted run finds its queues empty when it

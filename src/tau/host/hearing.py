@@ -15,9 +15,7 @@ from typing import Protocol
 from tau.core.queues import Queue, Queues
 from tau.core.structured import Aim
 from tau.errors import Aborted, CommandError
-from tau.host.caller import Caller
 from tau.host.moves import Moves
-from tau.host.runs import Runs
 from tau.records.events import Event, MessageEnd, MessageStart
 from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
 from tau.records.replies import Disposition
@@ -27,6 +25,8 @@ from tau.runtime.extensions.running_commands import Errands
 from tau.runtime.history.session_log import Log
 from tau.runtime.models.selection import Models
 from tau.runtime.resources import Resources
+from tau.runtime.runs.model_client import Caller
+from tau.runtime.runs.queue import Runs
 
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 Blocks = Sequence[Text | Image]

@@ -20,10 +20,7 @@ from tau.core.branches import left_behind
 from tau.core.queues import Queues
 from tau.core.tree import prompt_text
 from tau.errors import Aborted, CommandError
-from tau.host.compact import BranchText, Compactor
-from tau.host.runs import Runs
 from tau.host.shell import Shell
-from tau.host.toolbox import Toolbox
 from tau.records.base import UNSET, decode, encode, parse_stored, replace
 from tau.records.entries import CustomMessageEntry
 from tau.records.events import Event, SessionDamaged
@@ -36,6 +33,9 @@ from tau.runtime.history.pending_bash import untold
 from tau.runtime.history.session_log import Log
 from tau.runtime.history.sync import Keeper
 from tau.runtime.models.selection import Models
+from tau.runtime.runs.compactor import BranchText, Compactor
+from tau.runtime.runs.queue import Runs
+from tau.runtime.runs.tool_runner import Toolbox
 from tau.runtime.services import Surroundings
 from tau.store.listing import all_rows, rows
 from tau.store.places import agent_dir

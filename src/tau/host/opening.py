@@ -147,7 +147,7 @@ class Opening(Value):
         self._settle(session)
         session.budget.limits, session.aim = self.wishes.budget, self.aim
         if self.permissions is not None:
-            from tau.host.permissions import Permits
+            from tau.runtime.runs.permissions import Permits
 
             asks = mode != "rpc" or self.dialect.dialogs
             inside = (lambda path: machine.files.real(path)) if level else None
@@ -376,7 +376,7 @@ def _aim(path: str | None, cwd: str) -> Aim | None:
 def _permissions(given: str | Mapping[str, Any] | None, cwd: str) -> Any:
     if given is None:
         return None
-    from tau.host.permissions import read_permissions
+    from tau.runtime.runs.permissions import read_permissions
 
     return read_permissions(given, cwd)
 

@@ -17,16 +17,10 @@ from tau.core.queues import Queue, Queues, Waiting, texts
 from tau.core.structured import Aim
 from tau.core.summaries import SummaryRequest
 from tau.errors import CommandError
-from tau.host.budget import Allowance
-from tau.host.caller import Caller, takes_tools
-from tau.host.compact import Compactor
-from tau.host.drive import Hands
 from tau.host.hearing import Hearing
 from tau.host.live import Live
 from tau.host.moves import Moves
-from tau.host.runs import Runs
 from tau.host.shell import Shell
-from tau.host.toolbox import Toolbox
 from tau.records.base import UNSET
 from tau.records.dialogs import UiRequest
 from tau.records.events import (
@@ -53,6 +47,12 @@ from tau.runtime.history.sync import Keeper
 from tau.runtime.models.bundled import Local
 from tau.runtime.models.selection import Models
 from tau.runtime.resources import Resources
+from tau.runtime.runs.budget import Allowance
+from tau.runtime.runs.compactor import Compactor
+from tau.runtime.runs.driver import Hands
+from tau.runtime.runs.model_client import Caller, takes_tools
+from tau.runtime.runs.queue import Runs
+from tau.runtime.runs.tool_runner import Toolbox
 from tau.runtime.services import Surroundings
 from tau.store.sessions import Opened
 from tau.store.sought import Sought

@@ -25,7 +25,7 @@ from tau.tools.table import TOOLS
 
 
 class Gate(Protocol):
-    """Who decides whether a call may run. The real one is host/permissions.py."""
+    """Who decides whether a call may run. The real one is runtime/runs/permissions.py."""
 
     denials: list[str]  # why each of them may not
 

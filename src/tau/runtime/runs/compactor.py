@@ -27,7 +27,6 @@ from tau.core.summaries import NO_CONTENT, SummaryRequest, summary_text
 from tau.core.tokens import Kept, added_up, context_tokens
 from tau.core.tree import Tree
 from tau.errors import Aborted, CommandError, ModelError, TauError
-from tau.host.drive import GRACE
 from tau.records.base import UNSET, UnsetType, Value, parse_stored, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
 from tau.records.messages import Usage
@@ -36,6 +35,7 @@ from tau.records.settings import CompactionSettings, Settings
 from tau.runtime.abort import Switch
 from tau.runtime.extensions.hooks import Hooks
 from tau.runtime.history.session_log import iso, now
+from tau.runtime.runs.driver import GRACE
 from tau.wire.unfinished import Unfinished
 
 log = logging.getLogger(__name__)

@@ -23,11 +23,6 @@ from tau.core.loop import RunEnd, agent_run
 from tau.core.queues import Queue, Queues, Waiting
 from tau.core.structured import Aim
 from tau.errors import CommandError
-from tau.host.budget import Allowance
-from tau.host.compact import Compactor
-from tau.host.drive import Hands, drive
-from tau.host.structured import Quest
-from tau.host.toolbox import Toolbox
 from tau.records.base import UNSET, Value, replace
 from tau.records.events import (
     AgentEnd,
@@ -43,6 +38,11 @@ from tau.records.messages import AnyMessage, Assistant, Stored
 from tau.records.settings import Settings
 from tau.runtime.abort import Switch
 from tau.runtime.history.session_log import Log
+from tau.runtime.runs.budget import Allowance
+from tau.runtime.runs.compactor import Compactor
+from tau.runtime.runs.driver import Hands, drive
+from tau.runtime.runs.structured_output import Quest
+from tau.runtime.runs.tool_runner import Toolbox
 
 log = logging.getLogger(__name__)
 Introduced = Callable[[list[AnyMessage], Switch], Awaitable[list[AnyMessage]]]

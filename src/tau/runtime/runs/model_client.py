@@ -11,8 +11,6 @@ from tau.core.convert import Retold
 from tau.core.draft import Done, Draft, Update
 from tau.core.summaries import SummaryRequest
 from tau.errors import ModelError
-from tau.host.budget import Allowance
-from tau.host.toolbox import Toolbox
 from tau.llm.calls import Context, Options, World
 from tau.llm.catalog import SMALL
 from tau.records.base import replace
@@ -25,6 +23,8 @@ from tau.runtime.history.session_log import Log, now, session_id
 from tau.runtime.models.bundled import Local
 from tau.runtime.models.selection import Asked, Models
 from tau.runtime.resources import Resources
+from tau.runtime.runs.budget import Allowance
+from tau.runtime.runs.tool_runner import Toolbox
 from tau.runtime.services import Surroundings
 from tau.wire.unfinished import Unfinished
 
