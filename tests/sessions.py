@@ -15,13 +15,13 @@ from typing import Any
 
 from client import Json
 from tau.core.draft import Update
-from tau.host.actions import act
 from tau.host.opening import Wanted, Wishes, read_up
-from tau.host.session import Session
 from tau.records.base import parse
 from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import Event, event_json
 from tau.runtime.extensions.registry import Handler
+from tau.runtime.session.extension_actions import act
+from tau.runtime.session.session import Session
 
 WITHIN = 30.0  # seconds; only a failure takes them all
 

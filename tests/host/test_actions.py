@@ -10,8 +10,8 @@ from client import Json, calls, endless, of, said, texts
 from sessions import House, play
 from tau.errors import CommandError, ExtensionFailure
 from tau.extensions.messages import ACTIONS as PROTOCOL
-from tau.host.actions import ACTIONS, QUESTIONS, SHOWN, facts
 from tau.runtime.extensions.lifecycle import put_providers
+from tau.runtime.session.extension_actions import ACTIONS, QUESTIONS, SHOWN, facts
 
 NOTE = {"customType": "note", "content": "by the way", "display": True, "details": {"a": 1}}
 HERE = {"exec", "emit"}  # carried out elsewhere: by the extension itself, and by the bus

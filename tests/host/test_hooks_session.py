@@ -9,8 +9,8 @@ import pytest
 from client import Json, of
 from sessions import House, play
 from tau.errors import CommandError
-from tau.host import choices
 from tau.runtime.extensions.hooks import Destination
+from tau.runtime.session import choices
 
 SMALL_KEEP = {"compaction": {"keepRecentTokens": 1, "reserveTokens": 16384}}
 LONG = "so many words " * 200

@@ -34,12 +34,12 @@ from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import CommandError, TauError, UsageError
 from tau.host.life import FAREWELL, leave, within
 from tau.host.questions import Open, Prompt, settled
-from tau.host.session import Session
 from tau.records.deltas import TextDelta, TextEnd
 from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageEnd, ToolEnd, ToolStart
 from tau.records.messages import Assistant, Text
 from tau.runtime.extensions.dialogs import Question
+from tau.runtime.session.session import Session
 from tau.runtime.terminal import complain, say, stream
 from tau.store.files import make_folder
 from tau.store.places import agent_dir

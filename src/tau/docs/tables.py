@@ -13,7 +13,6 @@ from typing import Any, get_args, get_type_hints
 
 from tau.core import after, queues, truncate
 from tau.docs.words import Field, Written, code, defaults, either, fields, in_words, meanings, sentences
-from tau.host import shell
 from tau.llm import http, scripted
 from tau.records import commands, deltas, dialogs, entries, events, messages, models, replies, tools
 from tau.records.base import Record, UnsetType
@@ -22,6 +21,7 @@ from tau.rpc import inbox, outbox, server, stdio
 from tau.rpc.commands import HANDLERS
 from tau.runtime.machine import local
 from tau.runtime.machine.protected_files import OWN
+from tau.runtime.session import user_bash
 from tau.store.trust import NEEDING
 from tau.tools.table import DEFAULT, TOOLS
 from tau.wire.dialects import DEFAULT as DEFAULT_DIALECT
@@ -260,7 +260,7 @@ def limits() -> str:
             ("an input line", size(stdio.LINE_LIMIT), "rejected while it arrives, with one error"),
             ("unprocessed input", size(inbox.LIMIT), "stdin is not read"),
             ("concurrent commands", str(server.AT_THE_SAME_TIME), "rejected"),
-            ("concurrent `bash` commands", str(shell.LIMIT), "rejected"),
+            ("concurrent `bash` commands", str(user_bash.LIMIT), "rejected"),
             ("each message queue", f"{queues.LIMIT} messages", "rejected"),
             ("unwritten output", size(outbox.HIGH), "the run waits (backpressure)"),
             ("command output that is shown", f"{truncate.MAX_LINES} lines, {size(truncate.MAX_BYTES)}", "truncated"),

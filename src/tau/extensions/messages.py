@@ -7,7 +7,7 @@ looked at here.
 ACTIONS names everything an extension may ask for, with its parameters as they are
 on the wire; "?" marks those that may be missing, which null says too. Those in
 TELLS want no answer, and what goes wrong with them is an extension_error of that
-name. host/actions.py carries them out.
+name. runtime/session/extension_actions.py carries them out.
 """
 
 from __future__ import annotations

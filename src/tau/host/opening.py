@@ -17,7 +17,6 @@ from tau.core.pricing import OFFLINE_APIS
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
 from tau.host.basis import Basis
-from tau.host.session import Client, Session
 from tau.host.starting import Starting
 from tau.llm.calls import Transport
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
@@ -38,6 +37,7 @@ from tau.runtime.machine.supervisor_client import CannotConfine
 from tau.runtime.models import bundled
 from tau.runtime.models.selection import Models
 from tau.runtime.services import Mode, Surroundings
+from tau.runtime.session.session import Client, Session
 from tau.store.extension_files import Found
 from tau.store.keys import Keys
 from tau.store.listing import by_id, newest

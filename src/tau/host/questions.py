@@ -17,7 +17,6 @@ from tau.core.draft import Update
 from tau.core.exits import ANSWERED, CUT, DENIED, FAILED, of_answer
 from tau.errors import CommandError
 from tau.host.life import FAREWELL, Stop, within
-from tau.host.session import Client, Session
 from tau.llm.http import Http
 from tau.records.base import UNSET, encode
 from tau.records.dialogs import UiRequest
@@ -33,6 +32,7 @@ from tau.records.events import (
 from tau.records.messages import Assistant, Image, Text, Usage, UsageCost
 from tau.records.replies import Result
 from tau.runtime.machine.local import LocalMachine
+from tau.runtime.session.session import Client, Session
 from tau.runtime.terminal import complain
 
 log = logging.getLogger(__name__)

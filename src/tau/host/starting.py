@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tau.host.session import Session
 from tau.llm.http import Http
 from tau.runtime.extensions.lifecycle import Running
 from tau.runtime.machine.local import LocalMachine
+from tau.runtime.session.session import Session
 from tau.store.extension_files import Found
 from tau.tools.table import Table
 
@@ -38,8 +38,8 @@ class Starting:
 
     async def load(self) -> Running:
         """With what is needed for that: nothing of it is there before."""
-        from tau.host.actions import acting, facts
         from tau.runtime.extensions.loader import load_extensions
+        from tau.runtime.session.extension_actions import acting, facts
 
         session = self._session
         return await load_extensions(

@@ -12,12 +12,12 @@ import weakref
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from tau.host.session import Session
 from tau.library.readers import AgentEvent, Events, Hub
 from tau.library.results import Result, result_of
 from tau.records.events import AgentSettled, AutoRetryStart, MessageEnd
 from tau.records.messages import AnyMessage, Assistant
 from tau.runtime.runs.queue import Outcome
+from tau.runtime.session.session import Session
 
 
 class Telling:

@@ -16,8 +16,6 @@ from typing import Any
 from tau.core.answering import Answer, Dialog, DialogHandler, Dialogs, Method, response
 from tau.core.structured import NAME as STRUCTURED
 from tau.extensions.api import Pi
-from tau.host.actions import acting, facts
-from tau.host.session import Session
 from tau.library.readers import AgentEvent, report
 from tau.library.threads import Threads
 from tau.records.base import plain
@@ -25,6 +23,8 @@ from tau.records.dialogs import Confirm, Editor, Input, Select
 from tau.runtime.extensions.loader import DirectLine, load_function
 from tau.runtime.extensions.registrations import Bus
 from tau.runtime.extensions.registry import PATIENCE
+from tau.runtime.session.extension_actions import acting, facts
+from tau.runtime.session.session import Session
 
 Setup = Callable[[Pi], Any]
 Hook = Callable[..., Any]

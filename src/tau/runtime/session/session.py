@@ -17,10 +17,6 @@ from tau.core.queues import Queue, Queues, Waiting, texts
 from tau.core.structured import Aim
 from tau.core.summaries import SummaryRequest
 from tau.errors import CommandError
-from tau.host.hearing import Hearing
-from tau.host.live import Live
-from tau.host.moves import Moves
-from tau.host.shell import Shell
 from tau.records.base import UNSET
 from tau.records.dialogs import UiRequest
 from tau.records.events import (
@@ -54,6 +50,10 @@ from tau.runtime.runs.model_client import Caller, takes_tools
 from tau.runtime.runs.queue import Runs
 from tau.runtime.runs.tool_runner import Toolbox
 from tau.runtime.services import Surroundings
+from tau.runtime.session.bash_updates import Live
+from tau.runtime.session.input import Hearing
+from tau.runtime.session.navigation import Moves
+from tau.runtime.session.user_bash import Shell
 from tau.store.sessions import Opened
 from tau.store.sought import Sought
 

@@ -15,7 +15,6 @@ from typing import Protocol
 from tau.core.queues import Queue, Queues
 from tau.core.structured import Aim
 from tau.errors import Aborted, CommandError
-from tau.host.moves import Moves
 from tau.records.events import Event, MessageEnd, MessageStart
 from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
 from tau.records.replies import Disposition
@@ -27,6 +26,7 @@ from tau.runtime.models.selection import Models
 from tau.runtime.resources import Resources
 from tau.runtime.runs.model_client import Caller
 from tau.runtime.runs.queue import Runs
+from tau.runtime.session.navigation import Moves
 
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 Blocks = Sequence[Text | Image]

@@ -17,12 +17,12 @@ from tau.core.structured import Aim
 from tau.core.tokens import context_usage
 from tau.core.tree import Tree
 from tau.errors import CommandError
-from tau.host.session import Session
 from tau.records.base import UNSET, UnsetType, replace
 from tau.records.commands import QueueMode
 from tau.records.messages import Assistant, Attachment, Image, Text
 from tau.records.replies import ContextUsage, Disposition, Queues, SessionState, SessionStats
 from tau.runtime.history.html_export import export_session
+from tau.runtime.session.session import Session
 
 if TYPE_CHECKING:
     from tau.core.stats import SessionCounts

@@ -20,7 +20,6 @@ from tau.core.branches import left_behind
 from tau.core.queues import Queues
 from tau.core.tree import prompt_text
 from tau.errors import Aborted, CommandError
-from tau.host.shell import Shell
 from tau.records.base import UNSET, decode, encode, parse_stored, replace
 from tau.records.entries import CustomMessageEntry
 from tau.records.events import Event, SessionDamaged
@@ -37,6 +36,7 @@ from tau.runtime.runs.compactor import BranchText, Compactor
 from tau.runtime.runs.queue import Runs
 from tau.runtime.runs.tool_runner import Toolbox
 from tau.runtime.services import Surroundings
+from tau.runtime.session.user_bash import Shell
 from tau.store.listing import all_rows, rows
 from tau.store.places import agent_dir
 from tau.store.sessions import Opened, folder_for, open_session

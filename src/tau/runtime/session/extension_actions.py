@@ -13,9 +13,6 @@ from typing import Any, Literal
 
 from tau.core.queues import Queue
 from tau.errors import CommandError, ExtensionFailure
-from tau.host import choices
-from tau.host.asking import usage_of_window
-from tau.host.session import BUSY, Session
 from tau.records import dialogs
 from tau.records.base import (
     MAX_RECEIVED_NESTING,
@@ -36,6 +33,9 @@ from tau.runtime.extensions.dialogs import dialog_id
 from tau.runtime.extensions.hooks import Destination, custom
 from tau.runtime.extensions.registry import PATIENCE, Patience
 from tau.runtime.history.session_log import now
+from tau.runtime.session import choices
+from tau.runtime.session.operations import usage_of_window
+from tau.runtime.session.session import BUSY, Session
 
 Deliver = Literal["steer", "followUp"]
 QUEUES: dict[Deliver | None, Queue | None] = {None: None, "steer": "steer", "followUp": "follow_up"}

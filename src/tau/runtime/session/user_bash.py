@@ -15,13 +15,13 @@ from typing import Any, Protocol
 from tau.core.clean import Cleaner
 from tau.core.truncate import Tail
 from tau.errors import Aborted, CommandError, ToolError
-from tau.host.live import Live
 from tau.records.base import UNSET
 from tau.records.messages import BashExecution
 from tau.records.replies import BashResult
 from tau.runtime.abort import Switch
 from tau.runtime.extensions.hooks import Hooks
 from tau.runtime.history.session_log import Log, now
+from tau.runtime.session.bash_updates import Live
 from tau.tools import Exit, Machine, Stream
 from tau.tools.bash import Output
 
