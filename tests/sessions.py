@@ -15,10 +15,10 @@ from typing import Any
 
 from client import Json
 from tau.core.draft import Update
-from tau.host.opening import Wanted, Wishes, read_up
 from tau.records.base import parse
 from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import Event, event_json
+from tau.runtime.app.factory import Wanted, Wishes, read_up
 from tau.runtime.extensions.registry import Handler
 from tau.runtime.session.extension_actions import act
 from tau.runtime.session.session import Session

@@ -77,11 +77,11 @@ LATE = {
     "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
     "runtime/history/html_export.py": {"tau.export", "tau.export.page"},
     "runtime/resources.py": {"tau.store.resources"},
-    "host/opening.py": {
+    "runtime/app/factory.py": {
         *("tau.runtime.runs.permissions", "tau.runtime.models.record_replay"),
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy"),
     },
-    "host/starting.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
+    "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
     "export/markdown.py": {"markdown_it"},
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},

@@ -15,7 +15,7 @@ from tau.cli.flags import FLAGS, Given, help_text, parse
 from tau.cli.main import PI_VERSION, main, mode_of
 from tau.cli.start import wishes
 from tau.errors import UsageError
-from tau.host.opening import Wishes
+from tau.runtime.app.factory import Wishes
 from tau.runtime.models.bundled import HOW_TO_INSTALL
 from tau.tools.table import TOOLS
 

@@ -7,7 +7,7 @@ import pytest
 
 from program import run
 from tau.cli.main import main
-from tau.host.opening import Wanted, Wishes, read_up
+from tau.runtime.app.factory import Wanted, Wishes, read_up
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tau.errors import ToolError
-from tau.host.basis import Basis
+from tau.runtime.app.config import Basis
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.protected_files import OWN, Guarded
 from tau.store.trust import NEEDING

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tau.core.structured import aim_at
-from tau.host.opening import Wanted, Wishes, read_up
 from tau.records.base import UNSET, encode
 from tau.records.budgets import Budget
 from tau.records.events import AgentSettled, BudgetExceeded
 from tau.records.messages import Assistant, Custom, ToolResult, User
+from tau.runtime.app.factory import Wanted, Wishes, read_up
 from tau.runtime.runs.queue import Outcome
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -17,10 +17,10 @@ from typing import Any
 
 from client import is_gone, surroundings
 from long.protocol_rules import Json
-from tau.host.opening import Wanted, Wishes, read_up
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
+from tau.runtime.app.factory import Wanted, Wishes, read_up
 from tau.wire.dialects import DEFAULT
 
 LINE_LIMIT = 32 * 1024 * 1024

@@ -32,12 +32,12 @@ from tau.core.clean import Cleaner, message
 from tau.core.draft import Update
 from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import CommandError, TauError, UsageError
-from tau.host.life import FAREWELL, leave, within
-from tau.host.questions import Open, Prompt, settled
 from tau.records.deltas import TextDelta, TextEnd
 from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageEnd, ToolEnd, ToolStart
 from tau.records.messages import Assistant, Text
+from tau.runtime.app.batch import Open, Prompt, settled
+from tau.runtime.app.process import FAREWELL, leave, within
 from tau.runtime.extensions.dialogs import Question
 from tau.runtime.session.session import Session
 from tau.runtime.terminal import complain, say, stream

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 from tau import __version__
 from tau.cli.flags import Given
 from tau.errors import UsageError
-from tau.host.opening import Wishes, read_up
 from tau.llm.catalog import Catalog, ModelGiven, ProviderGiven, providers
 from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import Settings
+from tau.runtime.app.factory import Wishes, read_up
 from tau.runtime.models.discovery import Heard, hear
 from tau.runtime.models.selection import HOW_TO_SET_A_KEY, Models
 from tau.runtime.terminal import say

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from tau.cli.flags import Given
 from tau.core.clean import displayed
-from tau.host.opening import known_models, told
 from tau.records.models import Model
+from tau.runtime.app.factory import known_models, told
 from tau.runtime.models.discovery import hear
 from tau.runtime.models.selection import HOW_TO_SET_A_KEY
 from tau.runtime.terminal import complain, say

@@ -9,8 +9,8 @@ from typing import NoReturn
 from tau.cli.progress import Progress
 from tau.core.clean import Cleaner, answer
 from tau.core.exits import CUT, FAILED
-from tau.host.life import STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end
-from tau.host.questions import Open, Prompt, Tally, ask_all, tell_failures
+from tau.runtime.app.batch import Open, Prompt, Tally, ask_all, tell_failures
+from tau.runtime.app.process import STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end
 from tau.runtime.terminal import complain
 
 

@@ -12,8 +12,8 @@ import stat
 from collections.abc import Sequence
 
 from tau.errors import ToolError, UsageError
-from tau.host.questions import Prompt
 from tau.records.messages import Image
+from tau.runtime.app.batch import Prompt
 from tau.store.places import working_folder
 from tau.store.procfs import opened_path, shows_process
 from tau.tools.paths import existing

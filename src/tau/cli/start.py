@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tau.cli.flags import Given
 from tau.errors import UsageError
-from tau.host.basis import Basis
-from tau.host.opening import Opening, Wanted, Wishes, read_up
 from tau.records.budgets import Budget
+from tau.runtime.app.config import Basis
+from tau.runtime.app.factory import Opening, Wanted, Wishes, read_up
 from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
 from tau.store.places import agent_dir, working_folder
 from tau.store.sought import Requested

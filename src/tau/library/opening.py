@@ -14,7 +14,6 @@ from typing import Any
 from tau.core.answering import DialogHandler, Method
 from tau.core.budgets import NO_BUDGET
 from tau.errors import UsageError
-from tau.host.opening import Wanted, Wishes, read_up
 from tau.library.agent import Agent
 from tau.library.functions import as_tool
 from tau.library.readers import EventHandler, Hub
@@ -24,6 +23,7 @@ from tau.records.base import encode
 from tau.records.budgets import Budget
 from tau.records.models import ThinkingLevel
 from tau.records.settings import SandboxLevel
+from tau.runtime.app.factory import Wanted, Wishes, read_up
 from tau.store import places
 from tau.store.sought import Requested
 from tau.tools import Tool

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tau.core.exits import FAILED
-from tau.host.life import FAREWELL, STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end, within
-from tau.host.questions import Open, Prompt, Tally, ask_all, tell_failures
 from tau.records.base import encode, wire
 from tau.rpc.outbox import Outbox
+from tau.runtime.app.batch import Open, Prompt, Tally, ask_all, tell_failures
+from tau.runtime.app.process import FAREWELL, STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end, within
 from tau.runtime.terminal import complain
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT

@@ -18,13 +18,13 @@ from typing import NoReturn
 from tau.core.draft import Update
 from tau.core.exits import ANSWERED
 from tau.core.pricing import OFFLINE_APIS
-from tau.host.life import FAREWELL, Stop, Tidying, claim, to_the_end, within
 from tau.llm.http import Http
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, Event
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
+from tau.runtime.app.process import FAREWELL, Stop, Tidying, claim, to_the_end, within
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.session.session import Client, Session
 from tau.wire.dialect import Dialect

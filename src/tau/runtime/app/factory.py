@@ -16,8 +16,6 @@ from tau.core.matching import as_level
 from tau.core.pricing import OFFLINE_APIS
 from tau.core.structured import Aim, BadSchema, aim_at
 from tau.errors import CommandError, ModelError, UsageError
-from tau.host.basis import Basis
-from tau.host.starting import Starting
 from tau.llm.calls import Transport
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
 from tau.llm.http import Http
@@ -26,6 +24,8 @@ from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
+from tau.runtime.app.config import Basis
+from tau.runtime.app.extension_plan import Starting
 from tau.runtime.extensions.lifecycle import Guests
 from tau.runtime.history.session_log import Log
 from tau.runtime.machine.child_environment import without_secrets

@@ -15,7 +15,7 @@ from tau.store.extension_files import Found
 from tau.tools.table import Table
 
 if TYPE_CHECKING:
-    from tau.host.opening import Opening
+    from tau.runtime.app.factory import Opening
 
 log = logging.getLogger(__name__)
 

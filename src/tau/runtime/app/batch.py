@@ -16,7 +16,6 @@ from tau.core.budgets import told
 from tau.core.draft import Update
 from tau.core.exits import ANSWERED, CUT, DENIED, FAILED, of_answer
 from tau.errors import CommandError
-from tau.host.life import FAREWELL, Stop, within
 from tau.llm.http import Http
 from tau.records.base import UNSET, encode
 from tau.records.dialogs import UiRequest
@@ -31,6 +30,7 @@ from tau.records.events import (
 )
 from tau.records.messages import Assistant, Image, Text, Usage, UsageCost
 from tau.records.replies import Result
+from tau.runtime.app.process import FAREWELL, Stop, within
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.session.session import Client, Session
 from tau.runtime.terminal import complain
