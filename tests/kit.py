@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tau.core.convert import Retold, Spoken
-from tau.core.draft import Done, Draft, Failed, Update
-from tau.core.loop import (
+from tau.core.agent.draft import Done, Draft, Failed, Update
+from tau.core.agent.loop import (
     AskModel,
     Check,
     Fit,
@@ -24,6 +23,7 @@ from tau.core.loop import (
     WillRetry,
     refusal,
 )
+from tau.core.conversation.provider_messages import Retold, Spoken
 from tau.errors import ModelError
 from tau.records.base import UNSET, encode, replace
 from tau.records.events import Event, Outcome

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from client import Json
-from tau.core.draft import Update
+from tau.core.agent.draft import Update
 from tau.records.base import parse
 from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import Event, event_json

@@ -19,7 +19,7 @@ from kit import for_model, new_draft, user
 from streams import frame
 from streams import sse as plain_sse
 from tau import llm
-from tau.core.draft import Done, Draft, Failed
+from tau.core.agent.draft import Done, Draft, Failed
 from tau.errors import ModelError
 from tau.llm.calls import Context, Options, World
 from tau.llm.http import Http

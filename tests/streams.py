@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kit import byte_by_byte, new_draft
-from tau.core.convert import Spoken
-from tau.core.draft import Done, Update
+from tau.core.agent.draft import Done, Update
+from tau.core.conversation.provider_messages import Spoken
 from tau.errors import ModelError
 from tau.llm.calls import Context, Options, Request
 from tau.records.base import encode, parse

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tau.core.tree import Tree
+from tau.core.conversation.tree import Tree
 from tau.records.base import UNSET, wire
 from tau.records.entries import (
     AnyEntry,

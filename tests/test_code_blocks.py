@@ -28,8 +28,8 @@ from markdown_it import MarkdownIt
 from client import WITHIN, Agent, of, surroundings
 from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
-from tau.core.frontmatter import fields, split
-from tau.core.permissions import Rules
+from tau.core.checks.permissions import Rules
+from tau.core.text.frontmatter import fields, split
 from tau.docs.tables import EVENTS, tag
 from tau.llm.catalog import providers
 from tau.llm.scripted import read_script

@@ -63,9 +63,9 @@ LATE = {
     "llm/connections.py": {"base64"},
     "tools/table.py": {"*"},
     "tools/seen.py": {"hashlib"},
-    "core/clean.py": {"unicodedata"},
-    "core/convert.py": {"hashlib"},
-    "runtime/session/operations.py": {"tau.core.stats"},
+    "core/text/terminal_text.py": {"unicodedata"},
+    "core/conversation/provider_messages.py": {"hashlib"},
+    "runtime/session/operations.py": {"tau.core.conversation.stats"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/machine/local.py": {"shutil", "tempfile"},
     "store/journal.py": {"shutil"},
@@ -85,9 +85,9 @@ LATE = {
     "export/markdown.py": {"markdown_it"},
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},
-    "core/frontmatter.py": {"yaml"},
-    "core/permissions.py": {"tau.core.shell_lines"},
-    "core/shell_tree.py": {"tree_sitter", "tree_sitter_bash"},
+    "core/text/frontmatter.py": {"yaml"},
+    "core/checks/permissions.py": {"tau.core.shell.lines"},
+    "core/shell/tree.py": {"tree_sitter", "tree_sitter_bash"},
 }
 
 # Every library has one file that knows it.
@@ -97,9 +97,9 @@ LIBRARIES = {
     "markdown_it": {"export/markdown.py"},
     "nh3": {"export/safe.py"},
     "pygments": {"export/code.py"},
-    "yaml": {"core/frontmatter.py"},
-    "tree_sitter": {"core/shell_tree.py"},
-    "tree_sitter_bash": {"core/shell_tree.py"},
+    "yaml": {"core/text/frontmatter.py"},
+    "tree_sitter": {"core/shell/tree.py"},
+    "tree_sitter_bash": {"core/shell/tree.py"},
 }
 
 # The same for those that come with an extra.
@@ -332,7 +332,7 @@ def test_rpc_mode_starts_without_what_only_some_need() -> None:
         "google.auth",
         "xllamacpp",
         "tree_sitter",
-        "tau.core.shell_lines",
+        "tau.core.shell.lines",
         "tau.export",
     )
     ask = f"import sys, tau.cli.start, tau.rpc.stdio; print(*(name for name in {late} if name in sys.modules))"

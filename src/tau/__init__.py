@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from tau import sync as sync
     from tau.client.client import RpcClient as RpcClient
     from tau.client.process import AgentGone as AgentGone
-    from tau.core.answering import Answer as Answer
-    from tau.core.answering import Dialog as Dialog
+    from tau.core.checks.dialog_handlers import Answer as Answer
+    from tau.core.checks.dialog_handlers import Dialog as Dialog
     from tau.errors import CommandError as CommandError
     from tau.errors import ExtensionFailure as ExtensionFailure
     from tau.errors import TauError as TauError
@@ -40,12 +40,12 @@ NAMES = {
     "Agent": "tau.library.agent:Agent",
     "AgentEvent": "tau.library.readers:AgentEvent",
     "AgentGone": "tau.client.process:AgentGone",
-    "Answer": "tau.core.answering:Answer",
+    "Answer": "tau.core.checks.dialog_handlers:Answer",
     "Budget": "tau.records.budgets:Budget",
     "CallContext": "tau.library.functions:CallContext",
     "CommandError": "tau.errors:CommandError",
     "DEFAULT_TOOLS": "tau.library.opening:DEFAULT_TOOLS",
-    "Dialog": "tau.core.answering:Dialog",
+    "Dialog": "tau.core.checks.dialog_handlers:Dialog",
     "ExtensionFailure": "tau.errors:ExtensionFailure",
     "Image": "tau.records.messages:Image",
     "Node": "tau.library.commands:Node",

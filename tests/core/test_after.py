@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kit import fails
-from tau.core.after import Retry, after, overflows, retryable, transient
+from tau.core.agent.retry import Retry, after, overflows, retryable, transient
 from tau.records.settings import RetrySettings
 
 TRANSIENT = [

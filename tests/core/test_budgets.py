@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kit import call, ok, says, tell, user
-from tau.core.budgets import Spent, between_turns, exceeded, in_an_answer, refused, told, wrong
-from tau.core.loop import ToolDone, agent_run
+from tau.core.agent.budgets import Spent, between_turns, exceeded, in_an_answer, refused, told, wrong
+from tau.core.agent.loop import ToolDone, agent_run
 from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded, Limit

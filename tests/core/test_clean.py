@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.core.clean import Cleaner, answer, displayed, message, visible
+from tau.core.text.terminal_text import Cleaner, answer, displayed, message, visible
 
 PIECES = ["\x1b", "\x9b", "[", "]", "P", "(", "\\", "3", "1", ";", "m", " ", "!", "\x07", "\x18", "\r", "\n", "\t", "é"]
 

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tau
-from tau.core.command_lines import plain
-from tau.core.shell_lines import Line
-from tau.core.shell_tree import MAX_BYTES, MAX_DEPTH, MAX_OPERATORS
+from tau.core.shell.lines import Line
+from tau.core.shell.plain_command import plain
+from tau.core.shell.tree import MAX_BYTES, MAX_DEPTH, MAX_OPERATORS
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
 NEVER = ["rm -rf x", "rm", "/bin/rm 'a b'", "'rm' x", 'r"m" x', "\\rm x", "r\\\nm x", "r''m", "./rm x", "rm>x"]
@@ -358,7 +358,7 @@ def test_without_the_parser_every_command_is_asked_about_where_some_are_denied(m
     ask = f"""
 import sys
 sys.modules[{missing!r}] = None
-from tau.core.permissions import Call, Rules
+from tau.core.checks.permissions import Call, Rules
 from tau.records.permissions import Permissions, Rule
 for rules in (Permissions(deny=[Rule(command="rm")], otherwise="allow"), Permissions(otherwise="allow")):
     print(*(Rules(rules, "/", "/").verdict(Call("bash", commands=[line])).what for line in ("ls", "rm x")))
@@ -371,7 +371,7 @@ for rules in (Permissions(deny=[Rule(command="rm")], otherwise="allow"), Permiss
 def test_the_parser_is_loaded_only_when_a_command_is_judged() -> None:
     ask = """
 import sys
-from tau.core.permissions import Call, Rules
+from tau.core.checks.permissions import Call, Rules
 from tau.records.permissions import Permissions, Rule
 rules = Rules(Permissions(deny=[Rule(path="a"), Rule(command="rm")], otherwise="allow"), "/", "/")
 rules.verdict(Call("read", ["/x"]))

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kit import MODEL, assistant, call, for_model, user
-from tau.core.convert import ID_RULES, Spoken, bash_text, clean, clean_all
+from tau.core.conversation.provider_messages import ID_RULES, Spoken, bash_text, clean, clean_all
 from tau.records.base import replace
 from tau.records.messages import (
     AnyMessage,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client import quick
-from tau.core.diff import Change, changes, common, lines, patch, shown
+from tau.core.text.diff import Change, changes, common, lines, patch, shown
 
 few = st.lists(st.sampled_from("abc"), max_size=12)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tau.core.expand import Origin, Skill, arguments, call, filled, skill_block
+from tau.core.conversation.slash_commands import Origin, Skill, arguments, call, filled, skill_block
 
 SKILL = Skill("deploy", "Deploys.", "/s/deploy/SKILL.md", "/s/deploy", False, Origin("user", "auto"))
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tau.core.matching import Match, Several, as_level, exact, find, scope
+from tau.core.models.patterns import Match, Several, as_level, exact, find, scope
 from tau.records.models import Model
 
 

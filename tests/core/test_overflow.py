@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from talk import answer
-from tau.core.after import overflow, overflows, transient
+from tau.core.agent.retry import overflow, overflows, transient
 from tau.records.messages import Usage
 
 TOO_LONG = [

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tau.core.patterns import BadPattern, python_pattern
+from tau.core.text.rust_regex import BadPattern, python_pattern
 
 
 @pytest.mark.parametrize(

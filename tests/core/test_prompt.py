@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tau.core.expand import Origin, Skill
-from tau.core.prompt import (
+from tau.core.conversation.slash_commands import Origin, Skill
+from tau.core.conversation.system_prompt import (
     ALWAYS,
     CONTEXT,
     INTRODUCTION,

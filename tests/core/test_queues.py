@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kit import user
-from tau.core.queues import LIMIT, Queues
+from tau.core.agent.queues import LIMIT, Queues
 from tau.errors import CommandError
 from tau.records.messages import Image, Text, User
 

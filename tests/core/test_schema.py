@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tau.core.schema import MOST_PROBLEMS, check, complaint, fit, unknown
-from tau.core.truncate import CUT_OFF, MAX_BYTES, MAX_LINES
+from tau.core.checks.schema import MOST_PROBLEMS, check, complaint, fit, unknown
+from tau.core.text.truncate import CUT_OFF, MAX_BYTES, MAX_LINES
 
 BASH = {
     "type": "object",

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from tau.core.schema import unknown
-from tau.core.structured import BadSchema, Misfit, aim_at
+from tau.core.agent.structured_output import BadSchema, Misfit, aim_at
+from tau.core.checks.schema import unknown
 
 REVIEW = {
     "type": "object",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from talk import MODEL, answer, call
-from tau.core.summaries import (
+from tau.core.conversation.summaries import (
     BRANCH,
     HISTORY,
     SYSTEM,

@@ -18,10 +18,10 @@ from typing import Any
 from faults.disk import Unsynced
 from faults.mutations import IN_BYTES, VALUES, Random, retyped
 from kit import MODEL, assistant, call, for_model, user
-from tau.core.branches import Branch, left_behind, prepare_branch
-from tau.core.compaction import due, prepare
-from tau.core.stats import SessionCounts, conversation_counts
-from tau.core.tokens import context_usage
+from tau.core.conversation.branches import Branch, left_behind, prepare_branch
+from tau.core.conversation.compaction import due, prepare
+from tau.core.conversation.stats import SessionCounts, conversation_counts
+from tau.core.conversation.tokens import context_usage
 from tau.errors import CommandError
 from tau.records.base import encode
 from tau.records.messages import BashExecution, Custom, Text, Thinking, ToolResult

@@ -18,7 +18,7 @@ from faults.mutations import IN_BYTES, Random, retyped
 from kit import MODEL, for_model, new_draft, user
 from streams import BASH, aws, recorded, recorded_frames, sse
 from tau import llm
-from tau.core.draft import Done, Update
+from tau.core.agent.draft import Done, Update
 from tau.errors import ModelError
 from tau.llm.calls import Context, Options, Request, Transport, World
 from tau.llm.http import Http

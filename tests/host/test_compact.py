@@ -9,12 +9,12 @@ import pytest
 
 from clock import leapt
 from talk import MODEL, Talk, answer, call, words
-from tau.core.branches import Branch
-from tau.core.compaction import Reason
-from tau.core.draft import Done, Draft
-from tau.core.summaries import SummaryRequest
-from tau.core.tokens import estimate
-from tau.core.tree import context
+from tau.core.agent.draft import Done, Draft
+from tau.core.conversation.branches import Branch
+from tau.core.conversation.compaction import Reason
+from tau.core.conversation.summaries import SummaryRequest
+from tau.core.conversation.tokens import estimate
+from tau.core.conversation.tree import context
 from tau.errors import Aborted, CommandError, ModelError
 from tau.records.base import UNSET, UnsetType, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event

@@ -8,8 +8,8 @@ import pytest
 
 from clock import leapt
 from kit import Stage, Tool, assistant, breaks, call, ok, play, speaks, user
-from tau.core.draft import Draft, Failed
-from tau.core.loop import agent_run
+from tau.core.agent.draft import Draft, Failed
+from tau.core.agent.loop import agent_run
 from tau.errors import ModelError, ToolError
 from tau.records.events import AgentEnd, Event, MessageEnd, Outcome, ToolEnd, ToolUpdate, TurnEnd
 from tau.records.messages import Assistant, Text, ToolCall, ToolResult

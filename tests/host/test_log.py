@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from kit import MODEL, assistant, user
-from tau.core.tree import ROOT
+from tau.core.conversation.tree import ROOT
 from tau.errors import CommandError
 from tau.records.base import UNSET, Raw, decode, encode, wire
 from tau.records.entries import (

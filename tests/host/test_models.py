@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kit import assistant
-from tau.core.matching import Match
+from tau.core.models.patterns import Match
 from tau.errors import CommandError, UsageError
 from tau.llm import calls
 from tau.llm.catalog import DEMO, SCRIPTED, SMALL, Catalog, providers

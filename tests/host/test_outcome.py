@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tau.core.structured import aim_at
+from tau.core.agent.structured_output import aim_at
 from tau.records.base import UNSET, encode
 from tau.records.budgets import Budget
 from tau.records.events import AgentSettled, BudgetExceeded

@@ -12,7 +12,7 @@ import pytest
 
 from kit import assistant, call, user
 from streams import BASH, CALLS, Reading, asking, aws, fails, frame, recorded, recorded_frames, ways
-from tau.core.draft import Done
+from tau.core.agent.draft import Done
 from tau.errors import ModelError
 from tau.llm import anthropic
 from tau.llm import aws as credentials

@@ -37,8 +37,8 @@ from speakers import (
 )
 from streams import Reading
 from tau import llm
-from tau.core.after import after, overflows, retryable
-from tau.core.draft import Done, Failed, Update
+from tau.core.agent.draft import Done, Failed, Update
+from tau.core.agent.retry import after, overflows, retryable
 from tau.llm.calls import Context, Options
 from tau.records.base import encode, parse
 from tau.records.messages import Assistant, Text, ToolResult

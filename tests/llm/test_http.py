@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from clock import Clock, played
-from tau.core.secrets import masked, of_headers
+from tau.core.checks.secrets import masked, of_headers
 from tau.errors import ModelError
 from tau.llm.calls import Request
 from tau.llm.http import RESPONSE_LIMIT, Http, proxy_for, retry_after_ms

@@ -6,8 +6,8 @@ import pytest
 
 from kit import assistant, call, user
 from streams import CALLS, Reading, asking, fails, recorded, sse, ways
-from tau.core.after import transient
-from tau.core.draft import Done
+from tau.core.agent.draft import Done
+from tau.core.agent.retry import transient
 from tau.errors import ModelError
 from tau.llm import openai_chat as api
 from tau.llm.calls import Context, Options, Request

@@ -7,7 +7,7 @@ import pytest
 
 from kit import new_draft
 from tau import llm
-from tau.core.draft import Begun, Done, Update
+from tau.core.agent.draft import Begun, Done, Update
 from tau.errors import ModelError
 from tau.llm.calls import Context, Options, World
 from tau.llm.catalog import SCRIPTED

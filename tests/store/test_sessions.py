@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tau.core.tree import ROOT
+from tau.core.conversation.tree import ROOT
 from tau.errors import CommandError
 from tau.records.base import encode
 from tau.records.entries import Header

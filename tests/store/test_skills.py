@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tau.core.expand import Origin, Skill
+from tau.core.conversation.slash_commands import Origin, Skill
 from tau.store.entries import Entries
 from tau.store.skills import ENTRIES, LARGEST, MOST, Place, find_skills, skill_body
 

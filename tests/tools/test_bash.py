@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from clock import Clock, leapt, played
-from tau.core.clean import Cleaner
-from tau.core.truncate import Tail
+from tau.core.text.terminal_text import Cleaner
+from tau.core.text.truncate import Tail
 from tau.errors import ToolError
 from tau.records.base import UNSET, plain
 from tau.records.events import Outcome

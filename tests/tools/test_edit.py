@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tau.core.schema import check
+from tau.core.checks.schema import check
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text

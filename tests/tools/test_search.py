@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tau.core.patterns import python_pattern
+from tau.core.text.rust_regex import python_pattern
 from tau.tools.ripgrep import installed, words
 from tau.tools.search import BUFFER, LONGEST_LINE, Portions, Query, answer, matching, walk
 

@@ -28,9 +28,9 @@ from typing import Any, NoReturn
 from tau import __version__
 from tau.cli.desk import Desk
 from tau.cli.progress import call, one_line, width
-from tau.core.clean import Cleaner, message
-from tau.core.draft import Update
-from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
+from tau.core.agent.draft import Update
+from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, signalled
+from tau.core.text.terminal_text import Cleaner, message
 from tau.errors import CommandError, TauError, UsageError
 from tau.records.deltas import TextDelta, TextEnd
 from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest

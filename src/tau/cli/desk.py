@@ -17,7 +17,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from tau.core.clean import visible
+from tau.core.text.terminal_text import visible
 from tau.records.dialogs import Confirm, Editor, Input, Select
 from tau.runtime.extensions.dialogs import Dialogs, Question
 from tau.runtime.terminal import say, stream

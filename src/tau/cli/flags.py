@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tau.core.exits import EXITS
+from tau.core.checks.exit_codes import EXITS
 from tau.errors import UsageError
 
 

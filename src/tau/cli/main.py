@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from tau import __version__
 from tau.cli.flags import Given, help_text, parse
-from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
+from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import UsageError
 
 # What `pi --version` says: clients look for a release of pi whose protocol they know.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tau.cli.flags import Given
-from tau.core.clean import displayed
+from tau.core.text.terminal_text import displayed
 from tau.records.models import Model
 from tau.runtime.app.factory import known_models, told
 from tau.runtime.models.discovery import hear

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tau.cli.progress import Progress
-from tau.core.clean import Cleaner, answer
-from tau.core.exits import CUT, FAILED
+from tau.core.checks.exit_codes import CUT, FAILED
+from tau.core.text.terminal_text import Cleaner, answer
 from tau.runtime.app.batch import Open, Prompt, Tally, ask_all, tell_failures
 from tau.runtime.app.process import STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end
 from tau.runtime.terminal import complain

@@ -10,8 +10,8 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from tau.core.clean import displayed
-from tau.core.draft import Update
+from tau.core.agent.draft import Update
+from tau.core.text.terminal_text import displayed
 from tau.records.dialogs import UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageStart, ToolStart
 from tau.records.messages import Assistant

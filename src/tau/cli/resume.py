@@ -6,7 +6,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from tau.core.clean import displayed
+from tau.core.text.terminal_text import displayed
 from tau.errors import UsageError
 from tau.records.replies import SessionRow
 from tau.runtime.terminal import complain

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tau.cli.flags import Given
-from tau.core.clean import visible
+from tau.core.text.terminal_text import visible
 from tau.errors import UsageError
 from tau.records.base import BadRecord
 from tau.runtime.terminal import complain, say

@@ -22,7 +22,7 @@ from tau.client.events import RpcEvent
 from tau.client.process import AgentGone
 from tau.client.stream import BUFFER
 from tau.client.waiting_calls import WaitingCalls
-from tau.core.answering import Answer, Dialog, Method
+from tau.core.checks.dialog_handlers import Answer, Dialog, Method
 
 T = TypeVar("T")
 JOIN_TIMEOUT_S = 5.0  # for a thread that has no work left

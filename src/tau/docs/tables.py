@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from tau.core import after, queues, truncate
+from tau.core.agent import queues, retry
+from tau.core.text import truncate
 from tau.docs.words import Field, Written, code, defaults, either, fields, in_words, meanings, sentences
 from tau.llm import http, scripted
 from tau.records import commands, deltas, dialogs, entries, events, messages, models, replies, tools
@@ -240,9 +241,9 @@ def _schema(schema: dict[str, Any]) -> str:
 
 def retry_table() -> str:
     rows = (
-        ("permanent", "not retried; checked first", after.PERMANENT),
-        ("overflow", "not retried: the prompt does not fit the context window", after.OVERFLOW),
-        ("transient", "retried", after.TRANSIENT),
+        ("permanent", "not retried; checked first", retry.PERMANENT),
+        ("overflow", "not retried: the prompt does not fit the context window", retry.OVERFLOW),
+        ("transient", "retried", retry.TRANSIENT),
     )
     return table(
         ("kind", "action", "the error message matches one of"),

@@ -13,8 +13,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
-from tau.core.answering import DialogHandler, Method
-from tau.core.structured import BadSchema, aim_at
+from tau.core.agent.structured_output import BadSchema, aim_at
+from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError, UsageError
 from tau.library.commands import Commands, checked
 from tau.library.readers import EventHandler, Events, Hub

@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from tau.client.blocking import Loop
 from tau.client.waiting import reads, value, waits
-from tau.core.answering import DialogHandler, Method
+from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError
 from tau.library import opening
 from tau.library.agent import Agent as Peer

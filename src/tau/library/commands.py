@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tau.core.images import accepted
-from tau.core.matching import scope
+from tau.core.checks.images import accepted
+from tau.core.models.patterns import scope
 from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.commands import ImageGiven, QueueMode

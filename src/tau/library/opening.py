@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tau.core.answering import DialogHandler, Method
-from tau.core.budgets import NO_BUDGET
+from tau.core.agent.budgets import NO_BUDGET
+from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import UsageError
 from tau.library.agent import Agent
 from tau.library.functions import as_tool

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self, cast
 
-from tau.core.draft import Update
+from tau.core.agent.draft import Update
 from tau.records.base import replace
 from tau.records.deltas import TextDelta, ThinkingDelta, ToolCallDelta
 from tau.records.dialogs import AnyUiRequest, UiRequest

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from tau.core.answering import Answer, Dialog, DialogHandler, Dialogs, Method, response
-from tau.core.structured import NAME as STRUCTURED
+from tau.core.agent.structured_output import NAME as STRUCTURED
+from tau.core.checks.dialog_handlers import Answer, Dialog, DialogHandler, Dialogs, Method, response
 from tau.extensions.api import Pi
 from tau.library.readers import AgentEvent, report
 from tau.library.threads import Threads

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
-from tau.core.draft import Done, Draft, Heard
-from tau.core.secrets import masked, of_address, of_headers
+from tau.core.agent.draft import Done, Draft, Heard
+from tau.core.checks.secrets import masked, of_address, of_headers
 from tau.errors import ModelError, shortened
 from tau.llm import apis
 from tau.llm.calls import Context, Decoder, Fact, Options, Pause, Reader, Request, World

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tau.core.convert import Spoken, blank, clean, clean_all
-from tau.core.draft import Draft
-from tau.core.thinking import sent as sent_level
+from tau.core.agent.draft import Draft
+from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
+from tau.core.models.thinking import sent as sent_level
 from tau.errors import ModelError
 from tau.llm.calls import OUTPUT_LIMIT, Context, Fact, Options, Request, address, own_headers
 from tau.llm.reading import handled, maybe_text, text, told

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from tau.core.convert import Spoken, blank, clean, clean_all
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
+from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
 from tau.errors import ModelError
 from tau.llm import anthropic, calls
 from tau.llm.calls import Context, Fact, Options, Request, address, output_limit, own_headers

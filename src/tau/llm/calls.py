@@ -6,9 +6,9 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from tau.core.convert import Spoken
-from tau.core.draft import Begun, Done, Draft, Heard, Update
-from tau.core.secrets import shown_address
+from tau.core.agent.draft import Begun, Done, Draft, Heard, Update
+from tau.core.checks.secrets import shown_address
+from tau.core.conversation.provider_messages import Spoken
 from tau.records.base import Value, field
 from tau.records.models import Model, ThinkingLevel
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from tau.core.thinking import sent
+from tau.core.models.thinking import sent
 from tau.errors import ModelError
 from tau.llm.anthropic import BUDGETS
 from tau.llm.calls import Options

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from tau.core.convert import Spoken
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
+from tau.core.conversation.provider_messages import Spoken
 from tau.llm.calls import Context, Fact, Pause, World
 from tau.llm.demo_rules import LINES_QUOTED, RULES, Call, Help, Say, Step, output, plan, quote, text_of
 from tau.records.base import encode

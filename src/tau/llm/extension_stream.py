@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
-from tau.core.draft import Done, Draft
+from tau.core.agent.draft import Done, Draft
 from tau.errors import ModelError
 from tau.llm.calls import Context, Fact, Options, World, output_limit
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, plain

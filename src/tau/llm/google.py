@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-from tau.core.convert import Spoken, blank, clean, clean_all, sends_ids
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
+from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all, sends_ids
 from tau.errors import ModelError
 from tau.llm.calls import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
 from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text, told

@@ -4,7 +4,7 @@ connections.py has the protocol, and is loaded when the first model is called
 (`warm` does it ahead of time); here is what a model call makes of it.
 
 Nothing here waits for ever, nothing is kept without a limit, and nothing is
-tried twice: whether to ask again is for core/after.py to say and for the client
+tried twice: whether to ask again is for core/agent/retry.py to say and for the client
 to see.
 """
 
@@ -21,8 +21,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from tau.core.after import transient
-from tau.core.secrets import masked, of_headers, shown_address
+from tau.core.agent.retry import transient
+from tau.core.checks.secrets import masked, of_headers, shown_address
 from tau.errors import ModelError, shortened
 from tau.llm.calls import Request
 from tau.records.base import BadRecord, encode, encode_parts, parse

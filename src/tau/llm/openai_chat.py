@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from tau.core.convert import Spoken, blank, clean, clean_all
+from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
 from tau.llm import azure
 from tau.llm.anthropic import EPHEMERAL
 from tau.llm.calls import Context, Options, Request, ToolSpec, address, fills_window, output_limit, own_headers

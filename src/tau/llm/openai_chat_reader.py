@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
 from tau.errors import ModelError
 from tau.llm.calls import Fact
 from tau.llm.compat import compat

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tau.core.convert import Spoken, blank, clean, clean_all
-from tau.core.draft import Draft
-from tau.core.thinking import sent as sent_level
+from tau.core.agent.draft import Draft
+from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
+from tau.core.models.thinking import sent as sent_level
 from tau.errors import ModelError
 from tau.llm import azure
 from tau.llm.calls import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from tau.core.secrets import MASK, forms, of_address, of_headers, without
+from tau.core.checks.secrets import MASK, forms, of_address, of_headers, without
 from tau.errors import ModelError
 from tau.llm.calls import Request
 from tau.records.base import Record, encode, encode_parts, parse
@@ -38,7 +38,7 @@ _WHERE = re.compile(r"/projects/[^/]+/locations/[^/]+")
 _TEXTS = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
-    (re.compile(r"_\d{13}_(\d+)\b"), r"_<time>_\1"),  # core/draft.py, where a model gives its calls no ids
+    (re.compile(r"_\d{13}_(\d+)\b"), r"_<time>_\1"),  # core/agent/draft.py, where a model gives its calls no ids
     (re.compile(r"pi-bash-[0-9a-f]{16}\.log"), "pi-bash-<temporary>.log"),  # runtime/machine/local.py
 )
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
 from tau.errors import ModelError
 from tau.llm.calls import Context, Fact, Pause, World
 from tau.records.base import BadRecord, Record, decode, encode

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tau import __version__
-from tau.core.attachments import attached
-from tau.core.images import accepted
-from tau.core.queues import Queue
-from tau.core.secrets import shown
-from tau.core.structured import Aim, BadSchema, aim_at
+from tau.core.agent.queues import Queue
+from tau.core.agent.structured_output import Aim, BadSchema, aim_at
+from tau.core.checks.attachments import attached
+from tau.core.checks.images import accepted
+from tau.core.checks.secrets import shown
 from tau.errors import CommandError
 from tau.records import commands as c
 from tau.records import replies as r

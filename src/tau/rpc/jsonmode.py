@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tau.core.exits import FAILED
+from tau.core.checks.exit_codes import FAILED
 from tau.records.base import encode, wire
 from tau.rpc.outbox import Outbox
 from tau.runtime.app.batch import Open, Prompt, Tally, ask_all, tell_failures

@@ -15,9 +15,9 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
-from tau.core.draft import Update
-from tau.core.exits import ANSWERED
-from tau.core.pricing import OFFLINE_APIS
+from tau.core.agent.draft import Update
+from tau.core.checks.exit_codes import ANSWERED
+from tau.core.models.pricing import OFFLINE_APIS
 from tau.llm.http import Http
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, Event

@@ -18,7 +18,7 @@ from tau.records.replies import SlashCommand
 from tau.store.sought import Sought
 
 if TYPE_CHECKING:
-    from tau.core.prompt import Listed
+    from tau.core.conversation.system_prompt import Listed
     from tau.store.resources import Found
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 Names of files, models and sessions, texts of servers and of extensions may hold
 escape sequences, invisible characters and line feeds. Everything goes through
-core/clean.py here, whether the stream is a terminal or not: logs are read at one
+core/text/terminal_text.py here, whether the stream is a terminal or not: logs are read at one
 later. `say` and `complain` are for sentences of ours, `stream` for the words of a
 model, `emit` for results that another program may read.
 """
@@ -18,8 +18,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TextIO
 
-from tau.core import clean
-from tau.core.secrets import masked
+from tau.core.checks.secrets import masked
+from tau.core.text import terminal_text
 
 logger = logging.getLogger(__name__)
 
@@ -28,13 +28,13 @@ LOG_LINE = "tau: %(levelname)s: %(message)s"
 
 def say(text: str = "", *, end: str = "\n") -> None:
     """A message on stdout. Lines after the first are indented, so a table is said line by line."""
-    _write(sys.stdout, clean.message(text) + end)
+    _write(sys.stdout, terminal_text.message(text) + end)
 
 
 def complain(text: str, *, end: str = "\n") -> None:
     """A message on stderr. A stderr that is closed or broken changes nothing: there is no better place to say so."""
     with suppress(OSError):
-        _write(sys.stderr, clean.message(text) + end)
+        _write(sys.stderr, terminal_text.message(text) + end)
 
 
 def wipe() -> None:
@@ -45,13 +45,13 @@ def wipe() -> None:
 
 def stream(text: str) -> None:
     """Words of a model, a piece at a time, after a `Cleaner`; or a text that is spelled out already."""
-    _write(sys.stdout, clean.answer(text))
+    _write(sys.stdout, terminal_text.answer(text))
 
 
 def emit(text: str) -> None:
     """A result on stdout: spelled out at a terminal, otherwise byte for byte, since it may be a path for a program."""
     if sys.stdout is None or sys.stdout.isatty():
-        _write(sys.stdout, clean.message(text) + "\n")
+        _write(sys.stdout, terminal_text.message(text) + "\n")
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(os.fsencode(text) + b"\n")
@@ -77,7 +77,7 @@ class LogFormatter(logging.Formatter):
         self._known = known
 
     def format(self, record: logging.LogRecord) -> str:
-        return clean.message(masked(super().format(record), self._known()))
+        return terminal_text.message(masked(super().format(record), self._known()))
 
 
 def log_to_stderr(level: int = logging.WARNING) -> None:

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tau.core.prompt import ContextFile
+from tau.core.conversation.system_prompt import ContextFile
 from tau.store.bound import read_bound
 from tau.store.texts import Taken, is_file, leads_out, read_text, why
 

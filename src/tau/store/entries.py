@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from tau.core.globs import BadGlob, compiled
+from tau.core.text.globs import BadGlob, compiled
 from tau.records.base import Value
 
 MOST = 1000  # files of one glob

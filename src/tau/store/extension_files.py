@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tau.core.globs import Rules
+from tau.core.text.globs import Rules
 from tau.errors import UsageError
 from tau.records.base import Value
 from tau.store.entries import Entries

@@ -11,8 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tau.core.expand import SKILL, Origin, Scope, Skill, Template, arguments, call, filled, skill_block
-from tau.core.prompt import ContextFile, Listed, Parts, system_prompt
+from tau.core.conversation.slash_commands import (
+    SKILL,
+    Origin,
+    Scope,
+    Skill,
+    Template,
+    arguments,
+    call,
+    filled,
+    skill_block,
+)
+from tau.core.conversation.system_prompt import ContextFile, Listed, Parts, system_prompt
 from tau.records.base import UNSET
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.store.context import context_files, planted, project_root, prompt_file, text_or_file

@@ -16,8 +16,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tau.core.file_lines import Held, Lines, Source
-from tau.core.tree import CODES, ROOT, Tree
+from tau.core.conversation.file_lines import Held, Lines, Source
+from tau.core.conversation.tree import CODES, ROOT, Tree
 from tau.errors import CommandError
 from tau.records.base import BadRecord, UnsetType, decode, encode, keep, parse
 from tau.records.entries import VERSION, Header

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tau.core.expand import Origin, Skill
-from tau.core.frontmatter import BadFrontmatter, page, says_yes, split
-from tau.core.globs import Rules
+from tau.core.conversation.slash_commands import Origin, Skill
+from tau.core.text.frontmatter import BadFrontmatter, page, says_yes, split
+from tau.core.text.globs import Rules
 from tau.store.entries import Entries
 from tau.store.texts import is_file, read_text, why
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from tau.core.expand import Template
-from tau.core.frontmatter import BadFrontmatter, page
+from tau.core.conversation.slash_commands import Template
+from tau.core.text.frontmatter import BadFrontmatter, page
 from tau.store.skills import Place
 from tau.store.texts import is_file, leads_out, read_text, why
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tau.core.truncate import MAX_BYTES, MAX_LINES, Tail, size
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, Tail, size
 from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome

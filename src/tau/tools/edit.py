@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.core.editing import Edit, edited
-from tau.core.truncate import size
+from tau.core.text.editing import Edit, edited
+from tau.core.text.truncate import size
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text

@@ -11,8 +11,8 @@ import os
 import string
 from typing import Any
 
-from tau.core.globs import BadGlob, anywhere, compiled
-from tau.core.truncate import MAX_BYTES
+from tau.core.text.globs import BadGlob, anywhere, compiled
+from tau.core.text.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tau.core.globs import BadGlob, pattern, regex
-from tau.core.patterns import NEWLINE
-from tau.core.truncate import MAX_BYTES
+from tau.core.text.globs import BadGlob, pattern, regex
+from tau.core.text.rust_regex import NEWLINE
+from tau.core.text.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.core.truncate import MAX_BYTES
+from tau.core.text.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text

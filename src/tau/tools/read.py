@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from tau.core.truncate import MAX_BYTES, MAX_LINES, head, size
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, head, size
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Image, Text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tau.core.truncate import MAX_BYTES, head, size
+from tau.core.text.truncate import MAX_BYTES, head, size
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, NamedTuple, NoReturn
 
-from tau.core.globs import Rules, compiled
-from tau.core.patterns import BadPattern, python_pattern
+from tau.core.text.globs import Rules, compiled
+from tau.core.text.rust_regex import BadPattern, python_pattern
 
 HERE = "./"
 LONGEST_LINE = 2048  # bytes of a line that are written; 500 characters are less in any language

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.core.editing import well_formed
+from tau.core.text.editing import well_formed
 from tau.errors import Aborted
 from tau.records.events import Outcome
 from tau.records.messages import Text

@@ -12,9 +12,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from tau.core.budgets import told
-from tau.core.draft import Update
-from tau.core.exits import ANSWERED, CUT, DENIED, FAILED, of_answer
+from tau.core.agent.budgets import told
+from tau.core.agent.draft import Update
+from tau.core.checks.exit_codes import ANSWERED, CUT, DENIED, FAILED, of_answer
 from tau.errors import CommandError
 from tau.llm.http import Http
 from tau.records.base import UNSET, encode

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tau.core.budgets import NO_BUDGET, refused, wrong
-from tau.core.matching import as_level
-from tau.core.pricing import OFFLINE_APIS
-from tau.core.structured import Aim, BadSchema, aim_at
+from tau.core.agent.budgets import NO_BUDGET, refused, wrong
+from tau.core.agent.structured_output import Aim, BadSchema, aim_at
+from tau.core.models.patterns import as_level
+from tau.core.models.pricing import OFFLINE_APIS
 from tau.errors import CommandError, ModelError, UsageError
 from tau.llm.calls import Transport
 from tau.llm.catalog import SMALL, Catalog, Problem, providers

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
-from tau.core.exits import FAILED, USAGE, signalled
+from tau.core.checks.exit_codes import FAILED, USAGE, signalled
 from tau.errors import ExtensionFailure, TauError
 from tau.runtime.terminal import complain
 from tau.store.values import stop_commands

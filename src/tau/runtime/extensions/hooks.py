@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, get_args
 
-from tau.core.branches import left_behind
-from tau.core.compaction import Plan
-from tau.core.draft import Update
-from tau.core.loop import ToolDone
-from tau.core.tree import Tree
+from tau.core.agent.draft import Update
+from tau.core.agent.loop import ToolDone
+from tau.core.conversation.branches import left_behind
+from tau.core.conversation.compaction import Plan
+from tau.core.conversation.tree import Tree
 from tau.errors import Aborted, CommandError, ExtensionFailure
 from tau.extensions.hooks import HOOKS
 from tau.llm.calls import Request

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from itertools import chain, groupby
 
-from tau.core.tree import Tree, message_of, summary_of
+from tau.core.conversation.tree import Tree, message_of, summary_of
 from tau.records.base import BadRecord
 from tau.records.entries import CompactionEntry
 from tau.records.lines import typed_messages

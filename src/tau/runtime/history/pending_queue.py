@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tau.core.queues import Queue
-from tau.core.tree import Tree
+from tau.core.agent.queues import Queue
+from tau.core.conversation.tree import Tree
 from tau.records.base import UNSET, BadRecord, Record, decode, encode, replace
 from tau.records.entries import CustomEntry, CustomMessageEntry
 from tau.records.messages import Custom, User

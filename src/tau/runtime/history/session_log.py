@@ -20,8 +20,8 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from tau.core.queues import Queue
-from tau.core.tree import Tree, message_of, prompt_text, summary_of
+from tau.core.agent.queues import Queue
+from tau.core.conversation.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
 from tau.records.base import (
     UNSET,

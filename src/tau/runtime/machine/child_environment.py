@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from tau.core.secrets import SHORTEST
+from tau.core.checks.secrets import SHORTEST
 from tau.store.keys import Keys
 
 # Parts of a name between underscores, other signs, or a small and a capital letter; digits at their end do not count.

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tau.core.truncate import size
+from tau.core.text.truncate import size
 from tau.errors import ToolError
 from tau.runtime.machine.command import Order
 from tau.runtime.machine.files import LocalFiles

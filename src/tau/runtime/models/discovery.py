@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tau.core.secrets import shown_address
+from tau.core.checks.secrets import shown_address
 from tau.llm.catalog import LOCAL, Catalog
 from tau.records.base import BadRecord, parse, replace
 from tau.records.models import Model

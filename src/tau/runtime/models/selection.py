@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tau.core.matching import Match, Several, exact, find, readings, scope
-from tau.core.pricing import unpriced
-from tau.core.thinking import clamp, following, levels
+from tau.core.models.patterns import Match, Several, exact, find, readings, scope
+from tau.core.models.pricing import unpriced
+from tau.core.models.thinking import clamp, following, levels
 from tau.errors import CommandError, ModelError, UsageError
 from tau.llm.apis import credentials, forget
 from tau.llm.catalog import DEFAULTS, LOCAL, OFFLINE, SERVERS, Catalog, ProviderGiven

@@ -1,15 +1,15 @@
 """What prompts may take, kept to: counts while a prompt is worked on, and stops it when a limit is reached.
 
-The decisions are in core/budgets.py. Here is the clock, and the switch of the run.
+The decisions are in core/agent/budgets.py. Here is the clock, and the switch of the run.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from tau.core.budgets import NO_BUDGET, Spent, between_turns, exceeded, in_an_answer, refused, told, wrong
-from tau.core.draft import Draft
-from tau.core.pricing import unpriced
+from tau.core.agent.budgets import NO_BUDGET, Spent, between_turns, exceeded, in_an_answer, refused, told, wrong
+from tau.core.agent.draft import Draft
+from tau.core.models.pricing import unpriced
 from tau.errors import CommandError
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded

@@ -19,13 +19,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol, TypeVar
 
-from tau.core.after import after
-from tau.core.branches import Branch, prepare_branch
-from tau.core.compaction import Due, Plan, Reason, due, fitted, prepare
-from tau.core.draft import Done, Draft, Failed
-from tau.core.summaries import NO_CONTENT, SummaryRequest, summary_text
-from tau.core.tokens import Kept, added_up, context_tokens
-from tau.core.tree import Tree
+from tau.core.agent.draft import Done, Draft, Failed
+from tau.core.agent.retry import after
+from tau.core.conversation.branches import Branch, prepare_branch
+from tau.core.conversation.compaction import Due, Plan, Reason, due, fitted, prepare
+from tau.core.conversation.summaries import NO_CONTENT, SummaryRequest, summary_text
+from tau.core.conversation.tokens import Kept, added_up, context_tokens
+from tau.core.conversation.tree import Tree
 from tau.errors import Aborted, CommandError, ModelError, TauError
 from tau.records.base import UNSET, UnsetType, Value, parse_stored, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from itertools import chain
 from typing import Any
 
-from tau.core.draft import Done, Draft, Failed, Update
-from tau.core.loop import (
+from tau.core.agent.draft import Done, Draft, Failed, Update
+from tau.core.agent.loop import (
     Act,
     AskModel,
     Check,
@@ -35,7 +35,7 @@ from tau.core.loop import (
     WillRetry,
     refusal,
 )
-from tau.core.queues import Queue, Waiting
+from tau.core.agent.queues import Queue, Waiting
 from tau.errors import Aborted, ModelError, ToolError
 from tau.records.base import Value, replace
 from tau.records.events import Event, Outcome

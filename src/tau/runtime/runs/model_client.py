@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Protocol
 
 from tau import llm
-from tau.core.convert import Retold
-from tau.core.draft import Done, Draft, Update
-from tau.core.summaries import SummaryRequest
+from tau.core.agent.draft import Done, Draft, Update
+from tau.core.conversation.provider_messages import Retold
+from tau.core.conversation.summaries import SummaryRequest
 from tau.errors import ModelError
 from tau.llm.calls import Context, Options, World
 from tau.llm.catalog import SMALL

@@ -1,7 +1,7 @@
 """`--permissions`: every call of a tool is held against rules, and where these say so, somebody is asked.
 
 The rules are read once, when the session is opened: what the agent does to their
-file changes nothing for it. The decisions are in core/permissions.py. Here the
+file changes nothing for it. The decisions are in core/checks/permissions.py. Here the
 paths are followed, the question is put, and what was allowed for the session is
 remembered. Whatever goes wrong on the way, the call does not run.
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
-from tau.core.clean import visible
-from tau.core.loop import refusal
-from tau.core.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, escaped, named
+from tau.core.agent.loop import refusal
+from tau.core.checks.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, escaped, named
+from tau.core.text.terminal_text import visible
 from tau.errors import Aborted, ToolError, UsageError, shortened
 from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, plain, replace
 from tau.records.dialogs import Select

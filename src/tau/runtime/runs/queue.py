@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from tau.core.after import Retry, after
-from tau.core.budgets import told as over_told
-from tau.core.draft import Done, Draft, Failed, Update
-from tau.core.loop import RunEnd, agent_run
-from tau.core.queues import Queue, Queues, Waiting
-from tau.core.structured import Aim
+from tau.core.agent.budgets import told as over_told
+from tau.core.agent.draft import Done, Draft, Failed, Update
+from tau.core.agent.loop import RunEnd, agent_run
+from tau.core.agent.queues import Queue, Queues, Waiting
+from tau.core.agent.retry import Retry, after
+from tau.core.agent.structured_output import Aim
 from tau.errors import CommandError
 from tau.records.base import UNSET, Value, replace
 from tau.records.events import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.core.structured import ACCEPTED, DESCRIPTION, GUIDELINES, NAME, REMINDER, SNIPPET, Aim, Misfit
+from tau.core.agent.structured_output import ACCEPTED, DESCRIPTION, GUIDELINES, NAME, REMINDER, SNIPPET, Aim, Misfit
 from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome, StructuredOutput

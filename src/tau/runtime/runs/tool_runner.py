@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tau.core.loop import ToolDone, refusal
-from tau.core.schema import check, complaint
+from tau.core.agent.loop import ToolDone, refusal
+from tau.core.checks.schema import check, complaint
 from tau.errors import Aborted
 from tau.records.events import Outcome
 from tau.records.messages import ToolCall

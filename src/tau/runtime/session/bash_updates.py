@@ -12,7 +12,7 @@ import codecs
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from tau.core.clean import Cleaner
+from tau.core.text.terminal_text import Cleaner
 
 LIMIT = 1024 * 1024
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from tau.core.queues import Queue
+from tau.core.agent.queues import Queue
 from tau.errors import CommandError, ExtensionFailure
 from tau.records import dialogs
 from tau.records.base import (

@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from tau.core.queues import Queue, Queues
-from tau.core.structured import Aim
+from tau.core.agent.queues import Queue, Queues
+from tau.core.agent.structured_output import Aim
 from tau.errors import Aborted, CommandError
 from tau.records.events import Event, MessageEnd, MessageStart
 from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User

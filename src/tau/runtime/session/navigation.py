@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, Protocol
 
-from tau.core.branches import left_behind
-from tau.core.queues import Queues
-from tau.core.tree import prompt_text
+from tau.core.agent.queues import Queues
+from tau.core.conversation.branches import left_behind
+from tau.core.conversation.tree import prompt_text
 from tau.errors import Aborted, CommandError
 from tau.records.base import UNSET, decode, encode, parse_stored, replace
 from tau.records.entries import CustomMessageEntry

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from tau.core.branches import Branch
-from tau.core.queues import Queue
-from tau.core.structured import Aim
-from tau.core.tokens import context_usage
-from tau.core.tree import Tree
+from tau.core.agent.queues import Queue
+from tau.core.agent.structured_output import Aim
+from tau.core.conversation.branches import Branch
+from tau.core.conversation.tokens import context_usage
+from tau.core.conversation.tree import Tree
 from tau.errors import CommandError
 from tau.records.base import UNSET, UnsetType, replace
 from tau.records.commands import QueueMode
@@ -25,7 +25,7 @@ from tau.runtime.history.html_export import export_session
 from tau.runtime.session.session import Session
 
 if TYPE_CHECKING:
-    from tau.core.stats import SessionCounts
+    from tau.core.conversation.stats import SessionCounts
 
 # A session may be long: its file is read for the first statistics, and for later ones only what was added.
 COUNTED: WeakKeyDictionary[Tree, SessionCounts] = WeakKeyDictionary()
@@ -86,7 +86,7 @@ def file_of(session: Session) -> str | UnsetType:
 
 
 def session_stats(session: Session) -> SessionStats:
-    from tau.core.stats import Counts, SessionCounts, conversation_counts
+    from tau.core.conversation.stats import Counts, SessionCounts, conversation_counts
 
     log = session.log
     counts: Counts

@@ -12,10 +12,10 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from tau.core.draft import Draft, Failed, Update
-from tau.core.queues import Queue, Queues, Waiting, texts
-from tau.core.structured import Aim
-from tau.core.summaries import SummaryRequest
+from tau.core.agent.draft import Draft, Failed, Update
+from tau.core.agent.queues import Queue, Queues, Waiting, texts
+from tau.core.agent.structured_output import Aim
+from tau.core.conversation.summaries import SummaryRequest
 from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.dialogs import UiRequest

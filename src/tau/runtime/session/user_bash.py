@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from tau.core.clean import Cleaner
-from tau.core.truncate import Tail
+from tau.core.text.terminal_text import Cleaner
+from tau.core.text.truncate import Tail
 from tau.errors import Aborted, CommandError, ToolError
 from tau.records.base import UNSET
 from tau.records.messages import BashExecution
