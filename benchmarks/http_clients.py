@@ -36,9 +36,9 @@ from typing import Any
 from msgspec.structs import force_setattr
 
 from tau.cli.flags import parse
-from tau.cli.start import opening
-from tau.llm.calls import Request
+from tau.cli.session_options import opening
 from tau.llm.http import Http
+from tau.llm.types import Request
 from tau.records.base import encode
 from tau.rpc.stdio import serve
 

@@ -21,8 +21,8 @@ from streams import sse as plain_sse
 from tau import llm
 from tau.core.agent.draft import Done, Draft, Failed
 from tau.errors import ModelError
-from tau.llm.calls import Context, Options, World
 from tau.llm.http import Http
+from tau.llm.types import Context, Options, World
 from tau.records.base import encode, parse
 from tau.records.messages import AnyMessage, Assistant, Text
 from tau.records.models import Model

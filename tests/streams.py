@@ -16,7 +16,7 @@ from kit import byte_by_byte, new_draft
 from tau.core.agent.draft import Done, Update
 from tau.core.conversation.provider_messages import Spoken
 from tau.errors import ModelError
-from tau.llm.calls import Context, Options, Request
+from tau.llm.types import Context, Options, Request
 from tau.records.base import encode, parse
 from tau.records.models import Model
 from tau.wire.sse import SSEDecoder

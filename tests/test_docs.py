@@ -18,7 +18,7 @@ from tau.docs.tables import EVENTS, TABLES, anchor, settings_rows, tag
 from tau.docs.words import in_words
 from tau.records.base import UnsetType
 from tau.records.settings import Settings
-from tau.tools.table import TOOLS
+from tau.tools.registry import TOOLS
 from tau.wire.dialect import COMMANDS as KINDS
 
 TEMPLATE = (FOLDER / "protocol.in.md").read_text(encoding="utf-8")

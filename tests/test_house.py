@@ -41,7 +41,7 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 PASSAGES = {("cli/main.py", "rpc")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export"}
-IMPURE_FILES = {"llm/http.py", "llm/connections.py", "llm/exchange.py", "llm/aws.py", "llm/gcp.py"}
+IMPURE_FILES = {"llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/aws.py", "llm/gcp.py"}
 WORLD = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "select", "selectors", "signal"),
     *("time", "datetime", "random", "secrets", "uuid"),
@@ -53,28 +53,28 @@ WORLD = {
 LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
-    "cli/start.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
+    "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "llm/apis.py": {"*"},
     "wire/dialects/__init__.py": {"*"},
     "llm/aws.py": {"botocore.session"},
     "llm/gcp.py": {"google.auth", "google.auth.exceptions"},
-    "llm/http.py": {"calendar", "email.utils", "ipaddress", "ssl", "tau.llm.connections", "urllib.request"},
-    "llm/connections.py": {"base64"},
-    "tools/table.py": {"*"},
-    "tools/seen.py": {"hashlib"},
+    "llm/http.py": {"calendar", "email.utils", "ipaddress", "ssl", "tau.llm.http_pool", "urllib.request"},
+    "llm/http_pool.py": {"base64"},
+    "tools/registry.py": {"*"},
+    "tools/read_tracking.py": {"hashlib"},
     "core/text/terminal_text.py": {"unicodedata"},
     "core/conversation/provider_messages.py": {"hashlib"},
     "runtime/session/operations.py": {"tau.core.conversation.stats"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/machine/local.py": {"shutil", "tempfile"},
     "store/journal.py": {"shutil"},
-    "store/bound.py": {"hashlib"},
-    "store/modules.py": {"hashlib"},
+    "store/trusted_files.py": {"hashlib"},
+    "store/extension_modules.py": {"hashlib"},
     "store/procfs.py": {"ctypes"},
     "store/trust.py": {"hashlib"},
     "runtime/models/bundled.py": {"xllamacpp"},
-    "tools/pictures.py": {"PIL.Image", "PIL.ImageOps"},
+    "tools/images.py": {"PIL.Image", "PIL.ImageOps"},
     "runtime/history/html_export.py": {"tau.export", "tau.export.page"},
     "runtime/resources.py": {"tau.store.resources"},
     "runtime/app/factory.py": {
@@ -93,7 +93,7 @@ LATE = {
 # Every library has one file that knows it.
 LIBRARIES = {
     "msgspec": {"records/base.py"},
-    "httptools": {"llm/exchange.py"},
+    "httptools": {"llm/http_connection.py"},
     "markdown_it": {"export/markdown.py"},
     "nh3": {"export/safe.py"},
     "pygments": {"export/code.py"},
@@ -107,7 +107,7 @@ EXTRAS = {
     "botocore": {"llm/aws.py"},
     "google": {"llm/gcp.py"},
     "xllamacpp": {"runtime/models/bundled.py"},
-    "PIL": {"tools/pictures.py"},
+    "PIL": {"tools/images.py"},
 }
 
 # Where the project's name of a library is not the one that is imported.
@@ -335,7 +335,9 @@ def test_rpc_mode_starts_without_what_only_some_need() -> None:
         "tau.core.shell.lines",
         "tau.export",
     )
-    ask = f"import sys, tau.cli.start, tau.rpc.stdio; print(*(name for name in {late} if name in sys.modules))"
+    ask = (
+        f"import sys, tau.cli.session_options, tau.rpc.stdio; print(*(name for name in {late} if name in sys.modules))"
+    )
     env = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
     loaded = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True).stdout
     assert loaded.split() == []
@@ -343,7 +345,7 @@ def test_rpc_mode_starts_without_what_only_some_need() -> None:
 
 def test_annotations_cost_an_extension_nothing() -> None:
     ask = (
-        "import sys, tau.extensions.child; before = set(sys.modules); import tau.extension;"
+        "import sys, tau.extension_api.child_process; before = set(sys.modules); import tau.extension;"
         "print(*sorted(set(sys.modules) - before))"
     )
     env = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}

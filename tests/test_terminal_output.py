@@ -13,7 +13,7 @@ PRINTS = "runtime/terminal.py"
 EXCEPTIONS = {
     "cli/main.py": (2, "--help and --version: text of ours, and loading anything for it would take time"),
     "docs/__main__.py": (3, "for the developers of tau"),
-    "library/running.py": (1, "a warning in the caller's program"),
+    "library/run.py": (1, "a warning in the caller's program"),
     "tools/search.py": (1, "stderr is a pipe that tau reads"),
     "runtime/models/bundled.py": (1, "stdout is a pipe that tau reads"),
 }

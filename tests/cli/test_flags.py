@@ -13,11 +13,11 @@ from model_server import serving
 from tau import __version__
 from tau.cli.flags import FLAGS, Given, help_text, parse
 from tau.cli.main import PI_VERSION, main, mode_of
-from tau.cli.start import wishes
+from tau.cli.session_options import wishes
 from tau.errors import UsageError
 from tau.runtime.app.factory import Wishes
 from tau.runtime.models.bundled import HOW_TO_INSTALL
-from tau.tools.table import TOOLS
+from tau.tools.registry import TOOLS
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from extension_lab import Found, Lab, running, written
 from tau.errors import ExtensionFailure
-from tau.store import modules
-from tau.store.modules import module_digests, module_files
+from tau.store import extension_modules
+from tau.store.extension_modules import module_digests, module_files
 
 GATE = """
     import os

@@ -10,10 +10,10 @@ from typing import get_args
 
 import pytest
 
-from tau.extensions import messages
-from tau.extensions.api import Bus, Pi
-from tau.extensions.context import CommandContext, SessionView, Ui
-from tau.extensions.hooks import HOOKS
+from tau.extension_api import messages
+from tau.extension_api.api import Bus, Pi
+from tau.extension_api.context import CommandContext, SessionView, Ui
+from tau.extension_api.hooks import HOOKS
 from tau.records.base import decode
 from tau.runtime.extensions import process
 

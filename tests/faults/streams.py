@@ -20,8 +20,8 @@ from streams import BASH, aws, recorded, recorded_frames, sse
 from tau import llm
 from tau.core.agent.draft import Done, Update
 from tau.errors import ModelError
-from tau.llm.calls import Context, Options, Request, Transport, World
 from tau.llm.http import Http
+from tau.llm.types import Context, Options, Request, Transport, World
 from tau.records.base import replace, wire
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "no secret", "AWS_REGION": "nowhere-1"}

@@ -9,7 +9,7 @@ import pytest
 from client import Json, calls, endless, of, said, texts
 from sessions import House, play
 from tau.errors import CommandError, ExtensionFailure
-from tau.extensions.messages import ACTIONS as PROTOCOL
+from tau.extension_api.messages import ACTIONS as PROTOCOL
 from tau.runtime.extensions.lifecycle import put_providers
 from tau.runtime.session.extension_actions import ACTIONS, QUESTIONS, SHOWN, facts
 

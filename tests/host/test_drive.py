@@ -15,7 +15,7 @@ from tau.records.events import AgentEnd, Event, MessageEnd, Outcome, ToolEnd, To
 from tau.records.messages import Assistant, Text, ToolCall, ToolResult
 from tau.runtime.abort import Switch
 from tau.runtime.runs.driver import INBOX_LIMIT, drive
-from tau.tools.stopped import StoppedWith
+from tau.tools.partial_result import StoppedWith
 
 LS, CAT = call("ls", path="."), call("cat")
 ABORTED = assistant(stop="aborted", why="Request was aborted.")

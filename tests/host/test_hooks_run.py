@@ -10,7 +10,7 @@ from client import calls, kinds, of, said, text, texts
 from clock import Clock, played
 from sessions import House, play
 from tau.errors import CommandError
-from tau.extensions.hooks import HOOKS
+from tau.extension_api.hooks import HOOKS
 from tau.records.base import UNSET
 from tau.records.events import AgentStart, Event
 from tau.runtime.extensions.registry import Command

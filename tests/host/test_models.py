@@ -8,7 +8,7 @@ import pytest
 from kit import assistant
 from tau.core.models.patterns import Match
 from tau.errors import CommandError, UsageError
-from tau.llm import calls
+from tau.llm import types
 from tau.llm.catalog import DEMO, SCRIPTED, SMALL, Catalog, providers
 from tau.records.base import UNSET, replace
 from tau.records.models import Model, Price
@@ -322,7 +322,7 @@ def test_credentials_that_are_no_key_are_looked_for_by_the_api() -> None:
     model = found.catalog.default("amazon-bedrock")
     assert model is not None and found.takes_time(model)
     assert found.asked(model) == (model, AUTHENTICATED, environment)
-    assert AUTHENTICATED == calls.AUTHENTICATED
+    assert AUTHENTICATED == types.AUTHENTICATED
 
 
 def test_a_cost_is_unknown_where_no_price_is() -> None:

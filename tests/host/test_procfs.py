@@ -13,7 +13,7 @@ from tau.cli.prompts import attached
 from tau.errors import ToolError, UsageError
 from tau.runtime.machine.files import LocalFiles
 from tau.store.context import context_files
-from tau.store.texts import read_text
+from tau.store.safe_read import read_text
 
 SECRET = "HUSH"
 CHECK = f"""
@@ -24,7 +24,7 @@ from tau.errors import ToolError, UsageError
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.local import LocalMachine
 from tau.records.messages import Text
-from tau.store.texts import read_text
+from tau.store.safe_read import read_text
 from tau.tools import ToolContext, grep
 from tau.tools.ripgrep import installed
 

@@ -14,7 +14,7 @@ from tau.core.agent.retry import transient
 from tau.core.conversation.provider_messages import Spoken
 from tau.errors import ModelError
 from tau.llm.anthropic import Reader, conversation, limits, request
-from tau.llm.calls import Context, Options, Request, World
+from tau.llm.types import Context, Options, Request, World
 from tau.records.base import UNSET, encode, parse, replace
 from tau.records.deltas import (
     TextDelta,

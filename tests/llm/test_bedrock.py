@@ -18,8 +18,8 @@ from tau.llm import anthropic
 from tau.llm import aws as credentials
 from tau.llm import bedrock as api
 from tau.llm.bedrock import conversation, region
-from tau.llm.calls import Context, Options, Request
 from tau.llm.http import Http
+from tau.llm.types import Context, Options, Request
 from tau.records.base import encode, parse, replace
 from tau.records.deltas import (
     TextDelta,

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tau.llm.connections import Connections, ProxyRefused
-from tau.llm.exchange import HELD_LIMIT, Broken
+from tau.llm.http_connection import HELD_LIMIT, Broken
+from tau.llm.http_pool import Connections, ProxyRefused
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -478,7 +478,7 @@ def test_a_handshake_that_fails_behind_a_proxy_ends_with_a_network_error(
             await ask(open_ones, "https://model.example/", proxy=f"{kind}://{way}")
 
     if does == "says nothing":
-        monkeypatch.setattr("tau.llm.exchange.HANDSHAKE_TIMEOUT_S", 0.2)
+        monkeypatch.setattr("tau.llm.http_connection.HANDSHAKE_TIMEOUT_S", 0.2)
     with pytest.raises(OSError) as failed:
         asyncio.run(main())
     assert not isinstance(failed.value, TimeoutError) and str(failed.value)

@@ -9,7 +9,7 @@ import pytest
 from kit import for_model, user
 from streams import Reading, recorded, recorded_frames
 from tau.llm import apis
-from tau.llm.calls import Context, Options
+from tau.llm.types import Context, Options
 from tau.records.base import encode, replace
 from tau.records.messages import Assistant, Text, ToolResult
 from tau.records.models import Model

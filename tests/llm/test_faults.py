@@ -39,7 +39,7 @@ from streams import Reading
 from tau import llm
 from tau.core.agent.draft import Done, Failed, Update
 from tau.core.agent.retry import after, overflows, retryable
-from tau.llm.calls import Context, Options
+from tau.llm.types import Context, Options
 from tau.records.base import encode, parse
 from tau.records.messages import Assistant, Text, ToolResult
 from tau.records.settings import RetrySettings

@@ -10,8 +10,8 @@ from tau.core.agent.draft import Done
 from tau.core.agent.retry import transient
 from tau.errors import ModelError
 from tau.llm import google as api
-from tau.llm.calls import Context, Options, Request
 from tau.llm.google import conversation
+from tau.llm.types import Context, Options, Request
 from tau.records.base import encode, replace
 from tau.records.deltas import (
     TextDelta,

@@ -19,8 +19,8 @@ import pytest
 from clock import Clock, played
 from tau.core.checks.secrets import masked, of_headers
 from tau.errors import ModelError
-from tau.llm.calls import Request
 from tau.llm.http import RESPONSE_LIMIT, Http, proxy_for, retry_after_ms
+from tau.llm.types import Request
 from tau.records.base import parse
 
 KEY = "sk-very-secret-key"

@@ -10,8 +10,8 @@ from tau.core.agent.draft import Done
 from tau.core.agent.retry import transient
 from tau.errors import ModelError
 from tau.llm import openai_responses as api
-from tau.llm.calls import Context, Options, Request
 from tau.llm.openai_responses import conversation
+from tau.llm.types import Context, Options, Request
 from tau.records.base import encode, parse, replace
 from tau.records.deltas import (
     TextDelta,

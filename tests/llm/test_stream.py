@@ -13,8 +13,8 @@ from tau.core.agent.draft import Begun, Done, Heard, Update
 from tau.core.models.thinking import levels
 from tau.errors import ModelError
 from tau.llm import apis
-from tau.llm.calls import Context, Options, Request, World
 from tau.llm.catalog import Catalog
+from tau.llm.types import Context, Options, Request, World
 from tau.records.models import Model
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tau.core.conversation.slash_commands import Origin, Skill
-from tau.store.entries import Entries
+from tau.store.path_lists import Entries
 from tau.store.skills import ENTRIES, LARGEST, MOST, Place, find_skills, skill_body
 
 USER = Origin("user", "auto")

@@ -10,10 +10,10 @@ import pytest
 
 from tau.records.settings import ProjectTrust, Settings
 from tau.store import trust
-from tau.store.bound import Bound
 from tau.store.context import prompt_file
 from tau.store.settings import SettingsFile
 from tau.store.trust import Decision, TrustFile, Untrustable, decide, fingerprint
+from tau.store.trusted_files import Bound
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tau.store.values import is_command, missing, value
+from tau.store.config_values import is_command, missing, value
 
 ENVIRONMENT = {"NAME": "value", "EMPTY": "", "_x1": "under", "SPACED": " padded\n"}
 

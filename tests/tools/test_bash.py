@@ -21,7 +21,7 @@ from tau.runtime.machine.local import LocalMachine, LocalSpill
 from tau.tools import ToolContext
 from tau.tools.bash import TOOL as BASH
 from tau.tools.bash import Output, Ticker
-from tau.tools.stopped import StoppedWith
+from tau.tools.partial_result import StoppedWith
 
 QUIET = {"truncation": None, "fullOutputPath": None}
 

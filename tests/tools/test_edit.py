@@ -16,7 +16,7 @@ from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools.edit import TOOL as EDIT
 from tau.tools.read import TOOL as READ
-from tau.tools.seen import Seen
+from tau.tools.read_tracking import Seen
 
 ABC = {"oldText": "beta", "newText": "BETA"}
 CHANGED = {

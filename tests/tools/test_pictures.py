@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tau.errors import ToolError
-from tau.tools.pictures import LARGEST, fitted
+from tau.tools.images import LARGEST, fitted
 
 NOTE = "[Image: original {}, displayed at {}. Multiply coordinates by {} to map to original image.]"
 
@@ -117,12 +117,12 @@ def test_a_picture_that_would_fill_the_memory_is_refused(side: int) -> None:
 def test_without_pillow_the_original_is_shown() -> None:
     ask = (
         "import sys; sys.modules['PIL'] = None\n"
-        "from tau.tools.pictures import fitted\n"
+        "from tau.tools.images import fitted\n"
         "assert fitted(b'x', 'image/png') == (b'x', 'image/png', None)"
     )
     subprocess.run([sys.executable, "-c", ask], check=True)
 
 
 def test_pillow_is_loaded_only_for_a_picture() -> None:
-    ask = "import sys; import tau.tools.table; assert 'PIL' not in sys.modules"
+    ask = "import sys; import tau.tools.registry; assert 'PIL' not in sys.modules"
     subprocess.run([sys.executable, "-c", ask], check=True)

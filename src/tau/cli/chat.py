@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tau import __version__
-from tau.cli.desk import Desk
 from tau.cli.progress import call, one_line, width
+from tau.cli.terminal_dialogs import Desk
 from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, signalled
 from tau.core.text.terminal_text import Cleaner, message
@@ -42,7 +42,7 @@ from tau.runtime.extensions.dialogs import Question
 from tau.runtime.session.session import Session
 from tau.runtime.terminal import complain, say, stream
 from tau.store.files import make_folder
-from tau.store.places import agent_dir
+from tau.store.paths import agent_dir
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from tau.runtime.models.selection import HOW_TO_SET_A_KEY, Models
 from tau.runtime.terminal import say
 from tau.store.auth import AuthFile
 from tau.store.models import read_models
-from tau.store.places import agent_dir, working_folder
+from tau.store.paths import agent_dir, working_folder
 from tau.store.settings import SettingsFile
 from tau.wire.comments import strict
 from tau.wire.position import line_of

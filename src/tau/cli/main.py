@@ -18,8 +18,8 @@ from tau.errors import UsageError
 # What `pi --version` says: clients look for a release of pi whose protocol they know.
 PI_VERSION = "0.87.1"
 DOORS = {
-    "text": "tau.cli.printing",
-    "json": "tau.rpc.jsonmode",
+    "text": "tau.cli.print_mode",
+    "json": "tau.rpc.json_mode",
     "rpc": "tau.rpc.stdio",
     "chat": "tau.cli.chat",
 }
@@ -88,7 +88,7 @@ def run(program: str, given: Given) -> int:
     task = next((TASKS[name] for name in TASKS if name in flags), command)
     if task is not None:
         if given.unknown:
-            raise UsageError(import_module("tau.cli.unknown").refusal(given.unknown))
+            raise UsageError(import_module("tau.cli.suggestions").refusal(given.unknown))
         _terminal().log_to_stderr()
         done: int = import_module(task).main(given)
         return done
@@ -118,9 +118,9 @@ def enter(mode: str, given: Given) -> NoReturn:
     _load_quickly()
     # Before anything else is read: who pipes something in may be about to write the session that we go on with.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
-    opening = import_module("tau.cli.start").opening(given)
+    opening = import_module("tau.cli.session_options").opening(given)
     if given.unknown and not opening.extensions:  # else one of them may know it
-        raise UsageError(import_module("tau.cli.unknown").refusal(given.unknown))
+        raise UsageError(import_module("tau.cli.suggestions").refusal(given.unknown))
     door: Any = import_module(DOORS[mode])
     gc.freeze()
     gc.enable()
@@ -158,5 +158,5 @@ def pi_version(dialect: str | None) -> str:
     folder = os.environ.get("PI_CODING_AGENT_DIR") or os.path.join("~", ".pi", "agent")
     if chosen is None and not os.path.exists(os.path.join(os.path.expanduser(folder), "settings.json")):
         return PI_VERSION
-    told: str = import_module("tau.cli.start").dialect(chosen).pi
+    told: str = import_module("tau.cli.session_options").dialect(chosen).pi
     return told

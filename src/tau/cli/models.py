@@ -12,7 +12,7 @@ from tau.runtime.models.discovery import hear
 from tau.runtime.models.selection import HOW_TO_SET_A_KEY
 from tau.runtime.terminal import complain, say
 from tau.store.keys import Keys
-from tau.store.places import agent_dir
+from tau.store.paths import agent_dir
 
 HEAD = ("provider", "model", "context", "output", "thinking", "images", "$ in", "$ out")
 

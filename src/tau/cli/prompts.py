@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from tau.errors import ToolError, UsageError
 from tau.records.messages import Image
 from tau.runtime.app.batch import Prompt
-from tau.store.places import working_folder
+from tau.store.paths import working_folder
 from tau.store.procfs import opened_path, shows_process
+from tau.tools.images import fitted
 from tau.tools.paths import existing
-from tau.tools.pictures import fitted
 from tau.tools.read import LARGEST_IMAGE, SNIFFED, image_type
 
 

@@ -11,7 +11,7 @@ from tau.errors import UsageError
 from tau.records.replies import SessionRow
 from tau.runtime.terminal import complain
 from tau.store.listing import rows
-from tau.store.places import agent_dir, working_folder
+from tau.store.paths import agent_dir, working_folder
 from tau.store.sessions import folder_for
 
 SHOWN = 20

@@ -10,7 +10,7 @@ from tau.core.text.terminal_text import visible
 from tau.errors import UsageError
 from tau.records.base import BadRecord
 from tau.runtime.terminal import complain, say
-from tau.store.places import agent_dir, working_folder
+from tau.store.paths import agent_dir, working_folder
 from tau.store.trust import TrustFile, Untrustable, fingerprint
 
 

@@ -24,7 +24,7 @@ from tau.runtime.machine import local
 from tau.runtime.machine.protected_files import OWN
 from tau.runtime.session import user_bash
 from tau.store.trust import NEEDING
-from tau.tools.table import DEFAULT, TOOLS
+from tau.tools.registry import DEFAULT, TOOLS
 from tau.wire.dialects import DEFAULT as DEFAULT_DIALECT
 from tau.wire.dialects.default import Compacted
 

@@ -17,10 +17,10 @@ from tau.core.agent.structured_output import BadSchema, aim_at
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError, UsageError
 from tau.library.commands import Commands, checked
-from tau.library.readers import EventHandler, Events, Hub
+from tau.library.hooks import Partners
 from tau.library.results import Result
-from tau.library.running import Run, Telling, told
-from tau.library.taking_part import Partners
+from tau.library.run import Run, Telling, told
+from tau.library.subscriptions import EventHandler, Events, Hub
 from tau.library.threads import Threads
 from tau.llm.http import Http
 from tau.records.messages import Assistant, Image

@@ -8,7 +8,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
-from tau.library.readers import is_async
+from tau.library.subscriptions import is_async
 from tau.runtime.threads import begun
 
 

@@ -14,7 +14,7 @@ from tau.core.agent.draft import Done, Draft, Heard
 from tau.core.checks.secrets import masked, of_address, of_headers
 from tau.errors import ModelError, shortened
 from tau.llm import apis
-from tau.llm.calls import Context, Decoder, Fact, Options, Pause, Reader, Request, World
+from tau.llm.types import Context, Decoder, Fact, Options, Pause, Reader, Request, World
 from tau.records.base import replace
 from tau.records.models import Model
 from tau.wire.sse import SSEDecoder

@@ -10,8 +10,8 @@ from tau.core.agent.draft import Draft
 from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
 from tau.core.models.thinking import sent as sent_level
 from tau.errors import ModelError
-from tau.llm.calls import OUTPUT_LIMIT, Context, Fact, Options, Request, address, own_headers
-from tau.llm.reading import handled, maybe_text, text, told
+from tau.llm.event_fields import handled, maybe_text, text, told
+from tau.llm.types import OUTPUT_LIMIT, Context, Fact, Options, Request, address, own_headers
 from tau.records.base import encode, packed, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model, ThinkingLevel

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tau.errors import ModelError
-from tau.llm.calls import Options, address
+from tau.llm.types import Options, address
 from tau.records.models import Model
 
 VERSION = "v1"

@@ -17,11 +17,11 @@ from urllib.parse import quote
 from tau.core.agent.draft import Draft
 from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
 from tau.errors import ModelError
-from tau.llm import anthropic, calls
-from tau.llm.calls import Context, Fact, Options, Request, address, output_limit, own_headers
-from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text
-from tau.llm.reading import event as read_event
+from tau.llm import anthropic, types
+from tau.llm.event_fields import MALFORMED, count, malformed, maybe_text, text
+from tau.llm.event_fields import event as read_event
 from tau.llm.sigv4 import Credentials, signed
+from tau.llm.types import Context, Fact, Options, Request, address, output_limit, own_headers
 from tau.records.base import encode_parts, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
@@ -195,7 +195,7 @@ def _said(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | N
 # What comes back.
 
 
-def Reader(draft: Draft) -> calls.Reader:
+def Reader(draft: Draft) -> types.Reader:
     return Unpacking(draft) if draft.model.api == MESSAGES else ConverseReader(draft)
 
 

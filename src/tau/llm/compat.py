@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from tau.core.models.thinking import sent
 from tau.errors import ModelError
 from tau.llm.anthropic import BUDGETS
-from tau.llm.calls import Options
+from tau.llm.types import Options
 from tau.records.base import BadRecord, Record, decode, encode
 from tau.records.models import Model
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tau.core.agent.draft import Draft
 from tau.core.conversation.provider_messages import Spoken
-from tau.llm.calls import Context, Fact, Pause, World
 from tau.llm.demo_rules import LINES_QUOTED, RULES, Call, Help, Say, Step, output, plan, quote, text_of
+from tau.llm.types import Context, Fact, Pause, World
 from tau.records.base import encode
 from tau.records.messages import Image, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from tau.core.agent.draft import Done, Draft
 from tau.errors import ModelError
-from tau.llm.calls import Context, Fact, Options, World, output_limit
+from tau.llm.types import Context, Fact, Options, World, output_limit
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, plain
 from tau.records.messages import Usage
 from tau.records.models import Model

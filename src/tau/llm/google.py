@@ -15,9 +15,9 @@ from typing import Any, Literal
 from tau.core.agent.draft import Draft
 from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all, sends_ids
 from tau.errors import ModelError
-from tau.llm.calls import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
-from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text, told
-from tau.llm.reading import event as read_event
+from tau.llm.event_fields import MALFORMED, count, malformed, maybe_text, text, told
+from tau.llm.event_fields import event as read_event
+from tau.llm.types import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
 from tau.records.base import encode
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model

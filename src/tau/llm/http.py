@@ -24,14 +24,14 @@ from urllib.parse import urljoin, urlsplit
 from tau.core.agent.retry import transient
 from tau.core.checks.secrets import masked, of_headers, shown_address
 from tau.errors import ModelError, shortened
-from tau.llm.calls import Request
+from tau.llm.types import Request
 from tau.records.base import BadRecord, encode, encode_parts, parse
 
 if TYPE_CHECKING:
     import ssl
 
-    from tau.llm.connections import Connections
-    from tau.llm.exchange import Exchange
+    from tau.llm.http_connection import Exchange
+    from tau.llm.http_pool import Connections
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Http:
 
     def warm(self, url: str = "https:") -> None:
         """Load what a call to this address needs; safe to call from any thread."""
-        import tau.llm.connections  # noqa: F401
+        import tau.llm.http_pool  # noqa: F401
 
         if url.startswith("https:"):
             self._certificates()
@@ -113,7 +113,7 @@ class Http:
             raise
 
     async def _begun(self, request: Request) -> Exchange:
-        from tau.llm.connections import Connections, ConnectTimeout
+        from tau.llm.http_pool import Connections, ConnectTimeout
 
         if self._connections is None:
             self._connections = Connections(self._certificates)
@@ -222,7 +222,7 @@ def _failed(error: Exception, request: Request) -> ModelError:
     """What went wrong on the way, as one reads it."""
     import ssl
 
-    from tau.llm.connections import ProxyRefused
+    from tau.llm.http_pool import ProxyRefused
 
     what = masked(str(error) or type(error).__name__, of_headers(request.headers))
     if not isinstance(error, OSError):

@@ -12,9 +12,9 @@ from typing import Any
 from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
 from tau.llm import azure
 from tau.llm.anthropic import EPHEMERAL
-from tau.llm.calls import Context, Options, Request, ToolSpec, address, fills_window, output_limit, own_headers
 from tau.llm.compat import Compat, compat, thinking
 from tau.llm.openai_chat_reader import REASONING, Reader
+from tau.llm.types import Context, Options, Request, ToolSpec, address, fills_window, output_limit, own_headers
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from tau.records.models import Model

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from tau.core.agent.draft import Draft
 from tau.errors import ModelError
-from tau.llm.calls import Fact
 from tau.llm.compat import compat
-from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text, told
-from tau.llm.reading import event as read_event
+from tau.llm.event_fields import MALFORMED, count, malformed, maybe_text, text, told
+from tau.llm.event_fields import event as read_event
+from tau.llm.types import Fact
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import StopReason, Usage
 

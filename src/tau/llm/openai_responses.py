@@ -16,9 +16,9 @@ from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_
 from tau.core.models.thinking import sent as sent_level
 from tau.errors import ModelError
 from tau.llm import azure
-from tau.llm.calls import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
 from tau.llm.compat import EFFORTS
-from tau.llm.reading import count, handled, maybe_text, text, told
+from tau.llm.event_fields import count, handled, maybe_text, text, told
+from tau.llm.types import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model

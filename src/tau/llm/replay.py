@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tau.core.checks.secrets import MASK, forms, of_address, of_headers, without
 from tau.errors import ModelError
-from tau.llm.calls import Request
+from tau.llm.types import Request
 from tau.records.base import Record, encode, encode_parts, parse
 
 VERSION = 1

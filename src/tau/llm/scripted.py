@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 from tau.core.agent.draft import Draft
 from tau.errors import ModelError
-from tau.llm.calls import Context, Fact, Pause, World
+from tau.llm.types import Context, Fact, Pause, World
 from tau.records.base import BadRecord, Record, decode, encode
 from tau.records.messages import Usage
 from tau.records.models import Model

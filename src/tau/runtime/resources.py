@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tau.records.events import ExtensionError
 from tau.records.replies import SlashCommand
-from tau.store.sought import Sought
+from tau.store.resource_query import Sought
 
 if TYPE_CHECKING:
     from tau.core.conversation.system_prompt import Listed

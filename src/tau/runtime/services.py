@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from tau.llm.calls import Transport
+from tau.llm.types import Transport
 from tau.records.base import Value
 from tau.records.settings import SandboxLevel
 from tau.store.settings import SettingsFile

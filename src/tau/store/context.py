@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tau.core.conversation.system_prompt import ContextFile
-from tau.store.bound import read_bound
-from tau.store.texts import Taken, is_file, leads_out, read_text, why
+from tau.store.safe_read import Taken, is_file, leads_out, read_text, why
+from tau.store.trusted_files import read_bound
 
 # In one folder, the first of these that is there.
 NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from tau.core.text.globs import Rules
 from tau.errors import UsageError
 from tau.records.base import Value
-from tau.store.entries import Entries
 from tau.store.files import read_small
+from tau.store.path_lists import Entries
 from tau.store.settings import Scope
 
 OF_NODE = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")

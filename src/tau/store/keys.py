@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tau.store.auth import AuthFile
-from tau.store.values import is_command, missing, value, variables
+from tau.store.config_values import is_command, missing, value, variables
 
 # Stands for a key where the environment has other credentials, which the API's own module reads.
 AUTHENTICATED = "<authenticated>"

@@ -26,9 +26,9 @@ from tau.core.conversation.system_prompt import ContextFile, Listed, Parts, syst
 from tau.records.base import UNSET
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.store.context import context_files, planted, project_root, prompt_file, text_or_file
-from tau.store.entries import Entries
+from tau.store.path_lists import Entries
+from tau.store.resource_query import Sought
 from tau.store.skills import Place, find_skills, skill_body
-from tau.store.sought import Sought
 from tau.store.templates import find_templates
 
 Offers = Sequence[tuple[str, Sequence[str], Sequence[str]]]  # of extensions: who, skills, templates

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 from tau.records.base import BadRecord, Value, decode, encode, parse
 from tau.records.settings import RESOURCE_LISTS, STRICTER_ONLY, USER_ONLY, Settings
-from tau.store.bound import read_bound
 from tau.store.files import locked, replaced
+from tau.store.trusted_files import read_bound
 from tau.wire.position import line_of
 
 log = logging.getLogger(__name__)

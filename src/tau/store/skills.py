@@ -18,8 +18,8 @@ from typing import NamedTuple
 from tau.core.conversation.slash_commands import Origin, Skill
 from tau.core.text.frontmatter import BadFrontmatter, page, says_yes, split
 from tau.core.text.globs import Rules
-from tau.store.entries import Entries
-from tau.store.texts import is_file, read_text, why
+from tau.store.path_lists import Entries
+from tau.store.safe_read import is_file, read_text, why
 
 FILE = "SKILL.md"
 IGNORE_FILES = (".gitignore", ".ignore", ".fdignore")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tau.core.conversation.slash_commands import Template
 from tau.core.text.frontmatter import BadFrontmatter, page
+from tau.store.safe_read import is_file, leads_out, read_text, why
 from tau.store.skills import Place
-from tau.store.texts import is_file, leads_out, read_text, why
 
 LARGEST = 256 * 1024  # bytes of a template
 MOST = 500  # templates, and names in a folder

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from tau.errors import ToolError
 from tau.records.base import Value, field
 from tau.records.events import Outcome
-from tau.tools.seen import Seen
+from tau.tools.read_tracking import Seen
 
 T = TypeVar("T")
 Stream = Literal["stdout", "stderr"]

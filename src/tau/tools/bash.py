@@ -19,7 +19,7 @@ from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.records.tools import Truncation
 from tau.tools import Exit, Spill, Stream, Tool, ToolContext
-from tau.tools.stopped import StoppedWith
+from tau.tools.partial_result import StoppedWith
 
 PERIOD = 0.1  # seconds between two updates
 

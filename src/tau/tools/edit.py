@@ -14,9 +14,9 @@ from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Files, Tool, ToolContext
+from tau.tools.file_locks import Stopped, in_turn
 from tau.tools.paths import existing
 from tau.tools.read import is_there, portions
-from tau.tools.turns import Stopped, in_turn
 
 LARGEST = 64 * 1024 * 1024
 

@@ -17,8 +17,8 @@ from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Tool, ToolContext
+from tau.tools.listing import Notice, listed, whole
 from tau.tools.ripgrep import installed, listen, place, words
-from tau.tools.rows import Notice, listed, whole
 from tau.tools.search import Query
 
 LIMIT = 1000

@@ -20,8 +20,8 @@ from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Files, Tool, ToolContext
+from tau.tools.listing import Notice, listed, whole
 from tau.tools.ripgrep import Place, installed, listen, place, words
-from tau.tools.rows import Notice, listed, whole
 from tau.tools.search import BUFFER, HERE, LONGEST_LINE, Query
 
 LIMIT = 100

@@ -9,8 +9,8 @@ from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Entry, Tool, ToolContext
+from tau.tools.listing import Notice, listed, whole
 from tau.tools.paths import resolve
-from tau.tools.rows import Notice, listed, whole
 
 LIMIT = 500
 

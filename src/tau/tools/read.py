@@ -22,8 +22,8 @@ from tau.records.events import Outcome
 from tau.records.messages import Image, Text
 from tau.records.tools import Truncation
 from tau.tools import Files, Tool, ToolContext
+from tau.tools.images import fitted
 from tau.tools.paths import existing
-from tau.tools.pictures import fitted
 
 PORTION = 1024 * 1024
 COUNTED = 64 * 1024 * 1024  # in a larger file no line is counted that nobody asked for

@@ -9,9 +9,9 @@ from tau.errors import Aborted
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Tool, ToolContext
+from tau.tools.file_locks import Stopped, in_turn
 from tau.tools.paths import resolve
 from tau.tools.read import portions
-from tau.tools.turns import Stopped, in_turn
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:

@@ -16,9 +16,9 @@ from typing import Any
 from tau.errors import ExtensionFailure, UsageError
 from tau.records.base import BadRecord, decode, encode, plain, replace
 from tau.records.settings import Settings
-from tau.store.entries import Entries
 from tau.store.extension_files import extension_paths, in_folder
-from tau.store.modules import module_files
+from tau.store.extension_modules import module_files
+from tau.store.path_lists import Entries
 from tau.store.settings import Layers, SettingsFile, layered, merge
 from tau.store.trust import (
     Decision,

@@ -12,7 +12,7 @@ from tau.runtime.extensions.lifecycle import Running
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.session.session import Session
 from tau.store.extension_files import Found
-from tau.tools.table import Table
+from tau.tools.registry import Table
 
 if TYPE_CHECKING:
     from tau.runtime.app.factory import Opening

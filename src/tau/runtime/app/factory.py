@@ -16,10 +16,10 @@ from tau.core.agent.structured_output import Aim, BadSchema, aim_at
 from tau.core.models.patterns import as_level
 from tau.core.models.pricing import OFFLINE_APIS
 from tau.errors import CommandError, ModelError, UsageError
-from tau.llm.calls import Transport
 from tau.llm.catalog import SMALL, Catalog, Problem, providers
 from tau.llm.http import Http
 from tau.llm.scripted import read_script
+from tau.llm.types import Transport
 from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
@@ -42,11 +42,11 @@ from tau.store.extension_files import Found
 from tau.store.keys import Keys
 from tau.store.listing import by_id, newest
 from tau.store.models import read_models
-from tau.store.places import working_folder
+from tau.store.paths import working_folder
+from tau.store.resource_query import Requested, Sought
 from tau.store.sessions import Opened, folder_for, open_session
-from tau.store.sought import Requested, Sought
 from tau.tools import Files, Tool
-from tau.tools.table import DEFAULT, TOOLS, Table
+from tau.tools.registry import DEFAULT, TOOLS, Table
 from tau.wire.dialect import Dialect
 
 log = logging.getLogger(__name__)

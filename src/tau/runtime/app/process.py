@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from tau.core.checks.exit_codes import FAILED, USAGE, signalled
 from tau.errors import ExtensionFailure, TauError
 from tau.runtime.terminal import complain
-from tau.store.values import stop_commands
+from tau.store.config_values import stop_commands
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from tau.core.conversation.branches import left_behind
 from tau.core.conversation.compaction import Plan
 from tau.core.conversation.tree import Tree
 from tau.errors import Aborted, CommandError, ExtensionFailure
-from tau.extensions.hooks import HOOKS
-from tau.llm.calls import Request
+from tau.extension_api.hooks import HOOKS
+from tau.llm.types import Request
 from tau.records.base import (
     MAX_RECEIVED_NESTING,
     UNSET,

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from tau.errors import ExtensionFailure
-from tau.extensions.api import Pi
-from tau.extensions.context import Run
-from tau.extensions.messages import Load, Register
+from tau.extension_api.api import Pi
+from tau.extension_api.context import Run
+from tau.extension_api.messages import Load, Register
 from tau.records.base import plain
 from tau.runtime.extensions.registrations import Bus, Registrations
 from tau.runtime.extensions.registry import PATIENCE, Extensions, Handler, Hears

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
 from tau.errors import ExtensionFailure
-from tau.extensions.messages import (
+from tau.extension_api.messages import (
     DIALOGS,
     LIMIT,
     Action,
@@ -117,7 +117,14 @@ class ChildProcess(asyncio.BufferedProtocol):
         except OSError as error:
             raise ExtensionFailure(f"Its process cannot be started: {error.strerror}") from None
         with theirs:
-            command = [sys.executable, "-P", "-m", "tau.extensions.child", str(theirs.fileno()), str(os.getpid())]
+            command = [
+                sys.executable,
+                "-P",
+                "-m",
+                "tau.extension_api.child_process",
+                str(theirs.fileno()),
+                str(os.getpid()),
+            ]
             try:
                 self._process = subprocess.Popen(
                     command,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from tau.errors import ExtensionFailure, ToolError
-from tau.extensions.messages import Register
+from tau.extension_api.messages import Register
 from tau.llm.catalog import providers
 from tau.llm.extension_stream import NO_KEY, STREAM
 from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Record, UnsetType, decode, encode

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from tau.errors import Aborted, ExtensionFailure
-from tau.extensions.hooks import HOOKS, observe
+from tau.extension_api.hooks import HOOKS, observe
 from tau.records.base import UNSET, UnsetType, Value
 from tau.records.events import ExtensionError
 from tau.records.settings import Settings

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from tau.errors import ExtensionFailure
-from tau.extensions.hooks import HOOKS
-from tau.extensions.messages import Load, Register, Trouble, Unregister
+from tau.extension_api.hooks import HOOKS
+from tau.extension_api.messages import Load, Register, Trouble, Unregister
 from tau.runtime.extensions.process import ChildProcess
 from tau.runtime.extensions.registrations import Bus, Registrations
 from tau.runtime.extensions.registry import PATIENCE, Extensions, Handler, Hears, Patience
 from tau.runtime.threads import begun
-from tau.store.modules import changed, module_digests, trusted_part
+from tau.store.extension_modules import changed, module_digests, trusted_part
 
 RESTARTS = 3
 WITHIN = 600.0  # seconds

@@ -22,7 +22,7 @@ from typing import Literal
 
 from tau.errors import ToolError
 from tau.runtime.machine.protected_files import Guarded
-from tau.store.places import agent_dir
+from tau.store.paths import agent_dir
 from tau.store.procfs import opened_path, shows_process
 from tau.tools import Entry, OpenFile, OpenFolder
 

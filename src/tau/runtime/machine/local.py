@@ -19,7 +19,7 @@ from tau.runtime.machine.command import Order
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.jobs import Job, Processes
 from tau.runtime.threads import begun
-from tau.store.bound import Bound
+from tau.store.trusted_files import Bound
 from tau.tools import Exit, Files, Heard, OpenFolder, Stream
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from contextlib import aclosing
 from pathlib import Path
 
 from tau.errors import ModelError, UsageError
-from tau.llm.calls import Request, Transport
 from tau.llm.replay import Exchange, Heard, Shelf, exchange, failure, normal, portions
+from tau.llm.types import Request, Transport
 from tau.records.base import BadRecord, decode, plain, replace
 from tau.store.files import make_folder
 

@@ -15,8 +15,8 @@ from tau.records.base import UNSET, replace
 from tau.records.messages import Assistant
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
+from tau.store.config_values import is_command, value
 from tau.store.keys import AUTHENTICATED, Keys
-from tau.store.values import is_command, value
 
 HOW_TO_SET_A_KEY = (
     "Set an API key, for example ANTHROPIC_API_KEY or OPENAI_API_KEY, or describe a model in models.json in the agent "

@@ -11,8 +11,8 @@ from tau.core.agent.draft import Done, Draft, Update
 from tau.core.conversation.provider_messages import Retold
 from tau.core.conversation.summaries import SummaryRequest
 from tau.errors import ModelError
-from tau.llm.calls import Context, Options, World
 from tau.llm.catalog import SMALL
+from tau.llm.types import Context, Options, World
 from tau.records.base import replace
 from tau.records.messages import Stored, Text, User
 from tau.records.models import Model, ThinkingLevel

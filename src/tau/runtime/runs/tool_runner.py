@@ -20,8 +20,8 @@ from tau.runtime.abort import Switch
 from tau.runtime.extensions.hooks import Hooks, refused
 from tau.runtime.services import Surroundings
 from tau.tools import Tool, ToolContext
-from tau.tools.seen import Seen
-from tau.tools.table import TOOLS
+from tau.tools.read_tracking import Seen
+from tau.tools.registry import TOOLS
 
 
 class Gate(Protocol):

@@ -38,7 +38,7 @@ from tau.runtime.runs.tool_runner import Toolbox
 from tau.runtime.services import Surroundings
 from tau.runtime.session.user_bash import Shell
 from tau.store.listing import all_rows, rows
-from tau.store.places import agent_dir
+from tau.store.paths import agent_dir
 from tau.store.sessions import Opened, folder_for, open_session
 
 logger = logging.getLogger(__name__)

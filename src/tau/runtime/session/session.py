@@ -54,8 +54,8 @@ from tau.runtime.session.bash_updates import Live
 from tau.runtime.session.input import Hearing
 from tau.runtime.session.navigation import Moves
 from tau.runtime.session.user_bash import Shell
+from tau.store.resource_query import Sought
 from tau.store.sessions import Opened
-from tau.store.sought import Sought
 
 logger = logging.getLogger(__name__)
 Client = Callable[[Event | Update | UiRequest], Awaitable[None] | None]

@@ -12,8 +12,8 @@ import weakref
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from tau.library.readers import AgentEvent, Events, Hub
 from tau.library.results import Result, result_of
+from tau.library.subscriptions import AgentEvent, Events, Hub
 from tau.records.events import AgentSettled, AutoRetryStart, MessageEnd
 from tau.records.messages import AnyMessage, Assistant
 from tau.runtime.runs.queue import Outcome

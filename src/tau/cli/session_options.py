@@ -13,9 +13,9 @@ from tau.records.budgets import Budget
 from tau.runtime.app.config import Basis
 from tau.runtime.app.factory import Opening, Wanted, Wishes, read_up
 from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
-from tau.store.places import agent_dir, working_folder
-from tau.store.sought import Requested
-from tau.tools.table import DEFAULT, TOOLS
+from tau.store.paths import agent_dir, working_folder
+from tau.store.resource_query import Requested
+from tau.tools.registry import DEFAULT, TOOLS
 from tau.wire.dialect import Dialect
 
 

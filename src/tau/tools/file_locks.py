@@ -15,7 +15,7 @@ from tau.errors import Aborted
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Machine
-from tau.tools.stopped import StoppedWith
+from tau.tools.partial_result import StoppedWith
 
 Stopped = Callable[[], bool]
 Work = Callable[[str, str, Stopped], Outcome]

@@ -12,15 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
-from tau.client.blocking import Loop
-from tau.client.waiting import reads, value, waits
+from tau.client.facade import reads, value, waits
+from tau.client.sync import Loop
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError
 from tau.library import opening
 from tau.library.agent import Agent as Peer
-from tau.library.readers import AgentEvent, EventHandler, Events
 from tau.library.results import Result
-from tau.library.running import Run
+from tau.library.run import Run
+from tau.library.subscriptions import AgentEvent, EventHandler, Events
 from tau.records.messages import Assistant, Image
 from tau.records.models import Model, ThinkingLevel
 from tau.records.replies import SessionState

@@ -21,7 +21,7 @@ from tau.client.client import Executable, Queued
 from tau.client.events import RpcEvent
 from tau.client.process import AgentGone
 from tau.client.stream import BUFFER
-from tau.client.waiting_calls import WaitingCalls
+from tau.client.sync_calls import WaitingCalls
 from tau.core.checks.dialog_handlers import Answer, Dialog, Method
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from typing import Any
 
 from tau.core.agent.structured_output import NAME as STRUCTURED
 from tau.core.checks.dialog_handlers import Answer, Dialog, DialogHandler, Dialogs, Method, response
-from tau.extensions.api import Pi
-from tau.library.readers import AgentEvent, report
+from tau.extension_api.api import Pi
+from tau.library.subscriptions import AgentEvent, report
 from tau.library.threads import Threads
 from tau.records.base import plain
 from tau.records.dialogs import Confirm, Editor, Input, Select

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from tau.errors import shortened
-from tau.llm.exchange import Exchange, Line, Unheard
+from tau.llm.http_connection import Exchange, Line, Unheard
 
 REASON_LIMIT = 200  # characters
 KEPT = 15  # seconds that a connection nobody uses stays open

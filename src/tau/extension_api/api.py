@@ -17,10 +17,10 @@ from copy import deepcopy
 from typing import Any, TypeVar, overload
 
 from tau.errors import ExtensionFailure
-from tau.extensions.context import Calling, CommandContext, Context, Event, Line, Run, given
-from tau.extensions.hooks import HOOKS
-from tau.extensions.programs import run
-from tau.extensions.schemas import description_of, schema_of
+from tau.extension_api.context import Calling, CommandContext, Context, Event, Line, Run, given
+from tau.extension_api.hooks import HOOKS
+from tau.extension_api.programs import run
+from tau.extension_api.schemas import description_of, schema_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 

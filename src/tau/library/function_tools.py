@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
 from tau.errors import UsageError
-from tau.extensions.schemas import description_of, schema_of
+from tau.extension_api.schemas import description_of, schema_of
 from tau.library.threads import Threads
 from tau.records.base import encode
 from tau.records.events import Outcome

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from tau.client.calls import Calls
-from tau.client.waiting import waits
+from tau.client.facade import waits
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The process an extension runs in: python -P -m tau.extensions.child DESCRIPTOR PARENT
+"""The process an extension runs in: python -P -m tau.extension_api.child_process DESCRIPTOR PARENT
 
 Whatever the extension does stays in here. The line to tau is a socket that no
 program started from here inherits; standard input is empty, and what is written
@@ -26,10 +26,10 @@ from inspect import isawaitable
 from typing import Any
 
 from tau.errors import ExtensionFailure
-from tau.extensions.api import Pi
-from tau.extensions.context import Run
-from tau.extensions.loader import load, text, told, where
-from tau.extensions.messages import (
+from tau.extension_api.api import Pi
+from tau.extension_api.context import Run
+from tau.extension_api.loader import load, text, told, where
+from tau.extension_api.messages import (
     Action,
     Answer,
     Call,
