@@ -84,7 +84,7 @@ format: $(READY)  ## let ruff format and fix
 	@$(PY) -m ruff format .
 
 docs: $(READY)  ## write the pages of docs/ that have tables of the program anew
-	@$(PY) -m tau.docs $(ARGS)
+	@PYTHONPATH=scripts $(PY) -m docgen $(ARGS)
 	@$(PY) scripts/reliability.py $(ARGS)
 
 site: $(READY)  ## docs/ and README as pages for a browser, in build/site

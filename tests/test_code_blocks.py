@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from docgen.tables import EVENTS, tag
 from markdown_it import MarkdownIt
 
 from client import WITHIN, Agent, of, surroundings
@@ -30,7 +31,6 @@ from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
 from tau.core.checks.permissions import Rules
 from tau.core.text.frontmatter import fields, split
-from tau.docs.tables import EVENTS, tag
 from tau.llm.catalog import providers
 from tau.llm.scripted import read_script
 from tau.records.base import decode

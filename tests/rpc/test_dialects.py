@@ -11,9 +11,9 @@ from typing import Any
 
 import fastjsonschema
 import pytest
+from docgen.__main__ import FOLDER
 
 from client import Agent, Json, Pipe, calls, endless
-from tau.docs.__main__ import FOLDER
 from tau.wire.dialects import NAMES
 
 WITH_RESPONSES = [name for name in NAMES if name != "2025-12"]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
+from docgen.words import Field, Written, code, defaults, either, fields, in_words, meanings, sentences
 from tau.core.agent import queues, retry
 from tau.core.text import truncate
-from tau.docs.words import Field, Written, code, defaults, either, fields, in_words, meanings, sentences
 from tau.llm import http, scripted
 from tau.records import commands, deltas, dialogs, entries, events, messages, models, replies, tools
 from tau.records.base import Record, UnsetType

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tau.docs.tables import table, tag
+from docgen.tables import table, tag
 from tau.wire.dialect import COMMANDS, EVENTS
 from tau.wire.dialects import Dialect, everyone
 

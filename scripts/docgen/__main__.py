@@ -1,4 +1,4 @@
-"""`python -m tau.docs`: write the generated documentation; with --check, show what is out of date.
+"""`python -m docgen`: write the generated documentation; with --check, show what is out of date.
 
 That is docs/schema, and every page NAME.md with a template NAME.in.md, in which `<!-- table: NAME -->` is replaced by
 a table. Only a checkout has these files.
@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tau.docs import cli, dialects, schema, tables
+from docgen import cli, dialects, modules, schema, tables
 
-FOLDER = Path(__file__).parents[3] / "docs"
+FOLDER = Path(__file__).parents[2] / "docs"
 SUFFIX = ".in.md"
 NOTE = "<!-- Made by `make docs` from {template} and the program: change those. -->"
 MARKER = re.compile(r"<!-- table: (.+?) -->")
@@ -23,6 +23,7 @@ TABLES: dict[str, Mapping[str, Callable[[], str]]] = {
     "dialects.in.md": dialects.TABLES,
     "cli.in.md": cli.TABLES,
     "json-mode.in.md": cli.JSON_TABLES,
+    "architecture.in.md": modules.TABLES,
 }
 
 
@@ -43,7 +44,7 @@ def wanted(folder: Path) -> dict[str, str]:
 
 def main(arguments: list[str], folder: Path = FOLDER) -> int:
     if arguments not in ([], ["--check"]):
-        print("usage: python -m tau.docs [--check]", file=sys.stderr)
+        print("usage: python -m docgen [--check]", file=sys.stderr)
         return 2
     stale = 0
     for name, text in wanted(folder).items():

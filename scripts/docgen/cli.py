@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from docgen.tables import field_table, paragraphs, table
+from docgen.words import sentences
 from tau.cli.flags import GROUPS, Flag
 from tau.core.checks.exit_codes import EXITS
-from tau.docs.tables import field_table, paragraphs, table
-from tau.docs.words import sentences
 from tau.records.replies import Result
 
 
