@@ -2,7 +2,7 @@
 
     python scripts/reliability.py [--check]
 
-The promises and the faults are in tests/promises.py, the tests say with markers
+The promises and the faults are in tests/support/promise_catalogue.py, the tests say with markers
 which of them they hold, and the gate writes what it measured into
 tests/gate/records.jsonl. With --check nothing is written; an old page is an error,
 and so is a promise or a row that no test holds.
@@ -23,11 +23,11 @@ RECORDS = TESTS / "gate" / "records.jsonl"
 
 sys.path.insert(0, str(TESTS))  # the catalogue stands with the tests, which are no package
 
-from marked import Marks, absent, gaps, holders, of, read  # noqa: E402
-from promises import GOALS, GOALS_ABSENT, PARTS, PROMISES, SAME  # noqa: E402
+from support.promise_catalogue import GOALS, GOALS_ABSENT, PARTS, PROMISES, SAME  # noqa: E402
+from support.promise_index import Marks, absent, gaps, holders, of, read  # noqa: E402
 
 HEAD = """\
-<!-- Made by `make docs` from tests/promises.py, markers of tests and tests/gate/records.jsonl: change those. -->
+<!-- Made by `make docs` from tests/support/promise_catalogue.py, markers of tests and tests/gate/records.jsonl: change those. -->
 
 # Reliability
 

@@ -26,7 +26,7 @@ import pytest
 from docgen.tables import EVENTS, tag
 from markdown_it import MarkdownIt
 
-from client import WITHIN, Agent, of, surroundings
+from support.rpc_process import WITHIN, Agent, of, surroundings
 from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
 from tau.core.checks.permissions import Rules

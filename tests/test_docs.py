@@ -14,7 +14,7 @@ from docgen.__main__ import TABLES as OWN_TABLES
 from docgen.tables import EVENTS, TABLES, anchor, settings_rows, tag
 from docgen.words import in_words
 
-from client import Agent, Json
+from support.rpc_process import Agent, Json
 from tau.cli.flags import FLAGS
 from tau.records.base import UnsetType
 from tau.records.settings import Settings

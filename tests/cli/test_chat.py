@@ -19,8 +19,8 @@ from typing import Any, Self
 
 import pytest
 
-from client import WITHIN, Agent, Json, Pipe, calls, endless, is_gone
-from program import asked, start
+from support.cli_process import asked, start
+from support.rpc_process import WITHIN, Agent, Json, Pipe, calls, endless, is_gone
 
 SEQUENCE = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\r")
 

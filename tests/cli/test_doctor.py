@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from model_server import NOWHERE, serving
+from support.model_server import NOWHERE, serving
 from tau import __version__
 from tau.llm.catalog import DEFAULTS, LOCAL, Catalog
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from model_server import serving
+from support.model_server import serving
 from tau import __version__
 from tau.cli.flags import FLAGS, Given, help_text, parse
 from tau.cli.main import PI_VERSION, main, mode_of

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, Pipe, calls, is_gone
-from program import QUICK_RETRIES, asked, run, start
+from support.cli_process import QUICK_RETRIES, asked, run, start
+from support.rpc_process import WITHIN, Pipe, calls, is_gone
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="

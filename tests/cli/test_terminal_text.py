@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, Agent, Json, calls, surroundings
-from program import PI, scripted
+from support.cli_process import PI, scripted
+from support.rpc_process import WITHIN, Agent, Json, calls, surroundings
 
 TAU = [PI[0], "-c", "from tau.cli.main import tau; tau()"]
 PAYLOADS = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from program import run
+from support.cli_process import run
 from tau.cli.main import main
 from tau.runtime.app.factory import Wanted, Wishes, read_up
 

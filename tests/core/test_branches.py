@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from talk import MODEL, Talk, call, ids, words
+from support.entry_builder import MODEL, Talk, call, ids, words
 from tau.core.conversation.branches import Branch, BranchPlan, left_behind, prepare_branch
 from tau.core.conversation.summaries import BRANCH, Files
 from tau.core.conversation.tree import Tree

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit import call, ok, says, tell, user
+from support.loop_kit import call, ok, says, tell, user
 from tau.core.agent.budgets import Spent, between_turns, exceeded, in_an_answer, refused, told, wrong
 from tau.core.agent.loop import ToolDone, agent_run
 from tau.records.base import UNSET, replace

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from talk import MODEL, Talk, answer, call, words
+from support.entry_builder import MODEL, Talk, answer, call, words
 from tau.core.conversation.compaction import ALREADY, NOTHING, Due, Plan, due, fitted, prepare, should_compact
 from tau.core.conversation.summaries import Files, told
 from tau.core.conversation.tokens import Kept, context_tokens, weight

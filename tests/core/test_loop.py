@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit import assistant, call, fails, new_draft, ok, says, tell, user
+from support.loop_kit import assistant, call, fails, new_draft, ok, says, tell, user
 from tau.core.agent.draft import Begun, Done, Heard
 from tau.core.agent.loop import RunEnd, ToolDone, ToolProgress, agent_run
 from tau.records.deltas import Failure

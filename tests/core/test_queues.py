@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit import user
+from support.loop_kit import user
 from tau.core.agent.queues import LIMIT, Queues
 from tau.errors import CommandError
 from tau.records.messages import Image, Text, User

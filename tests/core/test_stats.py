@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kit import assistant, call, user
-from talk import Talk, answer
+from support.entry_builder import Talk, answer
+from support.loop_kit import assistant, call, user
 from tau.core.conversation.stats import SessionCounts, conversation_counts
 from tau.core.conversation.tree import Tree
 from tau.records.base import UNSET, encode, replace

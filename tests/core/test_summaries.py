@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from talk import MODEL, answer, call
+from support.entry_builder import MODEL, answer, call
 from tau.core.conversation.summaries import (
     BRANCH,
     HISTORY,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from talk import Talk, answer, call, words
+from support.entry_builder import Talk, answer, call, words
 from tau.core.conversation.tokens import context_tokens, context_usage, counted, estimate, standing, used
 from tau.records.messages import (
     BashExecution,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extension_lab import Found, Lab, running, written
+from support.extension_processes import Found, Lab, running, written
 from tau.errors import ExtensionFailure
 from tau.store import extension_modules
 from tau.store.extension_modules import module_digests, module_files

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from extension_lab import WITHIN, Found, limits, running, written
+from support.extension_processes import WITHIN, Found, limits, running, written
 from tau.errors import Aborted, ExtensionFailure, ToolError
 from tau.records.base import plain
 from tau.runtime.abort import Switch
@@ -543,7 +543,7 @@ def test_extensions_die_with_us(tmp_path: Path) -> None:
 import asyncio, sys
 sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
 from pathlib import Path
-from extension_lab import running
+from support.extension_processes import running
 
 async def story():
     async with running(Path({str(file)!r})) as lab:

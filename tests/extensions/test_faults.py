@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extension_lab import WITHIN, Found, Lab, limits, running, written
+from support.extension_processes import WITHIN, Found, Lab, limits, running, written
 from tau.errors import Aborted, ToolError
 from tau.runtime.abort import Switch
 

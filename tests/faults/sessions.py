@@ -17,7 +17,7 @@ from typing import Any
 
 from faults.disk import Unsynced
 from faults.mutations import IN_BYTES, VALUES, Random, retyped
-from kit import MODEL, assistant, call, for_model, user
+from support.loop_kit import MODEL, assistant, call, for_model, user
 from tau.core.conversation.branches import Branch, left_behind, prepare_branch
 from tau.core.conversation.compaction import due, prepare
 from tau.core.conversation.stats import SessionCounts, conversation_counts

@@ -13,10 +13,10 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
-from client import WITHIN, as_record
 from faults.mutations import IN_BYTES, Random, retyped
-from kit import MODEL, for_model, new_draft, user
-from streams import BASH, aws, recorded, recorded_frames, sse
+from support.loop_kit import MODEL, for_model, new_draft, user
+from support.recorded_streams import BASH, aws, recorded, recorded_frames, sse
+from support.rpc_process import WITHIN, as_record
 from tau import llm
 from tau.core.agent.draft import Done, Update
 from tau.errors import ModelError

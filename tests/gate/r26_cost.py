@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from escapes import LEVELS, missing
 from gate.figure import Figure
+from support.sandbox_escapes import LEVELS, missing
 from tau.runtime.machine.jobs import Processes
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.sandbox.policy import Sandbox

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tau
-from embedded import HANGS, calls, opened, play, says
+from support.library_agent import HANGS, calls, opened, play, says
 from tau import events
 from tau.core.agent.structured_output import NAME
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import tau
-from anthropic_server import ModelServer
-from embedded import calls, descriptors, opened, play, says
+from support.anthropic_server import ModelServer
+from support.library_agent import calls, descriptors, opened, play, says
 from tau import events
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 
 import tau
-from embedded import calls, opened, play, says
+from support.library_agent import calls, opened, play, says
 from tau import events
 from tau.extension_api.schemas import description_of, schema_of
 from tau.library.function_tools import outcome_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kit import assistant, byte_by_byte, call, new_draft, user
+from support.loop_kit import assistant, byte_by_byte, call, new_draft, user
 from tau import llm
 from tau.core.agent.draft import Done, Draft, Update
 from tau.core.agent.retry import transient

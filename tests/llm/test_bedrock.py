@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kit import assistant, call, user
-from streams import BASH, CALLS, Reading, asking, aws, fails, frame, recorded, recorded_frames, ways
+from support.loop_kit import assistant, call, user
+from support.recorded_streams import BASH, CALLS, Reading, asking, aws, fails, frame, recorded, recorded_frames, ways
 from tau.core.agent.draft import Done
 from tau.errors import ModelError
 from tau.llm import anthropic

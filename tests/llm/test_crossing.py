@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kit import for_model, user
-from streams import Reading, recorded, recorded_frames
+from support.loop_kit import for_model, user
+from support.recorded_streams import Reading, recorded, recorded_frames
 from tau.llm import apis
 from tau.llm.types import Context, Options
 from tau.records.base import encode, replace

@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from kit import for_model
-from speakers import (
+from support.loop_kit import for_model
+from support.provider_servers import (
     CHUNKED,
     HALF,
     KEY,
@@ -35,7 +35,7 @@ from speakers import (
     text_of,
     whole,
 )
-from streams import Reading
+from support.recorded_streams import Reading
 from tau import llm
 from tau.core.agent.draft import Done, Failed, Update
 from tau.core.agent.retry import after, overflows, retryable

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from clock import Clock, played
+from support.virtual_clock import Clock, played
 from tau.core.checks.secrets import masked, of_headers
 from tau.errors import ModelError
 from tau.llm.http import RESPONSE_LIMIT, Http, proxy_for, retry_after_ms

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kit import assistant, call, user
-from streams import CALLS, Reading, asking, fails, recorded, sse, ways
+from support.loop_kit import assistant, call, user
+from support.recorded_streams import CALLS, Reading, asking, fails, recorded, sse, ways
 from tau.core.agent.draft import Done
 from tau.core.agent.retry import transient
 from tau.errors import ModelError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kit import new_draft
+from support.loop_kit import new_draft
 from tau import llm
 from tau.core.agent.draft import Begun, Done, Update
 from tau.errors import ModelError

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kit import for_model, new_draft, user
-from streams import BASH, recorded, recorded_frames, sse
+from support.loop_kit import for_model, new_draft, user
+from support.recorded_streams import BASH, recorded, recorded_frames, sse
 from tau import llm
 from tau.core.agent.draft import Begun, Done, Heard, Update
 from tau.core.models.thinking import levels

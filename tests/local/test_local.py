@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Json, is_gone
+from support.rpc_process import Agent, Json, is_gone
 from tau.runtime.models import bundled
 
 pytestmark = [

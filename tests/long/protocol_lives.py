@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from client import is_gone, surroundings
 from long.protocol_rules import Json
+from support.rpc_process import is_gone, surroundings
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import Agent, Json, calls, text
+from support.rpc_process import Agent, Json, calls, text
 
 KILLS = 200
 MOST_EVENTS = 60  # of a run before the kill; a whole one has some more

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kit import assistant, call, user
+from support.loop_kit import assistant, call, user
 from tau.errors import CommandError
 from tau.records.messages import Text, ToolResult
 from tau.runtime.history.session_log import Log

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Json, calls, endless, kinds, of, said, scripted, surroundings, texts
+from support.rpc_process import Agent, Json, calls, endless, kinds, of, said, scripted, surroundings, texts
 
 UNPRICED = {
     "providers": {

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json, Pipe, calls, endless, kinds, of, piece, said, text, texts
+from support.rpc_process import Agent, Json, Pipe, calls, endless, kinds, of, piece, said, text, texts
 
 IN_USE = r"Session .*{name} is in use by process {pid}\. Close it there, or start with --fork to go on in a copy\."
 

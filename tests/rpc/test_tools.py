@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from client import WITHIN, Agent, Json, Pipe, calls, is_gone, of, quick, said, text
 from faults.processes import children
-from sessions import inside
+from support.in_process_session import inside
+from support.rpc_process import WITHIN, Agent, Json, Pipe, calls, is_gone, of, quick, said, text
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from client import surroundings
-from escapes import LEVELS, missing, started
+from support.rpc_process import surroundings
+from support.sandbox_escapes import LEVELS, missing, started
 from tau.runtime.sandbox.import_paths import is_importable
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, Agent
-from escapes import LEVELS, missing
 from sandbox.test_git_index import SPELLINGS, git
 from sandbox.test_life import within
+from support.rpc_process import WITHIN, Agent
+from support.sandbox_escapes import LEVELS, missing
 
 
 @pytest.fixture(params=LEVELS)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, Agent
-from escapes import HIDING, LEVELS, LIMIT, PYTHON, SECRET, Place, missing
 from long.witness import Heart
+from support.rpc_process import WITHIN, Agent
+from support.sandbox_escapes import HIDING, LEVELS, LIMIT, PYTHON, SECRET, Place, missing
 from tau.runtime.machine.jobs import LOST
 from tau.runtime.sandbox.tree_removal import remove_tree
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from escapes import LEVELS, missing, started
 from sandbox.launching import sandbox
+from support.sandbox_escapes import LEVELS, missing, started
 from tau.errors import UsageError
 from tau.runtime.machine.jobs import Processes
 from tau.runtime.machine.local import LocalMachine

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from client import surroundings
-from escapes import (
+from support.rpc_process import surroundings
+from support.sandbox_escapes import (
     CLONE3,
     LANDLOCK,
     LEVELS,

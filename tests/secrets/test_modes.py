@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from canaries import Echo, Nest
-from client import Agent, Json, calls, texts
-from program import PI, run
+from support.cli_process import PI, run
+from support.rpc_process import Agent, Json, calls, texts
+from support.secret_canaries import Echo, Nest
 
 TAU = [*PI[:2], "from tau.cli.main import tau; tau()"]
 LONG = "seq 1 100000"

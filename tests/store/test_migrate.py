@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kit import user
+from support.loop_kit import user
 from tau.records.base import encode
 from tau.runtime.history.session_log import Log
 from tau.store.journal import Disk, Journal

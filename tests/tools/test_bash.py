@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clock import Clock, leapt, played
+from support.virtual_clock import Clock, leapt, played
 from tau.core.text.terminal_text import Cleaner
 from tau.core.text.truncate import Tail
 from tau.errors import ToolError

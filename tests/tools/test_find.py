@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clock import Clock, played
+from support.virtual_clock import Clock, played
 from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome

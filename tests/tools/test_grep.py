@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from client import quick
+from support.rpc_process import quick
 from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit import byte_by_byte
-from streams import aws, frame
+from support.loop_kit import byte_by_byte
+from support.recorded_streams import aws, frame
 from tau.errors import ModelError
 from tau.wire.eventstream import EventStreamDecoder
 
