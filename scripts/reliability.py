@@ -27,7 +27,7 @@ from support.promise_catalogue import GOALS, GOALS_ABSENT, PARTS, PROMISES, SAME
 from support.promise_index import Marks, absent, gaps, holders, of, read  # noqa: E402
 
 HEAD = """\
-<!-- Made by `make docs` from tests/support/promise_catalogue.py, markers of tests and tests/gate/records.jsonl: change those. -->
+<!-- Made by `make docs` from tests/support/promise_catalogue.py, test markers and tests/gate/records.jsonl. -->
 
 # Reliability
 

@@ -1,7 +1,7 @@
-"""The rules of the house (docs/house.md), so that a wall cannot move unnoticed.
+"""The architecture rules of docs/architecture.md: layers, purity, late imports, libraries, sizes.
 
-The source is read by `ast`. A module that a file names in a string, to load it
-when it is needed, counts as seen by that file.
+The source is parsed with `ast`. A module that a file names in a string, to load it
+later, counts as imported by that file.
 """
 
 from __future__ import annotations
@@ -25,31 +25,54 @@ import tau
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tau"
 
-# From the ground up. A room sees the floors below it and nothing beside it; under the roof stands what sees all.
-FLOORS = [
+# Bottom to top. A package may import the layers below it, and nothing beside it.
+LAYERS = [
     {"errors"},
     {"records"},
     {"wire", "core"},
-    {"llm", "tools", "store", "extensions", "export", "client"},
-    {"host"},
+    {"llm", "tools", "store", "extension_api", "export", "client"},
+    {"runtime"},
     {"rpc", "cli", "library"},
-    {"__main__", "docs", "sync", "events", "extension"},
+    {"__main__", "sync", "events", "extension"},
 ]
-LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
 
-# The table of doors: the command line opens the one that was asked for.
+# What the packages inside a layer may import of each other; "" is the modules directly in it.
+INSIDE = {
+    "core": {
+        "text": set[str](),
+        "models": set[str](),
+        "shell": set[str](),
+        "checks": {"text", "shell"},
+        "conversation": {"models"},
+        "agent": {"text", "models", "checks", "conversation"},
+    },
+    "runtime": {
+        "": set[str](),
+        "machine": {""},
+        "sandbox": {"", "machine"},
+        "history": {""},
+        "models": {""},
+        "extensions": {"", "models"},
+        "runs": {"", "extensions", "history", "models"},
+        "session": {"", "runs", "extensions", "history", "models"},
+        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models"},
+    },
+}
+
+# The table of front ends: the command line loads the one that was asked for.
 PASSAGES = {("cli/main.py", "rpc")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export"}
 IMPURE_FILES = {"llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/aws.py", "llm/gcp.py"}
-WORLD = {
+IMPURE = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "select", "selectors", "signal"),
     *("time", "datetime", "random", "secrets", "uuid"),
     *("os", "pathlib", "shutil", "tempfile", "subprocess", "socket", "ssl"),
     *("httpx", "httpx2", "aiohttp", "httptools"),
 }
 
-# Who may load what later than at the top; "*" is whatever its table names.
+# Which file may import what inside a function; "*" is everything that its table names.
 LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
@@ -90,7 +113,7 @@ LATE = {
     "core/shell/tree.py": {"tree_sitter", "tree_sitter_bash"},
 }
 
-# Every library has one file that knows it.
+# Each library is imported by one file.
 LIBRARIES = {
     "msgspec": {"records/base.py"},
     "httptools": {"llm/http_connection.py"},
@@ -102,7 +125,7 @@ LIBRARIES = {
     "tree_sitter_bash": {"core/shell/tree.py"},
 }
 
-# The same for those that come with an extra.
+# The same for optional extras.
 EXTRAS = {
     "botocore": {"llm/aws.py"},
     "google": {"llm/gcp.py"},
@@ -110,7 +133,7 @@ EXTRAS = {
     "PIL": {"tools/images.py"},
 }
 
-# Where the project's name of a library is not the one that is imported.
+# Distributions whose name differs from the imported one.
 DISTRIBUTIONS = {
     "markdown_it": "markdown-it-py",
     "yaml": "pyyaml",
@@ -120,13 +143,13 @@ DISTRIBUTIONS = {
     "tree_sitter_bash": "tree-sitter-bash",
 }
 
-LINES_OF_A_MODULE = 500
-LINES_OF_A_FUNCTION = 60
+MAX_MODULE_LINES = 500
+MAX_FUNCTION_LINES = 60
 
 Place = Literal["top", "typing", "function", "table"]
 
 
-class Seen(NamedTuple):
+class Import(NamedTuple):
     """`name` is a module: imported at the top, for types only, in a function, or named in a string."""
 
     name: str
@@ -140,12 +163,12 @@ class Module(NamedTuple):
     lines: int
 
     @property
-    def room(self) -> str:
-        return room(self.name)
+    def package(self) -> str:
+        return package_of(self.name)
 
 
-def room(name: str) -> str:
-    """The room a module is in; the package itself has none."""
+def package_of(name: str) -> str:
+    """The top-level package of a module; "" for tau itself."""
     return name.split(".")[1] if "." in name else ""
 
 
@@ -160,27 +183,27 @@ MODULES = [read(file) for file in sorted(SOURCE.rglob("*.py"))]
 NAMES = {module.name for module in MODULES}
 
 
-def seen(module: Module) -> Iterator[Seen]:
+def imports_of(module: Module) -> Iterator[Import]:
     is_package = module.path.endswith("__init__.py")
-    return _seen(module.tree, "top", module.name if is_package else module.name.rpartition(".")[0])
+    return _imports(module.tree, "top", module.name if is_package else module.name.rpartition(".")[0])
 
 
-def _seen(node: ast.AST, place: Place, package: str) -> Iterator[Seen]:
+def _imports(node: ast.AST, place: Place, package: str) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         match child:
             case ast.Import(names=names):
-                yield from (Seen(name.name, place) for name in names)
+                yield from (Import(name.name, place) for name in names)
             case ast.ImportFrom(names=names):
-                yield from (Seen(name, place) for name in _from(child, package))
+                yield from (Import(name, place) for name in _from(child, package))
             case ast.Constant(value=str(text)) if text.partition(":")[0] in NAMES - {"tau"}:
-                yield Seen(text.partition(":")[0], "table")
+                yield Import(text.partition(":")[0], "table")
             case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
-                yield from _seen(ast.Module(child.body, []), "typing", package)
-                yield from _seen(ast.Module(child.orelse, []), place, package)
+                yield from _imports(ast.Module(child.body, []), "typing", package)
+                yield from _imports(ast.Module(child.orelse, []), place, package)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                yield from _seen(child, "function", package)
+                yield from _imports(child, "function", package)
             case _:
-                yield from _seen(child, place, package)
+                yield from _imports(child, place, package)
 
 
 def _from(node: ast.ImportFrom, package: str) -> Iterator[str]:
@@ -190,7 +213,7 @@ def _from(node: ast.ImportFrom, package: str) -> Iterator[str]:
         yield f"{origin}.{name.name}" if f"{origin}.{name.name}" in NAMES else origin
 
 
-def test_every_form_of_import_is_seen() -> None:
+def test_every_form_of_import_is_imports() -> None:
     text = """
 import asyncio.tasks
 from tau.records import base
@@ -202,53 +225,79 @@ APIS = {"one": "tau.records.models:Model", "two": "tau.nowhere"}
 def later():
     import json
 """
-    assert list(_seen(ast.parse(text), "top", "tau.records")) == [
-        Seen("asyncio.tasks", "top"),
-        Seen("tau.records.base", "top"),
-        Seen("tau.records.base", "top"),
-        Seen("tau.records.deltas", "top"),
-        Seen("tau.records.events", "typing"),
-        Seen("tau.records.models", "table"),
-        Seen("json", "function"),
+    assert list(_imports(ast.parse(text), "top", "tau.records")) == [
+        Import("asyncio.tasks", "top"),
+        Import("tau.records.base", "top"),
+        Import("tau.records.base", "top"),
+        Import("tau.records.deltas", "top"),
+        Import("tau.records.events", "typing"),
+        Import("tau.records.models", "table"),
+        Import("json", "function"),
     ]
 
 
-def test_every_room_has_a_floor() -> None:
-    assert {module.room for module in MODULES} - {"", *LEVEL} == set()
+def test_every_package_has_a_layer() -> None:
+    assert {module.package for module in MODULES} - {"", *LEVEL} == set()
 
 
 def test_imports_point_down() -> None:
     assert [
-        f"{module.path} may not see {name}"
+        f"{module.path} may not import {name}"
         for module in MODULES
-        if module.room
-        for name, _ in seen(module)
+        if module.package
+        for name, _ in imports_of(module)
         if name.startswith("tau.")
-        if room(name) != module.room and LEVEL[room(name)] >= LEVEL[module.room]
-        if (module.path, room(name)) not in PASSAGES
+        if package_of(name) != module.package and LEVEL[package_of(name)] >= LEVEL[module.package]
+        if (module.path, package_of(name)) not in PASSAGES
     ] == []
 
 
-def test_the_package_itself_sees_no_room_until_it_is_asked() -> None:
+def test_imports_inside_a_layer_follow_its_own_order() -> None:
+    assert [
+        f"{module.path} may not import {name}"
+        for module in MODULES
+        if module.package in INSIDE and "/" in module.path.removeprefix(f"{module.package}/")
+        for name, _ in imports_of(module)
+        if package_of(name) == module.package and name != f"tau.{module.package}"
+        for here, there in [(_part(module.name), _part(name))]
+        if here != there and there not in INSIDE[module.package][here]
+    ] == []
+
+
+def test_every_part_of_a_layer_is_in_its_order() -> None:
+    for layer, order in INSIDE.items():
+        folders = {path.name for path in (SOURCE / layer).iterdir() if (path / "__init__.py").is_file()}
+        assert folders == order.keys() - {""}
+
+
+def _part(name: str) -> str:
+    """The package inside a layer: tau.runtime.runs.queue is in "runs"; tau.runtime.abort is in ""."""
+    parts = name.split(".")[2:]
+    return parts[0] if len(parts) > 1 or (SOURCE / name.split(".")[1] / parts[0]).is_dir() else ""
+
+
+def test_import_tau_loads_no_package() -> None:
     front = [module for module in MODULES if module.name == "tau"]
-    assert [name for module in front for name, place in seen(module) if place == "top" and room(name) in LEVEL] == []
+    assert [
+        name for module in front for name, place in imports_of(module) if place == "top" and package_of(name) in LEVEL
+    ] == []
 
 
-def test_pure_floors_do_not_know_the_world() -> None:
+def test_pure_layers_do_no_io() -> None:
     assert [
         f"{module.path} is pure and may not import {name}"
         for module in MODULES
-        if module.room in PURE and module.path not in IMPURE_FILES
-        for name, _ in seen(module)
-        if name.split(".")[0] in WORLD
+        if module.package in PURE and module.path not in IMPURE_FILES
+        for name, _ in imports_of(module)
+        if name.split(".")[0] in IMPURE
     ] == []
 
 
-def test_imports_stand_at_the_top_except_where_late_loading_is_the_point() -> None:
+def test_imports_are_at_the_top_unless_declared_late() -> None:
     assert [
         f"{module.path} may not import {name} inside a function"
         for module in MODULES
-        for name, place in seen(module)
+        for name, place in imports_of(module)
         if place == "function"
         if LATE.get(module.path, set()).isdisjoint({name, "*"})
     ] == []
@@ -265,11 +314,11 @@ def test_modules_are_loaded_by_name_only_from_the_tables() -> None:
     ] == []
 
 
-def test_every_library_is_known_to_one_file() -> None:
+def test_each_library_is_imported_by_one_file() -> None:
     assert [
         f"{module.path} may not import {name}"
         for module in MODULES
-        for name, place in seen(module)
+        for name, place in imports_of(module)
         if place != "table"
         for library in [name.split(".")[0]]
         if library != "tau" and library not in sys.stdlib_module_names
@@ -277,7 +326,7 @@ def test_every_library_is_known_to_one_file() -> None:
     ] == []
 
 
-def test_the_libraries_are_those_of_the_project() -> None:
+def test_the_declared_libraries_are_those_of_pyproject() -> None:
     project = _pyproject()["project"]
     extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
     assert _names(project["dependencies"]) == {DISTRIBUTIONS.get(name, name) for name in LIBRARIES}
@@ -299,7 +348,7 @@ def test_there_are_no_import_cycles() -> None:
 def _needed(module: Module) -> Iterator[str]:
     """What must be there before this module is. To load a.b.c is to load a and a.b as well."""
     already = {module.name, *_around(module.name)}
-    for name, place in seen(module):
+    for name, place in imports_of(module):
         if place in ("top", "function") and name in NAMES:
             yield name
             yield from (package for package in _around(name) if package not in already)
@@ -320,7 +369,7 @@ def test_a_plain_import_is_light() -> None:
     assert {"argparse", "asyncio", "httptools", "json", "msgspec"} & set(loaded) == set()
 
 
-def test_rpc_mode_starts_without_what_only_some_need() -> None:
+def test_rpc_mode_loads_no_optional_library_at_start() -> None:
     late = (
         "httptools",
         "yaml",
@@ -343,7 +392,7 @@ def test_rpc_mode_starts_without_what_only_some_need() -> None:
     assert loaded.split() == []
 
 
-def test_annotations_cost_an_extension_nothing() -> None:
+def test_importing_tau_extension_loads_nothing_else() -> None:
     ask = (
         "import sys, tau.extension_api.child_process; before = set(sys.modules); import tau.extension;"
         "print(*sorted(set(sys.modules) - before))"
@@ -357,39 +406,18 @@ def test_there_is_one_version() -> None:
     assert tau.__version__ == _pyproject()["project"]["version"]
 
 
-def test_the_plan_in_the_documentation_is_the_house() -> None:
-    built = {module.path for module in MODULES if "/" not in module.path or "__init__" not in module.path}
-    assert {"not in the plan": built - _planned(), "only in the plan": _planned() - built} == {
-        "not in the plan": set(),
-        "only in the plan": set(),
-    }
+def test_no_module_is_too_long() -> None:
+    assert [f"{module.path}: {module.lines} lines" for module in MODULES if module.lines > MAX_MODULE_LINES] == []
 
 
-def _planned() -> set[str]:
-    """The modules in the plan of docs/house.md, without those to come."""
-    page = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
-    plan = page[page.index("src/tau/\n") : page.index("\n```\n\nOutside")]
-    found, folder = set(), ""
-    for line in re.findall(r"^  ( *[\w/.]+) +(?! |to come)", plan, re.MULTILINE):
-        if line.endswith("/"):
-            folder = line
-        else:
-            found.add(folder + line.strip() if line.startswith(" ") else line)
-    return found
-
-
-def test_no_module_is_longer_than_the_last_warning() -> None:
-    assert [f"{module.path}: {module.lines} lines" for module in MODULES if module.lines > LINES_OF_A_MODULE] == []
-
-
-def test_no_function_is_longer_than_the_last_warning() -> None:
+def test_no_function_is_too_long() -> None:
     assert [
         f"{module.path}: {node.name} has {length} lines"
         for module in MODULES
         for node in ast.walk(module.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for length in [(node.end_lineno or node.lineno) - node.lineno + 1]
-        if length > LINES_OF_A_FUNCTION
+        if length > MAX_FUNCTION_LINES
     ] == []
 
 

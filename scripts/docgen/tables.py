@@ -12,7 +12,8 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from docgen.words import Field, Written, code, defaults, either, fields, in_words, meanings, sentences
-from tau.core.agent import queues, retry
+from tau.core.agent import queues
+from tau.core.models import failures
 from tau.core.text import truncate
 from tau.llm import http, scripted
 from tau.records import commands, deltas, dialogs, entries, events, messages, models, replies, tools
@@ -241,9 +242,9 @@ def _schema(schema: dict[str, Any]) -> str:
 
 def retry_table() -> str:
     rows = (
-        ("permanent", "not retried; checked first", retry.PERMANENT),
-        ("overflow", "not retried: the prompt does not fit the context window", retry.OVERFLOW),
-        ("transient", "retried", retry.TRANSIENT),
+        ("permanent", "not retried; checked first", failures.PERMANENT),
+        ("overflow", "not retried: the prompt does not fit the context window", failures.OVERFLOW),
+        ("transient", "retried", failures.TRANSIENT),
     )
     return table(
         ("kind", "action", "the error message matches one of"),

@@ -293,7 +293,7 @@ def log_lines_and_tracebacks(folder: Path) -> bytes:
     code = f"""
 import logging, sys, threading
 from tau.cli import main
-from tau.host import terminal
+from tau.runtime import terminal
 name = {ALL!r}
 terminal.log_to_stderr()
 logging.getLogger("any").warning("%s", name)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from support.entry_builder import answer
-from tau.core.agent.retry import overflow, overflows, transient
+from tau.core.models.failures import overflow, overflows, transient
 from tau.records.messages import Usage
 
 TOO_LONG = [

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from support.loop_kit import fails
-from tau.core.agent.retry import Retry, after, overflows, retryable, transient
+from tau.core.agent.retry import Retry, after, retryable
+from tau.core.models.failures import overflows, transient
 from tau.records.settings import RetrySettings
 
 TRANSIENT = [

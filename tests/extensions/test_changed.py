@@ -175,7 +175,7 @@ def test_a_file_that_is_not_as_it_was_trusted_is_not_loaded(change: str, tmp_pat
 def test_a_package_with_too_much_in_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = package(tmp_path)
     assert len(module_digests(place)) == 4
-    monkeypatch.setattr(modules, "MAX_FILES", 3)
+    monkeypatch.setattr(extension_modules, "MAX_FILES", 3)
     with pytest.raises(ExtensionFailure, match="more than 3 modules"):
         module_digests(place)
 

@@ -10,8 +10,8 @@ import pytest
 from support.loop_kit import assistant, byte_by_byte, call, new_draft, user
 from tau import llm
 from tau.core.agent.draft import Done, Draft, Update
-from tau.core.agent.retry import transient
 from tau.core.conversation.provider_messages import Spoken
+from tau.core.models.failures import transient
 from tau.errors import ModelError
 from tau.llm.anthropic import Reader, conversation, limits, request
 from tau.llm.types import Context, Options, Request, World

@@ -38,7 +38,8 @@ from support.provider_servers import (
 from support.recorded_streams import Reading
 from tau import llm
 from tau.core.agent.draft import Done, Failed, Update
-from tau.core.agent.retry import after, overflows, retryable
+from tau.core.agent.retry import after, retryable
+from tau.core.models.failures import overflows
 from tau.llm.types import Context, Options
 from tau.records.base import encode, parse
 from tau.records.messages import Assistant, Text, ToolResult

@@ -7,7 +7,7 @@ import pytest
 from support.loop_kit import assistant, call, user
 from support.recorded_streams import BASH, CALLS, Reading, asking, fails, recorded, sse, ways
 from tau.core.agent.draft import Done
-from tau.core.agent.retry import transient
+from tau.core.models.failures import transient
 from tau.errors import ModelError
 from tau.llm import google as api
 from tau.llm.google import conversation

@@ -10,18 +10,18 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is nothin
 # Root reads everything. So whoever looks, and whoever is looked at, is nobody in particular.
 LOOK = """
 import ctypes, os, sys
-from tau.host import privacy
+from tau.runtime.machine import hardening
 
 if os.geteuid() == 0:
     os.setresgid(65534, 65534, 65534)
     os.setresuid(65534, 65534, 65534)
-    ctypes.CDLL(None).prctl(privacy.PR_SET_DUMPABLE, 1, 0, 0, 0)  # which a change of users takes away
+    ctypes.CDLL(None).prctl(hardening.PR_SET_DUMPABLE, 1, 0, 0, 0)  # which a change of users takes away
 
 def seen():
     pid = os.fork()
     if pid:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    ctypes.CDLL(None).prctl(privacy.PR_SET_DUMPABLE, 1, 0, 0, 0)  # a fork has what its parent had, a command has not
+    ctypes.CDLL(None).prctl(hardening.PR_SET_DUMPABLE, 1, 0, 0, 0)  # a fork has what its parent had, a command has not
     for name in ("environ", "mem"):
         try:
             open(f"/proc/{os.getppid()}/{name}", "rb").close()
@@ -30,7 +30,7 @@ def seen():
     os._exit(1)
 
 before = seen()
-privacy.hide_memory()
+hardening.hide_memory()
 print(before, seen(), os.readlink("/proc/self/fd/0") != "")
 """
 

@@ -21,8 +21,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from tau.core.agent.retry import transient
 from tau.core.checks.secrets import masked, of_headers, shown_address
+from tau.core.models.failures import transient
 from tau.errors import ModelError, shortened
 from tau.llm.types import Request
 from tau.records.base import BadRecord, encode, encode_parts, parse

@@ -1,123 +1,11 @@
-"""A run failed: rest, or try again after a while?
-
-Errors are told apart by one table: the status where there is one, and words.
-What can never get better by waiting is looked up first, so that a quota text
-that also says 429 is not retried.
-"""
+"""Retry policy: whether a failed response is retried, and after which delay."""
 
 from __future__ import annotations
 
-import re
-from functools import cache
-
 from tau.core.agent.draft import Failed
+from tau.core.models.failures import is_permanent, transient
 from tau.records.base import Value
-from tau.records.messages import Assistant
 from tau.records.settings import RetrySettings
-
-# Checked first: waiting does not help.
-PERMANENT = (
-    r"GoUsageLimitError",
-    r"FreeUsageLimitError",
-    r"monthly usage limit",
-    r"available balance",
-    r"insufficient.quota",
-    r"out of budget",
-    r"quota exceeded",
-    r"\bbilling\b",
-)
-
-# The prompt does not fit: asking again cannot help either, compacting can.
-OVERFLOW = (
-    r"prompt (?:is )?too long",  # Anthropic, z.ai, Ollama
-    r"request_too_large",
-    r"input is too long for requested model",  # Bedrock
-    r"exceeds the context window",  # OpenAI
-    r"exceeds (?:the )?(?:model'?s )?maximum context length",  # LiteLLM and the like
-    r"ContextWindowExceededError",
-    r"input token count.*exceeds the maximum",  # Google
-    r"maximum prompt length is [\d,]+",  # xAI
-    r"reduce the length of the messages",  # Groq
-    r"maximum context length is [\d,]+ tokens",  # OpenRouter
-    r"exceeds the maximum allowed input length",  # Poolside
-    r"input \([\d,]+ tokens\) is longer than the model'?s context length",  # Together
-    r"exceeds the limit of [\d,]+",  # Copilot
-    r"\b413\b.*failed to parse request",
-    r"exceeds the available context size",  # llama.cpp
-    r"greater than the context length",  # LM Studio
-    r"context window exceeds limit",  # MiniMax
-    r"exceeded model token limit",  # Kimi
-    r"too large for model with [\d,]+ maximum context length",  # Mistral
-    r"prompt has [\d,]+ tokens, but the configured context size is [\d,]+ tokens",  # DS4
-    r"exceeded (?:max )?context length",
-    r"range of input length should be",  # DashScope
-    r"model_context_window_exceeded",  # z.ai
-    r"prompt exceeds max length",
-    r"context.?length.?exceeded",
-    r"too many tokens",
-    r"token limit exceeded",
-)
-
-# Statuses that say by themselves that waiting may help: too early, too many, and the server's own trouble. 409 is
-# here because those who send it mean a lock that somebody else holds.
-TRANSIENT_STATUS = {408, 409, 425, 429, *range(500, 600)} - {501, 505}
-
-# The same in words, where no status is known. Bounded, so that the digits of a request id or a byte count do not count.
-STATUS_IN_WORDS = r"(?<![\w.,-])(?:429|500|502|503|504|520|524|529)(?![\w-])"
-
-# Looked up before that: too much at once is not too much for the window.
-NOT_OVERFLOW = (
-    r"throttling error:",
-    r"service unavailable:",
-    r"rate.?limit",
-    r"too many requests",
-)
-
-# Some servers refuse what does not fit without a word.
-BODILESS = {"cerebras": r"(?:400|413)\b.*\(no body\)"}
-FULL = 0.99  # of the window, by a count that is not ours
-
-TRANSIENT = (
-    r"overloaded",
-    r"throttling",
-    r"rate.?limit",
-    r"too many requests",
-    r"service.?unavailable",
-    r"temporarily unavailable",
-    r"server.?error",
-    r"internal.?error",
-    r"provider returned error",
-    r"high demand",
-    r"network.?error",
-    r"connection.?(?:error|refused|lost|reset|closed)",
-    r"other side closed",
-    r"socket hang up",
-    r"socket connection was closed",
-    r"fetch failed",
-    r"upstream.?connect",
-    r"reset before headers",
-    r"terminated",
-    r"retry delay",
-    r"timed? ?out",
-    r"getaddrinfo|ENOTFOUND|EAI_AGAIN|name resolution",
-    r"stream ended before",
-    r"ended without",
-    r"ResourceExhausted",
-    r"you can retry your request",
-)
-
-
-@cache
-def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Made when an answer has failed for the first time: it takes as long as loading a whole module."""
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
-
-
-def _says(patterns: tuple[str, ...], text: str) -> bool:
-    return _any(patterns).search(text) is not None
-
-
-TRANSIENT_OR_STATUS = (*TRANSIENT, STATUS_IN_WORDS)
 
 
 class Retry(Value):
@@ -126,39 +14,11 @@ class Retry(Value):
     error: str
 
 
-def overflows(text: str) -> bool:
-    return _says(OVERFLOW, text) and not _says(NOT_OVERFLOW, text)
-
-
-def overflow(message: Assistant, context_window: int) -> bool:
-    """Whether an answer says, or shows, that the prompt did not fit into the window."""
-    sent = message.usage.input + message.usage.cache_read
-    match message.stop_reason:
-        case "error":
-            text = message.error_message or ""
-            bodiless = BODILESS.get(message.provider)
-            return overflows(text) or (bodiless is not None and re.match(bodiless, text) is not None)
-        case "stop":  # some servers drop what does not fit, and answer the rest
-            return 0 < context_window < sent
-        case "length":  # or leave no room for a single token
-            return not message.usage.output and 0 < context_window * FULL <= sent
-    return False
-
-
-def transient(text: str, status: int | None = None) -> bool:
-    """Whether asking again later may help, by the status of the answer and the words of the error."""
-    if _says(PERMANENT, text) or overflows(text):
-        return False
-    if status is None:
-        return _says(TRANSIENT_OR_STATUS, text)
-    return status in TRANSIENT_STATUS or _says(TRANSIENT, text)
-
-
 def retryable(failure: Failed) -> bool:
     if failure.message.stop_reason != "error":
         return False
     text = failure.message.error_message or ""
-    if _says(PERMANENT, text) or overflows(text):
+    if is_permanent(text):
         return False
     return transient(text) if failure.transient is None else failure.transient
 

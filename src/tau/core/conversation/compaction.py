@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from tau.core.agent.retry import overflow
 from tau.core.conversation.summaries import (
     HISTORY,
     NO_HISTORY,
@@ -32,6 +31,7 @@ from tau.core.conversation.summaries import (
 )
 from tau.core.conversation.tokens import Kept, context_tokens, counted, standing, unseen, weight
 from tau.core.conversation.tree import message_of
+from tau.core.models.failures import overflow
 from tau.records.base import Value, replace
 from tau.records.entries import BranchSummaryEntry, CompactionEntry, CustomMessageEntry, MessageEntry
 from tau.records.messages import AnyMessage, Assistant, ToolResult, User

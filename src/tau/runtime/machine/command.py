@@ -9,6 +9,7 @@ from typing import Protocol
 
 from tau.errors import ToolError
 from tau.records.base import Value
+from tau.records.settings import SandboxLevel
 
 NUL = "Neither a command nor its environment can contain a NUL character"
 
@@ -29,6 +30,26 @@ class Order(Value):
     @property
     def descriptors(self) -> set[int]:
         return {self.stdout, self.stderr} | (set() if self.folder is None else {self.folder})
+
+
+class ConfinedBy(Protocol):
+    """The sandbox as the machine sees it: how its launcher is started, and what commands in it are given."""
+
+    @property
+    def level(self) -> SandboxLevel: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+    @property
+    def output(self) -> str:
+        """Folder for the output of commands, which they can read but not write."""
+
+    def words(self) -> list[str]:
+        """The command line of the launcher. Its stdin is the connection to the supervisor."""
+
+    def clear(self) -> None:
+        """Remove the private folders of a sandbox that has ended, or was never started."""
 
 
 class Way(Protocol):

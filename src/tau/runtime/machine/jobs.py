@@ -19,15 +19,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from tau.errors import ToolError
-from tau.runtime.machine.command import Order, Way, refusal
+from tau.runtime.machine.command import ConfinedBy, Order, Way, refusal
 from tau.runtime.machine.process_group import Group
 from tau.runtime.machine.supervisor_client import PROGRAM, CannotConfine, Kept, Runner, shared_runner
-
-if TYPE_CHECKING:
-    from tau.runtime.sandbox.policy import Sandbox
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -41,7 +38,7 @@ LOST = (
 class Processes:
     """Starts commands in the best way this system has."""
 
-    def __init__(self, program: Path = PROGRAM, *, shared: bool = False, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, program: Path = PROGRAM, *, shared: bool = False, sandbox: ConfinedBy | None = None) -> None:
         """`shared`: one runner is enough for all in this process; it ends with the last of them. None is in a sandbox.
 
         With `sandbox` all commands run in it. Its runner is started at once: raises CannotConfine.

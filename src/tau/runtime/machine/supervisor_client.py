@@ -16,13 +16,9 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tau.errors import ToolError
-from tau.runtime.machine.command import NUL, Order, refusal
-
-if TYPE_CHECKING:
-    from tau.runtime.sandbox.policy import Sandbox
+from tau.runtime.machine.command import NUL, ConfinedBy, Order, refusal
 
 PROGRAM = Path(__file__).with_name("supervisor.py")
 START, AT = b"start", b"start at"  # as in runner.py, which is not imported here because it loads ctypes
@@ -37,7 +33,7 @@ class CannotConfine(Exception):
 class Runner:
     """The running runner.py, as long as it has users. Raises CannotConfine if it is to be in a sandbox and is not."""
 
-    def __init__(self, program: Path, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, program: Path, sandbox: ConfinedBy | None = None) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:

@@ -129,8 +129,10 @@ def check_inside() -> None:
 
 def python_words(function: str, arguments: Sequence[str]) -> list[str]:
     """A command line that calls a function of this module, with nothing of the environment or of the user."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    start = f"import sys; sys.path.append(sys.argv.pop(1)); from tau.runtime.sandbox.launcher import {function}; {function}()"
+    root = os.path.abspath(__file__)
+    for _ in __name__.split("."):  # to the folder that contains the package
+        root = os.path.dirname(root)
+    start = f"import sys; sys.path.append(sys.argv.pop(1)); from {__name__} import {function}; {function}()"
     return [os.path.realpath(sys.executable), "-I", "-S", "-c", start, root, *arguments]
 
 
