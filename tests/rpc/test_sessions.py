@@ -259,6 +259,19 @@ def test_a_switch_tells_what_waits_there_though_as_many_waited_here(tmp_path: Pa
         assert (told["steering"], told["followUp"]) == ([], ["waits there"])
 
 
+def test_a_queue_is_cleared_in_the_session_that_is_gone_to(tmp_path: Path) -> None:
+    with Agent(tmp_path) as agent:
+        agent.prompt("there")
+        there = file_of(agent)
+        agent.get("follow_up", message="waits there")
+        killed(agent)
+    with Agent(tmp_path) as agent:
+        agent.prompt("here")
+        switching = agent.send("switch_session", sessionPath=str(there))
+        assert agent.get("clear_queue") == {"steering": [], "followUp": ["waits there"]}
+        assert agent.response(switching)["success"]
+
+
 def test_switching_to_where_nothing_is_begins_a_session_there(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         path = tmp_path / "mine.jsonl"

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, Protocol
+from weakref import ref
 
 from tau.core.agent.queues import Queues
 from tau.core.conversation.branches import left_behind
@@ -179,7 +180,8 @@ class Moves:
         with owner.runs.shut():
             left = await self._leave(reason, log)
         self.settle_in(restore=restore)
-        left.trouble = lambda error: owner.write_failed(error, left)
+        this = ref(left)  # its file is closed with the last reference to it, so there must be no cycle
+        left.trouble = lambda error: owner.write_failed(error, this())
         await owner.keeper.see_off(left, in_use=owner.shell.runs_in(left))
         if waited != _shown(owner.queues):
             await owner.tell_queues()
