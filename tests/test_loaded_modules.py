@@ -9,7 +9,7 @@ import pytest
 from support.loaded_modules import MOMENTS, by_origin, differences, loaded
 
 ADVICE = (
-    "If it has to be loaded then, write it down with `python tests/support/loaded_modules.py --write`;"
+    "If it has to be loaded then, write it down with `PYTHONPATH=tests python -m support.loaded_modules --write`;"
     " if not, import it in the function that needs it (docs/style.md, Imports; docs/performance.md says what it costs)."
 )
 
@@ -20,7 +20,7 @@ def test_nothing_is_loaded_that_is_not_meant_to_be(moment: str, tmp_path: Path) 
     assert not new, f"{moment} now loads {', '.join(new)}. {ADVICE}"
     assert not gone, (
         f"{moment} no longer loads {', '.join(gone)}."
-        " Write that down, so that it stays so: `python tests/support/loaded_modules.py --write`"
+        " Write that down, so that it stays so: `PYTHONPATH=tests python -m support.loaded_modules --write`"
     )
 
 

@@ -1,7 +1,7 @@
 """What is loaded at moments when somebody waits, and which of it is meant to be: tests/support/loaded_modules.json.
 
-    python tests/support/loaded_modules.py --write     make what is loaded now what is meant to be
-    python tests/support/loaded_modules.py             show it
+    PYTHONPATH=tests python -m support.loaded_modules --write     make what is loaded now what is meant to be
+    PYTHONPATH=tests python -m support.loaded_modules             show it
 
 Taken from `-X importtime` of the real program, by name and not by time. What a
 bare Python loads is left out. Modules of tau and of Python are listed one by one,
