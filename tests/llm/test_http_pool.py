@@ -58,7 +58,7 @@ async def connections(context: ssl.SSLContext | None = None) -> AsyncIterator[Co
 
 
 async def ask(open_ones: Connections, url: str, body: bytes = b"{}", proxy: str | None = None) -> tuple[int, bytes]:
-    answer = await open_ones.post(url, {"content-length": str(len(body))}, [body], proxy=proxy, connect=5)
+    answer = await open_ones.post(url, {"content-length": str(len(body))}, [body], proxy=proxy, connect=60)
     portions = []
     while portion := await answer.read():
         portions.append(portion)
