@@ -34,12 +34,18 @@ async def set_model(session: Owner, provider: str, id: str) -> Model:
     return model
 
 
-async def cycle_model(session: Owner) -> Model | None:
+async def cycle_model(session: Owner) -> tuple[Model, ThinkingLevel] | None:
+    """The next model and the level it begins with; None if there is only one model.
+
+    Both are read before anything is awaited: another command may change them while the choice is saved.
+    """
     before = session.models.current, session.models.level
     model = session.models.cycle()
-    if model is not None:
-        await _model_changed(session, *before, "cycle")
-    return model
+    if model is None:
+        return None
+    level = session.models.level
+    await _model_changed(session, *before, "cycle")
+    return model, level
 
 
 async def _model_changed(session: Owner, previous: Model | None, level_before: ThinkingLevel, source: str) -> None:

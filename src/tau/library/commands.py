@@ -216,7 +216,8 @@ class Commands:
 
     async def cycle_model(self) -> Model | None:
         """The next one; None if there is only one."""
-        return await choices.cycle_model(self._live())
+        chosen = await choices.cycle_model(self._live())
+        return None if chosen is None else chosen[0]
 
     def set_scoped_models(self, patterns: Sequence[str]) -> list[Model]:
         """What `cycle_model` goes through: names or patterns, as --models has them. Returns the models."""

@@ -86,8 +86,9 @@ async def set_model(session: Session, command: c.SetModel) -> Model:
 
 async def cycle_model(session: Session, command: c.CycleModel) -> r.Cycled | None:
     await session.moves.over()
-    model = await choices.cycle_model(session)
-    return None if model is None else r.Cycled(shown(model), session.models.level, bool(session.models.scoped))
+    scoped = bool(session.models.scoped)
+    chosen = await choices.cycle_model(session)
+    return None if chosen is None else r.Cycled(shown(chosen[0]), chosen[1], scoped)
 
 
 def get_available_models(session: Session, command: c.GetAvailableModels) -> r.Models:
