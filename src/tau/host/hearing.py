@@ -102,7 +102,7 @@ class Hearing:
                 heard = await owner.hooks.input(text, images, source, BEHAVIORS[behavior])
             except Aborted:
                 raise CommandError(ABORTED) from None
-            await owner.moves.over()
+            await owner.moves.settled()
             if heard is None:
                 return "handled"
             text, images = heard[0], [*heard[1]]
@@ -123,7 +123,7 @@ class Hearing:
         owner = self._owner
         if source == "rpc":
             text = await owner.resources.expanded(text)
-            await owner.moves.over()  # that may have taken a moment, in which another session has come
+            await owner.moves.settled()  # that may have taken a moment, in which another session has come
         if queue and behavior is not None:
             owner.queue(behavior, text, blocks, attachments)
             return "queued"

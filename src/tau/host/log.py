@@ -222,6 +222,7 @@ class Log:
         self._add(ModelChange, model.provider, model.id)
 
     def set_level(self, level: ThinkingLevel) -> None:
+        self.lacks_level = False
         self._add(ThinkingLevelChange, level)
 
     def set_name(self, name: str) -> None:

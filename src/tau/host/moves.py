@@ -82,10 +82,17 @@ class Moves:
         self._closed = True
 
     async def over(self) -> None:
-        """Until a move that is under way is over."""
+        """Until every move that was asked for before is over: for a command that has just come.
+
+        Not only while the lock is held: between two moves it is free for a moment, and the next one has yet to take it.
+        """
+        async with self._under_way:
+            pass
+
+    async def settled(self) -> None:
+        """Until a move that is under way is over: for a command whose turn had come before, and that took a moment."""
         if self._under_way.locked():
-            async with self._under_way:
-                pass
+            await self.over()
 
     async def stop(self) -> None:
         """End runs and compactions."""

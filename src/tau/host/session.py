@@ -135,7 +135,6 @@ class Session:
         else:
             self.shell.remember()
             if self.log.lacks_level:
-                self.log.lacks_level = False
                 self.log.set_level(self.models.level)
             self.log.accept(message)
             self.moves.tell_damage()
