@@ -130,12 +130,14 @@ def agent_run(
     parallel: bool = False,
     skip: bool = True,
     early: bool = True,
+    steered: bool = True,
 ) -> Generator[Act, Any, RunEnd]:
     """Tell one run, from the prompts until the agent has nothing left to do.
 
     `parallel`: the tools of one answer run side by side. `skip`: steering is
     delivered after the tool that runs, and those after it are skipped. `early`:
-    an answer is announced when it is asked for, not when it begins.
+    an answer is announced when it is asked for, not when it begins. `steered`:
+    steering is said after the prompts; queued prompts are answered before it.
     """
     new: list[AnyMessage] = list(prompts)
     since: list[AnyMessage] = list(prompts)  # what is said and not in the history
@@ -144,8 +146,7 @@ def agent_run(
     for prompt in prompts:
         yield from announce(prompt)
     queue: Queue = "steer"
-    pending: list[Waiting] = yield Take(queue)
-
+    pending: list[Waiting] = (yield Take(queue)) if steered else []
     while True:
         for at, message in enumerate(pending, 1):
             yield ShowQueues(pending[at:], queue)

@@ -236,6 +236,7 @@ class Runs:
         owner, retries = self._owner, self._retries
         await owner.compactor.before_prompt(self.switch)
         prompts = await self._introduced(prompts, self.switch)
+        queued = False  # whether `prompts` were taken from a queue
         while True:
             # A prompt is in the log from the moment it was accepted; here it is what the run begins with.
             telling = agent_run(
@@ -244,11 +245,12 @@ class Runs:
                 parallel=owner.settings.tool_execution == "parallel",
                 skip=owner.settings.steer_after == "tool",
                 early=owner.settings.announce_answer == "asked",
+                steered=not queued,
             )
             hands = self._hands(outcome)
             end = await drive(telling, hands, self.switch)
             outcome.messages += end.messages
-            prompts = []
+            prompts, queued = [], False
             if retry := retries.due:
                 outcome.messages.remove(end.ending.message)
                 owner.log.drop_last_answer()
@@ -261,7 +263,8 @@ class Runs:
                 await owner.tell(AutoRetryEnd(False, retry.attempt, "Retry cancelled"))
                 return
             if retries.made and isinstance(end.ending, Failed):
-                await owner.tell(AutoRetryEnd(False, retries.made, end.ending.message.error_message))
+                # Reset, because a compaction may follow and ask again: that answer is not one of these retries.
+                await owner.tell(AutoRetryEnd(False, retries.reset(), end.ending.message.error_message))
             if owner.budget.over is not None:
                 return
             if await owner.compactor.after_run(self.switch):
@@ -269,6 +272,7 @@ class Runs:
             prompts = self._left_over(end)
             if not prompts:
                 return
+            queued = True
             if (waiting := hands.show_queues((), "steer")) is not None:
                 await waiting
 
@@ -398,7 +402,7 @@ class Retries:
             async with asyncio.timeout(0 if switch.flipped else seconds):
                 await self._cancelled.wait()
         except TimeoutError:
-            return not switch.flipped
+            return not (switch.flipped or self._cancelled.is_set())  # it may have been cancelled in the same moment
         finally:
             self.waiting = False
         return False
