@@ -203,7 +203,7 @@ def left_running(folder: Path) -> list[str]:
         if name.isdigit():
             with suppress(OSError):
                 inside = os.readlink(f"/proc/{name}/cwd").startswith(str(folder))
-                line = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                line = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 # The tool runner of this process is shared by all that is served here, and stays.
                 shared = "runtime/machine/supervisor.py" in line and int(name) in below(os.getpid())
                 if inside and not shared and not is_gone(int(name), within=GONE_WITHIN):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.loop_kit import Stage, Tool, assistant, breaks, call, ok, play, speaks, user
-from support.virtual_clock import leapt
+from support.virtual_clock import Clock, leapt, played
 from tau.core.agent.draft import Draft, Failed
 from tau.core.agent.loop import agent_run
 from tau.errors import ModelError, ToolError
@@ -284,6 +284,34 @@ def test_an_abort_is_over_within_a_second_whatever_the_model_does() -> None:
     message = assistant("half", stop="aborted", why="Request was aborted.")
     assert stage.told.all(AgentEnd) == [AgentEnd([message])]
     assert took < 1
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_an_answer_that_stops_in_the_moment_in_which_the_wait_for_it_ends_is_told(steps: int) -> None:
+    async def main(clock: Clock) -> Stage:
+        running, switch = asyncio.Event(), Switch()
+
+        async def answer(draft: Draft) -> AsyncIterator[Sequence[Any]]:
+            yield [draft.begin()]
+            running.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                clock.let_pass(2)  # as if the event loop had stood still
+                await asyncio.sleep(0)
+                raise
+
+        stage = Stage([answer])
+        run = asyncio.create_task(drive(agent_run([]), stage.hands(), switch))
+        await running.wait()
+        switch.flip()
+        await run
+        return stage
+
+    stage = played(main)
+    assert stage.told.all(AgentEnd) == [AgentEnd([ABORTED])]
 
 
 def test_a_cancelled_run_passes_the_cancellation_on_and_leaves_no_task_behind() -> None:

@@ -8,6 +8,10 @@ from typing import Any
 
 from support.in_process_session import House, play
 from support.rpc_process import Json, kinds, texts
+from support.virtual_clock import Clock, played
+from tau.core.agent.retry import Retry
+from tau.runtime.abort import Switch
+from tau.runtime.runs.queue import Retries
 
 FULL = {"input": 190_000, "output": 5}
 
@@ -65,3 +69,30 @@ def test_a_command_waits_for_a_session_switch_that_has_not_begun_yet(tmp_path: P
         return await first
 
     assert play(story()) is True
+
+
+def test_a_retry_that_is_cancelled_in_the_moment_in_which_its_wait_ends_is_not_made() -> None:
+    async def main(clock: Clock) -> bool:
+        retries = Retries()
+        retries.due = Retry(1, 1000, "529 overloaded")
+        waiting = asyncio.create_task(retries.wait(1, Switch()))
+        await asyncio.sleep(0)
+        clock.let_pass(2)  # as if the event loop had stood still
+        await asyncio.sleep(0)
+        retries.cancel()
+        return await waiting
+
+    assert played(main) is False
+
+
+def test_a_switch_that_is_flipped_in_the_moment_in_which_a_wait_ends_is_told() -> None:
+    async def main(clock: Clock) -> bool:
+        switch = Switch()
+        waiting = asyncio.create_task(switch.wait(1))
+        await asyncio.sleep(0)
+        clock.let_pass(2)
+        await asyncio.sleep(0)
+        switch.flip()
+        return await waiting
+
+    assert played(main) is True

@@ -47,5 +47,5 @@ class Switch:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
         except TimeoutError:
-            return False
+            return self.flipped  # perhaps in the same moment
         return True

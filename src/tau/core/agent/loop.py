@@ -142,8 +142,7 @@ def agent_run(
     `parallel`: the tools of one answer run side by side. `skip`: steering is
     delivered after the tool that runs, and those after it are skipped. `early`:
     an answer is announced when it is asked for, not when it begins. `steered`:
-    steering that waits is said directly after the prompts. Prompts that were
-    taken from a queue are answered first: the mode may be one at a time.
+    steering is said after the prompts; queued prompts are answered before it.
     """
     new: list[AnyMessage] = list(prompts)
     since: list[AnyMessage] = list(prompts)  # what is said and not in the history
@@ -153,7 +152,6 @@ def agent_run(
         yield from announce(prompt)
     queue: Queue = "steer"
     pending: list[Waiting] = (yield Take(queue)) if steered else []
-
     while True:
         for at, message in enumerate(pending, 1):
             yield ShowQueues(pending[at:], queue)

@@ -402,7 +402,7 @@ class Retries:
             async with asyncio.timeout(0 if switch.flipped else seconds):
                 await self._cancelled.wait()
         except TimeoutError:
-            return not switch.flipped
+            return not (switch.flipped or self._cancelled.is_set())  # it may have been cancelled in the same moment
         finally:
             self.waiting = False
         return False
