@@ -114,7 +114,7 @@ def test_a_runner_that_a_command_kills_takes_nothing_out_of_the_sandbox(confined
         agent.ask("bash", command=killing)
         responses = [agent.ask("bash", command=f"cat {confined.private[0]}; echo again") for _ in range(3)]
         said = [response["data"]["output"] for response in responses if response["success"]]
-        assert said and all(SECRET not in text for text in said) and said[-1].endswith("again\n"), responses
+        assert said and all(SECRET not in text for text in said) and "again\n" in said[-1], responses
     assert confined.left() == set()
 
 
