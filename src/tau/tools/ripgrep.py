@@ -1,15 +1,12 @@
-"""Search below a folder: ripgrep if there is one, else our own search in Python, which says the same more slowly.
+"""Runs searches for grep and find: ripgrep if it is installed, otherwise the fallback in search.py.
 
-Both are programs that the machine runs, so that they work where its files are,
-can be killed at any moment, and cannot hold up anything else: one regular
-expression can keep Python busy for hours. Both write what `rg` writes, a NUL
+Both are programs that the machine runs, so they work where its files are, can be killed at any moment, and cannot
+block the event loop: one regular expression can keep Python busy for hours. Both write the same format, with a NUL
 after each path.
 
-Which files are looked at, by both: hidden ones too; no links, pipes or devices;
-nothing named .git; and nothing that the ignore files (.gitignore, .ignore,
-.rgignore, .git/info/exclude) take out. Inside a repository those of the folders
-above count as well, elsewhere only those of the searched folder. The user's own
-configuration of ripgrep or git never counts.
+Both search hidden files, but no links, pipes or devices, nothing named .git, and nothing that the ignore files
+(.gitignore, .ignore, .rgignore, .git/info/exclude) exclude. Inside a repository the ignore files of the folders above
+count too, elsewhere only those of the searched folder. The user's own configuration of ripgrep or git is not read.
 """
 
 from __future__ import annotations
@@ -160,7 +157,7 @@ def _own_search(query: Query) -> list[str]:
     # only the folder of tau comes before the standard library.
     ours = os.path.dirname(os.path.dirname(os.path.abspath(tau.__file__)))
     path = os.pathsep.join(filter(os.path.isabs, sys.path))
-    return [sys.executable, "-I", "-X", "utf8", "-c", _START, ours, path, json.dumps(asdict(query))]
+    return [sys.executable, "-I", "-X", "utf8", "-W", "ignore", "-c", _START, ours, path, json.dumps(asdict(query))]
 
 
 async def listen(machine: Machine, command: list[str], folder: OpenFolder, take: Callable[[bytes], bool]) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tau.core.truncate import MAX_BYTES, head, size
 from tau.errors import ToolError
+from tau.records.base import replace
 from tau.records.events import Outcome
 from tau.records.messages import Text
 
@@ -29,6 +30,14 @@ def listed(rows: Iterable[str], limit: Notice | None = None, other: Notice | Non
         return Outcome([Text(cut.content)])
     said = ". ".join(notice.text for notice in notices)
     return Outcome([Text(f"{cut.content}\n\n[{said}]")], {notice.key: notice.value for notice in notices})
+
+
+def with_note(outcome: Outcome, note: str | None) -> Outcome:
+    """Append a note in brackets to a result that consists of one text."""
+    [block] = outcome.content
+    if note is None or not isinstance(block, Text):
+        return outcome
+    return replace(outcome, content=[Text(f"{block.text}\n\n[{note}]")])
 
 
 def whole(args: dict[str, Any], name: str, default: int, least: int) -> int:
