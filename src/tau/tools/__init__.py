@@ -107,7 +107,7 @@ class Files(Protocol):
 
 
 class Machine(Protocol):
-    """Where tools run. The real implementation is runtime/machine/local.py."""
+    """The machine on which tools run. The real implementation is runtime/machine/local.py."""
 
     files: Files
 
@@ -157,7 +157,7 @@ class Spill(Protocol):
 
 
 class ToolContext(Value):
-    """What a tool receives besides its arguments. `seen` tracks which file contents the session's model knows.
+    """The second argument of a tool. `seen` tracks which file contents the session's model knows.
 
     Images that are too large for models are scaled down unless `resize` is False.
     `withheld(path)` is True if the contents of that file must not be shown.

@@ -107,13 +107,13 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     output = Output(Tail(), context.machine.spill)
     ticker = Ticker(lambda: context.progress(_so_far(output)))
 
-    def heard(stream: Stream, data: bytes) -> None:
+    def on_output(stream: Stream, data: bytes) -> None:
         output.take(data)
         ticker.tick()
 
     context.progress(Outcome([]))  # an empty update announces the start
     try:
-        exit = await context.machine.run(args["command"], cwd=context.cwd, heard=heard, timeout=timeout)
+        exit = await context.machine.run(args["command"], cwd=context.cwd, heard=on_output, timeout=timeout)
         ticker.flush()
     except asyncio.CancelledError:
         output.end()

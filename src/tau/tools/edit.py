@@ -70,8 +70,8 @@ def _content(files: Files, path: str, name: str, stopped: Stopped) -> bytes:
         raise ToolError(f"File not found: {name}")
     data = bytearray()
     with files.open(path) as file:
-        for portion in portions(file, stopped):
-            data += portion
+        for chunk in portions(file, stopped):
+            data += chunk
             if len(data) > LARGEST:
                 raise ToolError(
                     f"{name} is larger than {size(LARGEST)}, too large for edit. Use bash, for example sed."

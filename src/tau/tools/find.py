@@ -143,12 +143,12 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
             raise ToolError(f"Not a directory: {where.name}")
         found = First(min(limit, MOST))
         names = Names(found, Wanted(args["pattern"], where.name))
-        complaint = await listen(machine, words(Query(above=where.above), rg), where.folder, names.take)
+        error_text = await listen(machine, words(Query(above=where.above), rg), where.folder, names.take)
     note = None if rg else WITHOUT_RIPGREP
     paths = found.paths()
     if not paths:
-        if complaint:
-            raise ToolError(complaint)
+        if error_text:
+            raise ToolError(error_text)
         return with_note(Outcome([Text("No files found matching pattern")]), note)
     more = f"{limit} results limit reached. Use limit={2 * limit} for more, or refine pattern"
     outcome = listed(

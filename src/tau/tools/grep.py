@@ -145,7 +145,7 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
 async def _search(args: dict[str, Any], context: ToolContext, where: Place, rg: str | None) -> Outcome:
     machine, folder = context.machine, where.folder
     limit = whole(args, "limit", LIMIT, least=1)
-    around = min(whole(args, "context", 0, least=0), MOST_CONTEXT)
+    context_lines = min(whole(args, "context", 0, least=0), MOST_CONTEXT)
     wanted, names = _glob(None if where.is_file else args.get("glob"))
     query = Query(
         target=where.target,
@@ -153,7 +153,7 @@ async def _search(args: dict[str, Any], context: ToolContext, where: Place, rg: 
         pattern=args["pattern"],
         literal=bool(args.get("literal")),
         ignore_case=bool(args.get("ignoreCase")),
-        context=around,
+        context=context_lines,
         names=names,
     )
 
@@ -169,17 +169,17 @@ async def _search(args: dict[str, Any], context: ToolContext, where: Place, rg: 
     if where.is_file and secret(where.target, folder):
         raise ToolError(f"{args['path']} has secrets in it and may not be read")
     note = None if rg else WITHOUT_RIPGREP
-    found = Matches(limit, around, may_be_shown)
-    complaint = await listen(machine, words(query, rg), folder, found.take)
+    found = Matches(limit, context_lines, may_be_shown)
+    error_text = await listen(machine, words(query, rg), folder, found.take)
     if not found.files:
-        if _NEWLINE_REFUSED in complaint:
+        if _NEWLINE_REFUSED in error_text:
             raise ToolError(NEWLINE)
-        if complaint:
-            raise ToolError(complaint)
+        if error_text:
+            raise ToolError(error_text)
         return with_note(Outcome([Text("No matches found")]), note)
 
-    if around and found.collected < COLLECTED:
-        await machine.in_thread(lambda: _add_last_lines(machine.files, folder.path, found.files, around))
+    if context_lines and found.collected < COLLECTED:
+        await machine.in_thread(lambda: _add_last_lines(machine.files, folder.path, found.files, context_lines))
     files = sorted(found.files.items(), key=lambda item: item[0].replace(b"/", b"\0"))
     more = f"{limit} matches limit reached. Use limit={2 * limit} for more, or refine pattern"
     cut = f"Some lines truncated to {LONGEST_SHOWN} chars. Use read tool to see full lines"

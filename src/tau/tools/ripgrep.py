@@ -53,7 +53,7 @@ main()
 
 @dataclass(frozen=True)
 class Place:
-    """Where to search: a folder, and in it everything or one file. `name` is the requested absolute path.
+    """The target of a search: everything in a folder, or one file in it. `name` is the requested absolute path.
 
     The path is resolved only once. Rules, the list of protected files and the search itself use the open folder,
     because the search is another process, in which a path such as /proc/self/cwd names another folder.
@@ -179,7 +179,7 @@ async def listen(machine: Machine, command: list[str], folder: OpenFolder, take:
     errors = bytearray()
     enough = False
 
-    def heard(stream: Stream, data: bytes) -> None:
+    def on_output(stream: Stream, data: bytes) -> None:
         nonlocal enough
         if stream == "stderr":
             errors.extend(data[: COMPLAINT - len(errors)])
@@ -187,7 +187,7 @@ async def listen(machine: Machine, command: list[str], folder: OpenFolder, take:
             enough = True
             search.cancel()
 
-    search = asyncio.ensure_future(machine.run(command, cwd=folder, heard=heard, apart=True))
+    search = asyncio.ensure_future(machine.run(command, cwd=folder, heard=on_output, apart=True))
     try:
         exit = await search
     except asyncio.CancelledError:
