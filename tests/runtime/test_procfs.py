@@ -23,7 +23,6 @@ from tau.cli.prompts import attached
 from tau.errors import ToolError, UsageError
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.local import LocalMachine
-from tau.records.messages import Text
 from tau.store.safe_read import read_text
 from tau.tools import ToolContext, grep
 from tau.tools.ripgrep import installed
@@ -45,7 +44,7 @@ for rg in {{None, installed("/")}}:
         try:
             context = ToolContext(LocalMachine(), "/", lambda outcome: None)
             found = asyncio.run(grep.search({{"pattern": "hush-hush", "path": place}}, context, rg))
-            if found.content != [Text("No matches found")]:
+            if not found.content[0].text.startswith("No matches found"):
                 seen.append(("grep", place, found.content))
         except ToolError as error:
             # The folder of a thread is gone when the thread is.

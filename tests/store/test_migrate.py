@@ -140,8 +140,8 @@ def test_a_line_that_cannot_be_read_is_left_out_of_the_lifted_file_and_told(path
     found = open_session(path)
     assert texts(found) == ["one", "two"]
     assert [problem.split(" (")[0] for problem in found.problems] == [
-        "line 3: unreadable, passed over",
-        "line 4: unreadable, passed over",
+        "line 3: unreadable, skipped",
+        "line 4: unreadable, skipped",
     ]
 
 

@@ -1,1 +1,1 @@
-"""Other people's code: what it may take part in, and the process it runs in."""
+"""The extension API: what `setup(pi)` receives, the hooks, and the process an extension runs in."""

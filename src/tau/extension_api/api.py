@@ -1,7 +1,7 @@
-"""What `setup(pi)` is handed. The same in a child process and in tau's own: only the Line differs.
+"""The object that `setup(pi)` receives. It is the same in a child process and in tau's own; only the channel differs.
 
-Functions of an extension may be plain or async. Plain handlers of events run where
-the events are read, and must be quick; plain tools and commands get a thread.
+Functions of an extension may be plain or async. Plain event handlers run in the event loop and must be fast; plain
+tools and commands run in a thread.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from tau.extension_api.schemas import description_of, schema_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What handlers may change where it stands, as well as by returning it.
+# Fields that handlers may change in place, as well as by returning them.
 IN_PLACE = {"tool_call": "input", "before_provider_headers": "headers"}
-AHEAD = 256  # pieces of an answer
-TOO_EARLY = "This is possible once a session has begun, not while the extension is loaded: do it in a handler"
+AHEAD = 256  # pieces of an answer that wait to be sent
+TOO_EARLY = (
+    "This is not possible while the extension is being loaded; do it in a handler, after the session has started"
+)
 
 
 class Pi:
     """The agent, as an extension sees it."""
 
-    def __init__(self, line: Line, flags: Mapping[str, Any], following: Mapping[str, str] | None = None) -> None:
-        """`following` has the words behind options that had no value of their own."""
-        self._line = line
+    def __init__(self, channel: Line, flags: Mapping[str, Any], following: Mapping[str, str] | None = None) -> None:
+        """`following` has the words that follow options without a value of their own."""
+        self._channel = channel
         self._flags = dict(flags)
         self._following = following or {}
         self._targets: dict[tuple[str, Any], list[int]] = {}
@@ -43,26 +45,26 @@ class Pi:
         self.events = Bus(self)
 
     def begin(self) -> None:
-        """Loading is over: from now on the session can be acted on."""
+        """Mark the end of loading: from now on, actions on the session are possible."""
         self._ready = True
 
-    # Taking part.
+    # Registrations
 
     @overload
     def on(self, event: str) -> Callable[[F], F]: ...
     @overload
     def on(self, event: str, handler: F) -> F: ...
     def on(self, event: str, handler: F | None = None) -> F | Callable[[F], F]:
-        """Call `handler(event, ctx)` at these moments; also as a decorator. `off` takes it back."""
+        """Call `handler(event, ctx)` for each event; also usable as a decorator. `off` removes the handler."""
         if handler is None:
             return lambda function: self.on(event, function)
         if event not in HOOKS:
             raise ExtensionFailure(f'There is no event "{event}". There are: {", ".join(HOOKS)}')
-        self._register("handler", event, {}, _handling(self._line, event, handler), handler)
+        self._register("handler", event, {}, _handler_target(self._channel, event, handler), handler)
         return handler
 
     def off(self, handler: Callable[..., Any]) -> None:
-        """Forget a handler, wherever it was registered."""
+        """Remove a handler from all events and channels."""
         for kind in ("handler", "bus"):
             self._unregister(kind, handler)
 
@@ -76,9 +78,9 @@ class Pi:
         prompt_snippet: str | None = None,
         prompt_guidelines: Sequence[str] = (),
     ) -> None:
-        """A tool for the model. `execute(call_id, params, ctx, update)` returns text, or content and details.
+        """Add a tool for the model. `execute(call_id, params, ctx, update)` returns text, or content and details.
 
-        It may take fewer arguments than these four. To raise is to fail, in words that the model reads.
+        It may take fewer than these four arguments. An exception becomes an error result, whose text the model reads.
         """
         spec = given(
             label=label or name,
@@ -87,14 +89,14 @@ class Pi:
             promptSnippet=prompt_snippet,
             promptGuidelines=list(prompt_guidelines),
         )
-        self._register("tool", name, spec, _tooling(self._line, execute), name)
+        self._register("tool", name, spec, _tool_target(self._channel, execute), name)
 
     @overload
     def tool(self, function: None = None, **options: Any) -> Callable[[F], F]: ...
     @overload
     def tool(self, function: F, **options: Any) -> F: ...
     def tool(self, function: F | None = None, **options: Any) -> F | Callable[[F], F]:
-        """Decorator: the tool has the function's name, its docstring as description, its parameters as schema."""
+        """Decorator: add a tool with the function's name, docstring (as description) and parameters (as schema)."""
         if function is None:
             return lambda function: self.tool(function, **options)
         name = options.pop("name", function.__name__)
@@ -107,8 +109,8 @@ class Pi:
         self._unregister("tool", name)
 
     def register_command(self, name: str, handler: Callable[..., Any], description: str | None = None) -> None:
-        """`/name args` calls `handler(args, ctx)`."""
-        self._register("command", name, given(description=description), _commanding(self._line, handler), name)
+        """Add a slash command: `/name args` calls `handler(args, ctx)`."""
+        self._register("command", name, given(description=description), _command_target(self._channel, handler), name)
 
     def command(self, name: str, description: str | None = None) -> Callable[[F], F]:
         def register(function: F) -> F:
@@ -124,22 +126,22 @@ class Pi:
         default: bool | str | None = None,
         description: str | None = None,
     ) -> None:
-        """An option of the command line: --name, and with a value if `type` is str."""
+        """Add an option of the command line: --name, with a value if `type` is str."""
         kind = "string" if type is str else "boolean"
-        said = self._flags.get(name)
-        if type is str and said is True:
-            said = self._following.get(name)
-        self._flags[name] = said if isinstance(said, type) else default
+        value = self._flags.get(name)
+        if type is str and value is True:
+            value = self._following.get(name)
+        self._flags[name] = value if isinstance(value, type) else default
         self._register("flag", name, given(type=kind, default=default, description=description), None, name)
 
     def get_flag(self, name: str) -> Any:
         return self._flags.get(name)
 
     def register_provider(self, name: str, provider: Mapping[str, Any]) -> None:
-        """Models of one's own, or another address for known ones: a dict as in models.json.
+        """Add models, or another base URL for known ones: a dict as in models.json.
 
-        With `stream`, an async generator function of (model, context, options), they are asked by
-        that: it yields the pieces of an answer.
+        With `stream`, an async generator function of (model, context, options), model calls go to that function: it
+        yields the pieces of an answer.
         """
         spec = dict(provider)
         stream = spec.pop("stream", None)
@@ -150,39 +152,39 @@ class Pi:
         elif not inspect.isasyncgenfunction(stream):
             raise ExtensionFailure(f"Provider {name}: stream: expected an async function that yields")
         else:
-            self._register("provider", name, {**spec, "stream": True}, _streaming(stream), name)
+            self._register("provider", name, {**spec, "stream": True}, _stream_target(stream), name)
 
     def unregister_provider(self, name: str) -> None:
         self._unregister("provider", name)
 
     def register_shortcut(self, key: str, handler: Callable[..., Any], description: str | None = None) -> None:
-        """Keys belong to a terminal; there is none here, and nothing happens."""
+        """Does nothing: shortcuts need a terminal, and tau has none."""
 
     def register_message_renderer(self, custom_type: str, render: Callable[..., Any]) -> None:
-        """How messages look is for the client to say; nothing happens."""
+        """Does nothing: the client renders messages."""
 
-    # Acting.
+    # Actions
 
     def send_message(
         self, message: Mapping[str, Any], trigger_turn: bool = False, deliver_as: str | None = None
     ) -> None:
-        """Put a message of one's own (customType, content, display, details) into the conversation."""
+        """Add a custom message (customType, content, display, details) to the conversation."""
         self.tell("send_message", given(message=dict(message), triggerTurn=trigger_turn, deliverAs=deliver_as))
 
     def send_user_message(self, content: str | Sequence[Mapping[str, Any]], deliver_as: str | None = None) -> None:
-        """As if the user had typed it. While the agent works `deliver_as` must be "steer" or "followUp"."""
-        said = content if isinstance(content, str) else list(content)
-        self.tell("send_user_message", given(content=said, deliverAs=deliver_as))
+        """Send a message as if the user had typed it. During a run, `deliver_as` must be "steer" or "followUp"."""
+        blocks = content if isinstance(content, str) else list(content)
+        self.tell("send_user_message", given(content=blocks, deliverAs=deliver_as))
 
     def append_entry(self, custom_type: str, data: Any = None) -> None:
-        """Keep something in the session file that the model does not see."""
+        """Append an entry to the session file that the model does not see."""
         self.tell("append_entry", given(customType=custom_type, data=data))
 
     def set_session_name(self, name: str) -> None:
         self.tell("set_session_name", {"name": name})
 
     def get_session_name(self) -> str | None:
-        return self._line.facts.get("sessionName")
+        return self._channel.facts.get("sessionName")
 
     def set_label(self, entry_id: str, label: str | None) -> None:
         self.tell("set_label", given(entryId=entry_id, label=label))
@@ -190,11 +192,11 @@ class Pi:
     async def exec(
         self, command: str, args: Sequence[str] = (), timeout: int | None = None, cwd: str | None = None
     ) -> Event:
-        """Run a program, without a shell: {stdout, stderr, code, killed}. `timeout` is in milliseconds."""
-        return Event(await run(command, list(args), timeout, cwd or self._line.facts.get("cwd")))
+        """Run a program without a shell; returns {stdout, stderr, code, killed}. `timeout` is in milliseconds."""
+        return Event(await run(command, list(args), timeout, cwd or self._channel.facts.get("cwd")))
 
     def get_active_tools(self) -> list[str]:
-        return list(self._line.facts.get("activeTools") or ())
+        return list(self._channel.facts.get("activeTools") or ())
 
     def set_active_tools(self, names: Sequence[str]) -> None:
         self.tell("set_active_tools", {"names": list(names)})
@@ -206,52 +208,52 @@ class Pi:
         return await self.act("get_commands")  # type: ignore[no-any-return]
 
     async def get_models(self) -> list[dict[str, Any]]:
-        """The models that could be used now."""
+        """Return the models that can be used now."""
         return await self.act("get_models")  # type: ignore[no-any-return]
 
     async def set_model(self, model: Mapping[str, Any] | str) -> bool:
-        """A model as ctx.model has it, or "provider/id". False if there is no key for it."""
+        """Select a model, given as in ctx.model or as "provider/id". False if there is no key for it."""
         provider, _, id = model.partition("/") if isinstance(model, str) else (model["provider"], "", model["id"])
         return bool(await self.act("set_model", {"provider": provider, "modelId": id}))
 
     def get_thinking_level(self) -> str | None:
-        return self._line.facts.get("thinkingLevel")
+        return self._channel.facts.get("thinkingLevel")
 
     def set_thinking_level(self, level: str) -> None:
         self.tell("set_thinking_level", {"level": level})
 
-    # How it gets there.
+    # Transport
 
     def tell(self, name: str, params: dict[str, Any] | None = None) -> None:
         if not self._ready:
             raise ExtensionFailure(TOO_EARLY)
-        self._line.tell(name, params or {})
+        self._channel.tell(name, params or {})
 
     async def act(self, name: str, params: dict[str, Any] | None = None) -> Any:
         if not self._ready:
             raise ExtensionFailure(TOO_EARLY)
-        return await self._line.act(name, params or {})
+        return await self._channel.act(name, params or {})
 
     def _register(self, kind: str, name: str, spec: dict[str, Any], run: Run | None, key: Any) -> None:
-        if key == name:  # of these one has one of each name, and the newest counts
+        if key == name:  # kinds with unique names: the newest registration replaces the old one
             self._unregister(kind, key)
-        self._targets.setdefault((kind, key), []).append(self._line.register(kind, name, spec, run))
+        self._targets.setdefault((kind, key), []).append(self._channel.register(kind, name, spec, run))
 
     def _unregister(self, kind: str, key: Any) -> None:
         for target in self._targets.pop((kind, key), ()):
-            self._line.unregister(target)
+            self._channel.unregister(target)
 
 
 class Bus:
-    """Talk between extensions: what one emits on a channel, all that listen there are handed."""
+    """Event bus between extensions: every listener of a channel receives what is emitted on it."""
 
     def __init__(self, pi: Pi) -> None:
         self._pi = pi
 
     def on(self, channel: str, handler: Callable[[Any], Any]) -> Callable[[], None]:
-        """Returns a function that takes it back."""
+        """Add a listener. Returns a function that removes it."""
 
-        async def run(params: dict[str, Any], calling: Calling) -> None:
+        async def run(params: dict[str, Any], call: Calling) -> None:
             await _result(handler(params.get("data")))
 
         self._pi._register("bus", channel, {}, run, handler)
@@ -265,13 +267,13 @@ async def _result(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _handling(line: Line, hook: str, function: Callable[..., Any]) -> Run:
+def _handler_target(channel: Line, hook: str, function: Callable[..., Any]) -> Run:
     mutable = IN_PLACE.get(hook)
 
-    async def run(params: dict[str, Any], calling: Calling) -> Any:
+    async def run(params: dict[str, Any], call: Calling) -> Any:
         event = Event(params)
         before = deepcopy(event.get(mutable)) if mutable else None
-        answer = await _result(function(event, Context(line, calling)))
+        answer = await _result(function(event, Context(channel, call)))
         if mutable and answer is None and event.get(mutable) != before:
             return {mutable: event[mutable]}
         return answer
@@ -279,71 +281,74 @@ def _handling(line: Line, hook: str, function: Callable[..., Any]) -> Run:
     return run
 
 
-def _tooling(line: Line, execute: Callable[..., Any]) -> Run:
-    taken = _places(execute)
+def _tool_target(channel: Line, execute: Callable[..., Any]) -> Run:
+    count = _positional_count(execute)
 
-    async def run(params: dict[str, Any], calling: Calling) -> Any:
-        arguments = (params["toolCallId"], params["arguments"], Context(line, calling), calling.update)
-        return await _aside(execute, *arguments[:taken])
-
-    return run
-
-
-def _commanding(line: Line, handler: Callable[..., Any]) -> Run:
-    async def run(params: dict[str, Any], calling: Calling) -> Any:
-        await _aside(handler, params.get("args", ""), CommandContext(line, calling))
+    async def run(params: dict[str, Any], call: Calling) -> Any:
+        arguments = (params["toolCallId"], params["arguments"], Context(channel, call), call.update)
+        return await _run_off_loop(execute, *arguments[:count])
 
     return run
 
 
-def _streaming(function: Callable[..., AsyncGenerator[Any, None]]) -> Run:
-    """What is yielded while other pieces are on their way goes with the next; when there are AHEAD, it waits."""
+def _command_target(channel: Line, handler: Callable[..., Any]) -> Run:
+    async def run(params: dict[str, Any], call: Calling) -> Any:
+        await _run_off_loop(handler, params.get("args", ""), CommandContext(channel, call))
 
-    async def run(params: dict[str, Any], calling: Calling) -> None:
-        said: list[Any] = []
-        news, room = asyncio.Event(), asyncio.Event()
+    return run
 
-        async def say() -> None:
-            asked = (Event(params[name]) for name in ("model", "context", "options"))
-            async with aclosing(function(*asked)) as pieces:
+
+def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> Run:
+    """Send the pieces that the function yields. Pieces yielded during a send go out together with the next one.
+
+    Backpressure: with MAX_QUEUED_PIECES unsent pieces, the function is not resumed.
+    """
+
+    async def run(params: dict[str, Any], call: Calling) -> None:
+        queue: list[Any] = []
+        changed, room = asyncio.Event(), asyncio.Event()
+
+        async def produce() -> None:
+            arguments = (Event(params[name]) for name in ("model", "context", "options"))
+            async with aclosing(function(*arguments)) as pieces:
                 async for piece in pieces:
-                    said.append(_piece(piece))
-                    news.set()
-                    if len(said) >= AHEAD:
+                    queue.append(_piece(piece))
+                    changed.set()
+                    if len(queue) >= AHEAD:
                         room.clear()
                         await room.wait()
 
-        saying = asyncio.create_task(say())
-        saying.add_done_callback(lambda _: news.set())
+        producer = asyncio.create_task(produce())
+        producer.add_done_callback(lambda _: changed.set())
         try:
-            while said or not saying.done():
-                portion = said.copy()
-                said.clear()
+            while queue or not producer.done():
+                batch = queue.copy()
+                queue.clear()
                 room.set()
-                if portion:
-                    await calling.put(portion)
+                if batch:
+                    await call.put(batch)
                 else:
-                    news.clear()
-                    await news.wait()
-            await saying
+                    changed.clear()
+                    await changed.wait()
+            await producer
         finally:
-            if not saying.done():
-                saying.cancel()
-                await asyncio.wait([saying])
-                _ = saying.cancelled() or saying.exception()  # nobody waits for it any more
+            if not producer.done():
+                producer.cancel()
+                await asyncio.wait([producer])
+                _ = producer.cancelled() or producer.exception()  # retrieved, so that asyncio does not log it
 
     return run
 
 
-def _piece(said: Any) -> Any:
-    """The names of the wire: stop_reason is stopReason there."""
-    if not isinstance(said, Mapping):
-        raise TypeError(f"A piece of an answer is a dict with a type, not {said!r}")
-    return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in said.items()}
+def _piece(piece: Any) -> Any:
+    """Translate names to those of the wire: stop_reason becomes stopReason."""
+    if not isinstance(piece, Mapping):
+        raise TypeError(f"A piece of an answer must be a dict with a type, not {piece!r}")
+    return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in piece.items()}
 
 
-def _places(function: Callable[..., Any]) -> int:
-    """How many of four arguments a function takes by position."""
+def _positional_count(function: Callable[..., Any]) -> int:
+    """Return how many of four arguments a function accepts by position."""
     kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return 4
@@ -351,7 +356,7 @@ def _places(function: Callable[..., Any]) -> int:
 
 
 def _by_name(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For @pi.tool: arguments go to the parameters of their names, and `ctx` is the context."""
+    """Adapt a function for @pi.tool: arguments are passed by name, and `ctx` is the context."""
     wants_context = "ctx" in inspect.signature(function).parameters
 
     def execute(call_id: str, params: dict[str, Any], ctx: Context) -> Any:
@@ -363,8 +368,8 @@ def _by_name(function: Callable[..., Any]) -> Callable[..., Any]:
     return execute_async if inspect.iscoroutinefunction(function) else execute
 
 
-async def _aside(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call an async function here, a plain one in a thread of its own, which may be stuck for ever."""
+async def _run_off_loop(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Await an async function; run a plain one in its own thread, which may block for ever."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)
     loop = asyncio.get_running_loop()
@@ -383,7 +388,7 @@ async def _aside(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return await _result(await asyncio.shield(done))
     except asyncio.CancelledError:
-        await asyncio.wait([done])  # it cannot be stopped from outside; what waits for us to be done waits for it
+        await asyncio.wait([done])  # a thread cannot be stopped, so a cancelled call ends only when the thread does
         raise
 
 
@@ -394,8 +399,8 @@ def _succeed(done: asyncio.Future[Any], value: Any) -> None:
 
 def _fail(done: asyncio.Future[Any], error: BaseException) -> None:
     if isinstance(error, SystemExit | KeyboardInterrupt):
-        raise error  # here, where it ends the process, as everywhere
-    if isinstance(error, StopIteration):  # which no future can hold
+        raise error  # in the event loop, where it ends the process
+    if isinstance(error, StopIteration):  # a future cannot hold it
         error = RuntimeError("StopIteration")
     if not done.done():
         done.set_exception(error)

@@ -1,12 +1,11 @@
-"""The process an extension runs in: python -P -m tau.extension_api.child_process DESCRIPTOR PARENT
+"""The child process of an extension: python -P -m tau.extension_api.child_process DESCRIPTOR PARENT
 
-Whatever the extension does stays in here. The line to tau is a socket that no
-program started from here inherits; standard input is empty, and what is written
-to standard output goes to standard error, whoever writes it. The process dies
-with tau, and its memory has a limit.
+It isolates the extension from tau. The channel to tau is a socket that programs started from here do not inherit.
+Standard input is empty, and everything written to standard output goes to standard error. The process dies with tau,
+and its memory is limited.
 
-A pong says two things: that this process can be reached, and that nothing which
-was cancelled is still at work. So code that cannot be stopped ends with the process.
+A pong means two things: the process responds, and no cancelled call is still running. tau therefore kills a process in
+which cancelled code does not stop.
 """
 
 from __future__ import annotations
@@ -54,37 +53,37 @@ from tau.wire.lines import LineDecoder, TooLong
 
 PR_SET_PDEATHSIG = 1
 MIB = 1024 * 1024
-ENDLESS = 1 << 62  # what tau sends needs no limit
+ENDLESS = 1 << 62  # lines from tau need no limit
 
 CALL: contextvars.ContextVar[int | UnsetType] = contextvars.ContextVar("call", default=UNSET)
 
 
 class Answering:
-    """A call while it is answered. Of updates that nobody could have seen only the newest is sent."""
+    """A call in progress. Updates are coalesced: of those not sent yet, only the newest is sent."""
 
-    def __init__(self, id: int, line: ChildLine) -> None:
+    def __init__(self, id: int, channel: ChildLine) -> None:
         self.id = id
         self.cancelled = False
         self.task: asyncio.Task[None] | None = None
-        self._line = line
+        self._channel = channel
         self._newest: list[Any] = []
 
     def update(self, value: Any) -> None:
-        waiting = bool(self._newest)
+        scheduled = bool(self._newest)
         self._newest[:] = [value]
-        if not waiting:
-            self._line.soon(self.flush)
+        if not scheduled:
+            self._channel.soon(self.flush)
 
     async def put(self, value: Any) -> None:
-        await self._line.asked(lambda id: Update(self.id, value, id))
+        await self._channel.asked(lambda id: Update(self.id, value, id))
 
     def flush(self) -> None:
         if self._newest:
-            self._line.send(Update(self.id, self._newest.pop()))
+            self._channel.send(Update(self.id, self._newest.pop()))
 
 
 class ChildLine(asyncio.Protocol):
-    """The extension's end of the line."""
+    """The extension's end of the channel to tau."""
 
     def __init__(self) -> None:
         self.facts: dict[str, Any] = {}
@@ -97,11 +96,11 @@ class ChildLine(asyncio.Protocol):
         self._count = 0
         self._runs: dict[int, Run] = {}
         self._calls: dict[int, Answering] = {}
-        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._pending: dict[int, asyncio.Future[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.over: asyncio.Future[None] = self._loop.create_future()
 
-    # The protocol of the transport.
+    # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -116,10 +115,10 @@ class ChildLine(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._end()
 
-    # What the extension says.
+    # Messages to tau
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Do something with the socket, from whichever thread."""
+        """Schedule work with the socket in the event loop; thread-safe."""
         if threading.get_ident() == self._thread:
             self._loop.call_soon(work)
         else:
@@ -147,18 +146,18 @@ class ChildLine(asyncio.Protocol):
         return await self.asked(lambda id: Action(id, name, params, CALL.get()))
 
     async def asked(self, message: Callable[[int], Message]) -> Any:
-        """Send a message that has this id, and wait for the answer to it."""
+        """Send a message with a new id and wait for its answer."""
         self._count += 1
         id = self._count
-        answer = self._asked[id] = self._loop.create_future()
+        answer = self._pending[id] = self._loop.create_future()
         try:
             self.send(message(id))
             return await answer
         finally:
-            self._asked.pop(id, None)
+            self._pending.pop(id, None)
 
     def trouble(self, error: BaseException | None, what: str = "") -> None:
-        """Something failed that nobody waits for."""
+        """Report a failure outside of any call."""
         with suppress(Exception):
             self.send(Trouble(told(error, self._path) if error else what))
 
@@ -168,7 +167,7 @@ class ChildLine(asyncio.Protocol):
         elif self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
-    # What tau says.
+    # Messages from tau
 
     def _load(self, message: Load) -> None:
         self.facts = message.facts
@@ -180,7 +179,7 @@ class ChildLine(asyncio.Protocol):
         pi = Pi(self, message.flags, message.following)
         try:
             setup = load(message.path, message.modules)
-        except ExtensionFailure as failure:  # which says where
+        except ExtensionFailure as failure:  # its text contains the location
             self.send(Failed(str(failure)))
             return
         try:
@@ -193,12 +192,12 @@ class ChildLine(asyncio.Protocol):
             pi.begin()
             self.send(Loaded())
 
-    def _learn(self, message: Facts) -> None:
+    def _update_facts(self, message: Facts) -> None:
         self.facts.update(message.facts)
 
     def _call(self, message: Call) -> None:
         run = self._runs.get(message.target)
-        if run is None:  # it was taken back while the call was on its way
+        if run is None:  # unregistered while the call was in transit
             self.send(Answer(message.id))
             return
         call = self._calls[message.id] = Answering(message.id, self)
@@ -232,13 +231,13 @@ class ChildLine(asyncio.Protocol):
         self.send(Pong(id))
 
     def _answered(self, message: Answer) -> None:
-        waiting = self._asked.pop(message.id, None)
-        if waiting is None or waiting.done():
+        future = self._pending.pop(message.id, None)
+        if future is None or future.done():
             return
         if isinstance(message.error, str):
-            waiting.set_exception(ExtensionFailure(message.error))
+            future.set_exception(ExtensionFailure(message.error))
         else:
-            waiting.set_result(message.value)
+            future.set_result(message.value)
 
     def _stop(self, message: Stop) -> None:
         self._end()
@@ -254,7 +253,7 @@ class ChildLine(asyncio.Protocol):
 
 HEARD: dict[type[Message], Callable[[ChildLine, Any], None]] = {
     Load: ChildLine._load,
-    Facts: ChildLine._learn,
+    Facts: ChildLine._update_facts,
     Call: ChildLine._call,
     Cancel: ChildLine._cancel,
     Ping: ChildLine._pong,
@@ -270,24 +269,24 @@ def main(descriptor: int, parent: int) -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # that is for tau to answer
-    with socket.socket(fileno=descriptor) as line:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # tau handles it
+    with socket.socket(fileno=descriptor) as connection:
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(_live(line))
-    # Tasks are not waited for: tau does not wait long either.
+        loop.run_until_complete(_serve(connection))
+    # Tasks that still run are abandoned: tau does not wait long either.
 
 
-async def _live(line: socket.socket) -> None:
+async def _serve(connection: socket.socket) -> None:
     loop = asyncio.get_running_loop()
-    _, end = await loop.create_unix_connection(ChildLine, sock=line)
-    loop.set_exception_handler(lambda _, what: end.trouble(what.get("exception"), what.get("message", "")))
-    threading.excepthook = lambda what: end.trouble(what.exc_value)
-    await end.over
+    _, channel = await loop.create_unix_connection(ChildLine, sock=connection)
+    loop.set_exception_handler(lambda _, what: channel.trouble(what.get("exception"), what.get("message", "")))
+    threading.excepthook = lambda what: channel.trouble(what.exc_value)
+    await channel.over
 
 
 def _die_with(parent: int) -> None:
-    """On Linux the kernel sees to it, also when we are stuck; elsewhere the end of the line tells us."""
+    """Die with tau. On Linux the kernel kills this process even if it hangs; elsewhere it ends with the socket."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
@@ -296,7 +295,7 @@ def _die_with(parent: int) -> None:
 
 def _limit_memory(megabytes: int) -> None:
     if megabytes:
-        with suppress(ValueError, OSError):  # where there is less than that already, or no such limit
+        with suppress(ValueError, OSError):  # a lower limit is already set, or there is no such limit
             resource.setrlimit(resource.RLIMIT_AS, (megabytes * MIB, resource.RLIM_INFINITY))
 
 

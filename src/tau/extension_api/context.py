@@ -1,7 +1,6 @@
-"""What a handler is handed beside its event: the session as it is now, and the person in front of it.
+"""The context (`ctx`) of handlers, tools and commands: the session and the user interface.
 
-Reading what is cheap to know needs no waiting: tau tells its `facts` before each
-call. Everything else is asked for, so it is awaited.
+Properties return at once: tau sends the `facts` before each call. Everything else is a request to tau and is awaited.
 """
 
 from __future__ import annotations
@@ -14,38 +13,38 @@ Run = Callable[[dict[str, Any], "Calling"], Awaitable[Any]]
 
 
 class Calling(Protocol):
-    """A call that is being answered."""
+    """A call in progress."""
 
-    cancelled: bool  # nobody waits for it any more
+    cancelled: bool  # tau no longer waits for it
 
     def update(self, value: Any) -> None:
-        """Say how far it has come."""
+        """Report progress."""
 
     async def put(self, value: Any) -> None:
-        """Hand over a part of the answer; returns when there is room for more."""
+        """Send a part of the answer; returns when there is room for more."""
 
 
 class Line(Protocol):
-    """The way to tau: a socket from a child process, plain calls in tau's own."""
+    """The channel to tau: a socket from a child process, plain calls in tau's own process."""
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is cheap to know: FACTS in messages.py."""
+        """The values listed in FACTS in messages.py, as of the last message from tau."""
 
     def register(self, kind: str, name: str, spec: dict[str, Any], run: Run | None = None) -> int:
-        """Returns the target, under which it can be taken back."""
+        """Register something; returns the target number, by which it can be unregistered."""
 
     def unregister(self, target: int) -> None: ...
 
     def tell(self, name: str, params: dict[str, Any]) -> None:
-        """An action without an answer."""
+        """Send an action that has no answer."""
 
     async def act(self, name: str, params: dict[str, Any]) -> Any:
-        """An action, and its answer."""
+        """Send an action and return its answer."""
 
 
 class Event(dict[str, Any]):
-    """A dict whose keys are attributes too, in Python's spelling: event["toolName"] is event.tool_name."""
+    """A dict with its keys as attributes too, in Python's spelling: event["toolName"] is event.tool_name."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -58,18 +57,18 @@ class Event(dict[str, Any]):
 
 
 def given(**params: Any) -> dict[str, Any]:
-    """Parameters for the wire: what is None is not said."""
+    """Return parameters for the wire, without those that are None."""
     return {name: value for name, value in params.items() if value is not None}
 
 
 class Ui:
-    """The person in front of the client. A dialog that nobody answers ends with None, or False for confirm.
+    """The user interface of the client. A dialog without an answer returns None, or False for confirm.
 
     `timeout` is in milliseconds.
     """
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, channel: Line) -> None:
+        self._channel = channel
 
     async def select(self, title: str, options: Sequence[str], timeout: int | None = None) -> str | None:
         return await self._ask("select", title=title, options=list(options), timeout=timeout)  # type: ignore[no-any-return]
@@ -85,26 +84,26 @@ class Ui:
 
     def notify(self, message: str, type: str | None = None) -> None:
         """`type` is "info", "warning" or "error"."""
-        self._line.tell("notify", given(message=message, notifyType=type))
+        self._channel.tell("notify", given(message=message, notifyType=type))
 
     def set_status(self, key: str, text: str | None) -> None:
-        """None takes the entry away."""
-        self._line.tell("set_status", given(statusKey=key, statusText=text))
+        """Set a status entry; None removes it."""
+        self._channel.tell("set_status", given(statusKey=key, statusText=text))
 
     def set_widget(self, key: str, lines: Sequence[str] | None, placement: str | None = None) -> None:
-        """None takes the widget away. `placement` is "aboveEditor" or "belowEditor"."""
+        """Set a widget; None removes it. `placement` is "aboveEditor" or "belowEditor"."""
         shown = None if lines is None else list(lines)
-        self._line.tell("set_widget", given(widgetKey=key, widgetLines=shown, widgetPlacement=placement))
+        self._channel.tell("set_widget", given(widgetKey=key, widgetLines=shown, widgetPlacement=placement))
 
     def set_title(self, title: str) -> None:
-        self._line.tell("set_title", {"title": title})
+        self._channel.tell("set_title", {"title": title})
 
     def set_editor_text(self, text: str) -> None:
-        self._line.tell("set_editor_text", {"text": text})
+        self._channel.tell("set_editor_text", {"text": text})
 
     paste_to_editor = set_editor_text
 
-    # What only a terminal of its own could do: said, and nothing happens.
+    # These need a terminal of tau's own and do nothing.
 
     async def custom(self, *args: Any, **options: Any) -> None:
         return None
@@ -122,8 +121,8 @@ class Ui:
         return None
 
     def set_theme(self, theme: Any) -> dict[str, Any]:
-        why = "Theme switching not supported in RPC mode" if self._line.facts.get("hasUI") else "UI not available"
-        return {"success": False, "error": why}
+        error = "Theme switching not supported in RPC mode" if self._channel.facts.get("hasUI") else "UI not available"
+        return {"success": False, "error": error}
 
     def _nothing(self, *args: Any, **options: Any) -> None:
         return None
@@ -133,119 +132,119 @@ class Ui:
     set_editor_component = set_tools_expanded = _nothing
 
     async def _ask(self, name: str, **params: Any) -> Any:
-        return await self._line.act(name, given(**params))
+        return await self._channel.act(name, given(**params))
 
 
 class SessionView:
-    """The session, to look at. Entries are dicts as they stand in the session file."""
+    """Read access to the session. Entries are dicts as in the session file."""
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, channel: Line) -> None:
+        self._channel = channel
 
     @property
     def id(self) -> str | None:
-        return self._line.facts.get("sessionId")
+        return self._channel.facts.get("sessionId")
 
     @property
     def file(self) -> str | None:
-        return self._line.facts.get("sessionFile")
+        return self._channel.facts.get("sessionFile")
 
     @property
     def name(self) -> str | None:
-        return self._line.facts.get("sessionName")
+        return self._channel.facts.get("sessionName")
 
     @property
     def leaf_id(self) -> str | None:
-        return self._line.facts.get("leafId")
+        return self._channel.facts.get("leafId")
 
     async def entries(self) -> list[dict[str, Any]]:
-        return await self._line.act("get_entries", {})  # type: ignore[no-any-return]
+        return await self._channel.act("get_entries", {})  # type: ignore[no-any-return]
 
     async def branch(self, from_id: str | None = None) -> list[dict[str, Any]]:
-        """From the root to the leaf, or to `from_id`."""
-        return await self._line.act("get_branch", given(fromId=from_id))  # type: ignore[no-any-return]
+        """Return the entries from the root to the leaf, or to `from_id`."""
+        return await self._channel.act("get_branch", given(fromId=from_id))  # type: ignore[no-any-return]
 
     async def tree(self) -> list[dict[str, Any]]:
-        return await self._line.act("get_tree", {})  # type: ignore[no-any-return]
+        return await self._channel.act("get_tree", {})  # type: ignore[no-any-return]
 
     async def entry(self, id: str) -> dict[str, Any] | None:
-        return await self._line.act("get_entry", {"id": id})  # type: ignore[no-any-return]
+        return await self._channel.act("get_entry", {"id": id})  # type: ignore[no-any-return]
 
     async def label(self, id: str) -> str | None:
-        return await self._line.act("get_label", {"id": id})  # type: ignore[no-any-return]
+        return await self._channel.act("get_label", {"id": id})  # type: ignore[no-any-return]
 
     async def header(self) -> dict[str, Any] | None:
-        return await self._line.act("get_header", {})  # type: ignore[no-any-return]
+        return await self._channel.act("get_header", {})  # type: ignore[no-any-return]
 
 
 class Context:
-    """`ctx` of every handler, tool and command."""
+    """The `ctx` of every handler, tool and command."""
 
-    def __init__(self, line: Line, calling: Calling) -> None:
-        self._line = line
-        self._calling = calling
-        self.ui = Ui(line)
-        self.session = SessionView(line)
+    def __init__(self, channel: Line, call: Calling) -> None:
+        self._channel = channel
+        self._call = call
+        self.ui = Ui(channel)
+        self.session = SessionView(channel)
 
     @property
     def cancelled(self) -> bool:
-        """Whether this call was given up: the run was aborted, or the time is over."""
-        return self._calling.cancelled
+        """True if this call was cancelled: the run was aborted, or the call timed out."""
+        return self._call.cancelled
 
     @property
     def has_ui(self) -> bool:
-        return bool(self._line.facts.get("hasUI"))
+        return bool(self._channel.facts.get("hasUI"))
 
     @property
     def mode(self) -> str:
-        return str(self._line.facts.get("mode", ""))
+        return str(self._channel.facts.get("mode", ""))
 
     @property
     def cwd(self) -> str:
-        return str(self._line.facts.get("cwd", ""))
+        return str(self._channel.facts.get("cwd", ""))
 
     @property
     def model(self) -> dict[str, Any] | None:
-        return self._line.facts.get("model")
+        return self._channel.facts.get("model")
 
     @property
     def thinking_level(self) -> str | None:
-        return self._line.facts.get("thinkingLevel")
+        return self._channel.facts.get("thinkingLevel")
 
     def is_idle(self) -> bool:
-        return bool(self._line.facts.get("isIdle"))
+        return bool(self._channel.facts.get("isIdle"))
 
     def has_pending_messages(self) -> bool:
-        return bool(self._line.facts.get("hasPendingMessages"))
+        return bool(self._channel.facts.get("hasPendingMessages"))
 
     def abort(self) -> None:
-        self._line.tell("abort", {})
+        self._channel.tell("abort", {})
 
     def compact(self, instructions: str | None = None) -> None:
-        """Begin a compaction; session_compact tells when it is done."""
-        self._line.tell("compact", given(customInstructions=instructions))
+        """Start a compaction; the event session_compact follows when it is done."""
+        self._channel.tell("compact", given(customInstructions=instructions))
 
     def shutdown(self) -> None:
-        self._line.tell("shutdown", {})
+        self._channel.tell("shutdown", {})
 
     async def get_context_usage(self) -> dict[str, Any] | None:
-        return await self._line.act("get_context_usage", {})  # type: ignore[no-any-return]
+        return await self._channel.act("get_context_usage", {})  # type: ignore[no-any-return]
 
     async def get_system_prompt(self) -> str:
-        return str(await self._line.act("get_system_prompt", {}))
+        return str(await self._channel.act("get_system_prompt", {}))
 
 
 class CommandContext(Context):
-    """`ctx` of a command, which may also move the session. What can be cancelled returns {"cancelled": bool}."""
+    """The `ctx` of a command, which can switch sessions. Methods that hooks can cancel return {"cancelled": bool}."""
 
     async def wait_for_idle(self) -> None:
-        await self._line.act("wait_for_idle", {})
+        await self._channel.act("wait_for_idle", {})
 
     async def new_session(self, parent_session: str | None = None) -> Mapping[str, Any]:
-        return await self._line.act("new_session", given(parentSession=parent_session))  # type: ignore[no-any-return]
+        return await self._channel.act("new_session", given(parentSession=parent_session))  # type: ignore[no-any-return]
 
     async def fork(self, entry_id: str) -> Mapping[str, Any]:
-        return await self._line.act("fork", {"entryId": entry_id})  # type: ignore[no-any-return]
+        return await self._channel.act("fork", {"entryId": entry_id})  # type: ignore[no-any-return]
 
     async def navigate(
         self,
@@ -262,11 +261,11 @@ class CommandContext(Context):
             replaceInstructions=replace_instructions,
             label=label,
         )
-        return await self._line.act("navigate_tree", params)  # type: ignore[no-any-return]
+        return await self._channel.act("navigate_tree", params)  # type: ignore[no-any-return]
 
     async def switch_session(self, path: str) -> Mapping[str, Any]:
-        return await self._line.act("switch_session", {"sessionPath": path})  # type: ignore[no-any-return]
+        return await self._channel.act("switch_session", {"sessionPath": path})  # type: ignore[no-any-return]
 
     async def reload(self) -> None:
-        """Load settings, resources and extensions anew: the process this runs in will be gone."""
-        await self._line.act("reload", {})
+        """Reload settings, resources and extensions. This ends the process of the calling extension."""
+        await self._channel.act("reload", {})

@@ -1,9 +1,8 @@
-"""The moments extensions can take part in, and how several answers become one.
+"""The hooks of extensions, and how the answers of several handlers are combined.
 
-A fold takes what the next handler will be shown, the result so far and one
-handler's answer; it returns both anew, and whether the round is over. A hook that
-is a gate counts a handler that fails, or is late, as a refusal: whoever guards
-something must not let it pass by breaking.
+A fold receives the payload for the next handler, the result so far and the answer of one handler. It returns the new
+payload, the new result, and True if no more handlers are to be called. A hook that is a gate fails closed: a handler
+that raises or times out counts as a refusal.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ Fold = Callable[[Payload, dict[str, Any], Any], tuple[Payload, dict[str, Any], b
 class Hook(NamedTuple):
     fold: Fold
     gate: bool = False
-    streaming: bool = False  # told without waiting for an answer; only the newest matters
+    streaming: bool = False  # sent without waiting for an answer; only the newest event matters
 
 
 def observe(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
-    """For hooks that only tell."""
+    """Ignore answers: the hook only notifies."""
     return payload, result, False
 
 
 def until(stop: str) -> Fold:
-    """The last answer counts, and the first that says `stop` ends the round."""
+    """Use the last answer; the first one with `stop` set ends the calls."""
 
     def fold(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
         if not isinstance(answer, Mapping) or not answer:
@@ -38,7 +37,7 @@ def until(stop: str) -> Fold:
 
 
 def gate(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
-    """The first refusal ends the round; arguments that a handler changed are what the next one sees."""
+    """The first refusal ends the calls; the next handler receives arguments as changed by the previous ones."""
     if not isinstance(answer, Mapping):
         return payload, result, False
     if answer.get("block"):
@@ -50,19 +49,19 @@ def gate(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload
 
 
 def patch(*keys: str) -> Fold:
-    """What an answer says about `keys` replaces it, for the next handler and in the result."""
+    """Replace `keys` by their values in an answer, for the next handler and in the result."""
 
     def fold(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
         if not isinstance(answer, Mapping):
             return payload, result, False
-        said = {key: answer[key] for key in keys if answer.get(key) is not None}
-        return {**payload, **said}, {**result, **said}, False
+        changes = {key: answer[key] for key in keys if answer.get(key) is not None}
+        return {**payload, **changes}, {**result, **changes}, False
 
     return fold
 
 
 def whole(key: str) -> Fold:
-    """Any answer replaces `key` altogether."""
+    """Replace `key` by the whole answer."""
 
     def fold(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
         if answer is None:
@@ -73,7 +72,7 @@ def whole(key: str) -> Fold:
 
 
 def gather(*keys: str) -> Fold:
-    """Lists of all answers, one after the other."""
+    """Concatenate the lists of all answers."""
 
     def fold(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
         if isinstance(answer, Mapping):
@@ -85,7 +84,7 @@ def gather(*keys: str) -> Fold:
 
 
 def first(*keys: str) -> Fold:
-    """The first answer that says one of `keys` is the result."""
+    """Use the first answer that has one of `keys`."""
 
     def fold(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
         if isinstance(answer, Mapping) and any(answer.get(key) is not None for key in keys):
@@ -96,26 +95,26 @@ def first(*keys: str) -> Fold:
 
 
 def decide(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
-    """`project_trust`: the first yes or no; whoever is undecided leaves it to the next."""
+    """`project_trust`: use the first yes or no; an undecided handler leaves the decision to the next."""
     if isinstance(answer, Mapping) and answer.get("trusted") in ("yes", "no"):
         return payload, dict(answer), True
     return payload, result, False
 
 
 def rewrite(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
-    """`input`: text and images may be changed on the way, or the whole be taken over."""
+    """`input`: handlers may change text and images, or handle the input completely."""
     if not isinstance(answer, Mapping):
         return payload, result, False
     if answer.get("action") == "handled":
         return payload, {"action": "handled"}, True
     if answer.get("action") == "transform" and isinstance(answer.get("text"), str):
-        said = {key: answer[key] for key in ("text", "images") if answer.get(key) is not None}
-        return {**payload, **said}, {**result, **said, "action": "transform"}, False
+        changes = {key: answer[key] for key in ("text", "images") if answer.get(key) is not None}
+        return {**payload, **changes}, {**result, **changes, "action": "transform"}, False
     return payload, result, False
 
 
 def introduce(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
-    """`before_agent_start`: messages are collected, the system prompt goes from hand to hand."""
+    """`before_agent_start`: messages are collected; each handler receives the system prompt of the previous one."""
     if not isinstance(answer, Mapping):
         return payload, result, False
     if isinstance(answer.get("message"), Mapping):

@@ -1,9 +1,8 @@
-"""Import the file or package of an extension, as a module that nobody else can meet.
+"""Imports the file or package of an extension, as a module with a private name.
 
-Only sources count: bytecode that lies beside them may be anybody's, so it is
-neither read nor written. The folder is not put on the path, where it would stand
-before or behind modules of the same names; an extension of several files is a
-package, and its files import each other with a dot.
+Only sources are used: bytecode beside them is not trusted, so it is neither read nor written. The folder is not put on
+sys.path, where its modules could shadow others, or be shadowed; an extension of several files is a package, and its
+files use relative imports.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ NAME = "tau_extension"
 
 
 def load(path: str, modules: Mapping[str, str]) -> Callable[[Any], Any]:
-    """The function `setup` of an extension. What goes wrong is an ExtensionFailure that names file and line.
+    """Import an extension and return its `setup` function. Raises ExtensionFailure with file and line.
 
-    `modules` has the SHA-256 of every file that may be imported, by its path.
+    `modules` has the SHA-256 of every file that may be imported, by path.
     """
     file = Path(path) / "__init__.py" if Path(path).is_dir() else Path(path)
     spec = _spec(NAME, file, modules)
@@ -46,23 +45,23 @@ def load(path: str, modules: Mapping[str, str]) -> Callable[[Any], Any]:
 
 
 def told(error: BaseException, path: str) -> str:
-    """What happened and where in the extension it did, for people."""
+    """Return the text of an error and the location in the extension, for display."""
     place = where(error, path)
     return f"{text(error)} ({place})" if place else text(error)
 
 
 def text(error: BaseException) -> str:
-    """The words of an exception; its name where the words alone mean nothing."""
-    words = str(error)
+    """Return the text of an exception, with its type where the text alone means little."""
+    message = str(error)
     if isinstance(error, ExtensionFailure) or (
-        words and not isinstance(error, KeyError | AssertionError | StopIteration)
+        message and not isinstance(error, KeyError | AssertionError | StopIteration)
     ):
-        return words
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+        return message
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def where(error: BaseException, path: str) -> str | None:
-    """The last line of the extension that took part, as file:line."""
+    """Return the innermost line of the extension in the traceback, as file:line."""
     at: TracebackType | None = error.__traceback__
     lines = [
         f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(at) if frame.filename.startswith(path)
@@ -84,7 +83,7 @@ def _spec(name: str, file: Path, modules: Mapping[str, str]) -> ModuleSpec:
 
 
 class FromSource(SourceFileLoader):
-    """Compiles exactly the bytes that it has compared, so that no change between the two goes unseen."""
+    """Compiles exactly the bytes whose digest it has checked, so that a file cannot change between check and use."""
 
     def __init__(self, name: str, path: str, modules: Mapping[str, str]) -> None:
         super().__init__(name, path)
@@ -99,7 +98,7 @@ class FromSource(SourceFileLoader):
 
 
 class Inside:
-    """Finds the modules of the extension's own package."""
+    """Meta path finder for the modules of the extension's own package."""
 
     def __init__(self, modules: Mapping[str, str]) -> None:
         self._modules = modules

@@ -1,13 +1,11 @@
-"""The message protocol between tau and the process an extension runs in: JSON lines, both ways.
+"""The protocol between tau and the process of an extension: JSON lines in both directions.
 
-docs/extension-protocol.md describes it for those who write the other side in
-another language. What is only passed on (payloads, answers, parameters) is not
-looked at here.
+docs/extension-protocol.md describes it for implementations in other languages. Values that are only passed on
+(payloads, answers, parameters) are not validated here.
 
-ACTIONS names everything an extension may ask for, with its parameters as they are
-on the wire; "?" marks those that may be missing, which null says too. Those in
-TELLS want no answer, and what goes wrong with them is an extension_error of that
-name. runtime/session/extension_actions.py carries them out.
+ACTIONS lists everything an extension may request, with its parameters as on the wire; "?" marks optional ones, which
+may be missing or null. Actions in TELLS have no answer; their failures are reported as extension_error with that name.
+runtime/session/extension_actions.py carries them out.
 """
 
 from __future__ import annotations
@@ -21,17 +19,17 @@ LIMIT = 32 * 1024 * 1024  # bytes of one line
 
 
 class Message(Record, tag_field="type"):
-    """Base of all that is said."""
+    """Base of all messages."""
 
 
-# From tau.
+# From tau
 
 
 class Load(Message, tag="load"):
-    """The first message: what to load, and what is so at the moment. `memoryLimitMb` 0 is no limit.
+    """The first message: what to load, and the current facts. `memoryLimitMb` 0 means no limit.
 
-    `following` has the words that stood behind options without a value of their own: the values of those that want one.
-    `modules` has the SHA-256 of each module of the extension, by its path: nothing else of its folder is imported.
+    `following` has the words that follow options without a value of their own: the values of options that need one.
+    `modules` has the SHA-256 of each module of the extension, by path: no other file of its folder is imported.
     """
 
     path: str
@@ -48,13 +46,13 @@ class Load(Message, tag="load"):
 
 
 class Facts(Message, tag="facts"):
-    """What has changed since it was told last."""
+    """The facts that have changed since the last message."""
 
     facts: dict[str, Any]
 
 
 class Call(Message, tag="call"):
-    """Run what was registered as `target`; answer with the same id."""
+    """Run the target registered under this number; the answer has the same id."""
 
     id: int
     target: int
@@ -62,7 +60,7 @@ class Call(Message, tag="call"):
 
 
 class Cancel(Message, tag="cancel"):
-    """Nobody waits for this call any more."""
+    """tau no longer waits for this call."""
 
     id: int
 
@@ -72,14 +70,14 @@ class Ping(Message, tag="ping"):
 
 
 class Stop(Message, tag="stop"):
-    """Come to an end."""
+    """End the process."""
 
 
-# From the extension.
+# From the extension
 
 
 class Register(Message, tag="register"):
-    """`kind` is one of KINDS; what else it takes is in `spec`."""
+    """Register a target. `kind` is one of KINDS; `spec` has the other parameters."""
 
     kind: str
     target: int
@@ -92,17 +90,17 @@ class Unregister(Message, tag="unregister"):
 
 
 class Loaded(Message, tag="loaded"):
-    """Everything that is registered while loading has been."""
+    """Loading is done: all registrations of `setup` have been sent."""
 
 
 class Failed(Message, tag="failed"):
-    """It cannot be loaded."""
+    """The extension could not be loaded."""
 
     error: str
 
 
 class Update(Message, tag="update"):
-    """Progress of a tool: the whole so far. Of a stream: the pieces that are new.
+    """Progress of a tool (all of it so far), or the new pieces of a stream.
 
     With `ask`, tau answers that id when there is room for more.
     """
@@ -113,7 +111,7 @@ class Update(Message, tag="update"):
 
 
 class Action(Message, tag="action"):
-    """Wants an answer. `call` is the call it is made in, if any."""
+    """A request that is answered. `call` is the call in which it is made, if any."""
 
     id: int
     name: str
@@ -130,7 +128,7 @@ class Tell(Message, tag="tell"):
 
 
 class Trouble(Message, tag="trouble"):
-    """Something failed that nobody called: a task, a timer, a thread."""
+    """A failure outside of any call: in a task, a timer or a thread."""
 
     error: str
     event: str = "task"
@@ -140,11 +138,11 @@ class Pong(Message, tag="pong"):
     id: int
 
 
-# Both ways.
+# In both directions
 
 
 class Answer(Message, tag="answer"):
-    """To a call, or to an action. With `error`, `where` is the line of the extension it came from."""
+    """The answer to a call or an action. With `error`, `where` is the line of the extension that raised it."""
 
     id: int
     value: Any = None
@@ -157,7 +155,7 @@ FromExtension = Register | Unregister | Loaded | Failed | Update | Action | Tell
 
 KINDS = ("handler", "tool", "command", "flag", "provider", "bus")
 
-# Dialogs end with a value also when nobody answers: null, and false for confirm. `timeout` is in milliseconds.
+# A dialog without an answer ends with null, or false for confirm. `timeout` is in milliseconds.
 DIALOGS = {
     "select": ("title", "options", "timeout?"),
     "confirm": ("title", "message", "timeout?"),

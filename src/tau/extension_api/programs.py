@@ -1,4 +1,4 @@
-"""Programs that extensions run: in the extension's own process group, so that they end with it."""
+"""Runs programs for extensions, in the extension's process group, so that they end with it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from contextlib import suppress
 from typing import Any
 
 TERMINATED = 5.0  # seconds between SIGTERM and SIGKILL
-LAST_WORDS = 1.0  # for what is left in the pipes, which a grandchild may hold open
+LAST_WORDS = 1.0  # seconds to drain the pipes, which a grandchild may hold open
 
 
 async def run(command: str, args: Sequence[str], timeout: int | None, cwd: str | None) -> dict[str, Any]:
-    """Without a shell: {stdout, stderr, code, killed}. What cannot be started has code 1; `timeout` is in ms."""
+    """Run a program without a shell; returns {stdout, stderr, code, killed}. `timeout` is in milliseconds.
+
+    A program that cannot be started has code 1.
+    """
     try:
         process = await asyncio.create_subprocess_exec(
             command, *args, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=cwd or None

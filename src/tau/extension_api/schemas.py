@@ -1,4 +1,4 @@
-"""The schema of a tool from the signature and the docstring of a Python function.
+"""Derives the JSON Schema of a tool from the signature and docstring of a Python function.
 
     def weather(city: str, days: Annotated[int, "how many, from today"] = 1) -> str:
         '''The weather forecast.
@@ -7,7 +7,7 @@
             city: its name, with the country if there are several
         '''
 
-What a parameter means is told by `Annotated`, or below `Args:`, or by `:param city:`.
+The description of a parameter comes from `Annotated`, from the section `Args:`, or from `:param city:`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ _OTHER_FIELD = re.compile(r"^:(?:type|returns?|rtype|raises?)\b[^:\n]*:.*(?:\n[ 
 
 
 def schema_of(function: Callable[..., Any], without: Collection[str] = ("ctx",)) -> dict[str, Any]:
-    """Every parameter but those `without`, by its annotation; those with defaults may be missing."""
+    """Return a schema of all parameters but those in `without`; parameters with defaults are optional."""
     hints = get_type_hints(function, include_extras=True)
-    meant = meanings(function)
+    descriptions = meanings(function)
     every = inspect.signature(function).parameters
     parameters = {name: item for name, item in every.items() if name not in without and item.kind not in _ANY_NUMBER}
     return {
         "type": "object",
         "properties": {
-            name: {**_schema(hints.get(name, Any)), **({"description": meant[name]} if name in meant else {})}
+            name: {
+                **_schema(hints.get(name, Any)),
+                **({"description": descriptions[name]} if name in descriptions else {}),
+            }
             for name in parameters
         },
         "required": [name for name, item in parameters.items() if item.default is inspect.Parameter.empty],
@@ -47,13 +50,13 @@ _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def description_of(function: Callable[..., Any]) -> str:
-    """The docstring, without what it says of parameters."""
+    """Return the docstring without its descriptions of parameters."""
     text = _SECTION.sub("", _doc(function))
     return _OTHER_FIELD.sub("", _FIELD.sub("", text)).strip()
 
 
 def meanings(function: Callable[..., Any]) -> dict[str, str]:
-    """What the docstring says of parameters, by name."""
+    """Return the descriptions of parameters in the docstring, by name."""
     doc = _doc(function)
     found = {name: _one_line(text) for name, text in _FIELD.findall(doc)}
     for section in _SECTION.findall(doc):
@@ -84,8 +87,8 @@ def _doc(function: Callable[..., Any]) -> str:
 def _schema(hint: Any) -> dict[str, Any]:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        said = next((note for note in arguments[1:] if isinstance(note, str)), None)
-        return _schema(arguments[0]) | ({} if said is None else {"description": said})
+        description = next((note for note in arguments[1:] if isinstance(note, str)), None)
+        return _schema(arguments[0]) | ({} if description is None else {"description": description})
     if origin is Literal:
         return {"enum": list(arguments)}
     if isinstance(hint, type) and issubclass(hint, enum.Enum):

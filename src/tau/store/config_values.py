@@ -1,11 +1,11 @@
-"""Values in the user's files: plain text, a variable of the environment, or the output of a command.
+"""Configuration values in the user's files: plain text, an environment variable, or the output of a command.
 
-    !command        what it prints
+    !command        the output of the command
     $NAME ${NAME}   the variable, also inside a text; $$ is a dollar sign, $! an exclamation mark
-    NAME            the variable, if there is one of exactly this name
-    anything else   itself
+    NAME            the variable, if one of exactly this name is set
+    anything else   the text itself
 
-A value that needs a variable that is not set, or a command that fails, is none.
+A value that refers to a variable that is not set, or to a command that fails, is None.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARK = r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
 
 def is_command(text: str) -> bool:
-    """Whether reading it takes time, and so is to be done off the event loop."""
+    """True if the value is a command, which must run in a thread and not in the event loop."""
     return text.startswith("!")
 
 
@@ -37,7 +37,7 @@ def value(text: str, environment: Mapping[str, str]) -> str | None:
 
 
 def missing(text: str, environment: Mapping[str, str]) -> list[str]:
-    """The variables that a text needs and that are not set, or empty."""
+    """Return the variables that a text refers to and that are unset or empty."""
     if is_command(text):
         return []
     names = [mark[2] or mark[3] for mark in re.finditer(_MARK, text) if not mark[1]]
@@ -45,39 +45,39 @@ def missing(text: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def variables(text: str) -> list[str]:
-    """The variables that a text may take its value from."""
+    """Return the variables that a text may refer to."""
     return [] if is_command(text) else [text, *(mark[2] or mark[3] for mark in re.finditer(_MARK, text) if not mark[1])]
 
 
 def output(command: str) -> str | None:
     try:
-        said, code = _run(command)
+        stdout, code = _run(command)
     except (subprocess.SubprocessError, OSError) as error:
         log.warning("a command in a configuration file failed: %s", type(error).__name__)
         return None
     if code != 0:
-        # The command may have the secret in it, so it is not shown.
+        # The command may contain the secret, so it is not logged.
         log.warning("a command in a configuration file failed with exit code %s", code)
         return None
-    return said.decode("utf-8", "replace").strip() or None
+    return stdout.decode("utf-8", "replace").strip() or None
 
 
 def _run(command: str) -> tuple[bytes, int]:
-    """In our own process group: some ask at the terminal for a password."""
+    """Run in tau's own process group, because some commands ask for a password at the terminal."""
     nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
     with subprocess.Popen(command, shell=True, stdin=nothing, stdout=pipe, stderr=pipe) as process:
         _running.add(process)
         try:
-            said, _ = process.communicate(timeout=COMMAND_TIMEOUT)
+            stdout, _ = process.communicate(timeout=COMMAND_TIMEOUT)
         except BaseException:
             process.kill()
             raise
         finally:
             _running.discard(process)
-    return said, process.returncode
+    return stdout, process.returncode
 
 
 def stop_commands() -> None:
-    """At the end of the program, for those who ask in threads of their own."""
+    """Kill the commands that still run in threads when the program ends."""
     for process in list(_running):
         process.kill()

@@ -1,12 +1,11 @@
-"""The modules of an extension, by content: what is loaded again must be what was loaded first.
+"""Digests of the modules of an extension: a restarted extension must have the same code as at its first load.
 
-An extension is started again after a crash. Between the two starts a tool, a command
-or another program may have changed its files, so they are compared with the digests
-of the first load. For a project that is trusted by content, the first load is
+An extension is restarted after a crash. Meanwhile a tool, a command or another program may have changed its files, so
+they are compared with the digests of the first load. For a project that is trusted by content, the first load is
 compared with what was trusted.
 
-Not seen here: modules that an extension imports from elsewhere, what it reads as data,
-and folders that hold no modules of its own (hidden ones, virtual environments).
+Not covered: modules that an extension imports from elsewhere, files that it reads as data, and folders that hold no
+modules of its own (hidden ones, virtual environments).
 """
 
 from __future__ import annotations
@@ -24,7 +23,10 @@ _SKIPPED = ("__pycache__", "node_modules")
 
 
 def module_files(path: Path) -> list[Path]:
-    """The file of an extension, or all modules in its folder, as the loader names them. Raises ExtensionFailure."""
+    """Return the file of an extension, or all modules in its folder, as the loader names them.
+
+    Raises ExtensionFailure if there are too many.
+    """
     if not path.is_dir():
         return [path]
     found: list[Path] = []
@@ -36,7 +38,7 @@ def module_files(path: Path) -> list[Path]:
 
 
 def module_digests(path: Path) -> dict[str, str]:
-    """SHA-256 of each module, by its path. Blocks. Raises ExtensionFailure if one cannot be read."""
+    """Return the SHA-256 of each module by path. Blocks. Raises ExtensionFailure if a module cannot be read."""
     import hashlib
 
     digests: dict[str, str] = {}
@@ -52,12 +54,12 @@ def module_digests(path: Path) -> dict[str, str]:
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """The first file that differs, is new or is missing; None if there is none."""
+    """Return the first file that differs, is new or is missing; None if there is none."""
     return next((path for path in sorted({*before, *now}) if before.get(path) != now.get(path)), None)
 
 
 def trusted_part(modules: Mapping[str, str], content: Mapping[str, str]) -> dict[str, str]:
-    """The digests that trust was given to, for the same modules. `content` is keyed by real paths."""
+    """Return the trusted digests of the same modules. `content` is keyed by real paths."""
     return {path: content[real] for path in modules if (real := os.path.realpath(path)) in content}
 
 
@@ -69,7 +71,7 @@ def _below(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
     except OSError as error:
         raise ExtensionFailure(f"{folder} cannot be read: {error.strerror}") from None
     if here in above or len(above) == MAX_DEPTH:
-        raise ExtensionFailure(f"{folder} leads back into itself, or too deep")
+        raise ExtensionFailure(f"{folder} contains itself through a link, or is nested too deeply")
     if above and any(entry.name == "pyvenv.cfg" for entry in entries):
         return
     for entry in entries:

@@ -1,10 +1,10 @@
-"""Lists in settings that name files: paths and globs, and what to leave out.
+"""Path lists in settings: paths and globs to include and exclude.
 
-    "shared/skills", "~/notes/*.md"     these
-    "!drafts/**"                        nothing that fits this glob, wherever it was found
-    "-old.md", "+drafts/good.md"        not this; this, whatever the globs say
+    "shared/skills", "~/notes/*.md"     include these
+    "!drafts/**"                        exclude everything that matches this glob, wherever it was found
+    "-old.md", "+drafts/good.md"        exclude this path; include this path whatever the globs say
 
-Paths are absolute when they get here: settings know the folder of their file.
+Paths are already absolute here: store/settings.py resolves them against the folder of the settings file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Entries(Value):
     lines: Sequence[str] = ()
 
     def named(self) -> list[Path]:
-        """What is named, in order. A glob that fits nothing names nothing."""
+        """Return the included paths in order, with globs expanded."""
         found: list[Path] = []
         for line in self.lines:
             path = line.removeprefix("+")
@@ -38,15 +38,15 @@ class Entries(Value):
         return list(dict.fromkeys(found))
 
     def allows(self, path: Path) -> bool:
-        """Whether a file may be used. A folder in the list stands for all that is in it."""
-        allowed = not any(_fits(line[1:], path) for line in self.lines if line.startswith("!"))
-        for sign, answer in (("+", True), ("-", False)):
+        """True if a file is not excluded. A folder in the list stands for everything in it."""
+        allowed = not any(_matches(line[1:], path) for line in self.lines if line.startswith("!"))
+        for sign, verdict in (("+", True), ("-", False)):
             if any(path.is_relative_to(line[1:]) for line in self.lines if line.startswith(sign)):
-                allowed = answer
+                allowed = verdict
         return allowed
 
 
-def _fits(pattern: str, path: Path) -> bool:
+def _matches(pattern: str, path: Path) -> bool:
     try:
         matches = compiled(pattern).fullmatch
     except BadGlob:

@@ -1,4 +1,4 @@
-"""Where things are kept."""
+"""Default paths: the user's configuration folder and the working folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tau.errors import UsageError
 
 
 def agent_dir(environment: Mapping[str, str] = os.environ) -> Path:
-    """The user's configuration: PI_CODING_AGENT_DIR, else ~/.pi/agent."""
+    """Return the user's configuration folder: PI_CODING_AGENT_DIR, else ~/.pi/agent."""
     given = environment.get("PI_CODING_AGENT_DIR")
     return Path(given).expanduser() if given else Path.home() / ".pi" / "agent"
 
 
 def working_folder() -> str:
-    """Of this process. Raises UsageError if it was deleted."""
+    """Return the working folder of this process. Raises UsageError if it was deleted."""
     try:
         return os.getcwd()
     except OSError as error:

@@ -1,4 +1,7 @@
-"""What to look for, and where. Apart from `resources.py`, because every session says this and many never look."""
+"""The query for resources: which to find, and where.
+
+Separate from resources.py, because every session has a query, but many never search.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from tau.records.base import Value
 
 
 class Requested(Value):
-    """What the command line says. The switches do not keep away what is named beside them."""
+    """Resources requested on the command line. The `no_` switches do not exclude what is named explicitly."""
 
-    system: str | None = None  # a text, or a file with it
+    system: str | None = None  # a text, or the path of a file
     appended: Sequence[str] = ()
     skills: Sequence[str] = ()
     templates: Sequence[str] = ()
@@ -21,17 +24,19 @@ class Requested(Value):
 
 
 class Sought(Value):
+    """The locations in which a session searches for resources."""
+
     cwd: str
     agent_dir: Path
     trusted: bool = False
     requested: Requested = Requested()
-    skills: Sequence[str] = ()  # entries of settings, absolute
+    skills: Sequence[str] = ()  # path lists of settings, absolute
     prompts: Sequence[str] = ()
     skill_commands: bool = True
     content: Mapping[str, str] | None = None  # what trust is bound to, see trust.Decision
-    confined: bool = False  # commands write here that may not read what we can
+    confined: bool = False  # sandboxed commands write to the project but must not gain read access through it
 
     @property
     def bound(self) -> bool:
-        """Whether files of the project must lie in it, for a link could bring the user's own to a model."""
+        """True if files of the project must be inside it: a link could send the user's own files to a model."""
         return self.confined or not self.trusted

@@ -1,7 +1,7 @@
-"""Text from files that somebody else may have put there: never more than a limit, and from nothing but files.
+"""Safe reads of untrusted text files: bounded in size, and from regular files only.
 
-Looked at before it is opened and again when it is open: to open a pipe can take
-for ever, to open a device can do something, and a name can change its meaning.
+The type is checked before the file is opened and again afterwards: opening a pipe can block for ever, opening a device
+can have side effects, and a path can lead to another file by then.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 class Taken(NamedTuple):
+    """The beginning of a text file."""
+
     text: str
     size: int  # bytes of the whole file
 
     @classmethod
     def of(cls, data: bytes, limit: int, size: int = 0) -> Taken:
-        """The first `limit` bytes, as UTF-8 without a byte order mark."""
+        """Decode the first `limit` bytes as UTF-8, without a byte order mark."""
         return cls(data[:limit].decode("utf-8", "replace").removeprefix("\ufeff"), max(len(data), size))
 
     def is_whole(self, limit: int) -> bool:
@@ -31,13 +33,13 @@ class Taken(NamedTuple):
 
 
 def read_text(path: Path, limit: int, within: Path | None = None) -> Taken:
-    """At most `limit` bytes, as UTF-8 without a byte order mark. Raises OSError, also if it does not lie `within`."""
+    """Read at most `limit` bytes as UTF-8. Raises OSError if the file cannot be read or is not inside `within`."""
     _must_be_file(os.stat(path))
     handle = os.open(path, _FLAGS)
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
         _must_be_file(status)
-        # What is open, and not what the name leads to: that may be another file by now.
+        # The path of the open file: `path` may lead to another file by now.
         real = opened_path(handle, str(path))
         if shows_process(handle, status, real):
             raise OSError(errno.EACCES, "it shows the environment or the memory of a process")
@@ -52,7 +54,7 @@ def why(error: Exception) -> str:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is something of this name that can be read; a link counts as what it leads to."""
+    """True if a path is a regular file, or a link to one."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
@@ -60,7 +62,7 @@ def is_file(path: Path) -> bool:
 
 
 def leads_out(path: Path, root: Path) -> bool:
-    """Whether a name below `root` is a link to something that is not."""
+    """True if a path below `root` leads out of it through a link."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 

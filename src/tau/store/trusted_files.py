@@ -1,4 +1,4 @@
-"""Read files of a project that is trusted by content: only the bytes that were trusted are used."""
+"""Reads files of a project that is trusted by content: only the bytes that were trusted are used."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from pathlib import Path
 from tau.store.files import SMALL, read_small
 
 CHANGED = "it changed since the project was trusted"
-
-
 LARGEST = 64 * 1024 * 1024
 
 
 class Bound:
-    """A file that must keep the bytes it was trusted with. It is read again only when its status changed."""
+    """A file whose bytes must stay those that were trusted. It is read again only if its status changed."""
 
     def __init__(self, path: str, digest: str) -> None:
         self._content = {os.path.realpath(path): digest}
@@ -24,10 +22,10 @@ class Bound:
         self._known: tuple[int, ...] | None = None
 
     def is_unchanged(self) -> bool:
-        """Blocks."""
+        """True if the file still has the trusted bytes. Blocks."""
         try:
             status = os.stat(self._path)
-            # An ordinary program cannot set the time of the last change of the status.
+            # An ordinary program cannot set the ctime of a file.
             now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             if now != self._known:
                 read_bound(self._path, self._content, LARGEST)
@@ -38,7 +36,7 @@ class Bound:
 
 
 def read_bound(path: Path | str, content: Mapping[str, str] | None, limit: int = SMALL) -> bytes:
-    """As read_small. With `content`, SHA-256 by real path, raises OSError for other bytes than these."""
+    """Read as read_small does. With `content` (SHA-256 by real path), raises OSError if the digest differs."""
     data = read_small(path, limit)
     if content is not None:
         import hashlib

@@ -1,7 +1,7 @@
-"""Changes to files, one after another.
+"""Per-file locks: calls that change the same file run one after another.
 
-Calls that change the same file, whatever names they have for it, do so in the
-order in which they were made: each sees what those before it have done.
+They run in the order in which they were made, whatever names they use for the file: each call sees the changes of the
+calls before it.
 """
 
 from __future__ import annotations
@@ -21,44 +21,45 @@ Stopped = Callable[[], bool]
 Work = Callable[[str, str, Stopped], Outcome]
 
 
-class _Turns:
+class _FileLocks:
     def __init__(self) -> None:
-        self.door = asyncio.Lock()  # one at a time finds out which file it is, so that nobody overtakes
+        self.resolving = asyncio.Lock()  # paths are resolved one at a time, so that no call overtakes another
         self.locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by real path, while in use
 
 
-_TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
+_LOCKS: WeakKeyDictionary[asyncio.AbstractEventLoop, _FileLocks] = WeakKeyDictionary()
 
 
 async def in_turn(machine: Machine, where: Callable[[], str], work: Work) -> Outcome:
-    """Do `work` in a thread when its turn has come.
+    """Run `work` in a thread while holding the lock of its file.
 
-    It is given the path from `where`, the real path, and a question to ask before it
-    changes something: whether it was stopped.
+    `work` receives the path from `where`, the real path, and a function that it calls before it changes anything:
+    True if the call was cancelled.
 
-    A cancelled call waits for work that has begun. If that could not be stopped any
-    more, StoppedWith tells what was done. Cancelled once more, it leaves the thread
-    behind, and the others go on waiting for it.
+    A cancelled call waits for work that has started. If the work could not be stopped in time, CancelledWithResult
+    carries its result. A call that is cancelled a second time abandons the thread; later calls still wait for it.
     """
-    turns = _TURNS.setdefault(asyncio.get_running_loop(), _Turns())
+    locks = _LOCKS.setdefault(asyncio.get_running_loop(), _FileLocks())
     stop = threading.Event()
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def wait_and_work() -> Outcome:
-        async with turns.door:
+        async with locks.resolving:
             path, real = await machine.in_thread(lambda: _names(machine, where))
-        lock = turns.locks.setdefault(real, asyncio.Lock())
+        lock = locks.locks.setdefault(real, asyncio.Lock())
         async with lock:
-            begun.set()
+            started.set()
             return await machine.in_thread(lambda: work(path, real, stop.is_set))
 
     task = asyncio.create_task(wait_and_work())
-    task.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may be left behind
+    task.add_done_callback(
+        lambda task: task.cancelled() or task.exception()
+    )  # retrieves the exception of an abandoned task
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         stop.set()
-        if not begun.is_set():
+        if not started.is_set():
             task.cancel()
         await asyncio.wait({task})
         if task.cancelled() or task.exception():

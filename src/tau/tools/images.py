@@ -1,7 +1,7 @@
-"""Pictures for a model, made small enough for every provider.
+"""Scales images down until every provider accepts them.
 
-Pillow is loaded when the first picture is read. Without it, and for a picture it
-cannot read, the original is as good as we can do.
+Pillow is imported when the first image is read. Without Pillow, and for an image that it cannot read, the original is
+sent.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 LONGEST_SIDE = 2000
 LARGEST = 4.5 * 1024 * 1024  # bytes as base64, which is what is sent
-SHORTEST_SIDE = 100  # below which nothing can be seen
+SHORTEST_SIDE = 100  # a smaller image shows nothing useful
 
 QUALITY = 80
 QUALITIES = (85, 70, 55, 40)
 SCALES = (1.0, 0.75, 0.5, 0.35, 0.25)
 
-_LANCZOS = 1  # PIL.Image.Resampling.LANCZOS, which is not loaded yet
+_LANCZOS = 1  # PIL.Image.Resampling.LANCZOS; PIL is not imported yet
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 
 
@@ -39,10 +39,10 @@ class Encoded(NamedTuple):
 
 
 def fitted(data: bytes, mime_type: str) -> tuple[bytes, str, str | None]:
-    """A picture that a model can take, its type, and what the model should know if it is not the original.
+    """Return an image that models accept, its MIME type, and a note for the model if it is not the original.
 
-    One with too many pixels to unpack is a ToolError: the original would be
-    refused by the provider, with every prompt from then on.
+    Raises ToolError for an image with too many pixels to decode: the provider would reject the original, and with it
+    every later prompt of the session.
     """
     try:
         import PIL.Image as pillow
@@ -59,12 +59,12 @@ def fitted(data: bytes, mime_type: str) -> tuple[bytes, str, str | None]:
         if max(width, height) <= LONGEST_SIDE and _sent(data) <= LARGEST:
             return data, mime_type, None
         size = _within(original, LONGEST_SIDE)
-        picture.draft("RGB", size[::-1] if turned else size)  # a large JPEG need not be unpacked in full
+        picture.draft("RGB", size[::-1] if turned else size)  # a large JPEG need not be decoded in full
         upright = PIL.ImageOps.exif_transpose(picture)
         best = _best(_plain(upright).resize(size, _LANCZOS, reducing_gap=3.0), mime_type)
     except (pillow.DecompressionBombWarning, pillow.DecompressionBombError):
         raise ToolError("The image has too many pixels to be shown; make a smaller copy of it and read that") from None
-    except Exception:  # a reader of foreign bytes fails as it likes
+    except Exception:  # a decoder of untrusted bytes may raise anything
         return data, mime_type, None
     return best.data, best.mime_type, _note(original, best.size)
 
@@ -79,8 +79,8 @@ def _within(size: tuple[int, int], side: int) -> tuple[int, int]:
 
 
 def _plain(picture: Image) -> Image:
-    """In colours that can be scaled and written."""
-    if picture.mode.startswith("I"):  # 16 bits of grey
+    """Convert to a colour mode that can be scaled and saved."""
+    if picture.mode.startswith("I"):  # 16-bit greyscale
         return picture.convert("I").point(lambda value: value * (1 / 256)).convert("L")
     if picture.has_transparency_data:
         return picture.convert("RGBA")
@@ -88,19 +88,19 @@ def _plain(picture: Image) -> Image:
 
 
 def _best(picture: Image, mime_type: str) -> Encoded:
-    """The first form that fits, else the smallest."""
+    """Return the first encoding that fits, otherwise the smallest."""
     tried: list[Encoded] = []
-    for encoded in _forms(picture, mime_type):
+    for encoded in _encodings(picture, mime_type):
         if encoded.fits:
             return encoded
         tried.append(encoded)
     return min(tried, key=lambda encoded: len(encoded.data))
 
 
-def _forms(picture: Image, mime_type: str) -> Iterator[Encoded]:
+def _encodings(picture: Image, mime_type: str) -> Iterator[Encoded]:
     flat = _on_white(picture)
     first = _jpeg(flat, QUALITY)
-    if mime_type != "image/jpeg":  # which has never become smaller as PNG
+    if mime_type != "image/jpeg":  # a JPEG never becomes smaller as PNG
         png = _png(picture)
         first = png if len(png.data) < len(first.data) else first
     yield first
@@ -114,7 +114,7 @@ def _forms(picture: Image, mime_type: str) -> Iterator[Encoded]:
 
 
 def _on_white(picture: Image) -> Image:
-    """JPEG has no transparency."""
+    """Flatten onto white, because JPEG has no transparency."""
     if picture.mode != "RGBA":
         return picture
     flat = picture.convert("RGB")

@@ -1,4 +1,4 @@
-"""A cancelled tool cannot return, but what it had so far is worth keeping."""
+"""The partial result of a cancelled tool, which cannot return it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import asyncio
 
 
 class StoppedWith(asyncio.CancelledError):
-    """The cancellation of a tool, with the text that should stand as its result.
+    """The cancellation of a tool, with the text that becomes its result.
 
-    asyncio.timeout() looks for CancelledError itself and not for its children:
-    whoever stops a tool catches this one inside, keeps the text and raises a
-    plain CancelledError in its place.
+    asyncio.timeout() recognises only CancelledError itself, not its subclasses. Code that cancels a tool therefore
+    catches this exception, keeps the text and raises a plain CancelledError instead.
     """
 
     def __init__(self, text: str) -> None:

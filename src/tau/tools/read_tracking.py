@@ -1,8 +1,7 @@
-"""What the model knows of the files it works on: the content of each, as it last read or wrote it.
+"""Read tracking: remembers the contents of files as the model last read or wrote them.
 
-With the setting `edit.requireFresh` a file that has another content by now is
-not changed, so that what somebody else did to it in the meantime is not lost.
-Contents are remembered as digests, and only if the setting asks for it.
+With the setting `edit.requireFresh`, tools refuse to change a file whose contents differ from that, so that changes
+made by other programs are not lost. Contents are remembered as digests, and only if the setting is on.
 """
 
 from __future__ import annotations
@@ -17,43 +16,45 @@ if TYPE_CHECKING:
 
 
 class Seen:
-    """One for each session. Files go by their real paths; `path` is what the model calls them."""
+    """The files known to the model of one session, by real path. `path` is the name the model uses, for errors."""
 
     def __init__(self, *, required: bool = False) -> None:
         self.required = required
         self._digests: dict[str, bytes] = {}
 
-    def watched(self, real: str, portions: Iterable[bytes]) -> Iterator[bytes]:
-        """A file on its way to the model. It is known when it was read to its end, however little of it was shown."""
+    def watched(self, real: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Pass the chunks of a file through. The file counts as known once it was read to its end, however little of
+        it was shown to the model.
+        """
         if not self.required:
-            yield from portions
+            yield from chunks
             return
         digest = _digest()
-        for portion in portions:
-            digest.update(portion)
-            yield portion
+        for chunk in chunks:
+            digest.update(chunk)
+            yield chunk
         self._digests[real] = digest.digest()
 
     def note(self, real: str, data: bytes) -> None:
-        """The model wrote this."""
+        """Record what the model wrote to a file."""
         if self.required:
             self._digests[real] = _digest(data).digest()
 
-    def check(self, path: str, real: str, portions: Iterable[bytes]) -> None:
-        """Refuse to change a file that is not as the model knows it."""
+    def check(self, path: str, real: str, chunks: Iterable[bytes]) -> None:
+        """Raise ToolError if the contents of a file are not those that the model knows."""
         if not self.required:
             return
         known = self._digests.get(real)
         if known is None:
             raise ToolError(f"{path} has not been read in this session, or is too large to check. Read it first.")
         digest = _digest()
-        for portion in portions:
-            digest.update(portion)
+        for chunk in chunks:
+            digest.update(chunk)
         if digest.digest() != known:
             raise ToolError(f"{path} has changed since it was last read. Read it again before you change it.")
 
 
 def _digest(data: bytes = b"") -> blake2b:
-    from hashlib import blake2b  # seldom needed
+    from hashlib import blake2b  # rarely needed
 
     return blake2b(data)

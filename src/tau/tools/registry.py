@@ -1,4 +1,4 @@
-"""The tools there are. A new one needs a line here. What it is made of is loaded when somebody looks at it."""
+"""The registry of built-in tools. A new tool needs a line in MODULES; its module is imported on first use."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ DEFAULT = ("read", "bash", "edit", "write")
 
 
 class Table(Mapping[str, Tool]):
+    """A selection of built-in tools, by name, and of tools that are passed in."""
+
     def __init__(self, names: Sequence[str | Tool] = ()) -> None:
         self.choose(names)
 
     def choose(self, names: Sequence[str | Tool]) -> None:
-        """Have those of `names` that there are, and tools that are given as such; no others."""
-        self._given: dict[str, Tool | None] = {}
+        """Select the built-in tools among `names` and the tools that are passed in. Unknown names are ignored."""
+        self._selected: dict[str, Tool | None] = {}
         for name in names:
             if not isinstance(name, str):
-                self._given[name.name] = name
+                self._selected[name.name] = name
             elif name in MODULES:
-                self._given.setdefault(name, None)
+                self._selected.setdefault(name, None)  # imported on first use
 
     def __getitem__(self, name: str) -> Tool:
-        found = self._given[name]
+        found = self._selected[name]
         if found is None:
             loaded: Tool = import_module(MODULES[name]).TOOL
             return loaded
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._given)
+        return iter(self._selected)
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._selected)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._given
+        return name in self._selected
 
 
 TOOLS = Table(list(MODULES))

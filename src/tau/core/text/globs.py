@@ -1,4 +1,4 @@
-"""Globs and ignore files, read as ripgrep reads them: a search without it must find the same.
+"""Globs and ignore files, read as ripgrep reads them.
 
 `*` and `?` stop at a slash, `**` between slashes does not, `[!a]` may be one,
 `{a,b}` nests. A glob is always matched with a whole path. In ignore files `?`
