@@ -308,7 +308,7 @@ def test_a_question_that_nobody_answers_in_time_denies(tmp_path: Path) -> None:
     (tmp_path / "rules.json").write_text('{"deadline": 0.2}')
     rules = ["--permissions", "rules", str(tmp_path / "rules.json")]
     with Terminal(tmp_path, *rules, "go", answers=[*TOUCHED, {"text": "here"}]) as terminal:
-        terminal.until("a no (0.2 s): ")
+        terminal.until("means no (0.2 s): ")
         terminal.until("The question is no longer open.")
         terminal.until("done")
         assert "here" in terminal.ask("1")  # a line as any other
@@ -412,7 +412,7 @@ def test_a_question_that_comes_while_a_line_is_written_waits_for_its_end(tmp_pat
         (tmp_path / "work" / "now").touch()
         terminal.until("There is a question. Press Enter to see it.")
         terminal.write("ne\n")
-        terminal.until("a no: ")
+        terminal.until("means no: ")
         terminal.write("y\n")
         terminal.until("heard True")
         terminal.until("ok")

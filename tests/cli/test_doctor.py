@@ -124,7 +124,7 @@ def test_a_file_that_others_can_read_is_told(tmp_path: Path) -> None:
     done = doctor(tmp_path)
     assert done.returncode == 1
     assert "others could read it; now only you can (mode 600)" in done.stdout
-    assert "  ok openai: auth.json, by a command; " in done.stdout
+    assert "  ok openai: auth.json, from a command; " in done.stdout
     assert "x: an OAuth login, which tau does not use" in done.stdout
 
 

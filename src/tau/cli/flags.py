@@ -22,7 +22,7 @@ class Flag(NamedTuple):
 
 GROUPS: dict[str, tuple[Flag, ...]] = {
     "output": (
-        Flag("print", "p", "", "print the answer and exit; the default unless stdin and stdout are a terminal"),
+        Flag("print", "p", "", "print the answer and exit; default unless stdin and stdout are TTYs"),
         Flag("mode", "", "text|json|rpc", "text: the answer; json: one event per line; rpc: for programs"),
         Flag("result", "", "", "in JSON mode, end with a record that summarises the run"),
         Flag("dialect", "", "NAME", "use an older or newer version of the protocol"),

@@ -139,9 +139,9 @@ def agent_run(
     """Run the agent, from the prompts until it has nothing left to do.
 
     `parallel`: the tool calls of one answer run at the same time. `skip`: steering is delivered after the running
-    tool call, and the calls after it are skipped. `early`: message_start is published when the model is asked, not
-    when it begins to answer. `steered`: queued steering messages are added directly after the prompts. It is off for
-    prompts that were taken from a queue, which are answered first: the queue mode may be one at a time.
+    tool call, and later calls are skipped. `early`: message_start is published when the model is asked, not when it
+    begins to answer. `steered`: queued steering follows the prompts; off for prompts from a queue, as the mode may be
+    one at a time.
     """
     new: list[AnyMessage] = list(prompts)
     since: list[AnyMessage] = list(prompts)  # messages that are not in `history`

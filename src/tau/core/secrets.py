@@ -133,10 +133,10 @@ def _base64_forms(data: bytes) -> Iterator[str]:
             yield from (stable, stable.replace("+", "-").replace("/", "_"))
 
 
-def of_headers(headers: Mapping[str, str], *, whatever_their_name: bool = False) -> Iterator[str]:
+def of_headers(headers: Mapping[str, str], *, all_names: bool = False) -> Iterator[str]:
     """Secrets in headers: values of headers that are named like secrets, or of all headers."""
     for name, value in headers.items():
-        if whatever_their_name or is_secret(name):
+        if all_names or is_secret(name):
             yield value
             kind, _, rest = value.partition(" ")
             if kind.lower() == "basic":
