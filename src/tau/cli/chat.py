@@ -213,8 +213,8 @@ class Chat:
 class Screen:
     """Renders events for a person. Model output must not control the terminal."""
 
-    def __init__(self, asked: Callable[[Question], None]) -> None:
-        self._on_question = asked
+    def __init__(self, on_question: Callable[[Question], None]) -> None:
+        self._on_question = on_question
         self._cleaner = Cleaner()
         self._lock = threading.Lock()
         self._held: list[str] | None = None

@@ -21,7 +21,7 @@ def main(given: Given) -> int:
     folder = agent_dir()
     keys = Keys(folder / "auth.json")
     models, problems = known_models(folder, keys)
-    nearby = [model for heard in hear(models.catalog, keys).values() for model in heard.models]
+    nearby = [model for server in hear(models.catalog, keys).values() for model in server.models]
     everything = {(model.provider, model.id): model for model in [*nearby, *models.available]}
     wanted = " ".join([given.flags["list-models"], *given.words]).lower().split()
     listed = [model for model in everything.values() if all(word in _text(model) for word in wanted)]

@@ -88,7 +88,7 @@ def _entry(tree: Tree, at: int, dropped: Container[int]) -> Kept:
 
 
 class BranchPlan(Value):
-    """What to summarise: `messages` are the newest that fit; `files` are those of the whole branch."""
+    """Input of a branch summary: `messages` are the newest that fit; `files` are those of the whole branch."""
 
     messages: list[AnyMessage]
     files: Files

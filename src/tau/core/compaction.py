@@ -118,7 +118,7 @@ def _answer(entry: Kept) -> Assistant | None:
 
 
 class Plan(Value):
-    """What to summarise and keep. `prefix` is the first part of a split turn; `previous` the earlier summary."""
+    """Messages to summarise. `prefix` is the first part of a split turn; `previous` the earlier summary."""
 
     history: list[AnyMessage]
     prefix: list[AnyMessage]

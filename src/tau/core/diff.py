@@ -42,7 +42,7 @@ def common(one: Sequence[Any], two: Sequence[Any]) -> int:
 
 
 def changes(old: Sequence[Any], new: Sequence[Any], steps: int = MAX_STEPS) -> list[Change]:
-    """What to remove and what to add, in order: the minimum, as long as `steps` suffice."""
+    """Ranges to remove and to add, in order: the minimum, as long as `steps` suffice."""
     start = common(old, new)
     end = common(old[start:][::-1], new[start:][::-1])
     before, after = old[start : len(old) - end], new[start : len(new) - end]

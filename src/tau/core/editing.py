@@ -38,7 +38,7 @@ class Edited(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Where an old text is in a file.
+    """The location of an old text in a file.
 
     For each character of the old text, and for its end: the position in the file where a replacement of it starts,
     and where it ends. The two differ at the end of a line with trailing whitespace that the old text does not have.

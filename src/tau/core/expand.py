@@ -15,7 +15,7 @@ Scope = Literal["user", "project", "temporary"]
 
 
 class Origin(NamedTuple):
-    """Where a template or a skill comes from."""
+    """The source of a template or a skill."""
 
     scope: Scope  # temporary: named on the command line, or by an extension
     source: str  # auto: found in its usual folder; local: named in settings; cli; extension:NAME

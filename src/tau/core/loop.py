@@ -138,10 +138,9 @@ def agent_run(
 ) -> Generator[Act, Any, RunEnd]:
     """Run the agent, from the prompts until it has nothing left to do.
 
-    `parallel`: the tool calls of one answer run at the same time. `skip`: steering is delivered after the running
-    tool call, and later calls are skipped. `early`: message_start is published when the model is asked, not when it
-    begins to answer. `steered`: queued steering follows the prompts; off for prompts from a queue, as the mode may be
-    one at a time.
+    `parallel`: the tool calls of one answer run at once. `skip`: steering is delivered after the running tool call,
+    and later calls are skipped. `early`: message_start is published when the model is asked, not when it answers.
+    `steered`: queued steering follows the prompts; off for prompts from a queue, whose mode may be one at a time.
     """
     new: list[AnyMessage] = list(prompts)
     since: list[AnyMessage] = list(prompts)  # messages that are not in `history`
@@ -204,20 +203,20 @@ def _compact_if_needed(history: Iterable[Stored], since: list[AnyMessage]) -> Ge
 def stream_answer(history: Iterable[Stored], new: Sequence[AnyMessage], early: bool) -> Generator[Act, Any, Ending]:
     """Ask the model and publish its answer as it streams."""
     yield AskModel(history, new)
-    begun: Assistant | None = None
+    draft_message: Assistant | None = None
     announced = False
     while True:
         match (yield Wait()):
             case (Update() | Heard()) as update:
-                if not announced and begun is not None:
+                if not announced and draft_message is not None:
                     announced = True
-                    yield Publish(MessageStart(begun))
+                    yield Publish(MessageStart(draft_message))
                 if isinstance(update, Update):
                     yield Publish(update)
-            case Begun(begun):
+            case Begun(draft_message):
                 if early:
                     announced = True
-                    yield Publish(MessageStart(begun))
+                    yield Publish(MessageStart(draft_message))
             case (Done() | Failed()) as ending:
                 if not announced:
                     yield Publish(MessageStart(ending.message))

@@ -12,7 +12,7 @@ from tau.core.expand import Skill, escaped
 
 
 class Listed(Protocol):
-    """What the prompt says about a tool."""
+    """A tool as the prompt lists it."""
 
     @property
     def name(self) -> str: ...

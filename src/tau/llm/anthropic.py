@@ -245,8 +245,8 @@ class Reader:
         if signature := self._signature.pop(event["index"], ""):
             self._draft.sign(place, signature)
         given = self._initial_input.pop(event["index"], None)
-        facts: list[Fact] = [self._draft.add(place, encode(given).decode())] if given else []
-        return [*facts, self._draft.close(place)]
+        results: list[Fact] = [self._draft.add(place, encode(given).decode())] if given else []
+        return [*results, self._draft.close(place)]
 
     def _message_delta(self, event: dict[str, Any]) -> Sequence[Fact]:
         self._stop = event["delta"].get("stop_reason") or self._stop
@@ -259,7 +259,7 @@ class Reader:
             raise ModelError(f"The model refused to answer (stop reason: {self._stop}).", transient=False)
         if self._stop not in STOP_REASONS:
             raise ModelError(f"Unhandled stop reason: {self._stop}", transient=False)
-        unclosed = [fact for index in list(self._place) for fact in self._block_stop({"index": index})]
+        unclosed = [result for index in list(self._place) for result in self._block_stop({"index": index})]
         return [*unclosed, *self._draft.done(STOP_REASONS[self._stop])]
 
     def _error(self, event: dict[str, Any]) -> Sequence[Fact]:

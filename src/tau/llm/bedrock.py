@@ -278,19 +278,19 @@ class ConverseReader:
     def _think(self, index: int, thought: dict[str, Any]) -> Sequence[Fact]:
         if (hidden := thought.get("redactedContent")) is not None:
             return self._draft.redacted(text(hidden))
-        facts = list(self._write(index, "thinking", thought.get("text") or ""))
+        results = list(self._write(index, "thinking", thought.get("text") or ""))
         if (signature := thought.get("signature")) is not None:
             self._draft.sign(self._place[index], text(signature))
-        return facts
+        return results
 
     def _write(self, index: int, kind: Any, piece: Any) -> Sequence[Fact]:
         """Add a piece. A block of text opens with its first piece."""
-        facts: list[Fact] = []
+        results: list[Fact] = []
         if index not in self._place:
             place = self._draft.blocks
-            facts.append(self._draft.open(kind))
+            results.append(self._draft.open(kind))
             self._place[index] = place
-        return [*facts, self._draft.add(self._place[index], piece)] if text(piece) else facts
+        return [*results, self._draft.add(self._place[index], piece)] if text(piece) else results
 
     def _block_stop(self, event: dict[str, Any]) -> Sequence[Fact]:
         place = self._place.pop(event["contentBlockIndex"], None)

@@ -19,7 +19,7 @@ AUTHENTICATED = "<authenticated>"
 
 
 class ToolSpec(Protocol):
-    """What a model is told about a tool."""
+    """A tool as the model sees it."""
 
     @property
     def name(self) -> str: ...

@@ -231,13 +231,13 @@ class Reader:
         self._count(chunk.get("usageMetadata"))
         if blocked := (chunk.get("promptFeedback") or {}).get("blockReason"):
             raise ModelError(f"The prompt was blocked (blockReason: {blocked}).", transient=False)
-        facts: list[Fact] = []
+        results: list[Fact] = []
         for candidate in (chunk.get("candidates") or ())[:1]:
             for part in (candidate.get("content") or {}).get("parts") or ():
-                facts += self._part(part)
+                results += self._part(part)
             if reason := candidate.get("finishReason"):
                 self._stop = text(reason)
-        return facts
+        return results
 
     def _part(self, part: dict[str, Any]) -> list[Fact]:
         signature = maybe_text(part.get("thoughtSignature"))
@@ -246,16 +246,16 @@ class Reader:
         if (piece := part.get("text")) is None:
             return []  # a type of part that was not requested
         kind: Literal["text", "thinking"] = "thinking" if part.get("thought") is True else "text"
-        facts: list[Fact] = []
+        results: list[Fact] = []
         if text(piece):
             if self._writing != kind:
-                facts = self._stop_writing()
+                results = self._stop_writing()
                 self._writing, self._place = kind, self._draft.blocks
-                facts.append(self._draft.open(kind))
-            facts.append(self._draft.add(self._place, piece))
+                results.append(self._draft.open(kind))
+            results.append(self._draft.add(self._place, piece))
         if self._writing is not None:
             self._signature = signature or self._signature
-        return facts
+        return results
 
     def _stop_writing(self) -> list[Fact]:
         if self._writing is None:
@@ -269,13 +269,13 @@ class Reader:
         name, arguments = text(call["name"]), call.get("args")
         if arguments is not None and not isinstance(arguments, dict):
             raise ValueError
-        facts = self._stop_writing()
+        results = self._stop_writing()
         place = self._draft.blocks
-        facts.append(self._draft.open_call(self._draft.call_id(maybe_text(call.get("id")), name), name))
-        facts.append(self._draft.add(place, encode(arguments or {}).decode()))
+        results.append(self._draft.open_call(self._draft.call_id(maybe_text(call.get("id")), name), name))
+        results.append(self._draft.add(place, encode(arguments or {}).decode()))
         if signature:
             self._draft.sign(place, signature)
-        return [*facts, self._draft.close(place)]
+        return [*results, self._draft.close(place)]
 
     def _count(self, usage: Any) -> None:
         """Cached tokens are part of the prompt; thoughts are not part of the candidates."""

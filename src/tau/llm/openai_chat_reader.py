@@ -78,53 +78,53 @@ class Reader:
             raise ModelError("The provider's content filter stopped the answer (content_filter).", transient=False)
         if stop not in STOP_REASONS:
             raise ModelError(f"Unhandled stop reason: {stop}", transient=stop == "network_error")
-        facts = self._stop_writing()
+        results = self._stop_writing()
         for call in self._calls:
             if call.place is None:
-                facts += self._show(call)
+                results += self._show(call)
             if call.empty and not call.has_arguments and call.place is not None:
-                facts.append(self._draft.add(call.place, call.empty))
+                results.append(self._draft.add(call.place, call.empty))
         self._sign_calls()
         reason = STOP_REASONS[stop]
         if reason != "length":  # some servers send `stop` although there are tool calls
             reason = "toolUse" if self._calls else "stop"
-        return [*facts, *self._draft.done(reason)]
+        return [*results, *self._draft.done(reason)]
 
     def _chunk(self, chunk: dict[str, Any]) -> Sequence[Fact]:
         if not self._named and (id := chunk.get("id")) and isinstance(id, str):
             self._draft.note(response_id=id)
             self._named = True
         self._count(chunk.get("usage"))
-        facts: list[Fact] = []
+        results: list[Fact] = []
         for choice in chunk.get("choices") or ():
             if choice.get("index"):  # only one choice was requested
                 continue
             self._count(choice.get("usage"))
-            facts += self._delta(choice.get("delta") or {})
+            results += self._delta(choice.get("delta") or {})
             if reason := choice.get("finish_reason"):
                 self._stop = text(reason)
-        return facts
+        return results
 
     def _delta(self, delta: dict[str, Any]) -> list[Fact]:
-        facts: list[Fact] = []
+        results: list[Fact] = []
         if source := next((name for name in REASONING if delta.get(name)), None):
-            facts += self._write("thinking", delta[source], source)
+            results += self._write("thinking", delta[source], source)
         content = delta.get("content")
         if isinstance(content, list):
             for part in content:
-                facts += self._part(part)
+                results += self._part(part)
         elif content:
-            facts += self._write("text", content)
+            results += self._write("text", content)
         if refusal := delta.get("refusal"):
-            facts += self._write("text", refusal)
+            results += self._write("text", refusal)
         for call in delta.get("tool_calls") or ():
-            facts += self._call(call)
+            results += self._call(call)
         if older := delta.get("function_call"):
-            facts += self._call({"index": 0, "function": older})
+            results += self._call({"index": 0, "function": older})
         self._details += [
             detail for detail in delta.get("reasoning_details") or () if detail.get("type") == "reasoning.encrypted"
         ]
-        return facts
+        return results
 
     def _part(self, part: dict[str, Any]) -> list[Fact]:
         """Content in parts, the format of Mistral."""
@@ -137,12 +137,12 @@ class Reader:
 
     def _write(self, kind: Literal["text", "thinking"], piece: Any, signature: str = "") -> list[Fact]:
         piece = text(piece)
-        facts: list[Fact] = []
+        results: list[Fact] = []
         if self._writing != kind:
-            facts = self._stop_writing()
+            results = self._stop_writing()
             self._writing, self._place = kind, self._draft.blocks
-            facts.append(self._draft.open(kind, signature))
-        return [*facts, self._draft.add(self._place, piece)]
+            results.append(self._draft.open(kind, signature))
+        return [*results, self._draft.add(self._place, piece)]
 
     def _stop_writing(self) -> list[Fact]:
         if self._writing is None:
@@ -155,7 +155,7 @@ class Reader:
         index, id, name = given.get("index"), maybe_text(given.get("id")), maybe_text(function.get("name"))
         arguments = function.get("arguments")
         piece = encode(arguments).decode() if isinstance(arguments, dict) else maybe_text(arguments)
-        facts = self._stop_writing()
+        results = self._stop_writing()
         call = self._find_call(index, id, name)
         if call is None:
             call = PendingToolCall(id)
@@ -167,13 +167,13 @@ class Reader:
             call.id = call.id or id
         if name and not call.name:
             call.name, call.whole = name, _is_object(piece)
-            facts += self._show(call)
+            results += self._show(call)
         if not call.has_arguments and piece.strip() == "{}":
             call.empty = piece
         elif arguments is not None:
             call.has_arguments = call.has_arguments or bool(piece.strip())
-            facts += self._add(call, piece)
-        return facts
+            results += self._add(call, piece)
+        return results
 
     def _find_call(self, index: Any, id: str, name: str) -> PendingToolCall | None:
         """The call that a piece belongs to, None for a new one.
@@ -194,8 +194,8 @@ class Reader:
 
     def _show(self, call: PendingToolCall) -> list[Fact]:
         call.place = self._draft.blocks
-        facts: list[Fact] = [self._draft.open_call(self._draft.call_id(call.id, call.name or "call"), call.name)]
-        return facts + [self._draft.add(call.place, piece) for piece in call.held]
+        results: list[Fact] = [self._draft.open_call(self._draft.call_id(call.id, call.name or "call"), call.name)]
+        return results + [self._draft.add(call.place, piece) for piece in call.held]
 
     def _add(self, call: PendingToolCall, piece: str) -> list[Fact]:
         if call.place is None:

@@ -232,9 +232,9 @@ class Reader:
 
     def _item_done(self, event: dict[str, Any]) -> Sequence[Fact]:
         index, item = event["output_index"], event["item"]
-        facts = [] if index in self._place else list(self._item_added(event))
+        results = [] if index in self._place else list(self._item_added(event))
         if index not in self._place:
-            return facts
+            return results
         place = self._place.pop(index)
         if item["type"] == "function_call":
             whole = maybe_text(item.get("arguments")) or self._initial_arguments.get(index, "")
@@ -246,7 +246,7 @@ class Reader:
             self._draft.sign(place, _signature(item))
             parts = item.get("content") or ()
             whole = "".join(text(part.get("text", part.get("refusal", ""))) for part in parts)
-        return [*facts, *self._rest(place, whole), self._draft.close(place)]
+        return [*results, *self._rest(place, whole), self._draft.close(place)]
 
     def _completed(self, event: dict[str, Any]) -> Sequence[Fact]:
         self._count(event["response"])

@@ -133,19 +133,19 @@ class Heard:
     ended: Ended = "left"
 
 
-def exchange(request: Request, normalized: Normal, heard: Heard) -> Exchange:
+def exchange(request: Request, normalized: Normal, received: Heard) -> Exchange:
     secrets = _secrets(request)
     headers = {name.lower(): value if name.lower() in SHOWN else MASK for name, value in request.headers.items()}
     response = RecordedAnswer(
-        portions=_masked_chunks(heard.portions, secrets),
-        ended=heard.ended,
-        status=heard.status,
+        portions=_masked_chunks(received.portions, secrets),
+        ended=received.ended,
+        status=received.status,
         headers={
             name.lower(): without(secrets, value)
-            for name, value in (heard.headers or {}).items()
+            for name, value in (received.headers or {}).items()
             if not HIDDEN.search(name)
         },
-        failure=None if heard.failure is None else _recorded_error(heard.failure, secrets),
+        failure=None if received.failure is None else _recorded_error(received.failure, secrets),
     )
     body = parse(without(secrets, encode(normalized.body).decode()).encode())
     return Exchange(
@@ -164,19 +164,19 @@ def _secrets(request: Request) -> set[str]:
     return {form for secret in found if secret for form in (forms(secret) or {secret})}
 
 
-def _masked_chunks(portions: Sequence[bytes], secrets: Collection[str]) -> list[Any]:
-    whole = b"".join(portions).decode("latin-1")  # one character per byte, whatever the encoding
+def _masked_chunks(chunks: Sequence[bytes], secrets: Collection[str]) -> list[Any]:
+    whole = b"".join(chunks).decode("latin-1")  # one character per byte, whatever the encoding
     kept = without([secret.encode("utf-8", "replace").decode("latin-1") for secret in secrets], whole)
     if kept != whole:
-        portions = [kept.encode("latin-1")]  # a secret may have spanned two chunks
-    return [_chunk_text(portion) for portion in portions]
+        chunks = [kept.encode("latin-1")]  # a secret may have spanned two chunks
+    return [_chunk_text(chunk) for chunk in chunks]
 
 
-def _chunk_text(portion: bytes) -> Any:
+def _chunk_text(chunk: bytes) -> Any:
     try:
-        return portion.decode()
+        return chunk.decode()
     except UnicodeDecodeError:
-        return {"base64": b64encode(portion).decode()}
+        return {"base64": b64encode(chunk).decode()}
 
 
 def _recorded_error(error: ModelError, secrets: Collection[str]) -> RecordedError:
@@ -184,8 +184,8 @@ def _recorded_error(error: ModelError, secrets: Collection[str]) -> RecordedErro
 
 
 def portions(answered: RecordedAnswer) -> Iterator[bytes]:
-    for portion in answered.portions:
-        yield portion.encode() if isinstance(portion, str) else b64decode(portion["base64"])
+    for chunk in answered.portions:
+        yield chunk.encode() if isinstance(chunk, str) else b64decode(chunk["base64"])
 
 
 def failure(answered: RecordedAnswer) -> ModelError | None:
