@@ -116,8 +116,8 @@ def test_a_model_of_pydantic_is_recognized_by_what_it_can() -> None:
         ({"$ref": "#/$defs/Nobody"}, ["/$ref: there is nothing at #/$defs/Nobody"]),
         ({"$ref": "https://example.com/x"}, ["/$ref: only references into the same schema (#/...) are supported"]),
         ({"anyOf": []}, ["/anyOf: must not be empty"]),
-        ({"items": 5}, ["/items: a schema is an object, true or false"]),
-        ({"pattern": "("}, ["/pattern: this regular expression cannot be read: '('"]),
+        ({"items": 5}, ["/items: a schema must be an object, true or false"]),
+        ({"pattern": "("}, ["/pattern: invalid regular expression: '('"]),
         ({"minimum": "1"}, ["/minimum: must be a number"]),
         ({"$defs": {"x": {"dependentRequired": {}}}}, ["/$defs/x/dependentRequired: this keyword is not supported"]),
     ],
@@ -131,5 +131,5 @@ def test_a_schema_that_cannot_be_kept_is_refused_with_the_place(schema: Any, pro
 
 
 def test_what_has_no_schema_is_refused() -> None:
-    with pytest.raises(BadSchema, match="no JSON schema can be made of"):
+    with pytest.raises(BadSchema, match="cannot make a JSON schema of"):
         aim_at(object)

@@ -136,7 +136,7 @@ def test_an_answer_is_read_to_its_end_and_no_further(said: bytes, found: tuple[i
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok", "the server's answer is not HTTP"),
         (
             b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n\x81",
-            "the server wants to go on in another protocol",
+            "the server wants to switch to another protocol",
         ),
         (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 20_000, "the server's answer begins with more than 64 KiB of headers"),
     ],

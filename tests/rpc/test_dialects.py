@@ -330,7 +330,7 @@ def test_attachments_are_given_to_the_model_in_every_dialect(tmp_path: Path, nam
     [
         (
             {**document(), "content": base64.b64encode(b"\xff\x00").decode()},
-            "attachments[0] (note.txt): the document is not text, and there is no extractedText; send its text there",
+            "attachments[0] (note.txt): the document is not text; send its text in extractedText",
         ),
         ({**document(), "content": "!"}, "attachments[0] (note.txt).content: not valid base64"),
         (

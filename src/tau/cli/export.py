@@ -1,4 +1,4 @@
-"""pi --export FILE [OUT]"""
+"""`pi --export FILE [OUT]`: write a session file as an HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print mode: the last answer on stdout, what went wrong on stderr."""
+"""Print mode: the last answer on stdout, errors on stderr."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int | No
         tally = Tally(progress.show)
         session, machine, _ = open_session(tally.pass_on)
         code = await ask_all(stop, session, machine, tally, prompts)
-    if not stop.asked:  # else everybody knows why it ended
+    if not stop.asked:  # else the reason is known
         tell_failures(tally)
     if session.log.waiting:
         complain(f"Warning: the session file {session.log.path} could not be written.")
     if code == CUT and tally.exceeded is None:
-        complain("Warning: the answer was cut off at the limit of its length.")
-    return code if written(stdout, tally.texts) else FAILED
+        complain("Warning: the answer was cut off at its length limit.")
+    return code if write_texts(stdout, tally.texts) else FAILED
 
 
-def written(handle: int | None, texts: Sequence[str]) -> bool:
-    """Whether it was delivered: each text followed by LF, as real pi does. None stands for a stdout that is closed."""
+def write_texts(handle: int | None, texts: Sequence[str]) -> bool:
+    """Write each text followed by LF, as real pi does. False if it failed. None stands for a closed stdout."""
     if handle is None:
         complain(STDOUT_CLOSED)
         return False
-    text = "".join(f"{one}\n" for one in texts)
+    text = "".join(f"{part}\n" for part in texts)
     if os.isatty(handle):
-        text = answer(Cleaner().feed(text))  # a model's words must not steer a terminal
+        text = answer(Cleaner().feed(text))  # model output must not control the terminal
     data = memoryview(text.encode("utf-8", "replace"))
     try:
         while data:
             data = data[os.write(handle, data) :]
-    except BrokenPipeError:  # who read us has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         return False
     except OSError as error:
         complain(f"Error: the answer could not be written: {error.strerror}")

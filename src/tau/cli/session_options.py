@@ -1,4 +1,4 @@
-"""From flags to an opening: what every mode that runs the agent does first."""
+"""Session options from command-line flags, for every mode that runs the agent."""
 
 from __future__ import annotations
 
@@ -19,41 +19,42 @@ from tau.tools.registry import DEFAULT, TOOLS
 from tau.wire.dialect import Dialect
 
 
-def opening(given: Given) -> Opening:
+def create_factory(given: Given) -> Opening:
+    """Load the configuration and apply the process-wide settings: logging, hardening, proxy."""
     level = logging.INFO if "verbose" in given.flags else logging.WARNING
     log_to_stderr(level)
-    read = read_up(agent_dir(), wishes(given))
-    hide_in_log(read.models.keys.known)
-    _hide(read, given.flags.get("api-key", ""))
-    for warning in read.warnings:
+    factory = read_up(agent_dir(), wishes(given))
+    hide_in_log(factory.models.keys.known)
+    _harden(factory, given.flags.get("api-key", ""))
+    for warning in factory.warnings:
         complain(f"Warning: {warning}")
-    if read.settings.http_proxy:
-        use_proxy(read.settings.http_proxy)
-    return read.confined()
+    if factory.settings.http_proxy:
+        use_proxy(factory.settings.http_proxy)
+    return factory.confined()
 
 
-def _hide(read: Opening, key: str) -> None:
-    inherited = read.settings.child_environment
+def _harden(factory: Opening, key: str) -> None:
+    inherited = factory.settings.child_environment
     if not (key or inherited.filter_secrets or inherited.no_new_privileges):
         return
     from tau.runtime.machine.hardening import hide_argument, hide_memory, no_new_privileges
 
     hide_argument(key)
     if inherited.filter_secrets:
-        hide_memory()  # else a command could look there for what was kept back
+        hide_memory()  # else a command could read the filtered secrets from memory
     if inherited.no_new_privileges:
         no_new_privileges()
 
 
 def use_proxy(address: str) -> None:
-    """For models and for commands, as if the environment had said it; where it says something, that counts."""
+    """Set the proxy for models and commands through the environment; existing variables win."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY"):
         if not os.environ.get(name) and not os.environ.get(name.lower()):
             os.environ[name] = address
 
 
-def dialect(named: str | None) -> Dialect:
-    """The one that was named by flag or environment, else that of the settings."""
+def chosen_dialect(named: str | None) -> Dialect:
+    """The dialect named by flag or environment, else that of the settings."""
     return Basis(agent_dir(), Path(working_folder()), None, dialect=named).dialect
 
 
@@ -74,7 +75,7 @@ def wishes(given: Given) -> Wishes:
             kept="no-session" not in flags,
             folder=folder,
             last="continue" in flags,
-            named=_resumed(folder, approve) if "resume" in flags else flags.get("session"),
+            named=_chosen_session(folder, approve) if "resume" in flags else flags.get("session"),
             id=flags.get("session-id"),
             copy_of=flags.get("fork"),
             name=flags.get("name"),
@@ -82,13 +83,13 @@ def wishes(given: Given) -> Wishes:
         approve=approve,
         extensions=lists.get("extension", ()),
         only_these_extensions="no-extensions" in flags,
-        flags=dict(_unknown(word) for word in given.unknown),
+        flags=dict(_extension_flag(word) for word in given.unknown),
         following={name: given.words[at] for name, at in given.after.items()},
         record=flags.get("record"),
         replay=flags.get("replay"),
         budget=Budget(
-            max_turns=_whole(flags, "max-turns"),
-            max_tokens=_whole(flags, "max-tokens"),
+            max_turns=_integer(flags, "max-turns"),
+            max_tokens=_integer(flags, "max-tokens"),
             max_cost=_number(flags, "max-cost"),
             time_limit=_number(flags, "time-limit"),
             allow_unknown_cost="allow-unknown-cost" in flags,
@@ -108,29 +109,29 @@ def wishes(given: Given) -> Wishes:
     )
 
 
-def _unknown(word: str) -> tuple[str, bool | str]:
+def _extension_flag(word: str) -> tuple[str, bool | str]:
     name, equals, value = word.lstrip("-").partition("=")
     return name, value if equals else True
 
 
-def _resumed(folder: str | None, approve: bool | None) -> str:
+def _chosen_session(folder: str | None, approve: bool | None) -> str:
     from tau.cli.resume import chosen
 
     return chosen(folder or Basis(agent_dir(), Path(working_folder()), approve).settings.session_dir)
 
 
 def _tools(flags: dict[str, str]) -> Sequence[str] | None:
-    """The tools that were asked for; None for the usual ones. A list may add and leave out: +ls,-bash."""
+    """The requested tools; None for the default ones. A list may add and remove: +ls,-bash."""
     none = "no-tools" in flags or "no-builtin-tools" in flags
-    asked = _list(flags.get("tools", ""))
-    excluded = {*_list(flags.get("exclude-tools", "")), *(name[1:] for name in asked if name.startswith("-"))}
-    plain = [name for name in asked if name[0] not in "+-"]
+    requested = _list(flags.get("tools", ""))
+    excluded = {*_list(flags.get("exclude-tools", "")), *(name[1:] for name in requested if name.startswith("-"))}
+    plain = [name for name in requested if name[0] not in "+-"]
     if "*" in plain:
         plain = [*TOOLS, *(name for name in plain if name != "*")]
     if "tools" not in flags and not excluded:
         return () if none else None
-    usual = () if none or plain or flags.get("tools") == "" else DEFAULT
-    names = [*usual, *plain, *(name[1:] for name in asked if name.startswith("+"))]
+    defaults = () if none or plain or flags.get("tools") == "" else DEFAULT
+    names = [*defaults, *plain, *(name[1:] for name in requested if name.startswith("+"))]
     return [name for name in dict.fromkeys(names) if name not in excluded]
 
 
@@ -141,7 +142,7 @@ def _number(flags: Mapping[str, str], name: str) -> float | None:
         raise UsageError(f"--{name} needs a number, not {flags[name]!r}") from None
 
 
-def _whole(flags: Mapping[str, str], name: str) -> int | None:
+def _integer(flags: Mapping[str, str], name: str) -> int | None:
     number = _number(flags, name)
     if number is not None and not number.is_integer():
         raise UsageError(f"--{name} needs a whole number, not {flags[name]!r}")

@@ -1,4 +1,4 @@
-"""Flags that nobody knows: refused, with what may have been meant."""
+"""Error message for unknown flags, with suggestions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from difflib import get_close_matches
 from tau.cli.flags import FLAGS
 
 
-def refusal(unknown: Sequence[str]) -> str:
-    """The sentence for a person who gave these."""
-    return "\n".join(f"Unknown option: {_name(word)}.{_meant(word)}" for word in unknown)
+def unknown_flags_error(unknown: Sequence[str]) -> str:
+    """One line for each unknown flag."""
+    return "\n".join(f"Unknown option: {_name(word)}.{_suggestion(word)}" for word in unknown)
 
 
 def _name(word: str) -> str:
-    """Without its value, which may be a secret."""
+    """The flag without its value, which may be a secret."""
     return word.partition("=")[0]
 
 
-def _meant(word: str) -> str:
+def _suggestion(word: str) -> str:
     names = [f"--{flag.name}" for flag in FLAGS]
-    near = get_close_matches("--" + _name(word).strip("-").lower(), names, n=2, cutoff=0.75)
-    return f" Did you mean {' or '.join(near)}?" if near else " A message that begins with a dash goes behind --."
+    similar = get_close_matches("--" + _name(word).strip("-").lower(), names, n=2, cutoff=0.75)
+    return f" Did you mean {' or '.join(similar)}?" if similar else " Put a message that starts with a dash after --."

@@ -1,10 +1,9 @@
-"""Questions to the person at the terminal: of `--permissions`, and of extensions.
+"""Dialogs at the terminal: questions of `--permissions` and of extensions.
 
-The agent's thread puts them here, the main thread, which has the terminal, asks
-them one by one. Whatever is no clear yes is a no: an empty line, the end of input,
-a Ctrl-C, the end of the time. What was typed before a question could be read is no
-answer to it. What is asked about was written by a model: it is shown with every
-character that would not be seen spelled out, and cannot be taken for our own words.
+The agent's thread queues them; the main thread, which owns the terminal, asks them one by one. Anything but a clear
+yes is a no: an empty line, the end of input, a Ctrl-C, a timeout. Input typed before a question was visible does not
+answer it. The text of a question may come from a model: invisible characters are escaped, and it cannot be mistaken
+for tau's own text.
 """
 
 from __future__ import annotations
@@ -22,90 +21,91 @@ from tau.records.dialogs import Confirm, Editor, Input, Select
 from tau.runtime.extensions.dialogs import Dialogs, Question
 from tau.runtime.terminal import say, stream
 
-PORTION = 4096  # a terminal hands over no longer line
+MAX_LINE_BYTES = 4096  # a terminal returns no longer line
 
 
 class Desk:
-    """`post` has something done in the agent's thread."""
+    """Queue of open dialogs. `post` runs a function in the agent's thread."""
 
     def __init__(self, post: Callable[..., object]) -> None:
         self._post = post
         self._dialogs: Dialogs | None = None
-        self._waiting: SimpleQueue[Question | None] = SimpleQueue()
+        self._queue: SimpleQueue[Question | None] = SimpleQueue()
         self._open: set[str] = set()
-        self._told, self._tell = os.pipe()
-        os.set_blocking(self._tell, False)
+        self._closed_read, self._closed_write = os.pipe()
+        os.set_blocking(self._closed_write, False)
 
-    # In the agent's thread.
+    # Called in the agent's thread.
 
     def attend(self, dialogs: Dialogs) -> None:
-        """From now on there is somebody who answers."""
+        """Answer the dialogs of a session from now on."""
         self._dialogs = dialogs
         dialogs.has_ui = True
-        dialogs.over = self._over
+        dialogs.over = self._on_closed
 
     def put(self, question: Question) -> None:
         self._open.add(question.id)
-        self._waiting.put(question)
+        self._queue.put(question)
 
     def nudge(self) -> None:
-        """Whoever waits in `next` need not."""
-        self._waiting.put(None)
+        """Wake up a caller of `next`."""
+        self._queue.put(None)
 
-    def _over(self, id: str) -> None:
+    def _on_closed(self, id: str) -> None:
         self._open.discard(id)
-        with suppress(BlockingIOError):  # it is full of reasons to look
-            os.write(self._tell, b".")
+        with suppress(BlockingIOError):  # a full pipe wakes the reader up as well
+            os.write(self._closed_write, b".")
 
-    # In the main thread.
+    # Called in the main thread.
 
     def next(self) -> Question | None:
-        """The next question; None if there was a nudge."""
-        return self._waiting.get()
+        """Wait for the next question; None after `wake`."""
+        return self._queue.get()
 
     def here(self) -> list[Question]:
-        """What has come meanwhile. Nobody nudges when this is asked."""
+        """The questions that have arrived meanwhile, without waiting."""
         found: list[Question] = []
         with suppress(Empty):
             while True:
-                if (question := self._waiting.get_nowait()) is not None:
+                if (question := self._queue.get_nowait()) is not None:
                     found.append(question)
         return found
 
     def ask(self, question: Question) -> None:
+        """Show a question and post the answer."""
         if question.id not in self._open:
             return
         with suppress(termios.error):
             termios.tcflush(0, termios.TCIFLUSH)
-        stream(told(question))
+        stream(render(question))
         line = self._line(question.id)
         if question.id not in self._open:
             say()
-            say("Nobody waits for an answer any more.")
+            say("The question is no longer open.")
             return
         if line is None:
             say()
         self._open.discard(question.id)
         assert self._dialogs is not None
-        self._post(self._dialogs.answer, {"id": question.id, **read(question, line)})
+        self._post(self._dialogs.answer, {"id": question.id, **parse_answer(question, line)})
 
     def _line(self, id: str) -> str | None:
-        """What is typed; None if that is no line, or the question is over."""
+        """The typed line; None if it is not a complete line, or the question was closed."""
         while id in self._open:
-            ready = select.select([0, self._told], [], [])[0]
-            if self._told in ready:
-                os.read(self._told, PORTION)
+            ready = select.select([0, self._closed_read], [], [])[0]
+            if self._closed_read in ready:
+                os.read(self._closed_read, MAX_LINE_BYTES)
                 continue
             try:
-                typed = os.read(0, PORTION)
+                typed = os.read(0, MAX_LINE_BYTES)
             except OSError:  # the terminal is gone
                 return None
             return typed.decode(errors="replace").rstrip("\r\n") if typed.endswith(b"\n") else None
         return None
 
 
-def told(question: Question) -> str:
-    """A question, as a person reads it."""
+def render(question: Question) -> str:
+    """A question as text."""
     first, *more = question.title.split("\n")
     if isinstance(question, Confirm):
         more += question.message.split("\n")
@@ -117,24 +117,24 @@ def told(question: Question) -> str:
     if isinstance(question, Select):
         lines += [f"  {number} {visible(option)}" for number, option in enumerate(question.options, 1)]
     timeout = getattr(question, "timeout", None)
-    return "\n".join((*lines, _wanted(question) + (f" ({timeout / 1000:g} s)" if timeout else "") + ": "))
+    return "\n".join((*lines, _answer_hint(question) + (f" ({timeout / 1000:g} s)" if timeout else "") + ": "))
 
 
-def _wanted(question: Question) -> str:
+def _answer_hint(question: Question) -> str:
     match question:
         case Select():
-            return f"1 to {len(question.options)}; anything else is a no"
+            return f"1 to {len(question.options)}; anything else means no"
         case Confirm():
-            return "y for yes; anything else is a no"
+            return "y for yes; anything else means no"
         case Editor():
-            return "One line instead; nothing leaves it as it is"
+            return "One line to replace it; an empty line keeps it as it is"
         case Input(placeholder=str(example)):
-            return f"Such as {visible(example)}"
+            return f"For example {visible(example)}"
     return "One line"
 
 
-def read(question: Question, line: str | None) -> dict[str, Any]:
-    """The answer that a line is; none if there is no line."""
+def parse_answer(question: Question, line: str | None) -> dict[str, Any]:
+    """The answer in a line; cancelled if there is no line."""
     if line is None:
         return {"cancelled": True}
     word = line.strip()

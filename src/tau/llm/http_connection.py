@@ -1,8 +1,8 @@
-"""A request over a connection, and the answer to it.
+"""One HTTP/1.1 connection, and the exchanges (request and response) on it.
 
-The only file that knows httptools, which parses responses (llhttp, the parser of Node). The parser has no limits of
-its own and stores a header until it is complete, so every part of a response that is not body is limited here: status
-line and headers, interim (1xx) responses, chunk-size lines with their extensions, and trailers.
+The only module that imports httptools, which parses responses (llhttp, the parser of Node). The parser has no limits
+of its own and stores a header until it is complete, so every part of a response that is not body is limited here:
+status line and headers, interim (1xx) responses, chunk-size lines with their extensions, and trailers.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-HEAD_LIMIT = 64 * 1024  # bytes of headers; also of all else that comes between two pieces of the body
+MAX_HEAD_BYTES = 64 * 1024  # headers; also anything else between two pieces of the body
 MAX_INTERIM_RESPONSES = 20
-WRITTEN = 128 * 1024  # bytes at a time
+WRITE_BYTES = 128 * 1024  # size of one write
 HANDSHAKE_TIMEOUT_S = 20.0  # for TLS through a proxy
-HELD_LIMIT = 256 * 1024  # bytes that wait to be read before the server has to wait
+HELD_LIMIT = 256 * 1024  # unread bytes before reading pauses (backpressure)
 
 
 class Broken(ConnectionError):
-    """What came is no answer, or only the beginning of one."""
+    """The response is invalid or incomplete."""
 
 
 class Unheard(Broken):
-    """The connection was closed before anything of an answer came."""
+    """The connection was closed before any byte of a response arrived."""
 
 
 class Line(asyncio.Protocol):
-    """One connection. Exchanges go on over it, one after the other."""
+    """One connection, for one exchange at a time."""
 
     def __init__(self, open_ones: set[Line]) -> None:
-        self._open = open_ones  # where it stands as long as it is open
+        self._open = open_ones  # set of the open connections of the pool
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._waiting: asyncio.Future[None] | None = None
-        self._exchange: Exchange | None = None  # the one that goes on
+        self._exchange: Exchange | None = None  # the current exchange
         self.keep: Callable[[Line], None] | None = None
         self.writable = True
         self.closed = False
 
     @property
     def usable(self) -> bool:
-        """Whether something can be asked here. A line stays with its loop, which may be over, or another process's."""
+        """True if a request can be sent: only in its own event loop, which may be closed or another process's."""
         return not self.closed and self._loop is asyncio.get_running_loop()
 
     def begun(self) -> Exchange:
@@ -53,9 +53,9 @@ class Line(asyncio.Protocol):
         return self._exchange
 
     def over(self, exchange: Exchange, *, lasting: bool) -> None:
-        """The line serves the next exchange, if this one leaves it in a state to do so."""
+        """End an exchange. The connection is kept for the next one if `lasting`."""
         if self._exchange is not exchange:
-            return  # it was said before
+            return  # already ended
         self._exchange = None
         if lasting and not self.closed and self.keep is not None:
             self.keep(self)
@@ -64,7 +64,7 @@ class Line(asyncio.Protocol):
 
     def drop(self) -> None:
         if self._loop.is_closed():
-            self._open.discard(self)  # nobody but the collector of garbage can close it any more
+            self._open.discard(self)  # only the garbage collector can close it now
         elif self._transport is not None and self._loop is asyncio.get_running_loop():
             with suppress(AttributeError):  # asyncio before 3.11.8 cannot abort a TLS connection that is closed
                 self._transport.abort()
@@ -80,7 +80,7 @@ class Line(asyncio.Protocol):
             self._transport.resume_reading()
 
     async def wait(self) -> None:
-        """Until something has happened."""
+        """Wait for the next event on the connection."""
         self._waiting = self._loop.create_future()
         try:
             await self._waiting
@@ -117,7 +117,7 @@ class Line(asyncio.Protocol):
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    # What asyncio tells.
+    # Callbacks of asyncio.
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -125,7 +125,7 @@ class Line(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._exchange is None:
-            self.drop()  # nobody asked
+            self.drop()  # unsolicited data
             return
         self._exchange.hear(data)
         self._wake()
@@ -133,7 +133,7 @@ class Line(asyncio.Protocol):
     def eof_received(self) -> None:
         if self._exchange is not None:
             self._exchange.ended()
-        # Nobody sends half a question. Asyncio would first wait until all that we have written was read.
+        # tau needs no half-closed connections. asyncio would first wait until all written data is flushed.
         self.drop()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -152,7 +152,7 @@ class Line(asyncio.Protocol):
 
 
 class Exchange:
-    """A request, and the answer to it as the parser tells it."""
+    """A request and its response, filled in by callbacks of the parser."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -160,43 +160,41 @@ class Exchange:
         self.reason = ""
         self.headers: dict[str, str] = {}
         self.whole = False
-        self._heard = False
-        self._between = 0  # bytes since the last piece of the body; before there is a status, all of them
-        self._header_size = 0  # of headers, those of interim responses, and trailers
+        self._received = False
+        self._overhead = 0  # bytes since the last piece of the body, or since the start
+        self._header_size = 0  # of headers, including interim responses and trailers
         self._interim = 0
-        self._held = 0
+        self._buffered = 0
         self._pieces: list[bytes] = []
-        self._to_the_end = False
-        self._sent = False
-        self._lasting = False
+        self._until_close = False
+        self._request_sent = False
+        self._keep_alive = False
         self._failed: OSError | None = None
-        # The parser takes what it calls from us once. Pieces go straight into the list, since there are many.
+        # The parser looks up its callbacks once. Pieces go directly into the list, for speed.
         self.on_body = self._pieces.append
         self._parser: Any = HttpResponseParser(self)
 
-    # Asking.
-
     async def send(self, head: bytes, body: list[bytes], *, again: bool) -> None:
-        """Send a request and wait for the head of the answer. A body that is sent once is let go while it goes."""
-        portions = _portions(head, body, again)
-        self._line.write(next(portions))
-        for portion in portions:
-            for _ in range(2):  # turns of the loop, in which we hear what was said: one for TCP, one for TLS
+        """Send a request and wait for the response headers. Unless `again`, the body is freed while it is sent."""
+        chunks = _writes(head, body, again)
+        self._line.write(next(chunks))
+        for chunk in chunks:
+            for _ in range(2):  # loop iterations, to receive an early response: one for TCP, one for TLS
                 await asyncio.sleep(0)
             while not self._line.writable and not self.status and not self._failed:
                 await self._line.wait()
             if self._failed is not None or self.status >= 300:
-                break  # nobody wants the rest
-            self._line.write(portion)
+                break  # the server does not want the rest
+            self._line.write(chunk)
         else:
-            self._sent = True
+            self._request_sent = True
         while not self.status:
             if self._failed is not None:
                 raise self._failed
             await self._line.wait()
 
     async def read(self) -> bytes:
-        """What has come of the body, as soon as there is something; empty at its end."""
+        """Wait for body data and return it; empty at the end."""
         while not self._pieces:
             if self._failed is not None:
                 raise self._failed
@@ -206,50 +204,50 @@ class Exchange:
         return self.taken()
 
     def taken(self) -> bytes:
-        """What has come of the body; empty if nothing has."""
+        """Return the body data received so far, without waiting; may be empty."""
         pieces = self._pieces
-        portion = b"".join(pieces)
+        chunk = b"".join(pieces)
         pieces.clear()
-        if self._held > HELD_LIMIT:
+        if self._buffered > HELD_LIMIT:
             self._line.resume()
-        self._held = 0
-        return portion
+        self._buffered = 0
+        return chunk
 
     def done(self) -> None:
-        """Nobody wants more of it: the line serves the next one, if this one came to its end."""
-        self._line.over(self, lasting=self._sent and self._lasting and self.whole)
-        self._parser = None  # which holds us, as we hold it
+        """End the exchange. The connection is reused if the response is complete."""
+        self._line.over(self, lasting=self._request_sent and self._keep_alive and self.whole)
+        self._parser = None  # breaks a reference cycle
 
     def drop(self) -> None:
-        """It is not to go on."""
+        """Abort the exchange and close the connection."""
         self._line.over(self, lasting=False)
         self._parser = None
 
-    # What the line tells.
+    # Callbacks of the connection.
 
     def hear(self, data: bytes) -> None:
         if self._failed is not None:
             return
-        self._heard = True
+        self._received = True
         status, pieces = self.status, len(self._pieces)
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
-            # More than was asked for is no reason to doubt what was, but to hang up.
+            # Data after a complete response does not invalidate it, but the connection is closed.
             if not self.whole:
                 self._fail(f"the server's answer is not HTTP: {error}")
             self._line.drop()
         except HttpParserUpgrade:
-            self._fail("the server wants to go on in another protocol")
+            self._fail("the server wants to switch to another protocol")
         if self.status != status or len(self._pieces) > pieces:
-            self._between = 0
+            self._overhead = 0
         else:
-            self._between += len(data)
-            if self._between > HEAD_LIMIT:
+            self._overhead += len(data)
+            if self._overhead > MAX_HEAD_BYTES:
                 self._fail(self._too_much())
-        if self._pieces:  # else there is nothing that could be taken, and nobody who lets the server go on
-            self._held += len(data)
-            if self._held > HELD_LIMIT:
+        if self._pieces:  # else no call of `take` would resume reading
+            self._buffered += len(data)
+            if self._buffered > HELD_LIMIT:
                 self._line.pause()
 
     def _fail(self, why: str) -> None:
@@ -258,45 +256,45 @@ class Exchange:
         self._line.drop()
 
     def _too_much(self) -> str:
-        size = f"more than {HEAD_LIMIT >> 10} KiB"
+        size = f"more than {MAX_HEAD_BYTES >> 10} KiB"
         if not self.status:
             return f"the server's answer begins with {size} of headers"
         return f"the server's answer has {size} of chunk headers or trailers without a byte of its body"
 
     def ended(self) -> None:
-        """The server has said all that it wants to say."""
-        self.whole = self.whole or self._to_the_end
+        """The server closed its side of the connection."""
+        self.whole = self.whole or self._until_close
 
     def lost(self) -> None:
         if self.whole or self._failed is not None:
             return
-        if not self.status and not self._heard:
+        if not self.status and not self._received:
             self._failed = Unheard("the server closed the connection without an answer")
         else:
             self._failed = Broken("the server closed the connection in the middle of its answer")
 
-    # What the parser tells.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         if self.whole:
-            raise ValueError("a second answer")
+            raise ValueError("a second response")
 
     def on_status(self, reason: bytes) -> None:
         self.reason += reason.decode("latin-1")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._header_size += len(name) + len(value) + 4
-        if self._header_size > HEAD_LIMIT:
+        if self._header_size > MAX_HEAD_BYTES:
             self._fail(self._too_much())
             raise ValueError("too many headers")
         if self.status:
-            return  # behind the body
+            return  # a trailer
         key, text = name.decode("latin-1").lower(), value.decode("utf-8", "replace")
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < 200:  # a word in between; the answer follows
+        if status < 200:  # an interim response; the final one follows
             self.headers.clear()
             self.reason = ""
             self._interim += 1
@@ -305,28 +303,28 @@ class Exchange:
                 raise ValueError("too many interim responses")
             return
         self.status = status
-        self._header_size = 0  # trailers are counted anew
+        self._header_size = 0  # trailers are counted separately
         plain = self.headers.get("transfer-encoding", "identity").lower() == "identity"
-        self._to_the_end = plain and "content-length" not in self.headers
+        self._until_close = plain and "content-length" not in self.headers
 
     def on_message_complete(self) -> None:
         self.whole = bool(self.status)
-        self._lasting = self._parser.should_keep_alive()
+        self._keep_alive = self._parser.should_keep_alive()
 
 
-def _portions(head: bytes, body: list[bytes], again: bool) -> Iterator[bytes]:
-    """A request in writes of some size. If it is not to be sent again, no part of it is kept: it may be long."""
-    portion, size = [head], len(head)
-    for part in body if again else _let_go(body):
-        portion.append(part)
+def _writes(head: bytes, body: list[bytes], again: bool) -> Iterator[bytes]:
+    """Split a request into writes. If it will not be sent again, no part of it is kept: it may be large."""
+    chunk, size = [head], len(head)
+    for part in body if again else _consume(body):
+        chunk.append(part)
         size += len(part)
-        if size > WRITTEN:
-            yield b"".join(portion)
-            portion, size = [], 0
-    yield b"".join(portion)
+        if size > WRITE_BYTES:
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    yield b"".join(chunk)
 
 
-def _let_go(parts: list[bytes]) -> Iterator[bytes]:
+def _consume(parts: list[bytes]) -> Iterator[bytes]:
     parts.reverse()
     while parts:
         yield parts.pop()

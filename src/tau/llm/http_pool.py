@@ -1,9 +1,9 @@
-"""HTTP/1.1 as far as model calls need it: POST over connections that are kept, through TLS and proxies.
+"""HTTP/1.1 connection pool for model calls: POST over keep-alive connections, through TLS and proxies.
 
-A whole HTTP client would cost more to load than all the rest of tau, and we would switch off most of what it can do:
-it must not follow redirects, unpack, store cookies, read .netrc or try again. docs/decisions/0007 has the measurements.
+A complete HTTP client takes longer to load than the rest of tau, and most of its features would be switched off: it
+must not follow redirects, decompress, store cookies, read .netrc or retry. docs/decisions/0007 has the measurements.
 
-Everything raised here is an OSError (of the network), or a ValueError (of the address or a header that we were given).
+All exceptions are OSError (network), or ValueError (an invalid URL or header).
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from urllib.parse import quote, unquote, urlsplit
 from tau.errors import shortened
 from tau.llm.http_connection import Exchange, Line, Unheard
 
-REASON_LIMIT = 200  # characters
-KEPT = 15  # seconds that a connection nobody uses stays open
-NEXT_ADDRESS = 0.25  # seconds before the next address of a host is tried as well
+MAX_REASON_CHARACTERS = 200
+IDLE_TIMEOUT_S = 15  # for unused connections
+HAPPY_EYEBALLS_DELAY_S = 0.25  # before the next address of a host is tried as well
 PORTS = {"http": 80, "https": 443}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_NO_HEADER = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+_INVALID_IN_HEADER = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 
 class ConnectTimeout(OSError):
-    """There was no connection within its time."""
+    """No connection within the time limit."""
 
 
 class ProxyRefused(OSError):
-    """The proxy does not let us through."""
+    """The proxy rejected the connection."""
 
     def __init__(self, status: int, reason: str) -> None:
-        super().__init__(f"the proxy answered {status} {shortened(reason, REASON_LIMIT)}")
+        super().__init__(f"the proxy answered {status} {shortened(reason, MAX_REASON_CHARACTERS)}")
         self.status = status
 
 
-class Server(NamedTuple):
-    """Who is at the other end. Connections to equal ones can stand in for each other."""
+class Origin(NamedTuple):
+    """The other end of a connection. Connections to equal origins are interchangeable."""
 
     secure: bool
     host: str
@@ -55,12 +55,12 @@ class Server(NamedTuple):
 
 
 class Connections:
-    """Those that are open, and how new ones come about."""
+    """Open connections, and how new ones are made."""
 
     def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
-        """`context` is asked when a server has to show its certificate for the first time."""
+        """`context` is called when the first TLS connection is made."""
         self._context = context
-        self._resting: dict[Server, dict[Line, asyncio.TimerHandle]] = {}  # and when they have rested long enough
+        self._idle: dict[Origin, dict[Line, asyncio.TimerHandle]] = {}  # with the timer that closes them
         self._open: set[Line] = set()
 
     async def post(
@@ -72,93 +72,95 @@ class Connections:
         proxy: str | None = None,
         connect: float | None = None,
     ) -> Exchange:
-        """The exchange, once the head of the answer is there."""
-        server, target, login = _address(url, proxy)
-        given = {"host": server.authority, **login, **headers}
+        """Send a request. Returns when the response headers have arrived."""
+        server, target, auth = _parse_url(url, proxy)
+        sent = {"host": server.authority, **auth, **headers}
         if proxy and not server.secure:
-            given.update(_login(proxy, "proxy-authorization"))
+            sent.update(_basic_auth(proxy, "proxy-authorization"))
             target = f"http://{server.authority}{target}"
-        head = _head(f"POST {target} HTTP/1.1", given)
-        while (line := self._rested(server)) is not None:
+        head = _request_head(f"POST {target} HTTP/1.1", sent)
+        while (connection := self._take_idle(server)) is not None:
             try:
-                return await _asked(line, head, body, again=True)
+                return await _exchange(connection, head, body, again=True)
             except Unheard:
-                continue  # it was closed while it rested, and nobody has read the request
+                continue  # closed by the server while it was idle: the request was not read
         try:
             async with asyncio.timeout(connect):
-                line = await self._dialled(server)
+                connection = await self._open_connection(server)
         except TimeoutError:
             raise ConnectTimeout(f"timed out after {connect:g} s") from None
-        line.keep = partial(self._rest, server)
-        return await _asked(line, head, body, again=False)
+        connection.keep = partial(self._keep, server)
+        return await _exchange(connection, head, body, again=False)
 
     async def close(self) -> None:
-        lines = tuple(self._open)
-        for line in lines:
-            line.drop()
-        for resting in self._resting.values():
-            for timer in resting.values():
+        connections = tuple(self._open)
+        for connection in connections:
+            connection.drop()
+        for idle in self._idle.values():
+            for timer in idle.values():
                 timer.cancel()
-        self._resting.clear()
-        for _ in range(10):  # the sockets are closed by the loop, in its next turns
-            if not any(line.usable for line in lines):
+        self._idle.clear()
+        for _ in range(10):  # the loop closes the sockets in its next iterations
+            if not any(connection.usable for connection in connections):
                 break
             await asyncio.sleep(0)
 
-    def _rested(self, server: Server) -> Line | None:
-        while resting := self._resting.get(server):
-            line, timer = resting.popitem()
+    def _take_idle(self, server: Origin) -> Line | None:
+        while idle := self._idle.get(server):
+            connection, timer = idle.popitem()
             timer.cancel()
-            if line.usable:
-                return line
-            line.drop()
+            if connection.usable:
+                return connection
+            connection.drop()
         return None
 
-    def _rest(self, server: Server, line: Line) -> None:
-        timer = asyncio.get_running_loop().call_later(KEPT, self._expire, server, line)
-        self._resting.setdefault(server, {})[line] = timer
+    def _keep(self, server: Origin, connection: Line) -> None:
+        timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._expire, server, connection)
+        self._idle.setdefault(server, {})[connection] = timer
 
-    def _expire(self, server: Server, line: Line) -> None:
-        del self._resting[server][line]
-        line.drop()
+    def _expire(self, server: Origin, connection: Line) -> None:
+        del self._idle[server][connection]
+        connection.drop()
 
-    async def _dialled(self, server: Server) -> Line:
+    async def _open_connection(self, server: Origin) -> Line:
         if server.proxy is None:
-            return await self._connected(server.host, server.port, self._context() if server.secure else None)
+            return await self._connect(server.host, server.port, self._context() if server.secure else None)
         proxy = urlsplit(server.proxy)
         context = self._context() if proxy.scheme == "https" else None
-        place = proxy.hostname or "", proxy.port or PORTS[proxy.scheme]
-        line = await self._connected(*place, context, who="the proxy ")
+        proxy_address = proxy.hostname or "", proxy.port or PORTS[proxy.scheme]
+        connection = await self._connect(*proxy_address, context, who="the proxy ")
         if not server.secure:
-            return line
+            return connection
         try:
-            there = f"[{server.host}]:{server.port}" if ":" in server.host else f"{server.host}:{server.port}"
-            given = {"host": there, **_login(server.proxy, "proxy-authorization")}
-            asked = await _asked(line, _head(f"CONNECT {there} HTTP/1.1", given), [], again=False)
-            if not 200 <= asked.status < 300:
-                raise ProxyRefused(asked.status, asked.reason)
-            return await line.secured(self._context(), server.host)
+            authority = f"[{server.host}]:{server.port}" if ":" in server.host else f"{server.host}:{server.port}"
+            headers = {"host": authority, **_basic_auth(server.proxy, "proxy-authorization")}
+            exchange = await _exchange(
+                connection, _request_head(f"CONNECT {authority} HTTP/1.1", headers), [], again=False
+            )
+            if not 200 <= exchange.status < 300:
+                raise ProxyRefused(exchange.status, exchange.reason)
+            return await connection.secured(self._context(), server.host)
         except BaseException:
-            line.drop()
+            connection.drop()
             raise
 
-    async def _connected(self, host: str, port: int, context: ssl.SSLContext | None, who: str = "") -> Line:
+    async def _connect(self, host: str, port: int, context: ssl.SSLContext | None, who: str = "") -> Line:
         loop = asyncio.get_running_loop()
         try:
-            _, line = await loop.create_connection(
-                lambda: Line(self._open), host, port, ssl=context, happy_eyeballs_delay=NEXT_ADDRESS
+            _, connection = await loop.create_connection(
+                lambda: Line(self._open), host, port, ssl=context, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
             )
-            return line
+            return connection
         except ssl.SSLError:
             raise
         except UnicodeError as error:
-            raise ValueError(f"no host can be called {host!r}") from error
+            raise ValueError(f"{host!r} is not a valid host name") from error
         except OSError as error:
-            raise ConnectionError(f"cannot connect to {who}{host}:{port}: {_why(error)}") from None
+            raise ConnectionError(f"cannot connect to {who}{host}:{port}: {_reason(error)}") from None
 
 
-async def _asked(line: Line, head: bytes, body: list[bytes], *, again: bool) -> Exchange:
-    exchange = line.begun()
+async def _exchange(connection: Line, head: bytes, body: list[bytes], *, again: bool) -> Exchange:
+    exchange = connection.begun()
     try:
         await exchange.send(head, body, again=again)
     except BaseException:
@@ -167,30 +169,30 @@ async def _asked(line: Line, head: bytes, body: list[bytes], *, again: bool) -> 
     return exchange
 
 
-def _why(error: OSError) -> str:
-    """Asyncio tells which addresses were tried, but what went wrong only by number."""
+def _reason(error: OSError) -> str:
+    """asyncio lists the addresses it tried, but the reasons only as error numbers."""
     numbers = dict.fromkeys(re.findall(r"\[Errno (\d+)\]", str(error)))
     return " and ".join(os.strerror(int(number)) for number in numbers) or error.strerror or str(error)
 
 
-def _address(url: str, proxy: str | None) -> tuple[Server, str, dict[str, str]]:
-    """Who to ask, for what, and how to log in there."""
+def _parse_url(url: str, proxy: str | None) -> tuple[Origin, str, dict[str, str]]:
+    """Origin, request target and authentication headers of a URL."""
     parts = urlsplit(url)
     if parts.scheme not in PORTS or not parts.hostname:
-        raise ValueError("it is not an http address")
+        raise ValueError("it is not an http or https URL")
     try:
         port = parts.port or PORTS[parts.scheme]
-    except ValueError:  # whose text has what stands there, which may be half a password
-        raise ValueError("its port is no number from 1 to 65535") from None
+    except ValueError:  # the error text of urllib may contain part of a password
+        raise ValueError("its port is not a number from 1 to 65535") from None
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
     query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~?") if parts.query else ""
     host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
-    host = host.replace("%25", "%")  # before the zone of an IPv6 address, which is for us alone
-    server = Server(parts.scheme == "https", host, port, proxy)
-    return server, path + query, _login(url, "authorization")
+    host = host.replace("%25", "%")  # before the zone of an IPv6 address, which is local
+    server = Origin(parts.scheme == "https", host, port, proxy)
+    return server, path + query, _basic_auth(url, "authorization")
 
 
-def _login(url: str, header: str) -> dict[str, str]:
+def _basic_auth(url: str, header: str) -> dict[str, str]:
     parts = urlsplit(url)
     if parts.username is None:
         return {}
@@ -200,13 +202,13 @@ def _login(url: str, header: str) -> dict[str, str]:
     return {header: f"Basic {b64encode(pair.encode()).decode()}"}
 
 
-def _head(line: str, headers: Mapping[str, str]) -> bytes:
+def _request_head(line: str, headers: Mapping[str, str]) -> bytes:
     lines = [line]
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name):
-            raise ValueError(f"no header can be called {name!r}")
-        if wrong := _NO_HEADER.search(value):
+            raise ValueError(f"{name!r} is not a valid header name")
+        if wrong := _INVALID_IN_HEADER.search(value):
             what = "a line break" if wrong[0] in "\r\n" else f"the character U+{ord(wrong[0]):04X}"
-            raise ValueError(f"the header {name!r} has {what} in it, which cannot be sent")
+            raise ValueError(f"the header {name!r} contains {what}, which cannot be sent")
         lines.append(f"{name}: {value}")
     return "\r\n".join((*lines, "", "")).encode("latin-1")

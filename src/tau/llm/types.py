@@ -1,4 +1,4 @@
-"""What a model call is made of: the types that the API modules and `stream` share."""
+"""Types that the API modules and `stream` share: requests, options, readers, transports."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tau.records.models import Model, ThinkingLevel
 
 Fact = Begun | Heard | Update | Done
 OUTPUT_LIMIT = 32000
-# Stands for a key where the environment has other credentials.
+# Placeholder for a key where the environment has other credentials.
 AUTHENTICATED = "<authenticated>"
 
 
 class ToolSpec(Protocol):
-    """What a model is told about a tool."""
+    """A tool as the model sees it."""
 
     @property
     def name(self) -> str: ...
@@ -32,7 +32,7 @@ class ToolSpec(Protocol):
 
 
 class Context(Value):
-    """`messages` may be gone through as often as one likes; a long conversation is not held in memory for it."""
+    """Input of a model call. `messages` can be iterated repeatedly: a long conversation is not kept in memory."""
 
     system: str
     messages: Iterable[Spoken]
@@ -40,10 +40,11 @@ class Context(Value):
 
 
 class Options(Value):
-    """`key` is None for a model that needs none; `max_tokens` is for answers shorter than the model's longest.
+    """Options of a model call.
 
-    `environment` has the variables that some APIs are configured by, and the
-    credentials found for them; `now` is the time in milliseconds, for signatures.
+    `key` is None for a model that needs none; `max_tokens` limits answers below the model's maximum. `environment`
+    contains variables that configure some APIs, and the credentials found for them; `now` is the time in
+    milliseconds, for signatures.
     """
 
     key: str | None = None
@@ -53,15 +54,15 @@ class Options(Value):
     max_tokens: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     now: int = 0
-    interleaved: bool = True  # thinking between tool calls, where that has to be asked for
+    interleaved: bool = True  # thinking between tool calls, where that must be requested
 
     def __repr__(self) -> str:
-        """Without what nobody should read in a log."""
+        """Without secrets, for logs."""
         return f"Options(thinking={self.thinking!r}, session_id={self.session_id!r})"
 
     @property
     def secret(self) -> str | None:
-        """The key, if it is one."""
+        """The key, unless it is the placeholder."""
         return None if self.key == AUTHENTICATED else self.key
 
     @property
@@ -74,29 +75,29 @@ class Options(Value):
 
 
 def output_limit(model: Model, options: Options) -> int:
-    """How many tokens an answer may have."""
+    """Maximum number of tokens of an answer."""
     return min(options.max_tokens or OUTPUT_LIMIT, model.max_tokens)
 
 
 def fills_window(model: Model) -> bool:
-    """Whether the model's limit is none: what the prompt leaves of its window is what an answer may have."""
+    """True if the model has no output limit of its own: an answer may fill the rest of the context window."""
     return model.max_tokens >= model.context_window
 
 
 def address(model: Model, options: Options) -> str:
-    """Where the model is, with `{NAME}` in it taken from the environment."""
+    """The base URL of the model, with `{NAME}` replaced from the environment."""
     return re.sub(
         r"\{([A-Z_]+)\}", lambda found: options.environment.get(found[1], found[0]), model.base_url.rstrip("/")
     )
 
 
 def own_headers(model: Model) -> dict[str, str]:
-    """The headers of the model's entry, in lower case: they stand beside ours."""
+    """The headers of the model's configuration, in lower case like the others."""
     return {name.lower(): value for name, value in (model.headers or {}).items()}
 
 
 class Request(Value):
-    """`heard` is told the status and the headers of the response before its body is read."""
+    """An HTTP request. `heard` is called with status and headers of the response before its body is read."""
 
     url: str
     headers: dict[str, str]
@@ -104,37 +105,37 @@ class Request(Value):
     heard: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
 
     def __repr__(self) -> str:
-        """Without what nobody should read in a log."""
+        """Without secrets, for logs."""
         return f"Request({shown_address(self.url)!r})"
 
 
 class Pause(Value):
-    """An offline model takes its time."""
+    """A delay in the answer of an offline model."""
 
     ms: int
 
 
 class Decoder(Protocol):
-    """Turns bytes into the events of a stream, as pairs of name and data."""
+    """Decodes bytes to the events of a stream, as pairs of name and data."""
 
     def feed(self, data: bytes) -> Iterable[tuple[str, str]]: ...
 
 
 class Reader(Protocol):
-    """Turns one response's events into facts."""
+    """Converts the events of one response to results."""
 
     def read(self, event: str, data: str) -> Sequence[Fact]: ...
 
     def end(self) -> Sequence[Fact]:
-        """The stream is over; raises ModelError if the answer is not whole."""
+        """Called at the end of the stream; raises ModelError if the answer is incomplete."""
         ...
 
 
 class Api(Protocol):
-    """A module in llm/ that speaks an HTTP API.
+    """A module in llm/ for an HTTP API.
 
-    It may also have `Decoder`, where its stream is no server-sent events, and
-    `sign(request, model, options)`, where a signature goes over the whole request.
+    It may also have `Decoder`, if its stream is not server-sent events, and `sign(request, model, options)`, if a
+    signature covers the whole request.
     """
 
     def request(self, model: Model, context: Context, options: Options) -> Request: ...
@@ -142,8 +143,8 @@ class Api(Protocol):
     def Reader(self, draft: Draft) -> Reader: ...
 
 
-class Offline(Protocol):
-    """A module in llm/ that answers by itself."""
+class OfflineApi(Protocol):
+    """A module in llm/ that answers without a network."""
 
     def answer(
         self, model: Model, context: Context, draft: Draft, world: World
@@ -151,13 +152,13 @@ class Offline(Protocol):
 
 
 class Transport(Protocol):
-    """The network: http.py, or whatever a test puts in its place."""
+    """The network: http.py, or a replacement in tests."""
 
     def post(self, request: Request) -> AsyncGenerator[bytes, None]: ...
 
 
 class Watchers(Protocol):
-    """Others who see a request before it is sent, and may change it, and who hear of the response."""
+    """Hooks that can change a request before it is sent, and observe the response."""
 
     async def outgoing(self, request: Request) -> Request: ...
 
@@ -165,15 +166,15 @@ class Watchers(Protocol):
 
 
 class Streams(Protocol):
-    """Others who ask models in their own way."""
+    """Model calls that an extension makes itself."""
 
     def stream(self, provider: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
-        """What comes, in portions. Raises ModelError."""
+        """Pieces of the answer, in chunks. Raises ModelError."""
         ...
 
 
 class World(Value):
-    """What a model call needs from outside. `turn` counts the calls before this one; llm/scripted.py reads `script`."""
+    """Dependencies of a model call. `turn` counts earlier calls; llm/scripted.py reads `script`."""
 
     transport: Transport
     pause: Callable[[float], Awaitable[None]]

@@ -1,9 +1,8 @@
-"""Whether a prompt has used up what it may take.
+"""Decide whether a prompt has used up its budget.
 
-Asked between turns, where anything may end it: a turn that would go beyond a
-limit is not begun. Asked again while an answer streams or a tool runs, where only
-tokens and time do. An agent that is done is done, however much it took: a budget
-keeps work from going on, and has nothing to say where none is left.
+Between turns any limit can end the prompt: a turn that would exceed a limit is not started. While an answer streams
+or a tool runs, only the token and time limits apply. A run that is finished is never failed for what it used: a
+budget prevents further work, and there is none left.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tau.records.models import Model
 
 NO_BUDGET = Budget()
 UNKNOWN_COST = (
-    "Nobody knows what {provider}/{id} costs, so a limit on the cost cannot be kept. "
+    "The price of {provider}/{id} is unknown, so a cost limit cannot be enforced. "
     "Set its price in models.json, limit tokens instead, or allow unknown cost: its answers then count as free."
 )
 REASONS: dict[Limit, str] = {
@@ -30,7 +29,7 @@ REASONS: dict[Limit, str] = {
 
 
 class Spent(Value):
-    """What a prompt took so far. `cost_unknown`: some of it was by a model whose price nobody knows."""
+    """Usage of a prompt so far. `cost_unknown`: part of it came from a model without a known price."""
 
     turns: int = 0
     tokens: int = 0
@@ -48,7 +47,7 @@ class Spent(Value):
 
 
 def wrong(budget: Budget) -> str | None:
-    """What makes no sense in a budget."""
+    """Why a budget is invalid, or None."""
     fields = {
         "maxTurns": budget.max_turns,
         "maxTokens": budget.max_tokens,
@@ -62,14 +61,14 @@ def wrong(budget: Budget) -> str | None:
 
 
 def refused(budget: Budget, model: Model | None) -> str | None:
-    """Why a model cannot be asked within this budget."""
+    """Why a model cannot be used within this budget, or None."""
     if budget.max_cost is None or budget.allow_unknown_cost or model is None or not unpriced(model):
         return None
     return UNKNOWN_COST.format(provider=model.provider, id=model.id)
 
 
 def between_turns(budget: Budget, spent: Spent, seconds: float) -> BudgetExceeded | None:
-    """What keeps the next turn from beginning."""
+    """The limit that prevents the next turn, or None."""
     known = budget.allow_unknown_cost or not spent.cost_unknown
     reached: tuple[tuple[Limit, float, float | None], ...] = (
         ("turns", spent.turns, budget.max_turns),
@@ -84,7 +83,7 @@ def between_turns(budget: Budget, spent: Spent, seconds: float) -> BudgetExceede
 
 
 def in_an_answer(budget: Budget, spent: Spent, usage: Usage, characters: int) -> BudgetExceeded | None:
-    """What cuts an answer that is still coming: tokens, as the provider counts them, or else by its length."""
+    """The token limit, if the streaming answer exceeds it: by the provider's count, or else estimated by its length."""
     if budget.max_tokens is None:
         return None
     sent = usage.input + usage.cache_read + usage.cache_write
@@ -100,5 +99,5 @@ def exceeded(limit: Limit, spent: Spent, seconds: float, allowed: float) -> Budg
 
 
 def told(over: BudgetExceeded) -> str:
-    """The same for people, and for the model that may read it later."""
+    """The limit as a sentence, for people and for the model that may read it later."""
     return f"Stopped: {REASONS[over.limit].format(over.allowed)} was reached."

@@ -1,14 +1,13 @@
-"""A message being written: pieces in, updates out.
+"""The assistant message that is being streamed: pieces in, updates out.
 
-Every provider's reader ends up here, so the shape and order of updates is
-decided once. The draft is linear: pieces are kept in lists beside their
-JSON-escaped bytes, and a snapshot is spliced from these only when somebody asks
-for one. An Update remembers where the message stood when it was made (its
-mark), so it may wait in a queue and still tell the truth when it is written.
+Every provider's reader writes to a Draft, so the shape and order of updates is decided in one place. The cost is
+linear: pieces are kept in lists next to their JSON-escaped bytes, and a snapshot is spliced from these bytes only on
+demand. An Update remembers how long the message was when the update was made (its mark), so it can wait in a queue
+and is still correct when it is written.
 
-Tool arguments are shown as far as they can be read (wire/unfinished.py is handed
-in by the caller as `unfinished`, since core does not know wire). What runs in
-the end is decided by a strict parse of the whole text: see `close` and `Done`.
+Tool arguments are shown as far as they can be parsed. The caller passes wire/unfinished.py as `unfinished`, since
+core does not import wire. Whether a call runs is decided by a strict parse of the complete text: see `close` and
+`MessageDone`.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ REDACTED = "[Reasoning redacted]"
 
 
 class UnfinishedJson(Protocol):
-    """The best value of JSON that is still coming in."""
+    """Parser for JSON that is still arriving: the best value so far."""
 
     broken: bool
 
@@ -67,20 +66,20 @@ class UnfinishedJson(Protocol):
 
 
 class Begun(Value):
-    """Fact: the model is being asked; `message` is empty."""
+    """Result: the model is being asked; `message` is empty."""
 
     message: Assistant
 
 
 class Heard(Value):
-    """Fact: the provider took the request and begins to answer. It may be left out where an Update says so."""
+    """Result: the provider accepted the request and begins to answer. Optional where an Update follows at once."""
 
 
 class Done(Value):
-    """Fact: the answer is whole.
+    """Result: the answer is complete.
 
-    `unreadable` has the raw text of tool calls whose arguments are no JSON
-    object, by their place among the calls: models repeat ids.
+    `unreadable` is the raw text of tool calls whose arguments are not a JSON object, by their position among the
+    calls: models repeat ids.
     """
 
     message: Assistant
@@ -88,7 +87,7 @@ class Done(Value):
 
 
 class Failed(Value):
-    """Fact: the answer ended badly. `transient` is None when only the text can tell."""
+    """Result: the answer failed. `transient` is None if only the error text can tell."""
 
     message: Assistant
     transient: bool | None = None
@@ -96,7 +95,7 @@ class Failed(Value):
 
 
 class Mark(Value):
-    """How far the message had come: how many blocks, and for the open ones how much of each."""
+    """Length of the message at one moment: the number of blocks, and how much of each open block existed."""
 
     blocks: int
     open: tuple[tuple[int, int, bytes], ...]
@@ -104,7 +103,7 @@ class Mark(Value):
 
 
 class Block:
-    """One content block: its text in pieces, and the same escaped for JSON."""
+    """One content block: its text in pieces, and the same text escaped for JSON."""
 
     def __init__(self, kind: Kind, head: bytes, tail: bytes, arguments: UnfinishedJson | None = None) -> None:
         self.kind = kind
@@ -114,13 +113,13 @@ class Block:
         self.pieces: list[str] = []
         self.escaped = bytearray()
         self.characters = 0
-        self.opening = ""  # the first character of arguments
+        self.opening = ""  # the first character of the arguments
         self.signature: list[str] = []
         self.redacted = False
         self.unreadable = False
         self.closed = False
         self.sealed: Text | Thinking | ToolCall | None = None
-        self._cut = (0, 0)  # characters kept, and how many bytes those are
+        self._cut = (0, 0)  # number of characters that can be shown, and of their bytes
 
     def add(self, piece: str) -> None:
         self.pieces.append(piece)
@@ -137,9 +136,9 @@ class Block:
             return index, len(self.escaped), b""
         kept, closing = self.arguments.cut()
         if self.opening not in ("", "{"):
-            kept, closing = 0, "{}"  # no object: nothing of it can be shown as arguments
+            kept, closing = 0, "{}"  # not an object: nothing of it can be shown as arguments
         if kept != self._cut[0]:
-            self._cut = kept, _bytes_of(self.escaped, kept, self.characters)
+            self._cut = kept, _byte_length(self.escaped, kept, self.characters)
         return index, self._cut[1], closing.encode()
 
     def shown(self, length: int, closing: bytes) -> bytes:
@@ -149,8 +148,8 @@ class Block:
         return b"".join((self.head, content, closing, self.tail))
 
 
-def _bytes_of(text: bytearray, kept: int, characters: int) -> int:
-    """How many bytes of UTF-8 the first `kept` characters take; looks only at the end."""
+def _byte_length(text: bytearray, kept: int, characters: int) -> int:
+    """Length in UTF-8 bytes of the first `kept` characters. Scans only from the end."""
     at = len(text)
     for _ in range(characters - kept):
         at -= 1
@@ -160,6 +159,8 @@ def _bytes_of(text: bytearray, kept: int, characters: int) -> int:
 
 
 class Draft:
+    """An assistant message under construction. Each method that a reader calls returns the update for the client."""
+
     def __init__(self, model: Model, timestamp: int, unfinished: Callable[[], UnfinishedJson]) -> None:
         self.model = model
         names = encode(model.api), encode(model.provider), encode(model.id)
@@ -169,18 +170,18 @@ class Draft:
         self._blocks: list[Block] = []
         self._open: list[int] = []
         self._call_ids: set[str] = set()
-        self._made_ids = 0
+        self._generated_ids = 0
         self._response_id: str | None = None
         self.usage = Usage()
         self._usage_json = encode(self.usage)
-
-    # What a reader tells. Each returns what a client shall be told.
 
     def begin(self) -> Begun:
         return Begun(self.message("stop"))
 
     def open(self, kind: Literal["text", "thinking"], signature: str = "") -> Update:
-        """`signature` is for thinking that is signed from its first word on; others come later, by `sign`."""
+        """Open a block. `signature` is for thinking that is signed from its start; other signatures come later, by
+        `add_signature`.
+        """
         head, start = _OPENINGS[kind]
         block = Block(kind, head, b'","thinkingSignature":%b}' % encode(signature) if signature else b'"}')
         if signature:
@@ -188,11 +189,11 @@ class Draft:
         return self._update(start(self._begin(block)))
 
     def call_id(self, given: str, name: str) -> str:
-        """`given`, unless the model forgot it or used it before in this answer: then one made for the call."""
+        """`given`, or a generated id if the model omitted it or already used it in this answer."""
         id = given
         while not id or id in self._call_ids:
-            self._made_ids += 1
-            id = f"{name}_{self.timestamp}_{self._made_ids}"
+            self._generated_ids += 1
+            id = f"{name}_{self.timestamp}_{self._generated_ids}"
         return id
 
     def open_call(self, id: str, name: str) -> Update:
@@ -203,7 +204,7 @@ class Draft:
         return self._update(ToolCallStart(index, id, name))
 
     def redacted(self, payload: str) -> list[Update]:
-        """A thinking block we may not read, only hand back."""
+        """Add a thinking block whose content is encrypted: it can only be sent back to the provider."""
         opened, at = self.open("thinking"), len(self._blocks) - 1
         self._blocks[at].redacted = True
         self.sign(at, payload)
@@ -218,12 +219,13 @@ class Draft:
         self._blocks[index].signature.append(piece)
 
     def missing(self, index: int, whole: str) -> str:
-        """What of a block's `whole` text, which a provider tells at its end, has not come in pieces.
+        """The part of `whole`, a block's text as the provider repeats it at the end, that was not streamed.
 
-        Nothing if the pieces are no beginning of it: a client has read them, and they must add up to the text.
+        Empty if the streamed pieces are not a prefix of `whole`: a client has read them, and they must add up to the
+        text.
         """
-        said = "".join(self._blocks[index].pieces)
-        return whole[len(said) :] if whole.startswith(said) else ""
+        streamed = "".join(self._blocks[index].pieces)
+        return whole[len(streamed) :] if whole.startswith(streamed) else ""
 
     def close(self, index: int) -> Update:
         block = self._blocks[index]
@@ -231,7 +233,7 @@ class Draft:
         block.closed = True
         delta: AnyDelta
         if block.kind == "toolCall":
-            call = self._whole_call(block)
+            call = self._parse_call(block)
             block.sealed, delta = call, ToolCallEnd(index, call)
         elif block.kind == "text":
             text = "".join(block.pieces)
@@ -243,15 +245,15 @@ class Draft:
         return self._update(delta)
 
     def note(self, *, usage: Usage | None = None, response_id: str | None = None, times: float = 1) -> None:
-        """`times` is by how much this answer costs more, or less, than usual."""
+        """Set usage and response id. `times` is the price factor of this answer (service tiers cost more or less)."""
         if usage is not None:
-            self.usage = _times(priced(usage, self.model.cost), times)
+            self.usage = _scale_cost(priced(usage, self.model.cost), times)
             self._usage_json = encode(self.usage)
         if response_id is not None:
             self._response_id = response_id
 
     def done(self, reason: StopReason) -> list[Update | Done]:
-        """The answer is whole; blocks the provider forgot to close are closed."""
+        """Complete the answer and close the blocks that the provider left open."""
         closing: list[Update | Done] = [self.close(index) for index in list(self._open)]
         calls = [block for block in self._blocks if block.kind == "toolCall"]
         unreadable = {at: "".join(block.pieces) for at, block in enumerate(calls) if block.unreadable}
@@ -266,8 +268,6 @@ class Draft:
         retry_after_ms: int | None = None,
     ) -> Failed:
         return Failed(self.message(reason, why), transient, retry_after_ms)
-
-    # What others see.
 
     @property
     def blocks(self) -> int:
@@ -295,10 +295,10 @@ class Draft:
         )
 
     def snapshot(self, mark: Mark) -> bytes:
-        """The JSON of the message as it stood at `mark`."""
+        """JSON of the message as it was at `mark`."""
         length = {index: (size, closing) for index, size, closing in mark.open}
         blocks = [
-            block.shown(*length[index]) if index in length else _sealed(block)
+            block.shown(*length[index]) if index in length else _sealed_json(block)
             for index, block in enumerate(self._blocks[: mark.blocks])
         ]
         return b'{"role":"assistant","content":[%b],%b,"usage":%b,"stopReason":"stop","timestamp":%d}' % (
@@ -323,27 +323,27 @@ class Draft:
             assert isinstance(call, ToolCall) and block.arguments is not None
             if block.closed or not block.pieces:
                 return call
-            return ToolCall(call.id, call.name, _object(block.arguments.completed()) or {})
+            return ToolCall(call.id, call.name, _parse_object(block.arguments.completed()) or {})
         if block.sealed is not None:
             return block.sealed
         text = "".join(block.pieces)
         return Text(text) if block.kind == "text" else Thinking(text, _signature(block))
 
-    def _whole_call(self, block: Block) -> ToolCall:
+    def _parse_call(self, block: Block) -> ToolCall:
         call, arguments = block.sealed, block.arguments
         assert isinstance(call, ToolCall) and arguments is not None
         text = arguments.text
-        # A call without arguments may come without any text.
-        whole = _object(text) if text.strip() else {}
+        # Providers may send no text at all for a call without arguments.
+        whole = _parse_object(text) if text.strip() else {}
         if whole is None:
-            # Never run what was cut or garbled, whatever a lenient reading of it would be.
+            # Never run a truncated or garbled call, even if a lenient parse would accept it.
             block.unreadable = True
-            whole = _object(arguments.completed()) or {}
+            whole = _parse_object(arguments.completed()) or {}
         return ToolCall(call.id, call.name, whole, _signature(block))
 
 
 class Update:
-    """One streamed piece, and where its message stood."""
+    """One streamed delta, with a mark of its message at that moment."""
 
     __slots__ = ("_draft", "_more", "delta", "mark", "weight")
 
@@ -352,20 +352,22 @@ class Update:
         self._more: list[str] | None = None
         self.delta = delta
         self.mark = mark
-        # About how much memory it holds while it waits.
+        # Approximate memory held while the update is queued.
         self.weight = len(delta.delta) if isinstance(delta, _JOINABLE) else 0
 
     def absorb(self, later: Update) -> bool:
-        """Take in the next piece of the same block, if it is one: deltas join, the snapshot is the later one."""
-        mine, its = self.delta, later.delta
-        if type(mine) is not type(its) or not isinstance(mine, _JOINABLE) or later._draft is not self._draft:
+        """Merge the next delta of the same block: deltas are joined, the later mark wins. Return False if it cannot
+        be merged.
+        """
+        mine, theirs = self.delta, later.delta
+        if type(mine) is not type(theirs) or not isinstance(mine, _JOINABLE) or later._draft is not self._draft:
             return False
-        assert isinstance(its, _JOINABLE)
-        if mine.content_index != its.content_index:
+        assert isinstance(theirs, _JOINABLE)
+        if mine.content_index != theirs.content_index:
             return False
         if self._more is None:
             self._more = [mine.delta]
-        self._more.append(its.delta)
+        self._more.append(theirs.delta)
         self.weight += later.weight
         self.mark = later.mark
         return True
@@ -378,7 +380,7 @@ class Update:
         return self.delta
 
     def wire(self, *, snapshots: bool = True, extras: bool = True) -> bytes:
-        """One message_update, with the message so far in both places where clients look for it.
+        """The message_update event as JSON, with the message so far in both places where clients look for it.
 
         `extras` are `usage`, and the id and name of a tool in its first delta.
         """
@@ -405,15 +407,15 @@ class Update:
         )
 
     def record(self) -> MessageUpdate:
-        """The same as a record, for those who read it in this process."""
+        """The event as a record, for readers in this process."""
         return decode(MessageUpdate, self.wire())
 
     def brief(self) -> MessageUpdate:
-        """The same without the message so far, which `so_far` has for those who want it."""
+        """The event as a record without the message so far, which `partial_message` returns on demand."""
         return MessageUpdate(self._joined(), usage=decode(Usage, self.mark.usage))
 
     def so_far(self) -> Assistant:
-        """The message as it stood."""
+        """The message as it was at the mark."""
         return decode(Assistant, self._draft.snapshot(self.mark))
 
 
@@ -429,8 +431,8 @@ _OPENINGS: dict[str, tuple[bytes, type[TextStart | ThinkingStart]]] = {
 }
 
 
-def _sealed(block: Block) -> bytes:
-    if block.sealed is None:  # closed after the mark was made, which cannot be
+def _sealed_json(block: Block) -> bytes:
+    if block.sealed is None:  # impossible: it would have been closed after the mark was made
         raise AssertionError("a block that is not open was never closed")
     return wire(block.sealed)
 
@@ -439,7 +441,7 @@ def _signature(block: Block) -> str | UnsetType:
     return "".join(block.signature) or UNSET
 
 
-def _times(usage: Usage, factor: float) -> Usage:
+def _scale_cost(usage: Usage, factor: float) -> Usage:
     if factor == 1:
         return usage
     cost = usage.cost
@@ -447,8 +449,8 @@ def _times(usage: Usage, factor: float) -> Usage:
     return replace(usage, cost=UsageCost(*(part * factor for part in parts)))
 
 
-def _object(text: str) -> dict[str, object] | None:
-    """The JSON object that `text` is, or None."""
+def _parse_object(text: str) -> dict[str, object] | None:
+    """Parse `text` as a JSON object; None if it is not one."""
     try:
         value = parse_text(text, MAX_RECEIVED_NESTING)
     except BadRecord:

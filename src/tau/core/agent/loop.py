@@ -1,13 +1,12 @@
-"""The agent loop, told without I/O.
+"""The agent loop as a generator, without I/O.
 
-`agent_run` is a generator. It yields acts (publish this, ask the model, start
-this tool, tell me what happened) and is sent the answers. It never awaits, reads
-a clock or touches a file, so a test can tell any run by hand, in any order of
-events, and runtime/runs/driver.py can play it for real.
+`agent_run` yields requests (publish this event, ask the model, start this tool, wait for the next result) and is sent
+the results. It never awaits, reads a clock or touches a file, so a test can play any run step by step, with results
+in any order. runtime/runs/driver.py executes the requests with real tasks, tools and model calls.
 
-Abort is not a case here: an aborted answer arrives as Failed, an aborted tool as
-a ToolDone that is an error, and an aborted run finds its queues empty when it
-asks. So the client gets turn_end and agent_end after an abort as after anything.
+The loop has no code for abort: an aborted answer arrives as MessageFailed, an aborted tool as a ToolDone with
+`is_error`, and the driver of an aborted run returns empty queues. So a client receives turn_end and agent_end after
+an abort as after any other end.
 """
 
 from __future__ import annotations
@@ -37,32 +36,32 @@ from tau.records.events import (
 )
 from tau.records.messages import AnyMessage, Assistant, Stored, Text, ToolCall, ToolResult
 
-# Acts: what the loop asks of its driver. The comment is what `send` brings back.
+# Requests: what the loop asks of its driver. The comment is what `send` returns.
 
 
 class Publish(Value):  # nothing
     event: Event | Update
 
 
-class ShowQueues(Value):  # nothing; the client is shown what still waits
-    taken: Sequence[Waiting] = ()  # those of `queue` that were taken out, and will be announced one after the other
+class ShowQueues(Value):  # nothing; the driver publishes the messages that are still queued
+    taken: Sequence[Waiting] = ()  # messages taken from `queue` that the loop has not announced yet
     queue: Queue = "steer"
 
 
-class Fit(Value):  # the conversation to go on with if it had to be made smaller, else None
+class Fit(Value):  # the conversation to continue with if it was compacted, else None
     pass
 
 
-class AskModel(Value):  # nothing; Begun, Heard, Update and Done or Failed facts follow
+class AskModel(Value):  # nothing; MessageBegun, ResponseStarted, Update and MessageDone or MessageFailed results follow
     history: Iterable[Stored]
     new: Sequence[AnyMessage]
 
 
-class Check(Value):  # the arguments to run with, or an Outcome that refuses the call
+class Check(Value):  # the arguments to run with, or an Outcome that rejects the call
     call: ToolCall
 
 
-class StartTool(Value):  # nothing; ToolProgress facts and one ToolDone follow
+class StartTool(Value):  # nothing; ToolProgress results and one ToolDone follow
     call: ToolCall
     arguments: dict[str, Any]
 
@@ -71,11 +70,11 @@ class Take(Value):  # a list of messages
     queue: Queue
 
 
-class MayGoOn(Value):  # bool: another turn may begin
+class MayGoOn(Value):  # bool: the budget allows another turn
     pass
 
 
-class WillRetry(Value):  # bool: the session means to run again after this failure
+class WillRetry(Value):  # bool: the session will retry after this failure
     failure: Failed
 
 
@@ -83,11 +82,11 @@ class Now(Value):  # int, Unix milliseconds
     pass
 
 
-class Wait(Value):  # the next fact
+class Wait(Value):  # the next result
     pass
 
 
-# Facts: what happened outside. Those of the model stand in core/agent/draft.py.
+# Results: what the driver reports. Those of a model call are in core/agent/draft.py.
 
 
 class ToolProgress(Value):
@@ -99,16 +98,16 @@ class ToolDone(Value):
     call: ToolCall
     outcome: Outcome
     is_error: bool = False
-    duration_ms: int | UnsetType = UNSET  # absent if it did not run
+    duration_ms: int | UnsetType = UNSET  # absent if the tool did not run
 
 
 Act = Publish | ShowQueues | Fit | AskModel | Check | StartTool | Take | MayGoOn | WillRetry | Now | Wait
 Ending = Done | Failed
-Fitted = tuple[Iterable[Stored], list[AnyMessage]]
+Conversation = tuple[Iterable[Stored], list[AnyMessage]]
 
 
 class RunEnd(Value):
-    """What a run comes to: everything it said, and how the last answer ended."""
+    """The end of a run: every message it produced, and how the last answer ended."""
 
     messages: list[AnyMessage]
     ending: Ending
@@ -118,13 +117,13 @@ def refusal(text: str) -> Outcome:
     return Outcome([Text(text)], {})
 
 
-# What a tool may say of a result that it has cut by itself.
+# Allowance above the limits for the notice that a tool appends to a result it has truncated itself.
 NOTICE_LINES = 50
 NOTICE_BYTES = 4096
 SKIPPED = refusal("Skipped due to queued user message.")
 CUT = (
-    'The call of "{name}" was not run: the answer was cut off at its length limit, '
-    "so the arguments may be incomplete. Call it again, in smaller pieces if need be."
+    'The call of "{name}" was not run: the response was cut off at its length limit, '
+    "so the arguments may be incomplete. Call it again, with smaller arguments if necessary."
 )
 
 
@@ -137,15 +136,14 @@ def agent_run(
     early: bool = True,
     steered: bool = True,
 ) -> Generator[Act, Any, RunEnd]:
-    """Tell one run, from the prompts until the agent has nothing left to do.
+    """Run the agent, from the prompts until it has nothing left to do.
 
-    `parallel`: the tools of one answer run side by side. `skip`: steering is
-    delivered after the tool that runs, and those after it are skipped. `early`:
-    an answer is announced when it is asked for, not when it begins. `steered`:
-    steering is said after the prompts; queued prompts are answered before it.
+    `parallel`: the tool calls of one answer run at once. `skip`: steering is delivered after the running tool call,
+    and later calls are skipped. `early`: message_start is published when the model is asked, not when it answers.
+    `steered`: queued steering follows the prompts; off for prompts from a queue, whose mode may be one at a time.
     """
     new: list[AnyMessage] = list(prompts)
-    since: list[AnyMessage] = list(prompts)  # what is said and not in the history
+    since: list[AnyMessage] = list(prompts)  # messages that are not in `history`
     yield Publish(AgentStart())
     yield Publish(TurnStart())
     for prompt in prompts:
@@ -159,7 +157,7 @@ def agent_run(
         new += pending
         since += pending
 
-        ending = yield from answer(history, [*since], early)
+        ending = yield from stream_answer(history, [*since], early)
         reply = ending.message
         new.append(reply)
         if isinstance(ending, Failed):
@@ -173,7 +171,7 @@ def agent_run(
         if results and not pending and not (yield MayGoOn()):
             break
         if results:
-            history, since = yield from fitted(history, since)
+            history, since = yield from _compact_if_needed(history, since)
         queue = "steer"
         pending = pending or (yield Take(queue))
         if not results:
@@ -182,7 +180,7 @@ def agent_run(
                 pending = yield Take(queue)
             if not pending:
                 break
-            history, since = yield from fitted(history, since)
+            history, since = yield from _compact_if_needed(history, since)
         yield Publish(TurnStart())
 
     again = isinstance(ending, Failed) and (yield WillRetry(ending))
@@ -195,52 +193,52 @@ def announce(message: AnyMessage) -> Generator[Act, Any, None]:
     yield Publish(MessageEnd(message))
 
 
-def fitted(history: Iterable[Stored], since: list[AnyMessage]) -> Generator[Act, Any, Fitted]:
-    """What the model will be told next time: the same, unless it has become too long."""
-    smaller = yield Fit()
-    return (history, since) if smaller is None else (smaller, [])
+def _compact_if_needed(history: Iterable[Stored], since: list[AnyMessage]) -> Generator[Act, Any, Conversation]:
+    """The conversation for the next model call: unchanged, or compacted if it became too long."""
+    compacted = yield Fit()
+    return (history, since) if compacted is None else (compacted, [])
 
 
-def answer(history: Iterable[Stored], new: Sequence[AnyMessage], early: bool) -> Generator[Act, Any, Ending]:
-    """One answer of the model, published as it comes."""
+def stream_answer(history: Iterable[Stored], new: Sequence[AnyMessage], early: bool) -> Generator[Act, Any, Ending]:
+    """Ask the model and publish its answer as it streams."""
     yield AskModel(history, new)
-    begun: Assistant | None = None
+    draft_message: Assistant | None = None
     announced = False
     while True:
         match (yield Wait()):
-            case (Update() | Heard()) as fact:
-                if not announced and begun is not None:
+            case (Update() | Heard()) as update:
+                if not announced and draft_message is not None:
                     announced = True
-                    yield Publish(MessageStart(begun))
-                if isinstance(fact, Update):
-                    yield Publish(fact)
-            case Begun(begun):
+                    yield Publish(MessageStart(draft_message))
+                if isinstance(update, Update):
+                    yield Publish(update)
+            case Begun(draft_message):
                 if early:
                     announced = True
-                    yield Publish(MessageStart(begun))
+                    yield Publish(MessageStart(draft_message))
             case (Done() | Failed()) as ending:
                 if not announced:
                     yield Publish(MessageStart(ending.message))
                 if isinstance(ending, Failed):
-                    yield Publish(_failure(ending.message))
+                    yield Publish(_failure_event(ending.message))
                 yield Publish(MessageEnd(ending.message))
                 return ending
 
 
-def _failure(message: Assistant) -> MessageUpdate:
+def _failure_event(message: Assistant) -> MessageUpdate:
     failure = Failure("aborted" if message.stop_reason == "aborted" else "error", message)
     return MessageUpdate(failure, message=message, usage=message.usage)
 
 
 def run_tools(ending: Done, parallel: bool, skip: bool) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
-    """Do what the answer asks for. Returns the results, and the steering that cut it short."""
+    """Run the tool calls of an answer. Return the results, and the steering messages that cut the calls short."""
     calls = ending.message.tool_calls
     if parallel and len(calls) > 1:
-        return (yield from _side_by_side(calls, ending)), []
-    return (yield from _one_by_one(calls, ending, skip))
+        return (yield from _run_in_parallel(calls, ending)), []
+    return (yield from _run_sequentially(calls, ending, skip))
 
 
-def _one_by_one(
+def _run_sequentially(
     calls: list[ToolCall], ending: Done, skip: bool
 ) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
     results: list[ToolResult] = []
@@ -248,27 +246,27 @@ def _one_by_one(
         yield Publish(ToolStart(call.id, call.name, call.arguments))
         verdict = yield from _check(at, call, ending)
         if isinstance(verdict, Outcome):
-            done = _bounded(ToolDone(call, verdict, is_error=True))
+            done = _bound_error_text(ToolDone(call, verdict, is_error=True))
         else:
             yield StartTool(call, verdict)
-            done = yield from _watch()
+            done = yield from _wait_for_tool()
         yield Publish(ToolEnd(call.id, call.name, done.outcome, done.is_error, done.duration_ms))
-        results.append((yield from _record(done)))
+        results.append((yield from _announce_result(done)))
 
         steering = (yield Take("steer")) if skip else []
         if steering:
             for skipped in calls[at + 1 :]:
                 yield Publish(ToolStart(skipped.id, skipped.name, skipped.arguments))
                 yield Publish(ToolEnd(skipped.id, skipped.name, SKIPPED, True))
-                results.append((yield from _record(ToolDone(skipped, SKIPPED, is_error=True))))
+                results.append((yield from _announce_result(ToolDone(skipped, SKIPPED, is_error=True))))
             return results, steering
     return results, []
 
 
-def _side_by_side(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, list[ToolResult]]:
-    """Start events in the order of the calls, ends as they come, results in the order of the calls.
+def _run_in_parallel(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, list[ToolResult]]:
+    """Run all calls at the same time: start events in call order, end events as tools finish, results in call order.
 
-    Calls are told apart by their place, not by their id: models repeat ids.
+    Calls are identified by their position, not by their id: models repeat ids.
     """
     done: dict[int, ToolDone] = {}
     running: dict[int, int] = {}
@@ -276,18 +274,18 @@ def _side_by_side(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, li
         yield Publish(ToolStart(call.id, call.name, call.arguments))
         verdict = yield from _check(at, call, ending)
         if isinstance(verdict, Outcome):
-            done[at] = _bounded(ToolDone(call, verdict, is_error=True))
+            done[at] = _bound_error_text(ToolDone(call, verdict, is_error=True))
             yield Publish(ToolEnd(call.id, call.name, done[at].outcome, True))
         else:
             running[id(call)] = at
             yield StartTool(call, verdict)
     while running:
-        fact = yield from _watch()
-        done[running.pop(id(fact.call))] = fact
-        yield Publish(ToolEnd(fact.call.id, fact.call.name, fact.outcome, fact.is_error, fact.duration_ms))
+        result = yield from _wait_for_tool()
+        done[running.pop(id(result.call))] = result
+        yield Publish(ToolEnd(result.call.id, result.call.name, result.outcome, result.is_error, result.duration_ms))
     results = []
     for at in range(len(calls)):
-        results.append((yield from _record(done[at])))
+        results.append((yield from _announce_result(done[at])))
     return results
 
 
@@ -300,20 +298,20 @@ def _check(at: int, call: ToolCall, ending: Done) -> Generator[Act, Any, dict[st
     return verdict
 
 
-def _watch() -> Generator[Act, Any, ToolDone]:
-    """Publish progress until one tool is done."""
+def _wait_for_tool() -> Generator[Act, Any, ToolDone]:
+    """Publish tool progress until one tool is done."""
     while True:
         match (yield Wait()):
             case ToolProgress(call, outcome):
                 yield Publish(ToolUpdate(call.id, call.name, call.arguments, outcome))
             case ToolDone() as done:
-                return _bounded(done)
+                return _bound_error_text(done)
 
 
-def _bounded(done: ToolDone) -> ToolDone:
-    """With errors within the limits of a result, whatever they repeat: names, arguments, reasons of an extension.
+def _bound_error_text(done: ToolDone) -> ToolDone:
+    """Truncate the error text of a result, which may repeat long names, arguments or reasons of an extension.
 
-    Tools cut what they read by themselves, and say in a line or two after that what is missing.
+    Tools truncate their own output and append a line or two that says what is missing: hence the NOTICE allowance.
     """
     if not done.is_error or not any(
         isinstance(block, Text) and _too_long(block.text) for block in done.outcome.content
@@ -326,12 +324,12 @@ def _bounded(done: ToolDone) -> ToolDone:
 
 
 def _too_long(text: str) -> bool:
-    if len(text) <= MAX_BYTES // 4:  # the usual case
+    if len(text) <= MAX_BYTES // 4:  # the usual case: no need to count bytes
         return text.count("\n") > MAX_LINES + NOTICE_LINES
     return text.count("\n") > MAX_LINES + NOTICE_LINES or byte_length(text) > MAX_BYTES + NOTICE_BYTES
 
 
-def _record(done: ToolDone) -> Generator[Act, Any, ToolResult]:
+def _announce_result(done: ToolDone) -> Generator[Act, Any, ToolResult]:
     call, outcome = done.call, done.outcome
     details = outcome.details if outcome.details is not None else UNSET
     now = yield Now()

@@ -1,7 +1,7 @@
-"""What waits to be said: steering interrupts, follow-ups wait for the end.
+"""Queued messages of the user: steering interrupts a run, follow-ups wait for its end.
 
-A message is in exactly one of three places: here, in the conversation, or
-refused. Both queues are bounded; a full one is an error the client can read.
+A message is in exactly one of three places: in a queue, in the conversation, or rejected. Both queues are bounded; a
+full queue is a CommandError for the client.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ class Queues:
         waiting = self._waiting[queue]
         if len(waiting) >= LIMIT:
             name = "steering" if queue == "steer" else "follow-up"
-            raise CommandError(f"The {name} queue is full ({LIMIT} messages). Try again when some were delivered.")
+            raise CommandError(
+                f"The {name} queue is full ({LIMIT} messages). Try again after some have been delivered."
+            )
         waiting.append(message)
 
     def take(self, queue: Queue) -> list[Waiting]:
-        """The messages to deliver now: the oldest, or all, as the mode says."""
+        """Remove and return the messages to deliver now: the oldest, or all, depending on the queue mode."""
         waiting = self._waiting[queue]
         count = len(waiting) if self.modes[queue] == "all" else 1
         taken, self._waiting[queue] = waiting[:count], waiting[count:]
         return taken
 
     def clear(self) -> tuple[list[str], list[str]]:
-        was = self.texts("steer"), self.texts("follow_up")
+        removed = self.texts("steer"), self.texts("follow_up")
         self._waiting = {"steer": [], "follow_up": []}
-        return was
+        return removed
 
     def texts(self, queue: Queue) -> list[str]:
         return texts(self._waiting[queue])

@@ -1,4 +1,4 @@
-"""Files a client sends with a prompt: images become image blocks, documents text."""
+"""Files that a client attaches to a prompt: images become image blocks, documents become text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from tau.records.messages import Attachment, Image, Text
 
 
 def attached(attachments: Sequence[Attachment] | None) -> list[Text | Image]:
-    """What the model is given of them, in their order."""
-    return [_block(one, f"attachments[{at}] ({one.file_name})") for at, one in enumerate(attachments or ())]
+    """The content blocks for the model, in the order of the attachments."""
+    return [
+        _block(attachment, f"attachments[{index}] ({attachment.file_name})")
+        for index, attachment in enumerate(attachments or ())
+    ]
 
 
 def _block(attachment: Attachment, where: str) -> Text | Image:
@@ -37,5 +40,5 @@ def _text(content: str, where: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise CommandError(f"{where}: the document is not text, and there is no extractedText; send its text there")
+        raise CommandError(f"{where}: the document is not text; send its text in extractedText")
     return text

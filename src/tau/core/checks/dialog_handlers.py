@@ -1,7 +1,7 @@
-"""Questions of an agent's extensions, and who of a program's functions answers them.
+"""Dialog handlers of a program: which function answers which question of an agent's extensions.
 
-Whatever nobody answers is cancelled at once: an extension that waits holds up the
-run, and an agent that nobody talks to should not wait.
+A dialog without a handler is cancelled at once: a waiting extension blocks the run, and an agent without a user must
+not wait.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tau.records.dialogs import Confirm, Editor, Input, Select, UiResponse
 
 Dialog = Select | Confirm | Input | Editor
 Method = Literal["select", "confirm", "input", "editor"]
-# A text for select, input and editor, yes or no for confirm; None cancels.
+# A string for select, input and editor, a bool for confirm; None cancels.
 Answer = str | bool | None
 DialogHandler = Callable[[Dialog], Answer | Awaitable[Answer]]
 
@@ -23,7 +23,7 @@ METHODS: dict[type[Dialog], Method] = {Select: "select", Confirm: "confirm", Inp
 
 
 class Dialogs:
-    """Who answers what; the newest of those who would."""
+    """Handlers by dialog method. The newest handler that accepts a method answers it."""
 
     def __init__(self) -> None:
         self._handlers: list[tuple[DialogHandler, tuple[Method, ...]]] = []
@@ -38,7 +38,7 @@ class Dialogs:
         return remove
 
     async def answer(self, dialog: Dialog) -> UiResponse:
-        """What to tell the agent. Whatever a handler raises passes."""
+        """Ask the handler and return its answer as a response record. Exceptions of the handler propagate."""
         method = METHODS[type(dialog)]
         for handler, methods in reversed(self._handlers):
             if method in methods:
@@ -55,4 +55,4 @@ def response(dialog: Dialog, answer: Answer) -> UiResponse:
             return UiResponse(dialog.id, confirmed=answer)
         case str():
             return UiResponse(dialog.id, value=answer, confirmed=UNSET)
-    raise TypeError(f"A dialog is answered by a str, a bool or None, not {type(answer).__name__}")
+    raise TypeError(f"A dialog handler must return a str, a bool or None, not {type(answer).__name__}")

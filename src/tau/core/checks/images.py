@@ -1,4 +1,4 @@
-"""Images a client sends: both documented forms become one, or a sentence says what is wrong."""
+"""Images of a client: both documented forms become one record; errors name the invalid field."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def accepted(images: Sequence[ImageGiven] | None) -> list[Image]:
 
 
 def accepted_image(image: ImageGiven, where: str, field: str = "data") -> Image:
-    """`field` is what the client calls its base64."""
+    """Validate one image. `field` is the client's name for the base64 data."""
     data, mime_type = image.data, image.mime_type
     if source := image.source:
         where += ".source"

@@ -1,13 +1,12 @@
-"""Check a value against a JSON schema: the arguments of a tool call, and a result that was asked for in a shape.
+"""Validate a value against a JSON schema: arguments of tool calls and structured output.
 
-Models send numbers as strings and null for what is optional: both are put right
-on a copy. Nothing is ever turned into a string, since a command that was not
-meant as one must not run. All problems are collected, so that a model can mend
-them in one go. Where several schemas could fit, one that takes the value as it
-is comes before one that takes it changed.
+Models send numbers as strings and null for optional properties: both are corrected on a copy. Nothing is ever
+converted to a string: a command that was not meant as one must not run. All problems are collected, so that a model
+can fix them in one attempt. Where several schemas match, one that accepts the value unchanged is preferred to one
+that coerces it.
 
-What is checked stands in CHECKED. A tool may say more than that, and is believed;
-who wants to be sure that every word of a schema counts asks `unknown` first.
+CHECKED_KEYWORDS lists the supported keywords. The schema of a tool may use others, which are not checked; call
+`schema_problems` first to reject a schema with unsupported keywords.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, parse
 Schema = dict[str, Any]
 _NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 DEEPEST = 64
-DEEPEST_SCHEMA = 128  # schemas in each other; JSON that is received cannot hold more
-MOST_PROBLEMS = 100  # that are told; the value does not fit, and nobody reads more of them
-LONGEST_NAME = 100  # characters of a property's name in a problem
+MAX_SCHEMA_DEPTH = 128  # nested schemas; received JSON cannot be deeper
+MOST_PROBLEMS = 100  # reported per value; a longer list is not read
+MAX_NAME_CHARACTERS = 100  # characters of a property's name in a problem
 
 TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
-NUMBERS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+NUMBER_BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "minimum": (">=", operator.ge),
     "maximum": ("<=", operator.le),
     "exclusiveMinimum": (">", operator.gt),
@@ -41,21 +40,19 @@ LENGTHS = (
     (list, "minItems", "maxItems", "items"),
     (dict, "minProperties", "maxProperties", "properties"),
 )
-BOUNDS = {*NUMBERS, "multipleOf", *(word for _, fewest, most, _ in LENGTHS for word in (fewest, most))}
+BOUNDS = {*NUMBER_BOUNDS, "multipleOf", *(word for _, fewest, most, _ in LENGTHS for word in (fewest, most))}
 SHAPES = ("type", "enum", "const", "properties", "required", "additionalProperties", "items", "prefixItems")
 CHOICES = ("anyOf", "oneOf", "allOf")
 REFERENCES = ("$ref", "$defs", "definitions")
 CHECKED = {*BOUNDS, "pattern", "uniqueItems", *SHAPES, *CHOICES, *REFERENCES}
-SAYING = {"type", "enum", "const", "$ref", *CHOICES}
-# These tell people and models something, and ask for nothing.
-TOLD = {
-    *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format", "discriminator"),
-    *("$schema", "$id", "$comment", "contentEncoding", "contentMediaType"),
-}
+TYPE_KEYWORDS = {"type", "enum", "const", "$ref", *CHOICES}
+# Annotations for people and models; they constrain nothing.
+TOLD = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+TOLD |= {"format", "discriminator", "$schema", "$id", "$comment", "contentEncoding", "contentMediaType"}
 
 
 def check(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
-    """The arguments to run with, and what is wrong with them, one line each."""
+    """Validate arguments. Return the coerced arguments and the problems, one line each."""
     value, problems = fit(schema, arguments)
     return (value if isinstance(value, dict) else {}), problems
 
@@ -63,24 +60,24 @@ def check(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
 def fit(schema: Schema, value: Any) -> tuple[Any, list[str]]:
     """The same for any value."""
     problems: list[str] = []
-    return _Fitting(schema).fit(schema, value, "", problems), problems
+    return _Validator(schema).fit(schema, value, "", problems), problems
 
 
 def complaint(tool: str, problems: list[str], arguments: Any) -> str:
-    """What the model is told about arguments that do not fit."""
+    """The error text for the model about invalid arguments."""
     listed = "\n".join(f"  - {problem}" for problem in problems)
     return refused_arguments(tool, listed, _indented(arguments))
 
 
 def refused_arguments(tool: str, listed: str, shown: str) -> str:
-    """The same from its parts, cut so that together they stay within the limits of a result."""
+    """The same from its parts, truncated so that together they stay within the limits of a result."""
     lines, size = MAX_LINES // 2 - 4, MAX_BYTES // 2 - 512
     listed, shown = (cut(part, max_lines=lines, max_bytes=size) for part in (listed, shown))
     return f'Validation failed for tool "{tool[:256]}":\n{listed}\n\nReceived arguments:\n{shown}'
 
 
 def _indented(arguments: Any) -> str:
-    """As JSON, or somewhat more of its beginning than a result can hold: nested lists are much longer indented."""
+    """Indented JSON, or slightly more of its beginning than a result can hold: indentation inflates nested lists."""
     encoder = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
     pieces: list[str] = []
     left = MAX_BYTES
@@ -92,8 +89,8 @@ def _indented(arguments: Any) -> str:
     return "".join(pieces)
 
 
-class _Fitting:
-    """One value and one schema; the whole schema is at hand for what it refers to."""
+class _Validator:
+    """Validates one value; keeps the whole schema for references."""
 
     def __init__(self, whole: Schema) -> None:
         self._whole = whole
@@ -102,9 +99,9 @@ class _Fitting:
     def fit(self, schema: Any, value: Any, path: str, problems: list[str]) -> Any:
         if len(problems) >= MOST_PROBLEMS:
             return value
-        if not isinstance(schema, dict):  # true takes everything, false nothing
+        if not isinstance(schema, dict):  # true accepts everything, false nothing
             if schema is False:
-                problems.append(f"{path or 'root'}: must not be there")
+                problems.append(f"{path or 'root'}: must not be present")
             return value
         if self._depth >= DEEPEST:
             problems.append(f"{path or 'root'}: nested too deeply")
@@ -127,12 +124,12 @@ class _Fitting:
         if len(problems) > before:
             return value
         kind = schema.get("type")
-        value = _coerced(kind, value)
-        if kind is not None and not _is(kind, value):
+        value = _coerce_value(kind, value)
+        if kind is not None and not _has_type(kind, value):
             problems.append(f"{path or 'root'}: must be {kind if isinstance(kind, str) else ' or '.join(kind)}")
             return value
-        problems += (f"{path or 'root'}: {problem}" for problem in _unequal(schema, value))
-        problems += (f"{path or 'root'}: {problem}" for problem in _out_of_bounds(schema, value))
+        problems += (f"{path or 'root'}: {problem}" for problem in _enum_problems(schema, value))
+        problems += (f"{path or 'root'}: {problem}" for problem in _bound_problems(schema, value))
         if isinstance(value, dict):
             return self._object(schema, value, path, problems)
         if isinstance(value, list):
@@ -148,7 +145,7 @@ class _Fitting:
                 problems.append(f"{_join(path, name)}: must have required property '{name}'")
         for name, item in value.items():
             if name not in properties:
-                if others is not False:  # what was not asked for is left out where it may not be
+                if others is not False:  # properties that are not allowed are dropped
                     fitted[name] = self.fit(others, item, _join(path, name), problems)
                 continue
             if item is None and name not in required and not self._takes_null(properties[name]):
@@ -165,28 +162,30 @@ class _Fitting:
         ]
 
     def _one_of(self, choices: Sequence[Any], value: Any, path: str, problems: list[str], *, only_one: bool) -> Any:
-        complaints: list[list[str]] = []
-        fitting: list[Any] = []
+        rejected: list[list[str]] = []
+        accepted: list[Any] = []
         for choice in choices:
-            mine: list[str] = []
-            fitted = self.fit(choice, value, path, mine)
-            if mine:
-                complaints.append(mine)
+            own_problems: list[str] = []
+            fitted = self.fit(choice, value, path, own_problems)
+            if own_problems:
+                rejected.append(own_problems)
             else:
-                fitting.append(fitted)
-        as_it_is = [fitted for fitted in fitting if _same(fitted, value)]
-        if only_one and len(as_it_is) > 1:
-            problems.append(f"{path or 'root'}: must match exactly one of several schemas, and matches {len(as_it_is)}")
-        if fitting:
-            return (as_it_is or fitting)[0]
-        if complaints:  # the nearest is most often the one that is found fault with deep inside
-            nearest: list[str] = max(complaints, key=_depth)
-            problems += nearest
+                accepted.append(fitted)
+        unchanged = [fitted for fitted in accepted if _json_equal(fitted, value)]
+        if only_one and len(unchanged) > 1:
+            problems.append(
+                f"{path or 'root'}: must match exactly one of several schemas, but matches {len(unchanged)}"
+            )
+        if accepted:
+            return (unchanged or accepted)[0]
+        if rejected:  # report the closest choice: usually the one that fails deepest
+            closest: list[str] = max(rejected, key=_depth)
+            problems += closest
         return value
 
     def _takes_null(self, schema: Any) -> bool:
-        """Whether it says something of null, and nothing against it."""
-        if not isinstance(schema, dict) or SAYING.isdisjoint(schema):
+        """True if the schema constrains the type and accepts null."""
+        if not isinstance(schema, dict) or TYPE_KEYWORDS.isdisjoint(schema):
             return False
         problems: list[str] = []
         self.fit(schema, None, "", problems)
@@ -197,69 +196,68 @@ def _depth(problems: list[str]) -> int:
     return problems[0].partition(":")[0].count("/")
 
 
-# What a schema asks for.
-
-
 def unknown(schema: Any) -> list[str]:
-    """Where a schema says what is not checked here, or what cannot be: one line each, with the place in it."""
-    return list(_unknown(schema, schema, "", 0))
+    """Problems of a schema: keywords that are unsupported or invalid; one line each, with the place."""
+    return list(_problems_in(schema, schema, "", 0))
 
 
-def _unknown(whole: Any, schema: Any, place: str, depth: int) -> Iterator[str]:
+def _problems_in(whole: Any, schema: Any, place: str, depth: int) -> Iterator[str]:
     here = place or "/"
     if isinstance(schema, bool):
         return
-    if depth > DEEPEST_SCHEMA:
+    if depth > MAX_SCHEMA_DEPTH:
         yield f"{here[:80]}...: nested too deeply"
         return
     if not isinstance(schema, dict):
-        yield f"{here}: a schema is an object, true or false"
+        yield f"{here}: a schema must be an object, true or false"
         return
-    for word, said in schema.items():
+    for word, value in schema.items():
         if word not in CHECKED and word not in TOLD:
             yield f"{place}/{word}: this keyword is not supported"
-        elif (wrong := _wrong(whole, word, said)) is not None:
-            yield f"{place}/{word}: {wrong}"
+        elif (problem := _keyword_problem(whole, word, value)) is not None:
+            yield f"{place}/{word}: {problem}"
         else:
-            for step, part in _parts(word, said):
-                yield from _unknown(whole, part, f"{place}/{word}{step}", depth + 1)
+            for step, part in _subschemas(word, value):
+                yield from _problems_in(whole, part, f"{place}/{word}{step}", depth + 1)
 
 
-def _parts(word: str, said: Any) -> Iterator[tuple[str, Any]]:
-    """The schemas inside a keyword, and how to get there."""
+def _subschemas(word: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The schemas inside a keyword, each with its path."""
     if word in ("properties", "$defs", "definitions"):
-        yield from ((f"/{name}", part) for name, part in said.items())
+        yield from ((f"/{name}", part) for name, part in value.items())
     elif word in (*CHOICES, "prefixItems"):
-        yield from ((f"/{at}", part) for at, part in enumerate(said))
+        yield from ((f"/{at}", part) for at, part in enumerate(value))
     elif word in ("items", "additionalProperties"):
-        yield "", said
+        yield "", value
 
 
-def _wrong(whole: Any, word: str, said: Any) -> str | None:
-    """What makes a keyword impossible to obey."""
-    if word in ("properties", "$defs", "definitions") and not isinstance(said, dict):
+def _keyword_problem(whole: Any, word: str, value: Any) -> str | None:
+    """Why a keyword cannot be applied, or None."""
+    if word in ("properties", "$defs", "definitions") and not isinstance(value, dict):
         return "must be an object of schemas"
-    if word in (*CHOICES, "prefixItems", "enum", "required") and not isinstance(said, list):
+    if word in (*CHOICES, "prefixItems", "enum", "required") and not isinstance(value, list):
         return "must be a list"
-    if word in CHOICES and not said:
+    if word in CHOICES and not value:
         return "must not be empty"
     if word == "type":
-        names = said if isinstance(said, list) else [said]
-        strange = [name for name in names if not isinstance(name, str) or name not in {*TYPES, "number", "integer"}]
-        return f"there is no type {strange[0]!r}" if strange else None
+        names = value if isinstance(value, list) else [value]
+        unknown_types = [
+            name for name in names if not isinstance(name, str) or name not in {*TYPES, "number", "integer"}
+        ]
+        return f"there is no type {unknown_types[0]!r}" if unknown_types else None
     if word == "$ref":
-        if not isinstance(said, str) or not said.startswith("#"):
+        if not isinstance(value, str) or not value.startswith("#"):
             return "only references into the same schema (#/...) are supported"
-        return None if referred(whole, said, None) is not None else f"there is nothing at {said}"
+        return None if referred(whole, value, None) is not None else f"there is nothing at {value}"
     if word == "pattern":
-        return None if _compiled(said) is not None else f"this regular expression cannot be read: {said!r}"
-    if word in BOUNDS and (isinstance(said, bool) or not isinstance(said, int | float)):
+        return None if _compiled(value) is not None else f"invalid regular expression: {value!r}"
+    if word in BOUNDS and (isinstance(value, bool) or not isinstance(value, int | float)):
         return "must be a number"
     return None
 
 
 def referred(whole: Any, reference: Any, otherwise: Any = True) -> Any:
-    """What `#/$defs/Name` stands for."""
+    """Resolve a reference such as `#/$defs/Name`."""
     found = whole
     if not isinstance(reference, str) or not reference.startswith("#"):
         return otherwise
@@ -274,23 +272,20 @@ def referred(whole: Any, reference: Any, otherwise: Any = True) -> Any:
     return found
 
 
-# Single values.
-
-
-def _unequal(schema: Schema, value: Any) -> Iterator[str]:
-    if "enum" in schema and not any(_same(value, item) for item in schema["enum"]):
+def _enum_problems(schema: Schema, value: Any) -> Iterator[str]:
+    if "enum" in schema and not any(_json_equal(value, item) for item in schema["enum"]):
         yield f"must be one of {', '.join(str(item) for item in schema['enum'])}"
-    if "const" in schema and not _same(value, schema["const"]):
+    if "const" in schema and not _json_equal(value, schema["const"]):
         yield f"must be {json.dumps(schema['const'], ensure_ascii=False)}"
 
 
-def _out_of_bounds(schema: Schema, value: Any) -> Iterator[str]:
+def _bound_problems(schema: Schema, value: Any) -> Iterator[str]:
     if isinstance(value, bool):
         return
     if isinstance(value, int | float):
         yield from (
             f"must be {sign} {limit}"
-            for word, (sign, ok) in NUMBERS.items()
+            for word, (sign, ok) in NUMBER_BOUNDS.items()
             if (limit := _limit(schema, word)) is not None and not ok(value, limit)
         )
         if (step := _limit(schema, "multipleOf")) and abs(value / step - round(value / step)) > 1e-9:
@@ -304,17 +299,17 @@ def _out_of_bounds(schema: Schema, value: Any) -> Iterator[str]:
                 yield f"must NOT have more than {limit} {what}"
     if isinstance(value, str) and (pattern := _compiled(schema.get("pattern"))) and not pattern.search(value):
         yield f'must match pattern "{schema["pattern"]}"'
-    if isinstance(value, list) and schema.get("uniqueItems") is True and _repeats(value):
+    if isinstance(value, list) and schema.get("uniqueItems") is True and _has_duplicates(value):
         yield "must NOT have duplicate items"
 
 
 def _limit(schema: Schema, word: str) -> int | float | None:
-    said = schema.get(word)
-    return said if isinstance(said, int | float) and not isinstance(said, bool) else None
+    value = schema.get(word)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _repeats(items: list[Any]) -> bool:
-    return any(_same(one, other) for at, one in enumerate(items) for other in items[:at])
+def _has_duplicates(items: list[Any]) -> bool:
+    return any(_json_equal(one, other) for at, one in enumerate(items) for other in items[:at])
 
 
 def _compiled(pattern: Any) -> re.Pattern[str] | None:
@@ -324,7 +319,7 @@ def _compiled(pattern: Any) -> re.Pattern[str] | None:
         return None
 
 
-def _coerced(kind: Any, value: Any) -> Any:
+def _coerce_value(kind: Any, value: Any) -> Any:
     if not isinstance(value, str):
         if kind == "integer" and isinstance(value, float) and value.is_integer():
             return int(value)
@@ -354,25 +349,25 @@ def _number(text: str) -> int | float | None:
     return int(number) if number.is_integer() else number
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Equal as JSON: true is not 1, though 1.0 is."""
+def _json_equal(one: Any, other: Any) -> bool:
+    """Equal as JSON: true is not 1, but 1.0 is."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_json_equal, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(item, other[name]) for name, item in one.items())
+        return one.keys() == other.keys() and all(_json_equal(item, other[name]) for name, item in one.items())
     return bool(one == other)
 
 
-def _is(kind: Any, value: Any) -> bool:
+def _has_type(kind: Any, value: Any) -> bool:
     if isinstance(kind, list):
-        return any(_is(one, value) for one in kind)
+        return any(_has_type(one, value) for one in kind)
     if kind in ("number", "integer"):
         return isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(value, bool)
     return isinstance(value, TYPES[kind]) if kind in TYPES else True
 
 
 def _join(path: str, name: str) -> str:
-    short = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+    short = name if len(name) <= MAX_NAME_CHARACTERS else f"{name[:MAX_NAME_CHARACTERS]}..."
     return f"{path}/{short}".lstrip("/")

@@ -1,7 +1,7 @@
-"""Branches of a session: one that is read as it is looked at, and the summary of one that is left.
+"""Branches of a session: lazy access to the current one, and the summary of one that is left.
 
-When a conversation goes on from another point of its tree, what was said since
-the two ways parted is out of the model's sight. A summary of it may go along.
+When a conversation continues from another point of its tree, the model no longer sees the entries after the fork
+point. A summary of them can be added to the new branch.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from tau.records.lines import OtherEntry
 from tau.records.messages import AnyMessage, BranchSummary, CompactionSummary, ToolResult
 from tau.records.models import Model, ThinkingLevel
 
-NEARLY = 0.9  # of the budget: below it, a summary that is too large is taken all the same
+SUMMARY_FILL = 0.9  # share of the budget: while less than this is used, an oversized summary is included all the same
 
 
 class Branch(Sequence[Kept]):
-    """The way from the root to the leaf. An entry is read when it is looked at, and then kept.
+    """The path from the root to the leaf. An entry is parsed on first access and then cached.
 
-    Entries that are left out of the conversation keep their place and their id, and say nothing.
+    Entries that are dropped from the conversation keep their position and their id, but have no content.
     """
 
     def __init__(self, tree: Tree, also_dropped: frozenset[int] = frozenset()) -> None:
-        """`also_dropped` are places of entries that are about to be left out."""
+        """`also_dropped` are positions of entries that are about to be dropped."""
         self._tree = tree
         self._places = tree.branch
         self._dropped = tree.dropped | also_dropped
@@ -59,23 +59,23 @@ class Branch(Sequence[Kept]):
         return self._entry(self._places[index])
 
     def _entry(self, at: int) -> Kept:
-        found = self._read.get(at)
-        if found is None:
-            found = self._read[at] = _entry(self._tree, at, self._dropped)
-        return found
+        entry = self._read.get(at)
+        if entry is None:
+            entry = self._read[at] = _entry(self._tree, at, self._dropped)
+        return entry
 
 
 def left_behind(tree: Tree, leaf: int, target: int, dropped: Container[int] = ()) -> list[Kept]:
-    """What stands between the leaf and where the way to `target` parts from it, oldest first.
+    """Entries between the fork point of the path to `target` and the leaf, oldest first.
 
-    Entries at the places in `dropped` say nothing.
+    Entries at the positions in `dropped` have no content.
     """
     shared = set(tree.path(target))
-    way = []
+    path = []
     while leaf != ROOT and leaf not in shared:
-        way.append(leaf)
+        path.append(leaf)
         leaf = tree.parent(leaf)
-    return [_entry(tree, at, dropped) for at in reversed(way)]
+    return [_entry(tree, at, dropped) for at in reversed(path)]
 
 
 def _entry(tree: Tree, at: int, dropped: Container[int]) -> Kept:
@@ -83,12 +83,12 @@ def _entry(tree: Tree, at: int, dropped: Container[int]) -> Kept:
         return OtherEntry("dropped", tree.id(at))
     try:
         return tree.entry(at)
-    except BadRecord:  # damaged, but it has its place
+    except BadRecord:  # damaged, but it keeps its position
         return OtherEntry("unreadable", tree.id(at))
 
 
 class BranchPlan(Value):
-    """`messages` are the newest that fit; the files are those of the whole branch."""
+    """Input of a branch summary: `messages` are the newest that fit; `files` are those of the whole branch."""
 
     messages: list[AnyMessage]
     files: Files
@@ -102,7 +102,7 @@ class BranchPlan(Value):
         *,
         replace: bool = False,
     ) -> SummaryRequest:
-        """`instructions` are added to ours, or stand in their place."""
+        """`instructions` are added to the standard prompt, or replace it."""
         own = instructions if replace and instructions and instructions.strip() else None
         return request(
             own or BRANCH,
@@ -136,7 +136,7 @@ def _newest(entries: Sequence[Kept], budget: int) -> list[AnyMessage]:
             continue
         tokens = estimate(message)
         if total + tokens > budget:
-            if isinstance(message, BranchSummary | CompactionSummary) and total < budget * NEARLY:
+            if isinstance(message, BranchSummary | CompactionSummary) and total < budget * SUMMARY_FILL:
                 taken.append(message)
             break
         taken.append(message)
@@ -145,6 +145,8 @@ def _newest(entries: Sequence[Kept], budget: int) -> list[AnyMessage]:
 
 
 def _message(entry: Kept) -> AnyMessage | None:
-    """What counts for the summary of a branch. What tools said is left out: what was made of it matters."""
+    """The message of an entry for the summary of a branch. Tool results are omitted: what the model made of them
+    matters.
+    """
     message = summary_of(entry) if isinstance(entry, CompactionEntry) else message_of(entry)
     return None if message is None or isinstance(message, ToolResult) or not told(message) else message

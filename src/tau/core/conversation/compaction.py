@@ -1,12 +1,11 @@
 """Compaction: when it is due, what is summarised and what is kept.
 
-Everything from the cut on stays as it was said; what stands before it becomes a
-summary. The cut never parts a tool call from its result: models refuse one
-without the other. A cut inside a turn splits it, and the first part of the turn
-gets a summary of its own.
+Entries from the cut on are kept verbatim; everything before it becomes a summary. The cut never separates a tool call
+from its result: models reject one without the other. A cut inside a turn splits the turn, and its first part gets a
+summary of its own.
 
-What an earlier compaction kept is looked at again, together with its summary:
-nothing falls out of the conversation unsummarised.
+Entries that an earlier compaction kept are considered again, together with its summary: nothing leaves the
+conversation unsummarised.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ NOTHING = "Nothing to compact (session too small)"
 
 
 def fitted(settings: CompactionSettings, context_window: int) -> CompactionSettings:
-    """The settings for a model. One with a small window would otherwise be compacted after every answer."""
+    """Settings adapted to a model: with a small window it would otherwise be compacted after every answer."""
     if context_window <= 0:
         return settings
     reserve, keep = max(0, settings.reserve_tokens), max(0, settings.keep_recent_tokens)
@@ -55,11 +54,10 @@ def fitted(settings: CompactionSettings, context_window: int) -> CompactionSetti
     return replace(settings, reserve_tokens=reserve, keep_recent_tokens=keep)
 
 
-# When.
-
-
 class Due(Value):
-    """`answer` showed that it is due. `tried`: it is what came of the last compaction, so another will not help."""
+    """A compaction is due, as `answer` showed. `tried`: the answer follows a compaction directly, so another will not
+    help.
+    """
 
     reason: Reason
     answer: Assistant
@@ -67,7 +65,7 @@ class Due(Value):
 
     @property
     def again(self) -> bool:
-        """Whether the question is to be asked again. One that was answered is not, however full the window was."""
+        """True if the prompt is to be repeated. A prompt that was answered is not, however full the window was."""
         return self.reason == "overflow" and self.answer.stop_reason != "stop"
 
 
@@ -76,7 +74,7 @@ def should_compact(tokens: int, context_window: int, settings: CompactionSetting
 
 
 def due(branch: Sequence[Kept], model: Model, settings: CompactionSettings, *, before_prompt: bool) -> Due | None:
-    """Whether to compact by itself. After a run that was aborted the user decides what happens next."""
+    """Decide whether to compact automatically. After an aborted run the user decides what happens next."""
     if not settings.enabled or (at := _last_answer(branch)) is None:
         return None
     answer, window = _answer(branch[at]), model.context_window
@@ -87,14 +85,14 @@ def due(branch: Sequence[Kept], model: Model, settings: CompactionSettings, *, b
         return Due("overflow", answer, tried=_tried(branch, at, window))
     tokens = counted(reversed(branch))
     if tokens is None:
-        if answer.failed:  # nothing but estimates, and an error that may have had any cause
+        if answer.failed:  # only estimates, and an error that may have any cause
             return None
         tokens = context_tokens(branch)
     return Due("threshold", answer) if should_compact(tokens, window, settings) else None
 
 
 def _last_answer(branch: Sequence[Kept]) -> int | None:
-    """Where the last answer is, unless it is older than the last compaction: then all it can tell is stale."""
+    """Index of the last answer; None if a compaction came after it, because its token counts are then stale."""
     for at in reversed(range(len(branch))):
         if isinstance(branch[at], CompactionEntry):
             return None
@@ -104,7 +102,7 @@ def _last_answer(branch: Sequence[Kept]) -> int | None:
 
 
 def _tried(branch: Sequence[Kept], at: int, context_window: int) -> bool:
-    """Whether nothing was asked or answered between the last compaction and the answer at `at`."""
+    """True if nothing was asked or answered between the last compaction and the answer at `at`."""
     for entry in (branch[i] for i in reversed(range(at))):
         if isinstance(entry, CompactionEntry):
             return True
@@ -119,11 +117,8 @@ def _answer(entry: Kept) -> Assistant | None:
     return entry.message if isinstance(entry, MessageEntry) and isinstance(entry.message, Assistant) else None
 
 
-# What.
-
-
 class Plan(Value):
-    """`prefix` is the first part of a turn that is split; `previous` the earlier summary."""
+    """Messages to summarise. `prefix` is the first part of a split turn; `previous` the earlier summary."""
 
     history: list[AnyMessage]
     prefix: list[AnyMessage]
@@ -135,10 +130,10 @@ class Plan(Value):
     def requests(
         self, settings: CompactionSettings, model: Model, level: ThinkingLevel, focus: str | None = None
     ) -> list[SummaryRequest]:
-        """What to ask, one after the other: some servers do one thing at a time."""
-        asked = []
+        """Summary requests, to be sent one after the other: some servers handle only one request at a time."""
+        requests = []
         if self.history:
-            asked.append(
+            requests.append(
                 request(
                     HISTORY if self.previous is None else UPDATE,
                     self.history,
@@ -150,7 +145,7 @@ class Plan(Value):
                 )
             )
         if self.prefix:
-            asked.append(
+            requests.append(
                 request(
                     TURN_PREFIX,
                     self.prefix,
@@ -160,10 +155,10 @@ class Plan(Value):
                     focus=focus,
                 )
             )
-        return asked
+        return requests
 
     def summary(self, answers: Sequence[str]) -> str:
-        """The whole summary, from the answers to the requests."""
+        """The complete summary, from the answers to the requests."""
         history = answers[0] if self.history else self.previous or NO_HISTORY
         prefix = f"{SPLIT}{answers[-1]}" if self.prefix else ""
         return f"{history}{prefix}{self.files.lists}"
@@ -174,7 +169,7 @@ class Plan(Value):
 
 
 def prepare(branch: Sequence[Kept], settings: CompactionSettings) -> Plan | str:
-    """What to do with the branch, or why there is nothing to do."""
+    """Plan the compaction of a branch, or say why there is nothing to compact."""
     if branch and isinstance(branch[-1], CompactionEntry):
         return ALREADY
     compaction, window = standing(branch)
@@ -182,17 +177,17 @@ def prepare(branch: Sequence[Kept], settings: CompactionSettings) -> Plan | str:
     if cut is None:
         return NOTHING
     turn = _turn_start(window, cut)
-    history, prefix = _told(window[:turn]), _told(window[turn:cut])
+    history, prefix = _messages(window[:turn]), _messages(window[turn:cut])
     if not history and not prefix:
         return NOTHING
-    previous, files = _earlier(compaction)
+    previous, files = _previous_summary(compaction)
     files |= files_of([*history, *prefix])
-    first = window[_with_settings(window, cut)]
+    first = window[_include_settings(window, cut)]
     return Plan(history, prefix, first.id, context_tokens(branch), previous, files)
 
 
-def _earlier(compaction: CompactionEntry | None) -> tuple[str | None, Files]:
-    """The summary so far and its files. The details of an extension's compaction are its own affair."""
+def _previous_summary(compaction: CompactionEntry | None) -> tuple[str | None, Files]:
+    """The summary so far and its files. Details that an extension stored with its compaction are not interpreted."""
     if compaction is None:
         return None, Files()
     if compaction.from_hook is True:
@@ -200,28 +195,28 @@ def _earlier(compaction: CompactionEntry | None) -> tuple[str | None, Files]:
     return without_lists(compaction.summary) or None, files_in(compaction.details)
 
 
-def _told(entries: Sequence[Kept]) -> list[AnyMessage]:
+def _messages(entries: Sequence[Kept]) -> list[AnyMessage]:
     return [message for entry in entries if (message := message_of(entry)) is not None and told(message)]
 
 
 def _cut(window: Sequence[Kept], keep_recent_tokens: int) -> int | None:
-    """Where the kept part begins: as late as it may be with about `keep_recent_tokens` from there on."""
-    places = _places(window)
-    if not places:
+    """Index where the kept part begins: as late as possible with about `keep_recent_tokens` from there on."""
+    cuts = _allowed_cuts(window)
+    if not cuts:
         return None
     tokens = 0
     for at in reversed(range(len(window))):
         tokens += weight(window[at])
         if tokens >= keep_recent_tokens:
-            # After the last place there is only a large tool result: it stays with the answer that called for it.
-            return next((place for place in places if place >= at), places[-1])
-    return places[0]
+            # After the last allowed cut there is only a large tool result: it stays with the answer that called it.
+            return next((cut for cut in cuts if cut >= at), cuts[-1])
+    return cuts[0]
 
 
-def _places(window: Sequence[Kept]) -> list[int]:
-    """Where a cut is allowed: at what is said to the model, except between a tool call and its result."""
-    places: list[int] = []
-    caller, calls = -1, set[str]()  # the last answer, and what it called: a later one has had all results that come
+def _allowed_cuts(window: Sequence[Kept]) -> list[int]:
+    """Indexes where a cut is allowed: at messages for the model, except between a tool call and its result."""
+    cuts: list[int] = []
+    caller, calls = -1, set[str]()  # the last answer and its call ids; results of earlier answers are complete
     for at, entry in enumerate(window):
         message = message_of(entry)
         match message:
@@ -229,19 +224,19 @@ def _places(window: Sequence[Kept]) -> list[int]:
                 continue
             case ToolResult():
                 if message.tool_call_id in calls:
-                    while places and places[-1] > caller:
-                        places.pop()
+                    while cuts and cuts[-1] > caller:
+                        cuts.pop()
                 continue
             case Assistant() if not message.failed:
                 caller, calls = at, {call.id for call in message.tool_calls}
-        # What the model never sees begins nothing: there would be nothing kept of it.
+        # A message that the model never sees cannot start the kept part: nothing of it would be kept.
         if not unseen(message):
-            places.append(at)
-    return places
+            cuts.append(at)
+    return cuts
 
 
 def _turn_start(window: Sequence[Kept], cut: int) -> int:
-    """Where the turn of the cut begins: at the cut if that is between turns."""
+    """Index where the turn of the cut begins: the cut itself if it lies between turns."""
     return next((at for at in range(cut, -1, -1) if _begins_turn(window[at])), cut)
 
 
@@ -251,8 +246,8 @@ def _begins_turn(entry: Kept) -> bool:
     return isinstance(entry, BranchSummaryEntry | CustomMessageEntry)
 
 
-def _with_settings(window: Sequence[Kept], cut: int) -> int:
-    """The cut, with the settings, labels and the like that stand right before it."""
+def _include_settings(window: Sequence[Kept], cut: int) -> int:
+    """Move the cut back over settings, labels and similar entries directly before it."""
     while cut and message_of(window[cut - 1]) is None and not isinstance(window[cut - 1], CompactionEntry):
         cut -= 1
     return cut

@@ -1,4 +1,4 @@
-"""The lines of a session file, which are only read when somebody asks for them: there may be a million."""
+"""Lines of a session file, read on demand: there may be a million."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Protocol
 
 
 class Source(Protocol):
-    """Where lines are that were read once and may be read again."""
+    """Random access to bytes that were read once and may be read again."""
 
     def read(self, start: int, end: int) -> bytes: ...
 
 
 class Held:
-    """Lines in memory."""
+    """Bytes in memory."""
 
     def __init__(self, data: bytes = b"") -> None:
         self._data = data
@@ -24,7 +24,7 @@ class Held:
 
 
 class Lines:
-    """The lines of a file by number. They stay where they are until somebody asks; what is added is held."""
+    """The lines of a file by number. They are read from the source on access; appended lines are kept in memory."""
 
     def __init__(self, source: Source | None = None, starts: Sequence[int] = (), ends: Sequence[int] = ()) -> None:
         self._source = source or Held()
@@ -47,35 +47,35 @@ class Lines:
         self._added_size += len(line)
 
     def block(self, first: int, last: int) -> bytes:
-        """Lines that follow each other, all of those that were read or all that were added."""
+        """Consecutive lines as one string; all of them from the source, or all appended."""
         read = len(self._starts)
         if first >= read:
             return b"\n".join(self._added[first - read : last + 1 - read])
         return self._source.read(self._starts[first], self._ends[last])
 
     def beginning(self, count: int) -> Lines:
-        """The first of them, where they are."""
+        """The first `count` lines, from the same source."""
         some = Lines(self._source, self._starts[:count], self._ends[:count])
         for line in self._added[: max(0, count - len(self._starts))]:
             some.append(line)
         return some
 
     def blocks(self, ats: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
-        """`ats` in blocks of about `size` bytes with nothing else in them, each by its first and last line."""
-        read, first, last, room, goes_on = len(self._starts), -1, -1, 0, -1
+        """Group `ats` into contiguous blocks of about `size` bytes; yields the first and last line of each."""
+        read, first, last, room_left, next_start = len(self._starts), -1, -1, 0, -1
         for at in ats:
             start, end = (self._starts[at], self._ends[at]) if at < read else (at, at + len(self._added[at - read]))
-            room -= end - start
-            if room < 0 or at != last + 1 or at == read or (at < read and start != goes_on):
+            room_left -= end - start
+            if room_left < 0 or at != last + 1 or at == read or (at < read and start != next_start):
                 if first >= 0:
                     yield first, last
-                first, room = at, size
-            last, goes_on = at, end + 1
+                first, room_left = at, size
+            last, next_start = at, end + 1
         if first >= 0:
             yield first, last
 
     def span(self, first: int, last: int) -> int:
-        """How many bytes there are from one line to another, those that were added not counted."""
+        """Number of bytes from one line to another, not counting appended lines."""
         read = len(self._starts)
         return self._ends[min(last, read - 1)] - self._starts[first] if first < read else 0
 

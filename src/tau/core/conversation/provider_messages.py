@@ -1,8 +1,7 @@
-"""A conversation as a model may see it.
+"""Convert a conversation to the messages that a provider accepts.
 
-What clients and extensions put in becomes user messages; answers that failed
-are left out together with their tool calls; every call has exactly one result.
-A model that gets less than that refuses the whole conversation, for ever.
+Messages of clients and extensions become user messages; failed answers are omitted together with their tool calls;
+every call has exactly one result. A provider rejects any other conversation, on every retry.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ COMPACTED = "The earlier part of this conversation was replaced by the following
 BRANCHED = "The conversation went down another branch before it came back here. A summary of that branch:"
 
 
-# What stands where an image was.
+# Placeholders for omitted images.
 BLOCKED_IMAGE = "Image reading is disabled."
 UNSEEN_IMAGE = "(image omitted: the model cannot see images)"
 
 
 class Retold:
-    """A conversation as a model may see it, told anew each time it is gone through, one message at a time.
+    """A conversation as a model may see it: converted on each iteration, one message at a time.
 
-    Most messages of a long conversation pass as they are: no step copies what it does not change.
+    Most messages of a long conversation pass unchanged: no step copies what it does not change.
     """
 
     def __init__(self, messages: Iterable[Stored], model: Model, *, block_images: bool = False) -> None:
@@ -51,24 +50,24 @@ class Retold:
         self._block_images = block_images
 
     def __iter__(self) -> Iterator[Spoken]:
-        return _renamed(_paired(self._readable()), self._model)
+        return _with_api_ids(_with_results(self._converted()), self._model)
 
-    def _readable(self) -> Iterator[Spoken]:
+    def _converted(self) -> Iterator[Spoken]:
         sees = "image" in self._model.input
         for message in self._messages:
-            # The exact type is asked for here and below: for records that is much cheaper than isinstance.
-            said = message if type(message) is ToolResult or type(message) is User else _said(message)
-            if said is not None:
-                yield _readable(_blocked(said) if self._block_images else said, self._model, sees)
+            # Compares exact types here and below: for records that is much cheaper than isinstance.
+            converted = message if type(message) is ToolResult or type(message) is User else _to_model_message(message)
+            if converted is not None:
+                yield _drop_unreadable(_block_images(converted) if self._block_images else converted, self._model, sees)
 
 
 def blank(text: str) -> bool:
-    """Whether nothing can be seen of it; `strip` would copy all the rest to find out."""
+    """True for empty or whitespace text. Unlike `strip`, this does not copy the text."""
     return not text or text.isspace()
 
 
 def bash_text(message: BashExecution) -> str:
-    """How a client's shell command is told to the model."""
+    """A shell command of the client and its output, as text for the model."""
     parts = [f"Ran `{message.command}`"]
     parts.append(f"```\n{message.output}\n```" if message.output else "(no output)")
     text = "\n".join(parts)
@@ -81,7 +80,7 @@ def bash_text(message: BashExecution) -> str:
     return text
 
 
-def _said(message: Stored) -> Spoken | None:
+def _to_model_message(message: Stored) -> Spoken | None:
     match message:
         case User() | ToolResult():
             return message
@@ -97,27 +96,27 @@ def _said(message: Stored) -> Spoken | None:
             return User([Text(f"{COMPACTED}\n\n<summary>\n{message.summary}\n</summary>")], message.timestamp)
         case BranchSummary():
             return User([Text(f"{BRANCHED}\n\n<summary>\n{message.summary}</summary>")], message.timestamp)
-    return None  # a role of another program
+    return None  # a role that another program wrote
 
 
 def _blocks(content: str | list[Text | Image]) -> list[Text | Image]:
     return [Text(content)] if isinstance(content, str) else content
 
 
-def _blocked(message: Spoken) -> Spoken:
-    """`message` with words where its images were; several in a row are told once."""
+def _block_images(message: Spoken) -> Spoken:
+    """Replace images by a placeholder; consecutive ones become one."""
     if isinstance(message, Assistant):
         return message
     shown: list[Text | Image] = []
     for block in _blocks(message.content):
-        told = Text(BLOCKED_IMAGE) if isinstance(block, Image) else block
-        if told is block or not shown or shown[-1] != told:
-            shown.append(told)
+        replaced = Text(BLOCKED_IMAGE) if isinstance(block, Image) else block
+        if replaced is block or not shown or shown[-1] != replaced:
+            shown.append(replaced)
     return replace(message, content=shown)
 
 
-def _readable(message: Spoken, model: Model, sees: bool) -> Spoken:
-    """`message` without what this model cannot read; `sees` says whether it reads images."""
+def _drop_unreadable(message: Spoken, model: Model, sees: bool) -> Spoken:
+    """Remove what this model cannot read; `sees` is True if it accepts images."""
     if isinstance(message, Assistant):
         if same_model(message, model):
             for block in message.content:
@@ -126,7 +125,9 @@ def _readable(message: Spoken, model: Model, sees: bool) -> Spoken:
             else:
                 return message
             return replace(message, content=[block for block in message.content if not _empty_thought(block)])
-        return replace(message, content=[said for block in message.content if (said := _foreign(block)) is not None])
+        return replace(
+            message, content=[kept for block in message.content if (kept := _foreign_block(block)) is not None]
+        )
     blocks = _blocks(message.content)
     if sees:
         return message if blocks is message.content else replace(message, content=blocks)
@@ -139,7 +140,7 @@ def _readable(message: Spoken, model: Model, sees: bool) -> Spoken:
 
 
 def same_model(message: Assistant, model: Model) -> bool:
-    """Whether `model` gave this answer, so that signatures in it still mean something."""
+    """True if `model` gave this answer, so that its signatures are still valid."""
     return message.model == model.id and message.provider == model.provider and message.api == model.api
 
 
@@ -147,8 +148,8 @@ def _empty_thought(block: Text | Thinking | ToolCall) -> bool:
     return isinstance(block, Thinking) and blank(block.thinking) and not block.thinking_signature
 
 
-def _foreign(block: Text | Thinking | ToolCall) -> Text | ToolCall | None:
-    """A block of another model: signatures mean nothing here, thinking becomes text."""
+def _foreign_block(block: Text | Thinking | ToolCall) -> Text | ToolCall | None:
+    """A block of another model: signatures are not valid here, thinking becomes text."""
     match block:
         case Thinking():
             return None if blank(block.thinking) or block.redacted is True else Text(block.thinking)
@@ -158,8 +159,8 @@ def _foreign(block: Text | Thinking | ToolCall) -> Text | ToolCall | None:
             return ToolCall(block.id, block.name, block.arguments)
 
 
-def _paired(messages: Iterable[Spoken]) -> Iterator[Spoken]:
-    """Each call gets a result before anything else is said; results without a call are dropped."""
+def _with_results(messages: Iterable[Spoken]) -> Iterator[Spoken]:
+    """Give each call a result before any other message; drop results without a call."""
     waiting: list[ToolCall] = []
     for message in messages:
         if type(message) is ToolResult:
@@ -180,16 +181,16 @@ def _no_result(call: ToolCall) -> ToolResult:
     return ToolResult(call.id, call.name, [Text(NO_RESULT)], {}, True)
 
 
-# Ids of tool calls. Every API has its own idea of what an id looks like, all want them unique in one request.
+# Ids of tool calls. Every API has its own format; all require them to be unique within a request.
 
 IdRule = Callable[[str, Model, bool, int], str]
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def _renamed(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
-    """Ids as the model's API wants them; results follow their calls.
+def _with_api_ids(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
+    """Rewrite tool-call ids to the format of the model's API; results follow their calls.
 
-    The same history always gives the same ids, or no prompt cache would know its beginning again.
+    The same history always gives the same ids, so that prompt caches recognise the prefix.
     """
     rule = ID_RULES.get(model.api)
     if rule is None:
@@ -202,7 +203,7 @@ def _renamed(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
             waiting = []
             if calls := message.tool_calls:
                 same = same_model(message, model)
-                waiting = [(call.id, _fresh(call.id, rule, model, same, used)) for call in calls]
+                waiting = [(call.id, _unique_id(call.id, rule, model, same, used)) for call in calls]
             if any([old != new for old, new in waiting]):
                 fresh = iter([new for _, new in waiting])
                 content = [
@@ -211,7 +212,7 @@ def _renamed(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
                 ]
                 message = replace(message, content=content)
         elif type(message) is ToolResult:
-            for pair in waiting:  # there is one: `_paired` has seen to it
+            for pair in waiting:  # always found: `_with_results` dropped the others
                 if pair[0] == message.tool_call_id:
                     break
             waiting.remove(pair)
@@ -220,7 +221,7 @@ def _renamed(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
         yield message
 
 
-def _fresh(id: str, rule: IdRule, model: Model, same: bool, used: set[str]) -> str:
+def _unique_id(id: str, rule: IdRule, model: Model, same: bool, used: set[str]) -> str:
     attempt = 1
     while (call := (new := rule(id, model, same, attempt)).partition("|")[0]) in used:
         attempt += 1
@@ -228,30 +229,30 @@ def _fresh(id: str, rule: IdRule, model: Model, same: bool, used: set[str]) -> s
     return new
 
 
-def _fitted(id: str, limit: int, attempt: int) -> str:
-    """`id` cut to its limit; every attempt after the first gives another one."""
+def _limit_length(id: str, limit: int, attempt: int) -> str:
+    """`id` cut to `limit` characters; each attempt after the first gives a different id."""
     tail = "" if attempt == 1 else f"_{attempt}"
     return (id or "call")[: limit - len(tail)] + tail
 
 
 def _plain_id(id: str, model: Model, same: bool, attempt: int) -> str:
-    if attempt == 1 and 0 < len(id) <= 64 and id.isascii() and id.isalnum():  # as most are
+    if attempt == 1 and 0 < len(id) <= 64 and id.isascii() and id.isalnum():  # the usual case
         return id
-    return _fitted(_UNSAFE.sub("_", id), 64, attempt)
+    return _limit_length(_UNSAFE.sub("_", id), 64, attempt)
 
 
 def _chat_id(id: str, model: Model, same: bool, attempt: int) -> str:
     if model.provider == "mistral" or "mistral.ai" in model.base_url:
-        return _nine_characters(id, model, same, attempt)
-    if "|" in id:  # of the Responses API
-        return _fitted(_UNSAFE.sub("_", id.partition("|")[0]), 40, attempt)
-    return _fitted(id, 40 if model.provider == "openai" else max(len(id), 1) + 8, attempt)
+        return _mistral_id(id, model, same, attempt)
+    if "|" in id:  # from the Responses API
+        return _limit_length(_UNSAFE.sub("_", id.partition("|")[0]), 40, attempt)
+    return _limit_length(id, 40 if model.provider == "openai" else max(len(id), 1) + 8, attempt)
 
 
 def _response_id(id: str, model: Model, same: bool, attempt: int) -> str:
-    """call_id|item_id. Items are known only to the model that made them; a call may do without."""
+    """call_id|item_id. Only the model that created an item knows its id; a call may omit it."""
     call, _, item = (_UNSAFE.sub("_", part) for part in id.partition("|"))
-    call = _fitted(call.rstrip("_")[:64].rstrip("_"), 64, attempt)
+    call = _limit_length(call.rstrip("_")[:64].rstrip("_"), 64, attempt)
     if not same or not item:
         return call
     item = (item if item.startswith("fc") else f"fc_{item}")[:64].rstrip("_")
@@ -259,18 +260,18 @@ def _response_id(id: str, model: Model, same: bool, attempt: int) -> str:
 
 
 def _google_id(id: str, model: Model, same: bool, attempt: int) -> str:
-    """Gemini tells calls apart by their order; other models behind this API by ids."""
+    """Gemini matches calls and results by their order; other models behind this API use ids."""
     if sends_ids(model):
         return _plain_id(id, model, same, attempt)
-    return _fitted(id, max(len(id), 1) + 8, attempt)
+    return _limit_length(id, max(len(id), 1) + 8, attempt)
 
 
 def sends_ids(model: Model) -> bool:
     return model.id.startswith(("claude-", "gpt-oss-"))
 
 
-def _nine_characters(id: str, model: Model, same: bool, attempt: int) -> str:
-    """Mistral takes exactly nine letters and digits."""
+def _mistral_id(id: str, model: Model, same: bool, attempt: int) -> str:
+    """Mistral accepts exactly nine letters and digits."""
     if attempt == 1 and re.fullmatch(r"[A-Za-z0-9]{9}", id):
         return id
     import hashlib
@@ -287,16 +288,16 @@ ID_RULES: dict[str, IdRule] = {
     "azure-openai-responses": _response_id,
     "google-generative-ai": _google_id,
     "google-vertex": _google_id,
-    "mistral-conversations": _nine_characters,
+    "mistral-conversations": _mistral_id,
 }
 
 
-# Text that can be sent: APIs take UTF-8 only.
+# Text that can be sent: APIs accept only UTF-8.
 
 
 def clean(text: str) -> str:
-    """Without lone surrogates; two halves that met are one character."""
-    if text.isascii():  # known without a look at the text
+    """Remove lone surrogates; two adjacent halves of a pair become one character."""
+    if text.isascii():  # O(1): str stores this flag
         return text
     try:
         text.encode()
@@ -306,7 +307,7 @@ def clean(text: str) -> str:
 
 
 def clean_all(value: Any) -> Any:
-    """The same for every text inside a JSON value."""
+    """Apply `strip_surrogates` to every string inside a JSON value."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):

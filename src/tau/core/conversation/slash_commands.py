@@ -1,8 +1,8 @@
-"""What `/name words` and `/skill:name words` stand for.
+"""Expansion of slash commands: `/name words` (prompt templates) and `/skill:name words`.
 
-A template is text with places for arguments. They are filled in one pass: what
-was put in is never looked at again, so an argument may contain `$1` itself. A
-skill's text is wrapped, so that the model knows where its other files are.
+A template is text with placeholders for arguments. They are filled in one pass: inserted text is never expanded
+again, so an argument may itself contain `$1`. The text of a skill is wrapped, so that the model knows where its other
+files are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Scope = Literal["user", "project", "temporary"]
 
 
 class Origin(NamedTuple):
-    """Where a template or a skill is from."""
+    """The source of a template or a skill."""
 
     scope: Scope  # temporary: named on the command line, or by an extension
     source: str  # auto: found in its usual folder; local: named in settings; cli; extension:NAME
@@ -29,7 +29,7 @@ class Origin(NamedTuple):
 class Template(NamedTuple):
     name: str
     description: str
-    hint: str  # how its arguments are called; may be empty
+    hint: str  # names of its arguments; may be empty
     body: str
     path: str
     origin: Origin
@@ -40,7 +40,7 @@ class Skill(NamedTuple):
     description: str
     path: str
     folder: str
-    hidden: bool  # from the model: only the user calls it
+    hidden: bool  # not listed for the model: only the user calls it
     origin: Origin
 
 
@@ -48,41 +48,41 @@ SKILL = "skill:"
 _CALL = re.compile(r"/(\S+)\s*(.*)", re.DOTALL)
 _WORD = re.compile(r"""(?:[^\s"']|"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))+""")
 _QUOTED = re.compile(r""""([^"]*)(?:"|\Z)|'([^']*)(?:'|\Z)""")
-_PLACE = re.compile(
+_PLACEHOLDER = re.compile(
     r"\$(?:(?P<all>@|ARGUMENTS)|(?P<at>[0-9]+)"
     r"|\{@:(?P<start>[0-9]+)(?::(?P<length>[0-9]+))?\}"
     r"|\{(?:(?P<maybe>[0-9]+)|(?:@|ARGUMENTS)):-(?P<default>[^}]*)\})"
 )
-_MANY = 1_000_000
-_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
+_TOO_MANY = 1_000_000
+_XML_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 
 
 def call(text: str) -> tuple[str, str] | None:
-    """The name after the slash, and the rest."""
+    """Split `/name rest` into the name and the rest; None if the text is not a slash command."""
     match = _CALL.fullmatch(text)
     return (match[1], match[2].strip()) if match else None
 
 
 def arguments(text: str) -> list[str]:
-    """Words, separated by blanks. Quotes of either kind keep blanks together; nothing escapes them."""
+    """Split words at whitespace. Quotes of either kind keep whitespace together; there is no escape character."""
     return [_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", word) for word in _WORD.findall(text)]
 
 
 def filled(body: str, given: Sequence[str]) -> str:
-    """A template with its arguments: $1, $@ or $ARGUMENTS, ${@:2}, ${@:2:1}, ${1:-default}, ${@:-default}."""
+    """Fill a template: $1, $@ or $ARGUMENTS, ${@:2}, ${@:2:1}, ${1:-default}, ${@:-default}."""
 
     def value(place: re.Match[str]) -> str:
         if place["all"]:
             return " ".join(given)
         if place["at"]:
-            return _at(given, place["at"])
+            return _argument(given, place["at"])
         if place["start"]:
             start = max(_number(place["start"]) - 1, 0)
             return " ".join(given[start : start + _number(place["length"]) if place["length"] else None])
-        wanted = _at(given, place["maybe"]) if place["maybe"] else " ".join(given)
-        return wanted or place["default"]
+        argument = _argument(given, place["maybe"]) if place["maybe"] else " ".join(given)
+        return argument or place["default"]
 
-    return _PLACE.sub(value, body)
+    return _PLACEHOLDER.sub(value, body)
 
 
 def skill_block(skill: Skill, body: str, rest: str) -> str:
@@ -92,14 +92,14 @@ def skill_block(skill: Skill, body: str, rest: str) -> str:
 
 
 def escaped(text: str) -> str:
-    return text.translate(_MARKUP)
+    return text.translate(_XML_ESCAPES)
 
 
-def _at(given: Sequence[str], digits: str) -> str:
+def _argument(given: Sequence[str], digits: str) -> str:
     number = _number(digits)
     return given[number - 1] if 0 < number <= len(given) else ""
 
 
 def _number(digits: str) -> int:
-    """Python refuses to read numbers of many digits; there are never that many arguments."""
-    return int(digits) if len(digits) < 7 else _MANY
+    """Python refuses to convert numbers with very many digits; there are never that many arguments."""
+    return int(digits) if len(digits) < 7 else _TOO_MANY

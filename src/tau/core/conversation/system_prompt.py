@@ -1,4 +1,7 @@
-"""The system prompt, from its parts. No clock in it: a prompt that stays the same is read from the provider's cache."""
+"""Build the system prompt from its parts.
+
+It contains no date or time: providers cache a prompt that stays the same.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from tau.core.conversation.slash_commands import Skill, escaped
 
 
 class Listed(Protocol):
-    """What the prompt says about a tool."""
+    """A tool as the prompt lists it."""
 
     @property
     def name(self) -> str: ...
@@ -27,9 +30,9 @@ class ContextFile(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What a prompt may be made of, besides tools and a folder."""
+    """Optional parts of a prompt, besides tools and the working directory."""
 
-    custom: str | None = None  # instead of our own words
+    custom: str | None = None  # replaces tau's own introduction, tools and guidelines
     appended: Sequence[str] = ()
     context: Sequence[ContextFile] = ()
     skills: Sequence[Skill] = ()
@@ -40,22 +43,24 @@ INTRODUCTION = (
     "run commands and change code until the task is done, then say briefly what you did."
 )
 ALWAYS = (
-    "Look before you change something, and check your work afterwards where that is possible.",
-    "Keep answers short and plain; name files by their paths.",
+    "Look at what you are about to change, and check your work afterwards where possible.",
+    "Keep answers short and plain; refer to files by their paths.",
 )
-CONTEXT = "What the people of this project, and the user, want every agent to know; a later file is the nearer one:"
+CONTEXT = (
+    "Instructions of the user and of this project for every agent; later files are closer to the working directory:"
+)
 SKILLS = (
-    "For some tasks there are skills: instructions written by people who have done them before. "
-    "When a task is what a skill describes, {how} before you begin. "
-    "Paths in a skill are relative to the folder that its file is in."
+    "Skills are instructions for specific tasks, written by people who have done them before. "
+    "When a task matches the description of a skill, {how} before you begin. "
+    "Paths in a skill are relative to the folder of its file."
 )
 LONGEST_DESCRIPTION = 1024
-NONE = Parts()
+NO_PARTS = Parts()
 
 
-def system_prompt(tools: Sequence[Listed], cwd: str, parts: Parts = NONE) -> str:
+def system_prompt(tools: Sequence[Listed], cwd: str, parts: Parts = NO_PARTS) -> str:
     sections = [
-        _ours(tools) if parts.custom is None else parts.custom,
+        _standard(tools) if parts.custom is None else parts.custom,
         *parts.appended,
         "\n\n".join(_context(parts.context)),
         "\n".join(_skills(parts.skills, [tool.name for tool in tools])),
@@ -64,7 +69,7 @@ def system_prompt(tools: Sequence[Listed], cwd: str, parts: Parts = NONE) -> str
     return "\n\n".join(section for section in sections if section)
 
 
-def _ours(tools: Sequence[Listed]) -> str:
+def _standard(tools: Sequence[Listed]) -> str:
     listed = [f"- {tool.name}: {tool.snippet}" for tool in tools] or ["(none)"]
     guidelines = dict.fromkeys([*(line for tool in tools for line in tool.guidelines), *ALWAYS])
     return "\n".join(
@@ -88,15 +93,15 @@ def _context(files: Sequence[ContextFile]) -> Iterator[str]:
 
 
 def _skills(skills: Sequence[Skill], tools: Sequence[str]) -> Iterator[str]:
-    """Only where the model can look into a file: with `read`, or with nothing but `bash`."""
-    seen = [skill for skill in skills if not skill.hidden]
-    if not seen or not ("read" in tools or list(tools) == ["bash"]):
+    """List skills only if the model can read files: with `read`, or if `bash` is the only tool."""
+    listed = [skill for skill in skills if not skill.hidden]
+    if not listed or not ("read" in tools or list(tools) == ["bash"]):
         return
-    how = "read its file with `read`" if "read" in tools else "look at its file with `cat`"
+    how = "read its file with `read`" if "read" in tools else "read its file with `cat`"
     yield SKILLS.format(how=how)
     yield ""
     yield "<available_skills>"
-    for skill in seen:
+    for skill in listed:
         yield "  <skill>"
         yield f"    <name>{escaped(skill.name)}</name>"
         yield f"    <description>{escaped(skill.description[:LONGEST_DESCRIPTION])}</description>"

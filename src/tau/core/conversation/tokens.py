@@ -1,8 +1,8 @@
-"""How much of a model's context a conversation takes.
+"""Estimate how much of the context window a conversation uses.
 
-A provider counts exactly, but only when it answers. So the last count is taken
-and what was said since then is estimated. Counts from before a compaction are
-stale: what they counted is gone. What a model is never shown weighs nothing.
+A provider counts exactly, but only when it answers. So the last count is used and later messages are estimated.
+Counts from before a compaction are stale: the messages they counted are gone. Messages that a model never sees count
+as zero.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tau.records.messages import (
 
 Kept = AnyEntry | OtherEntry
 CHARACTERS_OF_A_TOKEN = 4
-CHARACTERS_OF_AN_IMAGE = 4800
+CHARS_PER_IMAGE = 4800
 
 
 def estimate(message: Stored) -> int:
-    """About how many tokens a message takes."""
+    """Approximate number of tokens of a message."""
     return -(-_characters(message) // CHARACTERS_OF_A_TOKEN)
 
 
@@ -52,7 +52,7 @@ def _characters(message: Stored) -> int:
             return len(message.command) + len(message.output)
         case BranchSummary() | CompactionSummary():
             return len(message.summary)
-    return 0  # a role of another program
+    return 0  # a role that another program wrote
 
 
 def _content(content: str | list[Text | Image]) -> int:
@@ -68,11 +68,11 @@ def _block(block: Text | Thinking | ToolCall | Image) -> int:
         case ToolCall():
             return len(block.name) + len(encode(block.arguments).decode())
         case Image():
-            return CHARACTERS_OF_AN_IMAGE
+            return CHARS_PER_IMAGE
 
 
 def unseen(message: Stored) -> bool:
-    """Whether it stays in the conversation only for people to read (core/conversation/provider_messages.py)."""
+    """True if a message is in the conversation only for people (core/conversation/provider_messages.py omits it)."""
     match message:
         case Assistant():
             return message.failed
@@ -87,8 +87,8 @@ def weight(entry: Kept) -> int:
 
 
 def added_up(usages: Sequence[Usage]) -> Usage:
-    """What several answers took together."""
-    thought = [usage.reasoning for usage in usages if usage.reasoning is not UNSET]
+    """The sum of the usage of several answers."""
+    reasoning = [usage.reasoning for usage in usages if usage.reasoning is not UNSET]
     costs = [usage.cost for usage in usages]
     return Usage(
         sum(usage.input for usage in usages),
@@ -103,7 +103,7 @@ def added_up(usages: Sequence[Usage]) -> Usage:
             sum(cost.cache_write for cost in costs),
             sum(cost.total for cost in costs),
         ),
-        sum(thought) if thought else UNSET,
+        sum(reasoning) if reasoning else UNSET,
     )
 
 
@@ -114,8 +114,7 @@ def used(usage: Usage) -> int:
 def standing(branch: Sequence[Kept]) -> tuple[CompactionEntry | None, Sequence[Kept]]:
     """The last compaction, and the entries from the first that it kept.
 
-    Looks from the end and no further than that entry: what lies before it may be
-    long, and is read only when somebody looks at it.
+    Searches from the end and stops at that entry: the part before it may be long, and entries are parsed on access.
     """
     at = next((i for i in reversed(range(len(branch))) if isinstance(branch[i], CompactionEntry)), None)
     if at is None:
@@ -127,9 +126,9 @@ def standing(branch: Sequence[Kept]) -> tuple[CompactionEntry | None, Sequence[K
 
 
 def counted(back: Iterable[Kept]) -> int | None:
-    """What a model last counted, and an estimate of what was said since; entries come newest first.
+    """The last token count of a provider plus an estimate of later messages; entries come newest first.
 
-    None if no model has counted since the compaction, or ever.
+    None if no model has counted since the last compaction, or ever.
     """
     later = 0
     for entry in back:
@@ -144,7 +143,7 @@ def counted(back: Iterable[Kept]) -> int | None:
 
 
 def context_tokens(branch: Sequence[Kept]) -> int:
-    """How much the next request will take."""
+    """Number of tokens of the next request."""
     known = counted(reversed(branch))
     if known is not None:
         return known
@@ -154,7 +153,7 @@ def context_tokens(branch: Sequence[Kept]) -> int:
 
 
 def context_usage(branch: Sequence[Kept], context_window: int) -> tuple[int | None, float | None]:
-    """Tokens, and how many percent of the window they are; None while nobody knows: right after a compaction."""
+    """Tokens and percentage of the window; None while they are unknown, right after a compaction."""
     tokens = counted(reversed(branch))
     if tokens is None:
         if standing(branch)[0] is not None:

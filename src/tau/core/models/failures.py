@@ -11,7 +11,7 @@ from functools import cache
 
 from tau.records.messages import Assistant
 
-# Checked first: waiting does not help.
+# Matched first: waiting does not help.
 PERMANENT = (
     r"GoUsageLimitError",
     r"FreeUsageLimitError",
@@ -23,7 +23,7 @@ PERMANENT = (
     r"\bbilling\b",
 )
 
-# The prompt does not fit: asking again cannot help either, compacting can.
+# The prompt does not fit the context window: a retry does not help, compaction does.
 OVERFLOW = (
     r"prompt (?:is )?too long",  # Anthropic, z.ai, Ollama
     r"request_too_large",
@@ -54,14 +54,14 @@ OVERFLOW = (
     r"token limit exceeded",
 )
 
-# Statuses that say by themselves that waiting may help: too early, too many, and the server's own trouble. 409 is
-# here because those who send it mean a lock that somebody else holds.
+# Statuses that are transient by themselves: too early, too many requests, and server errors. 409 is included because
+# servers that send it mean a lock held by another request.
 TRANSIENT_STATUS = {408, 409, 425, 429, *range(500, 600)} - {501, 505}
 
-# The same in words, where no status is known. Bounded, so that the digits of a request id or a byte count do not count.
+# A status in the text, where none is known. Bounded, so that digits of a request id or a byte count do not match.
 STATUS_IN_WORDS = r"(?<![\w.,-])(?:429|500|502|503|504|520|524|529)(?![\w-])"
 
-# Looked up before that: too much at once is not too much for the window.
+# Overrides OVERFLOW: rate limits and throttling are not context overflows.
 NOT_OVERFLOW = (
     r"throttling error:",
     r"service unavailable:",
@@ -69,9 +69,9 @@ NOT_OVERFLOW = (
     r"too many requests",
 )
 
-# Some servers refuse what does not fit without a word.
+# Providers that reject an oversized prompt without a body.
 BODILESS = {"cerebras": r"(?:400|413)\b.*\(no body\)"}
-FULL = 0.99  # of the window, by a count that is not ours
+FULL_WINDOW_SHARE = 0.99  # share of the window; the provider counts tokens, not tau
 
 TRANSIENT = (
     r"overloaded",
@@ -104,46 +104,47 @@ TRANSIENT = (
 
 
 @cache
-def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Made when an answer has failed for the first time: it takes as long as loading a whole module."""
+def _alternation(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Compiled on the first failed response: compilation takes as long as loading a whole module."""
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
 
 
-def _says(patterns: tuple[str, ...], text: str) -> bool:
-    return _any(patterns).search(text) is not None
+def _matches(patterns: tuple[str, ...], text: str) -> bool:
+    return _alternation(patterns).search(text) is not None
 
 
 TRANSIENT_OR_STATUS = (*TRANSIENT, STATUS_IN_WORDS)
 
 
 def overflows(text: str) -> bool:
-    return _says(OVERFLOW, text) and not _says(NOT_OVERFLOW, text)
+    """True if an error text says that the prompt exceeds the context window."""
+    return _matches(OVERFLOW, text) and not _matches(NOT_OVERFLOW, text)
 
 
 def overflow(message: Assistant, context_window: int) -> bool:
-    """Whether an answer says, or shows, that the prompt did not fit into the window."""
+    """True if an answer says, or its token counts show, that the prompt did not fit the context window."""
     sent = message.usage.input + message.usage.cache_read
     match message.stop_reason:
         case "error":
             text = message.error_message or ""
             bodiless = BODILESS.get(message.provider)
             return overflows(text) or (bodiless is not None and re.match(bodiless, text) is not None)
-        case "stop":  # some servers drop what does not fit, and answer the rest
+        case "stop":  # some servers silently drop what does not fit and answer the rest
             return 0 < context_window < sent
-        case "length":  # or leave no room for a single token
-            return not message.usage.output and 0 < context_window * FULL <= sent
+        case "length":  # others leave no room for a single output token
+            return not message.usage.output and 0 < context_window * FULL_WINDOW_SHARE <= sent
     return False
 
 
 def transient(text: str, status: int | None = None) -> bool:
-    """Whether asking again later may help, by the status of the answer and the words of the error."""
+    """True if a later retry may succeed, by the status of the response and the words of the error."""
     if is_permanent(text):
         return False
     if status is None:
-        return _says(TRANSIENT_OR_STATUS, text)
-    return status in TRANSIENT_STATUS or _says(TRANSIENT, text)
+        return _matches(TRANSIENT_OR_STATUS, text)
+    return status in TRANSIENT_STATUS or _matches(TRANSIENT, text)
 
 
 def is_permanent(text: str) -> bool:
     """True if neither waiting nor asking again helps."""
-    return _says(PERMANENT, text) or overflows(text)
+    return _matches(PERMANENT, text) or overflows(text)

@@ -1,8 +1,7 @@
-"""Find the model a person means: "provider/id:thinking", a part of a name, a glob.
+"""Find the model that a pattern names: "provider/id:thinking", a part of a name, a glob.
 
-An exact name always wins. Of several that contain the words, the one without a
-date in its id, since that is the one its makers keep current. Where several
-providers have what is asked for, those that can be used now go first.
+An exact name always wins. Among several partial matches, an id without a date wins, because vendors keep that one
+current. If several providers have a matching model, those with credentials come first.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Match(Value):
 
 
 class Several(Value):
-    """Different providers have a model of this very id, and nothing says which is meant."""
+    """Several providers have a model with exactly this id, and the pattern does not name a provider."""
 
     models: list[Model]
     level: ThinkingLevel | None = None
@@ -37,7 +36,7 @@ def _never(model: Model) -> bool:
 def find(
     pattern: str, models: Sequence[Model], provider: str | None = None, usable: Callable[[Model], bool] = _never
 ) -> Match | Several | None:
-    """The model `pattern` means, among those of `provider` if it is given."""
+    """The model that `pattern` names, among those of `provider` if it is given."""
     candidates = [model for model in models if provider is None or model.provider.lower() == provider.lower()]
     for name, level in readings(pattern):
         found = _named(name, candidates, usable)
@@ -47,7 +46,7 @@ def find(
 
 
 def exact(pattern: str, models: Sequence[Model]) -> Match | None:
-    """The one model of exactly this id, or provider and id."""
+    """The only model with exactly this id, or provider and id."""
     for name, level in readings(pattern):
         found = _exact(name, models)
         if len(found) == 1:
@@ -56,14 +55,14 @@ def exact(pattern: str, models: Sequence[Model]) -> Match | None:
 
 
 def readings(pattern: str) -> list[tuple[str, ThinkingLevel | None]]:
-    """What a pattern may mean: a name as it stands, since ids may have colons, and a name with a level."""
+    """Interpretations of a pattern: the whole as a name, since ids may contain colons, and a name with a level."""
     head, colon, tail = pattern.rpartition(":")
     level = as_level(tail) if colon else None
     return [(pattern, None), *([(head, level)] if level else [])]
 
 
 def scope(patterns: Sequence[str], models: Sequence[Model]) -> tuple[list[Match], list[str]]:
-    """The models a list of patterns selects, each once, and what a person should be warned of."""
+    """The models that a list of patterns selects, each once, and warnings for the user."""
     chosen: dict[tuple[str, str], Match] = {}
     warnings = []
     for pattern in patterns:
@@ -92,7 +91,7 @@ def _selected(pattern: str, models: Sequence[Model]) -> list[Match]:
 
 
 def _named(name: str, models: Sequence[Model], usable: Callable[[Model], bool]) -> list[Model]:
-    """The model that is meant; several only if they have the same id."""
+    """The best match; several only if they have the same id."""
     wanted = name.lower()
     if found := _exact(wanted, models):
         return [model for model in found if usable(model)] or found

@@ -1,4 +1,4 @@
-"""Usage to cost, and whether a cost can be known at all."""
+"""Compute the cost of usage, and tell whether a model's price is known."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from tau.records.base import replace
 from tau.records.messages import Usage, UsageCost
 from tau.records.models import Model, Price, PriceTier
 
-# Answer by themselves, or by what was said to them.
+# APIs that answer without a network.
 OFFLINE_APIS = {"demo", "scripted"}
-THIS_MACHINE = ("://127.", "://localhost", "://[::1]")
+LOCAL_HOSTS = ("://127.", "://localhost", "://[::1]")
 
 
 def priced(usage: Usage, price: Price) -> Usage:
-    """`usage` with its cost and its total: price per million times tokens, summed."""
+    """`usage` with cost and total: price per million times tokens, summed."""
     rate = _rate(usage, price)
     parts = (
         rate.input / 1_000_000 * usage.input,
@@ -25,16 +25,16 @@ def priced(usage: Usage, price: Price) -> Usage:
 
 
 def _rate(usage: Usage, price: Price) -> Price | PriceTier:
-    """The whole request is paid by the highest tier that its input reaches."""
+    """The whole request is charged at the highest tier that its input reaches."""
     sent = usage.input + usage.cache_read + usage.cache_write
     reached = [tier for tier in price.tiers or () if sent > tier.input_tokens_above]
     return max(reached, key=lambda tier: tier.input_tokens_above, default=price)
 
 
 def unpriced(model: Model) -> bool:
-    """Whether nobody knows what `model` costs: its price says nothing, and nothing says that it is free."""
+    """True if the price of `model` is unknown: no price is set, and nothing indicates that it is free."""
     price = model.cost
     if price.input or price.output or price.cache_read or price.cache_write:
         return False
     free = model.api in OFFLINE_APIS or model.id.endswith((":free", "-free"))
-    return not free and not any(here in model.base_url for here in THIS_MACHINE)
+    return not free and not any(here in model.base_url for here in LOCAL_HOSTS)

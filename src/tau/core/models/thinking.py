@@ -1,4 +1,4 @@
-"""How hard a model can think, and the nearest level to one it cannot."""
+"""Thinking levels of a model, and the nearest supported level."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ from collections.abc import Mapping
 
 from tau.records.models import LEVELS, Model, ThinkingLevel
 
-_USUAL: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high")
+_DEFAULT_LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high")
 
 
 def levels(model: Model | None) -> list[ThinkingLevel]:
-    """The levels a client may choose. A map in the model's entry adds or hides some."""
+    """The levels that a client may choose. The model's `thinking_level_map` adds or hides levels."""
     if model is None or not model.reasoning:
         return ["off"]
     mapped = model.thinking_level_map or {}
-    offered = [level for level in LEVELS if (mapped[level] is not None if level in mapped else level in _USUAL)]
+    offered = [
+        level for level in LEVELS if (mapped[level] is not None if level in mapped else level in _DEFAULT_LEVELS)
+    ]
     return offered or ["off"]
 
 
 def clamp(level: ThinkingLevel, model: Model | None) -> ThinkingLevel:
-    """`level` if the model has it, else the next higher it has, else the next lower."""
+    """`level` if the model supports it, else the next higher level, else the next lower one."""
     offered = levels(model)
     if level in offered:
         return level
     at = LEVELS.index(level)
-    higher = [one for one in offered if LEVELS.index(one) > at]
+    higher = [other for other in offered if LEVELS.index(other) > at]
     return higher[0] if higher else offered[-1]
 
 
 def following(level: ThinkingLevel, model: Model | None) -> ThinkingLevel | None:
-    """The level after this one, round and round; None if there is nothing to choose."""
+    """The next level, wrapping around; None if there is only one."""
     offered = levels(model)
     if len(offered) < 2:
         return None
@@ -37,6 +39,6 @@ def following(level: ThinkingLevel, model: Model | None) -> ThinkingLevel | None
 
 
 def sent(level: ThinkingLevel, model: Model, usual: Mapping[str, str]) -> str | None:
-    """How `level` is told to this model: by its own word for it, else by the API's usual one, else not at all."""
+    """The value of `level` in a request: from the model's map, else the default of the API, else None."""
     mapped = model.thinking_level_map or {}
     return mapped[level] if level in mapped else usual.get(level)

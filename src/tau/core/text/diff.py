@@ -1,10 +1,8 @@
-"""Which lines changed, and how a client is shown it.
+"""Line diff of a file, rendered for clients and as a patch.
 
-The search is Myers' (An O(ND) Difference Algorithm, 1986) in linear memory,
-after everything that can be left out of it: the common beginning and end, and
-lines that only one side has. It takes so many steps and no more. A stretch for
-which they do not suffice counts as removed and added whole, which is true, if
-not short.
+The search is Myers' algorithm (An O(ND) Difference Algorithm, 1986) in linear memory, after removing the common
+prefix and suffix and the lines that only one side has. It is limited to MAX_STEPS. A range for which they do not
+suffice counts as removed and added as a whole, which is correct, if not minimal.
 """
 
 from __future__ import annotations
@@ -12,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-STEPS = 500_000  # about a fifth of a second
-CONTEXT = 4  # unchanged lines that are shown before and after a change
+MAX_STEPS = 500_000  # about a fifth of a second
+CONTEXT_LINES = 4  # unchanged lines shown before and after a change
 
 
 class Change(NamedTuple):
@@ -26,7 +24,7 @@ class Change(NamedTuple):
 
 
 def common(one: Sequence[Any], two: Sequence[Any]) -> int:
-    """How many items the two have in common at their beginning. Compares slices, not items, to be quick."""
+    """Length of the common prefix. Compares slices instead of items, for speed."""
     low, step = 0, 1
     longest = min(len(one), len(two))
     while low < longest and one[low : low + step] == two[low : low + step]:
@@ -43,17 +41,17 @@ def common(one: Sequence[Any], two: Sequence[Any]) -> int:
     return low
 
 
-def changes(old: Sequence[Any], new: Sequence[Any], steps: int = STEPS) -> list[Change]:
-    """What to remove and what to add, in order: the least possible, as long as the steps suffice."""
+def changes(old: Sequence[Any], new: Sequence[Any], steps: int = MAX_STEPS) -> list[Change]:
+    """Ranges to remove and to add, in order: the minimum, as long as `steps` suffice."""
     start = common(old, new)
     end = common(old[start:][::-1], new[start:][::-1])
     before, after = old[start : len(old) - end], new[start : len(new) - end]
 
-    both = set(before) & set(after)
-    shared = [at for at, item in enumerate(before) if item in both]
-    also = [at for at, item in enumerate(after) if item in both]
-    pairs = _Search([before[at] for at in shared], [after[at] for at in also], steps).pairs()
-    kept = [(start + shared[x], start + also[y]) for x, y in pairs]
+    common_items = set(before) & set(after)
+    old_at = [at for at, item in enumerate(before) if item in common_items]
+    new_at = [at for at, item in enumerate(after) if item in common_items]
+    pairs = _Search([before[at] for at in old_at], [after[at] for at in new_at], steps).pairs()
+    kept = [(start + old_at[x], start + new_at[y]) for x, y in pairs]
 
     found: list[Change] = []
     x = y = start
@@ -65,10 +63,10 @@ def changes(old: Sequence[Any], new: Sequence[Any], steps: int = STEPS) -> list[
 
 
 class _Search:
-    """Pairs of equal items, in order, as many as can be found in so many steps."""
+    """Finds pairs of equal items, in order, within a limited number of steps."""
 
     def __init__(self, one: list[Any], two: list[Any], steps: int) -> None:
-        names: dict[Any, int] = {}  # numbers are compared more quickly than lines
+        names: dict[Any, int] = {}  # integers compare faster than lines
         self._one = [names.setdefault(item, len(names)) for item in one]
         self._two = [names.setdefault(item, len(names)) for item in two]
         self._steps = steps
@@ -90,16 +88,16 @@ class _Search:
         return sorted(found)
 
     def _middle(self, one: list[int], two: list[int]) -> tuple[int, int] | None:
-        """A point in the middle of a shortest way from one corner to the other, or None if it is too far.
+        """A point in the middle of a shortest path from one corner to the other, or None if it is too far.
 
-        The way is sought from both corners at once. `x` and `y` say how far a way has
-        come, a diagonal is x - y, and what is kept for each is the greatest x so far.
-        A diagonal on which a way has left the box is not looked at again.
+        The search runs from both corners at once. `x` and `y` are the position of a path, a diagonal is x - y, and
+        for each diagonal the greatest x so far is kept. A diagonal on which a path has left the box is not searched
+        again.
         """
         width, height = len(one), len(two)
         sides = [(one, two), (one[::-1], two[::-1])]
         furthest = [{1: 0}, {1: 0}]
-        edges = [[0, 0], [0, 0]]  # how many diagonals were given up at the low and at the high end
+        edges = [[0, 0], [0, 0]]  # number of abandoned diagonals at the low and at the high end
         delta = width - height
         for distance in range((width + height + 1) // 2 + 1):
             for side in (0, 1):
@@ -131,10 +129,10 @@ def lines(data: bytes) -> list[bytes]:
 
 
 def shown(old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -> str:
-    """The changes with a few lines around each, as clients know them.
+    """The changes with a few context lines, in the format that clients know.
 
-    A row is a sign, a number and the text. Added lines have their number in the new
-    file, all others in the old one. A row of dots stands for lines left out.
+    A row is a sign, a line number and the text. Added lines have their number in the new file, all others in the old
+    one. A row of dots stands for omitted lines.
     """
     width = len(str(max(map(_count, (old, new)))))
     dots = f" {'':{width}} ..."
@@ -142,49 +140,49 @@ def shown(old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -
     def rows(sign: str, text: Sequence[bytes], start: int, end: int) -> list[str]:
         return [f"{sign}{at + 1:{width}} {_text(text[at])}" for at in range(start, end)]
 
-    told: list[str] = []
-    past = 0
+    out: list[str] = []
+    done = 0
     for change in found:
-        from_here = min(past + CONTEXT, change.start) if told else 0
-        to_there = max(change.start - CONTEXT, from_here)
-        told += rows(" ", old, past, from_here)
-        told += [dots] if to_there > from_here else []
-        told += rows(" ", old, to_there, change.start)
-        told += rows("-", old, change.start, change.end)
-        told += rows("+", new, change.new_start, change.new_end)
-        past = change.end
-    told += rows(" ", old, past, min(past + CONTEXT, len(old)))
-    told += [dots] if past + CONTEXT < len(old) else []
-    return "\n".join(told)
+        context_end = min(done + CONTEXT_LINES, change.start) if out else 0
+        context_start = max(change.start - CONTEXT_LINES, context_end)
+        out += rows(" ", old, done, context_end)
+        out += [dots] if context_start > context_end else []
+        out += rows(" ", old, context_start, change.start)
+        out += rows("-", old, change.start, change.end)
+        out += rows("+", new, change.new_start, change.new_end)
+        done = change.end
+    out += rows(" ", old, done, min(done + CONTEXT_LINES, len(old)))
+    out += [dots] if done + CONTEXT_LINES < len(old) else []
+    return "\n".join(out)
 
 
 def patch(name: str, old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -> str:
-    """The changes as `patch` and `git apply` read them."""
-    told = [f"--- {name}\n+++ {name}\n"]
-    for group in _neighbours(found):
+    """The changes as a unified diff that `patch` and `git apply` accept."""
+    out = [f"--- {name}\n+++ {name}\n"]
+    for group in _groups(found):
         first, last = group[0], group[-1]
-        before = min(CONTEXT, first.start)
-        after = min(CONTEXT, len(old) - last.end)
+        before = min(CONTEXT_LINES, first.start)
+        after = min(CONTEXT_LINES, len(old) - last.end)
         spans = (
             _span(first.start - before, last.end + after),
             _span(first.new_start - before, last.new_end + after),
         )
-        told.append(f"@@ -{spans[0]} +{spans[1]} @@\n")
+        out.append(f"@@ -{spans[0]} +{spans[1]} @@\n")
         at = first.start - before
         for change in group:
-            told += [_row(" ", line) for line in old[at : change.start]]
-            told += [_row("-", line) for line in old[change.start : change.end]]
-            told += [_row("+", line) for line in new[change.new_start : change.new_end]]
+            out += [_row(" ", line) for line in old[at : change.start]]
+            out += [_row("-", line) for line in old[change.start : change.end]]
+            out += [_row("+", line) for line in new[change.new_start : change.new_end]]
             at = change.end
-        told += [_row(" ", line) for line in old[at : at + after]]
-    return "".join(told)
+        out += [_row(" ", line) for line in old[at : at + after]]
+    return "".join(out)
 
 
-def _neighbours(found: Sequence[Change]) -> list[list[Change]]:
-    """Changes whose surroundings meet are shown as one."""
+def _groups(found: Sequence[Change]) -> list[list[Change]]:
+    """Group changes whose context lines meet into one hunk."""
     groups: list[list[Change]] = []
     for change in found:
-        if groups and change.start - groups[-1][-1].end <= 2 * CONTEXT:
+        if groups and change.start - groups[-1][-1].end <= 2 * CONTEXT_LINES:
             groups[-1].append(change)
         else:
             groups.append([change])
@@ -192,7 +190,7 @@ def _neighbours(found: Sequence[Change]) -> list[list[Change]]:
 
 
 def _span(start: int, end: int) -> str:
-    """Where lines begin and how many they are. Of none, the line before them is named."""
+    """First line and line count of a hunk. An empty span names the line before it."""
     return f"{start + 1 if end > start else start},{end - start}"
 
 
@@ -203,7 +201,7 @@ def _row(sign: str, line: bytes) -> str:
 
 
 def _count(text: Sequence[bytes]) -> int:
-    """As `read` counts: what stands after the last newline is a line, even if it is nothing."""
+    """Line count as the `read` tool counts: the part after the last newline is a line, even if it is empty."""
     return len(text) + (not text or text[-1].endswith(b"\n"))
 
 

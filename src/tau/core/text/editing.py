@@ -1,13 +1,11 @@
-"""Replace text in a file, and touch nothing else of it.
+"""Replace text in a file and leave every other byte unchanged.
 
-A model sees a file as text with "\\n" at the end of each line. The file may have
-other line endings, a byte order mark, and bytes that are no UTF-8. All of them
-stay: the text that a model wants to replace is traced back to the file, and only
-where the new text differs from the old one are bytes replaced.
+A model sees a file as text with "\\n" at the end of each line. The file may have other line endings, a byte order
+mark, and bytes that are not UTF-8. All of them are preserved: the text to replace is mapped back to the file, and
+bytes are replaced only where the new text differs from the old text.
 
-A text that is not there exactly is looked for in its plain form. So is a text
-that is there: where something else looks just like it, nobody can tell which of
-the two is meant.
+If there is no exact match, the normalized text (core/text/normalize.py) is searched. It is searched after an exact
+match as well: if other text in the file looks the same, the edit is ambiguous.
 """
 
 from __future__ import annotations
@@ -39,13 +37,12 @@ class Edited(NamedTuple):
     patch: str
 
 
-class Place(NamedTuple):
-    """Where an old text stands in a file.
+class Location(NamedTuple):
+    """The location of an old text in a file.
 
-    For each character of the old text, and its end: where in the file something new
-    begins that stands before it or in its place, and where it ends. The two differ
-    at the end of a line with white space that the old text does not have; None is no
-    place at all, because it is inside of what is one character in the file.
+    For each character of the old text, and for its end: the position in the file where a replacement of it starts,
+    and where it ends. The two differ at the end of a line with trailing whitespace that the old text does not have.
+    None means no position: it is inside of what is one character in the file.
     """
 
     starts: Sequence[int | None]
@@ -59,7 +56,7 @@ class Place(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """Characters of a file, and what comes in their place."""
+    """A range of characters of a file, and its replacement."""
 
     start: int
     end: int
@@ -67,47 +64,47 @@ class Hunk(NamedTuple):
 
 
 def edited(data: bytes, edits: Sequence[Edit], path: str) -> Edited:
-    """The file with all edits made, each looked for in the file as it was. `path` is for the complaints."""
+    """Apply all edits. Each is matched against the original file. `path` is for error messages."""
     mark = BOM if data.startswith(BOM) else b""
-    source = Source(data[len(mark) :].decode("utf-8", "surrogateescape"))
-    edits = [_as_shown(edit, bool(mark)) for edit in edits]
+    source = FileText(data[len(mark) :].decode("utf-8", "surrogateescape"))
+    edits = [_normalize_edit(edit, bool(mark)) for edit in edits]
     several = len(edits) > 1
-    places = [_place(source, edit.old, Words(path, at, several)) for at, edit in enumerate(edits)]
+    places = [_locate(source, edit.old, EditErrors(path, at, several)) for at, edit in enumerate(edits)]
     order = sorted(range(len(edits)), key=lambda at: places[at].span)
-    for one, two in pairwise(order):
-        if places[one].span[1] > places[two].span[0]:
+    for a, b in pairwise(order):
+        if places[a].span[1] > places[b].span[0]:
             raise ToolError(
-                f"edits[{one}] and edits[{two}] overlap in {path}. Merge them into one edit or target disjoint regions."
+                f"edits[{a}] and edits[{b}] overlap in {path}. Merge them into one edit or target disjoint regions."
             )
 
     hunks = [hunk for at in order for hunk in _hunks(source.text, places[at], edits[at], path)]
-    text = _spliced(source.text, hunks)
+    text = _apply_hunks(source.text, hunks)
     if text == source.text:
         raise _no_change(path, several)
     body = text.encode("utf-8", "surrogateescape")
     before, after = lines(data[len(mark) :]), lines(body)
-    found = _line_changes(source.text, hunks, before, after)
-    diff = shown(before, after, found)
-    return Edited(mark + body, diff, found[0].new_start + 1, patch(path, before, after, found))
+    changed = _line_changes(source.text, hunks, before, after)
+    diff = shown(before, after, changed)
+    return Edited(mark + body, diff, changed[0].new_start + 1, patch(path, before, after, changed))
 
 
 def well_formed(text: str) -> str:
-    """Half of a surrogate pair cannot be written to a file: as in JavaScript, U+FFFD comes in its place."""
+    """Replace lone surrogates by U+FFFD, as JavaScript does: they cannot be written to a file."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _as_shown(edit: Edit, marked: bool) -> Edit:
-    """An edit of the file as it is looked at: lines end in LF, and the mark at its beginning is not part of it."""
+def _normalize_edit(edit: Edit, marked: bool) -> Edit:
+    """An edit in terms of the text that the model sees: lines end in LF, and a byte order mark is not part of it."""
     old, new = (well_formed(text).replace("\r\n", "\n") for text in edit)
     if marked and old.startswith("\ufeff"):
         old, new = old[1:], new.removeprefix("\ufeff")
     return Edit(old, new)
 
 
-class Words(NamedTuple):
-    """What the model is told that asked for one edit, or for several: then each has a name."""
+class EditErrors(NamedTuple):
+    """Error messages for one edit; with several edits, each is named by its index."""
 
     path: str
     at: int
@@ -135,22 +132,19 @@ def _no_change(path: str, several: bool) -> ToolError:
     return ToolError(f"No changes made to {path}. The replacement produced identical content. {guess}")
 
 
-# Finding
-
-
-class Source:
-    """A file as text. Bytes that are no UTF-8 are single surrogates in it."""
+class FileText:
+    """A file as text. Bytes that are not UTF-8 are single surrogates in it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     @cached_property
-    def feeds(self) -> str:
-        """The text as models see it: a CR before a LF is part of the ending, whatever the line."""
+    def with_lf(self) -> str:
+        """The text as models see it: CRLF becomes LF, even in files with mixed line endings."""
         return self.text.replace("\r\n", "\n")
 
     @cached_property
-    def plain(self) -> str:
+    def normalized(self) -> str:
         return plain(self.text)
 
     @cached_property
@@ -158,14 +152,14 @@ class Source:
         return list(accumulate((len(line) + 1 for line in self.text.split("\n")), initial=0))
 
     def origin(self, at: int) -> int | None:
-        """Where a place of the plain text is in the file; at the end of a line, before white space there."""
-        number, column = _line_and_column(self.plain, at)
+        """Map a position in the normalized text to the file; at the end of a line, before trailing whitespace."""
+        number, column = _line_and_column(self.normalized, at)
         start, end = self.line_starts[number], self.line_starts[number + 1] - 1
         origin = traced(self.text[start:end])[column]
         return None if origin is None else start + origin
 
-    def white(self, at: int) -> str:
-        """From here, the white space at the end of a line, without what ends it."""
+    def trailing_space(self, at: int) -> str:
+        """From `at`, the whitespace at the end of a line, without the line ending."""
         end = self.text.find("\n", at)
         return self.text[at:] if end < 0 else self.text[at:end].removesuffix("\r")
 
@@ -174,23 +168,29 @@ def _line_and_column(text: str, at: int) -> tuple[int, int]:
     return text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1)
 
 
-def _place(source: Source, old: str, words: Words) -> Place:
+def _locate(source: FileText, old: str, errors: EditErrors) -> Location:
     if not old:
-        raise words.empty()
-    count, exact = _found(source.feeds, old)
-    form = plain(old)
-    white = folded(old)[len(folded(old).rstrip(WHITE)) :]
-    alike, there = _found(source.plain, form, white) if form else (0, None)
-    if max(count, alike) > 1:
-        raise words.not_unique(max(count, alike))
-    place = _exact_place(source, old, exact[0]) if exact else _traced(source, old, *there) if there else None
+        raise errors.empty()
+    count, exact = _occurrences(source.with_lf, old)
+    normalized = plain(old)
+    trailing = folded(old)[len(folded(old).rstrip(WHITE)) :]
+    similar, similar_span = _occurrences(source.normalized, normalized, trailing) if normalized else (0, None)
+    if max(count, similar) > 1:
+        raise errors.not_unique(max(count, similar))
+    place = (
+        _exact_location(source, old, exact[0])
+        if exact
+        else _normalized_location(source, old, *similar_span)
+        if similar_span
+        else None
+    )
     if place is None:
-        raise words.not_found()
+        raise errors.not_found()
     return place
 
 
-def _found(text: str, part: str, white: str = "") -> tuple[int, tuple[int, int] | None]:
-    """How often a part is in a text, and where first. White space after it is there, or the end of a line is."""
+def _occurrences(text: str, part: str, white: str = "") -> tuple[int, tuple[int, int] | None]:
+    """How often a part occurs in a text, and its first span. `white` must follow it, or the end of a line."""
     spans = _spans(text, part, white)
     first, second = next(spans, None), next(spans, None)
     if first is None or second is None:
@@ -209,30 +209,30 @@ def _spans(text: str, part: str, white: str) -> Iterator[tuple[int, int]]:
         at = text.find(part, at + 1)
 
 
-def _exact_place(source: Source, old: str, at: int) -> Place:
-    number, column = _line_and_column(source.feeds, at)
+def _exact_location(source: FileText, old: str, at: int) -> Location:
+    number, column = _line_and_column(source.with_lf, at)
     start = source.line_starts[number] + column
     if source.text.startswith(old, start):
-        return Place(range(start, start + len(old) + 1), range(start, start + len(old) + 1))
+        return Location(range(start, start + len(old) + 1), range(start, start + len(old) + 1))
     places: list[int | None] = []
     for line in old.split("\n"):
         places += range(start, start + len(line) + 1)
         start += len(line) + (2 if source.text.startswith("\r\n", start + len(line)) else 1)
-    return Place(places, places)
+    return Location(places, places)
 
 
-def _traced(source: Source, old: str, start: int, end: int) -> Place | None:
-    """From the plain text back to the file. None if that is in the middle of a character there."""
+def _normalized_location(source: FileText, old: str, start: int, end: int) -> Location | None:
+    """Map a span of the normalized text back to the file. None if it starts or ends inside a character there."""
     first, last = old.split("\n")[0], old.split("\n")[-1]
-    closed = last != last.rstrip(WHITE) and source.plain[end : end + 1] in ("", "\n")
+    closed = last != last.rstrip(WHITE) and source.normalized[end : end + 1] in ("", "\n")
     begin, stop = source.origin(start), source.origin(end)
     if begin is None or stop is None:
         return None
-    if not first.strip(WHITE) and source.plain[start] == "\n":
-        white = source.white(begin)
+    if not first.strip(WHITE) and source.normalized[start] == "\n":
+        white = source.trailing_space(begin)
         begin += len(white) - len(first) if folded(white).endswith(folded(first)) else 0
     if closed:
-        white, mine = source.white(stop), last[len(last.rstrip(WHITE)) :]
+        white, mine = source.trailing_space(stop), last[len(last.rstrip(WHITE)) :]
         stop += len(mine if folded(white).startswith(folded(mine)) else white)
 
     starts: list[int | None] = []
@@ -243,7 +243,7 @@ def _traced(source: Source, old: str, start: int, end: int) -> Place | None:
         their = line if is_last else line.removesuffix("\r")
         my_text, their_text = (mine, their) if is_last and not closed else (mine.rstrip(WHITE), their.rstrip(WHITE))
         places: list[int | None] = [None] * (len(mine) + 1)
-        for at, to in zip(traced(my_text), traced(their_text), strict=True):  # their plain forms are the same
+        for at, to in zip(traced(my_text), traced(their_text), strict=True):  # their normalized forms are equal
             if at is not None and to is not None:
                 places[at] = begin + to
         starts += places
@@ -252,14 +252,11 @@ def _traced(source: Source, old: str, start: int, end: int) -> Place | None:
         if mine != my_text and mine[len(my_text) :] == their[len(their_text) :]:
             starts[-1] = ends[-1]
         begin += len(line) + 1
-    return Place(starts, ends)
+    return Location(starts, ends)
 
 
-# Replacing
-
-
-def _hunks(text: str, place: Place, edit: Edit, path: str) -> Iterator[Hunk]:
-    """Only what differs between the old text and the new one."""
+def _hunks(text: str, place: Location, edit: Edit, path: str) -> Iterator[Hunk]:
+    """The differences between the old text and the new one, as hunks of the file."""
     old, new = edit
     old_lines, new_lines = _LINE.findall(old), _LINE.findall(new)
     old_starts, new_starts = ([*accumulate(map(len, some), initial=0)] for some in (old_lines, new_lines))
@@ -276,7 +273,7 @@ def _hunks(text: str, place: Place, edit: Edit, path: str) -> Iterator[Hunk]:
         end, new_end = end - tail, new_end - tail
 
         added = new[new_start:new_end]
-        # White space at the end of a line goes with the end of the line, but not with whole lines before it.
+        # Trailing whitespace belongs to the line ending, but not to whole lines before it.
         of_lines = old[:end].endswith("\n") and (start < end or added.endswith("\n"))
         yield _hunk(text, place.starts[start], (place.starts if of_lines else place.ends)[end], added, path)
 
@@ -288,11 +285,11 @@ def _hunk(text: str, start: int | None, end: int | None, added: str, path: str) 
             f"{path} has bytes that are not UTF-8 in the text to replace, and U+FFFD would be written in their place."
             " Replace only the text before or after them."
         )
-    return Hunk(start, end, _with_endings(added, text, start, end))
+    return Hunk(start, end, _with_line_endings(added, text, start, end))
 
 
-def _with_endings(added: str, text: str, start: int, end: int) -> str:
-    """New lines end as those they replace, else as the line they stand in, else as the first of the file."""
+def _with_line_endings(added: str, text: str, start: int, end: int) -> str:
+    """New lines end like those they replace, else like the line they are in, else like the first line of the file."""
     first, *rest = added.split("\n")
     if not rest:
         return added
@@ -304,7 +301,7 @@ def _with_endings(added: str, text: str, start: int, end: int) -> str:
     return first + "".join(ending + line for ending, line in zip(endings, rest, strict=False))
 
 
-def _spliced(text: str, hunks: Sequence[Hunk]) -> str:
+def _apply_hunks(text: str, hunks: Sequence[Hunk]) -> str:
     pieces = []
     at = 0
     for start, end, added in hunks:
@@ -314,22 +311,22 @@ def _spliced(text: str, hunks: Sequence[Hunk]) -> str:
 
 
 def _line_changes(text: str, hunks: Sequence[Hunk], before: list[bytes], after: list[bytes]) -> list[Change]:
-    """The changed lines. All others are known to be the same, so nothing is searched but the lines of the hunks."""
-    stretches: list[list[int]] = []  # first line, the line after the last, and how many lines it will have more
+    """The changed lines. All other lines are known to be equal, so only the lines of the hunks are compared."""
+    ranges: list[list[int]] = []  # first line, the line after the last, and the number of lines added
     at = number = 0
     for start, end, added in hunks:
         first = number + text.count("\n", at, start)
         number = first + text.count("\n", start, end)
         more = added.count("\n") - (number - first)
         at = end
-        if stretches and first <= stretches[-1][1]:
-            stretches[-1][1:] = [number + 1, stretches[-1][2] + more]
+        if ranges and first <= ranges[-1][1]:
+            ranges[-1][1:] = [number + 1, ranges[-1][2] + more]
         else:
-            stretches.append([first, number + 1, more])
+            ranges.append([first, number + 1, more])
 
     found = []
     shift = 0
-    for first, end, more in stretches:
+    for first, end, more in ranges:
         new_first, shift = first + shift, shift + more
         last = end >= len(before)
         old, new = before[first:end], after[new_first : None if last else end + shift]

@@ -1,12 +1,11 @@
-"""Frontmatter: the fields between two lines of `---` at the head of a Markdown file, and the text after it.
+"""Frontmatter: the fields between two `---` lines at the head of a Markdown file, and the body after it.
 
-Every scalar stays text. A description of `no` is a word and not a falsehood, and a
-date is what somebody wrote; who wants a truth value asks `says_yes`.
+Every scalar stays text: a description of `no` is a word and not a boolean, and a date is not parsed. Use `is_true`
+for booleans.
 
-Nearly all of these files have plain `key: value` lines, which are read here: to
-load YAML costs more than to start everything else. What is loaded then is asked
-for the depth of the text first, because its parser in C ends the process on
-brackets that are nested deeply enough.
+Nearly all files have plain `key: value` lines, which are parsed here: loading YAML costs more than the rest of the
+start-up. Before YAML loads a text, its nesting depth is checked, because the C parser crashes the process on deeply
+nested brackets.
 """
 
 from __future__ import annotations
@@ -15,33 +14,33 @@ import re
 from typing import Any, NamedTuple
 
 DEEPEST = 16
-LONGEST = 64 * 1024  # characters of fields
+LONGEST = 64 * 1024  # characters of the fields
 
 _FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _LINE = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?")
-# Values whose meaning takes no grammar: quoted without escapes, or beginning with nothing that YAML gives a meaning to.
+# Values that need no YAML parser: quoted without escapes, or not starting with a YAML indicator.
 _DOUBLE = re.compile(r'"([^"\\]*)"')
 _SINGLE = re.compile(r"'([^']*)'")
 _PLAIN = re.compile(r"(?![-?:,\[\]{}#&*!|>'\"%@`])(?:(?!:(?:[ \t]|$)|[ \t]#).)+")
 
 
 class BadFrontmatter(ValueError):
-    """Fields that cannot be read. The text says why."""
+    """Fields that cannot be parsed. The text says why."""
 
 
 class Page(NamedTuple):
-    fields: dict[str, Any]  # what is nested is lists and dicts of texts
+    fields: dict[str, Any]  # nested values are lists and dicts of strings
     body: str
 
 
 def page(text: str) -> Page:
-    """Raises BadFrontmatter. Line ends become LF; the body of a text with fields has no blank margins."""
+    """Parse a file. Raises BadFrontmatter. Line endings become LF; a body after fields is stripped."""
     head, body = split(text)
     return Page(fields(head), body)
 
 
 def split(text: str) -> tuple[str, str]:
-    """The text of the fields, and the body."""
+    """Split a file into the text of the fields and the body."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     first = _FENCE.match(text)
     last = _FENCE.search(text, first.end()) if first else None
@@ -62,7 +61,7 @@ def says_yes(value: object) -> bool:
 
 
 def _plain(head: str) -> dict[str, Any] | None:
-    """None for whatever is more than plain lines."""
+    """Parse plain lines; None for everything else."""
     found: dict[str, Any] = {}
     for line in head.split("\n"):
         if not line.strip() or line.startswith("#"):
@@ -75,7 +74,7 @@ def _plain(head: str) -> dict[str, Any] | None:
         if value and not quoted and not _PLAIN.fullmatch(value):
             return None
         found[match[1]] = quoted[1] if quoted else value
-    # An indented line after this one would go on with the value; it did not match above.
+    # An indented continuation line cannot be missed: it does not match above.
     return found
 
 
@@ -90,19 +89,19 @@ def _yaml(head: str) -> dict[str, Any]:
             if depth > DEEPEST:
                 raise BadFrontmatter(f"the fields are nested more than {DEEPEST} deep")
             if isinstance(event, yaml.AliasEvent):
-                raise BadFrontmatter("the fields refer to each other (*), which is not read here")
-        read = yaml.load(head, Loader=loader)
+                raise BadFrontmatter("YAML aliases (*) are not supported")
+        value = yaml.load(head, Loader=loader)
     except yaml.YAMLError as error:
-        raise BadFrontmatter(_told(error)) from None
-    if read in (None, ""):
+        raise BadFrontmatter(_yaml_problem(error)) from None
+    if value in (None, ""):
         return {}
-    if not isinstance(read, dict):
-        raise BadFrontmatter("the fields are no `key: value` lines")
-    return read
+    if not isinstance(value, dict):
+        raise BadFrontmatter("the fields are not `key: value` lines")
+    return value
 
 
-def _told(error: Exception) -> str:
-    problem = getattr(error, "problem", None) or "no YAML"
+def _yaml_problem(error: Exception) -> str:
+    problem = getattr(error, "problem", None) or "not valid YAML"
     mark = getattr(error, "problem_mark", None)
-    # The fence is the file's first line.
+    # The fence is the first line of the file.
     return f"line {mark.line + 2}: {problem}" if mark else str(problem)

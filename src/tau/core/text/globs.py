@@ -1,8 +1,7 @@
-"""Globs and ignore files, read as ripgrep reads them.
+"""Globs and ignore files with the semantics of ripgrep: a search without ripgrep must find the same files.
 
-`*` and `?` stop at a slash, `**` between slashes does not, `[!a]` may be one,
-`{a,b}` nests. A glob is always matched with a whole path. In ignore files `?`
-and a class stand for a byte of UTF-8, as in git, elsewhere for a character.
+`*` and `?` stop at a slash, `**` between slashes does not, `[!a]` may match one, `{a,b}` nests. A glob always matches
+a whole path. In ignore files `?` and a class match a byte of UTF-8, as in git; elsewhere a character.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from tau.records.base import Value
 
 
 class BadGlob(ValueError):
-    """A glob that means nothing. The text says why."""
+    """An invalid glob. The text says why."""
 
 
 def compiled(glob: str, *, ignore_case: bool = False, across: bool = True) -> re.Pattern[str]:
-    """What a whole path must look like. Not `across`: no class in it stands for a slash."""
+    """Compile a glob to a regex for `fullmatch` of a path. Not `across`: classes do not match a slash."""
     return re.compile(_Reader(glob, across=across).read(), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
 def anywhere(glob: str) -> str:
-    """The same glob for what lies at any depth."""
+    """The same glob, matching at any depth."""
     return glob if glob.startswith("**/") or glob == "**" else f"**/{glob}"
 
 
 def regex(glob: str) -> str:
-    """For `fullmatch`, with DOTALL."""
+    """The regex of a glob, for `fullmatch` with DOTALL."""
     return _Reader(glob).read()
 
 
-# What stands for `**`, by what it touches.
+# Regexes for `**`, by position.
 _ALL = ".*"
 _PREFIX = "(?:/?|.*/)"
 _MIDDLE = "(?:/|/.*/)"
@@ -42,7 +41,7 @@ _SUFFIX = "/.*"
 class _Reader:
     def __init__(self, glob: str, *, across: bool = True) -> None:
         self._glob = glob
-        self._before_class = "" if across else "(?!/)"
+        self._class_prefix = "" if across else "(?!/)"
         self._at = 0
         self._groups: list[list[list[str]]] = [[[]]]  # open braces; their alternatives; the parts of each
 
@@ -88,9 +87,8 @@ class _Reader:
     def _close(self) -> None:
         if len(self._groups) == 1:
             raise BadGlob("there is a } without its {")
-        texts = filter(
-            None, ("".join(parts) for parts in self._groups.pop())
-        )  # an empty alternative counts for nothing
+        # Empty alternatives are ignored.
+        texts = filter(None, ("".join(parts) for parts in self._groups.pop()))
         text = "|".join(texts)
         self._parts.append(f"(?:{text})" if text else "")
 
@@ -115,7 +113,7 @@ class _Reader:
             self._parts.append("[^/]*")
 
     def _double(self, kind: str) -> None:
-        """`**` takes the slash before it along; one `**/` after another adds nothing."""
+        """`**` consumes the slash before it; repeated `**/` adds nothing."""
         last = self._parts.pop()
         self._parts.append(last if last in (_PREFIX, _SUFFIX) else kind)
 
@@ -144,20 +142,20 @@ class _Reader:
         if in_range:
             ranges.append(("-", "-"))
         text = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in ranges)
-        self._parts.append(f"{self._before_class}[{'^' if negated else ''}{text}]")
+        self._parts.append(f"{self._class_prefix}[{'^' if negated else ''}{text}]")
 
 
-class Rule(Value):
-    """A line of an ignore file."""
+class IgnoreRule(Value):
+    """One line of an ignore file."""
 
     regex: str
     matches: Callable[[str], object]
-    keeps: bool  # it began with "!"
+    keeps: bool  # the line starts with "!"
     folders_only: bool
 
 
-def rule(line: str) -> Rule | None:
-    """What a line of an ignore file says; None for a comment, a blank line and what nobody can read."""
+def parse_ignore_line(line: str) -> IgnoreRule | None:
+    """Parse a line of an ignore file; None for a comment, a blank line or an invalid glob."""
     if line.startswith("#"):
         return None
     if not line.endswith("\\ "):
@@ -168,8 +166,10 @@ def rule(line: str) -> Rule | None:
         return None
 
 
-def pattern(line: str) -> Rule:
-    """A glob as in an ignore file: a slash in it ties it to the folder of the file, one at its end to folders."""
+def pattern(line: str) -> IgnoreRule:
+    """Parse a glob as in an ignore file: a slash inside anchors it to the folder of the file, one at its end matches
+    only folders.
+    """
     keeps = anchored = folders_only = False
     if line.startswith(("\\!", "\\#")):
         line = line[1:]
@@ -184,25 +184,25 @@ def pattern(line: str) -> Rule:
     if not anchored and "/" not in line:
         line = anywhere(line)
     if line.endswith("/**"):
-        line += "/*"  # what is in the folder, and not the folder
+        line += "/*"  # the contents of the folder, but not the folder
     text = regex(line)
-    return Rule(text, re.compile(text, re.DOTALL).fullmatch, keeps, folders_only)
+    return IgnoreRule(text, re.compile(text, re.DOTALL).fullmatch, keeps, folders_only)
 
 
 class Rules:
-    """The lines of an ignore file; the last one that fits decides."""
+    """The rules of an ignore file; the last match decides."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self._rules = [found for line in lines if (found := rule(_bytes(line)))][::-1]
-        # Most paths fit no rule at all, and one look should be enough to know.
+        self._rules = [found for line in lines if (found := parse_ignore_line(_as_latin1(line)))][::-1]
+        # Most paths match no rule: one combined regex rejects them quickly.
         self._any = re.compile("|".join({f"(?:{found.regex})" for found in self._rules}), re.DOTALL)
 
     def __bool__(self) -> bool:
         return bool(self._rules)
 
     def ignore(self, path: str, is_folder: bool) -> bool | None:
-        """Whether to ignore a path, given from the folder of the file; None if the file does not say."""
-        path = _bytes(path)
+        """True if a path, relative to the folder of the file, is ignored; None if no rule matches."""
+        path = _as_latin1(path)
         if not self._rules or not self._any.fullmatch(path):
             return None
         for found in self._rules:
@@ -211,6 +211,6 @@ class Rules:
         return None
 
 
-def _bytes(text: str) -> str:
-    """A character for each byte."""
+def _as_latin1(text: str) -> str:
+    """Map each UTF-8 byte to one character."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")

@@ -1,11 +1,10 @@
-"""Fit text into lines and bytes, from the head or from the tail.
+"""Truncate text to a number of lines and bytes, from the head or from the tail.
 
-Only whole lines are kept. From the head, a first line that is too long leaves
-nothing; from the tail, a last line that is too long keeps its end.
+Only whole lines are kept. From the head, a first line that is too long leaves nothing; from the tail, a last line
+that is too long keeps its end.
 
-Lines are counted in two ways, as pi's clients know them: `head` counts the
-empty piece after a last newline (a file of 3000 lines has 3001), `Tail` does
-not (`seq 1 5000` has 5000).
+Lines are counted in two ways, as pi's clients expect: `head` counts the empty piece after a last newline (a file of
+3000 lines has 3001), `Tail` does not (`seq 1 5000` has 5000).
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ CUT_OFF = "[The rest is cut off.]"
 
 
 def size(count: int) -> str:
-    """A number of bytes for people: 312B, 50.0KB, 1.5MB."""
+    """Format a number of bytes: 312B, 50.0KB, 1.5MB."""
     if count < 1024:
         return f"{count}B"
     unit, name = (1024, "KB") if count < 1024 * 1024 else (1024 * 1024, "MB")
-    tenths = (count * 10 + unit // 2) // unit  # halves go up, as in JavaScript
+    tenths = (count * 10 + unit // 2) // unit  # rounds half up, as in JavaScript
     return f"{tenths // 10}.{tenths % 10}{name}"
 
 
@@ -43,7 +42,7 @@ def head(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -
     kept: list[str] = []
     used = 0
     for line in lines[:max_lines]:
-        cost = byte_length(line) + bool(kept)  # with the newline before it
+        cost = byte_length(line) + bool(kept)  # includes the newline before it
         if used + cost > max_bytes:
             break
         kept.append(line)
@@ -65,15 +64,15 @@ def head(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -
 
 
 def cut(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> str:
-    """The beginning of `text` that fits, with a last line that says so if it is not all of it.
+    """The beginning of `text` that fits, with a notice as last line if it is truncated.
 
-    Other than `head`, this cuts a line that is too long: for texts that are no use line by line.
+    Unlike `head`, this cuts a line that is too long: for texts that are useless line by line.
     """
     if text.count("\n") < max_lines and byte_length(text) <= max_bytes:
         return text
     data = "\n".join(text.split("\n", max_lines - 1)[: max_lines - 1]).encode("utf-8", "surrogatepass")
     end = max_bytes - len(CUT_OFF) - 1
-    while end < len(data) and data[end] & 0xC0 == 0x80:  # not within a character
+    while end < len(data) and data[end] & 0xC0 == 0x80:  # do not split a character
         end -= 1
     return f"{data[:end].decode('utf-8', 'surrogatepass')}\n{CUT_OFF}"
 
@@ -86,11 +85,10 @@ def tail(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -
 
 
 class Tail:
-    """The end of a stream of any length, in memory that does not grow with it.
+    """The end of a stream of any length, in constant memory.
 
-    Takes bytes in any portions and reads them as UTF-8; what is not UTF-8 becomes
-    U+FFFD, and all numbers are of the text after that. With a `cleaner` they are
-    of the cleaned text.
+    Takes bytes in chunks of any size and decodes them as UTF-8; invalid bytes become U+FFFD, and all numbers refer to
+    the decoded text. With a `cleaner` they refer to the cleaned text.
     """
 
     def __init__(
@@ -99,21 +97,21 @@ class Tail:
         self._max_lines = max_lines
         self._max_bytes = max_bytes
         self._cleaner = cleaner
-        self._rest = b""  # the beginning of a character whose end has not come yet
+        self._rest = b""  # the first bytes of an incomplete character
         self._kept = bytearray()
         self._bytes = 0
         self._newlines = 0
-        self._closed = 0  # bytes of the last line that has its newline
+        self._closed = 0  # bytes of the last complete line
         self._open = 0  # bytes after the last newline
 
     def feed(self, data: bytes) -> None:
         if not self._rest and not self._cleaner and data.isascii():
-            self._add(data)  # the usual case, at the speed of counting
+            self._add(data)  # the fast path
         else:
             self._read(data, final=False)
 
     def end(self) -> None:
-        """Nothing more will come: half a character is a broken one."""
+        """End of input: an incomplete character is invalid."""
         self._read(b"", final=True)
         if self._cleaner:
             self._add(self._cleaner.end().encode())
@@ -124,7 +122,7 @@ class Tail:
 
     @property
     def last_line_bytes(self) -> int:
-        """The true length of the last line, however little of it is kept."""
+        """The full length of the last line, however little of it is kept."""
         return self._open or self._closed
 
     @property
@@ -132,14 +130,14 @@ class Tail:
         return self._bytes > self._max_bytes or self.total_lines > self._max_lines
 
     def truncation(self) -> Truncation:
-        """The state now."""
+        """The current result."""
         if not self.truncated:
             return _whole(self._kept.decode(), self.total_lines, self._bytes, self._max_lines, self._max_bytes)
 
         text = bytes(self._kept).removesuffix(b"\n")
         lines = text[-self._max_bytes - 1 :].split(b"\n")
         if len(text) > self._max_bytes:
-            # The first piece does not fit as a line: it is cut off, or nothing but the newline before the first one.
+            # The first piece is not a whole line: it is truncated, or only the newline before the first one.
             del lines[0]
         partial = not lines
         if partial:
@@ -180,7 +178,7 @@ class Tail:
             self._closed = self._open + last if before < 0 else last - before - 1
             self._open = len(data) - last - 1
 
-        # The limit, one byte to see what stands before it, and a last newline.
+        # The limit, one byte before it, and a trailing newline.
         keep = self._max_bytes + 2
         self._kept += data[-keep:]
         if len(self._kept) > 2 * keep:
@@ -204,7 +202,7 @@ def _whole(text: str, lines: int, count: int, max_lines: int, max_bytes: int) ->
 
 
 def _from_character(data: bytes) -> bytes:
-    """Without the end of a character whose beginning was cut off."""
+    """Remove the rest of a character whose first bytes were cut off."""
     start = 0
     while start < len(data) and data[start] & 0xC0 == 0x80:
         start += 1
