@@ -78,13 +78,13 @@ def machine(result: Told) -> str:
     beside = f", beside pi {' and '.join(others)}" if others else ""
     doubts = sum(bool(job["doubts"]) for job in result["jobs"].values())
     busy = (
-        f" In {doubts} of {len(result['jobs'])} jobs something else was at work, or the rounds differed."
+        f" In {doubts} of {len(result['jobs'])} jobs other programs were running, or the rounds differed noticeably."
         if doubts
         else ""
     )
     return (
         f"Python {result['python']} on {result['system']} with {result['processors']} processors{beside};"
-        f" medians of rounds in which everyone took turns.{busy}"
+        f" medians of rounds in which the programs took turns.{busy}"
     )
 
 

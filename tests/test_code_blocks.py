@@ -71,7 +71,7 @@ BLOCKS = [block for page in PAGES for block in _blocks(page)]
 
 
 # Programs that are not ours.
-ELSEWHERE = {"git", "export", "source", "eval", "cd", "pip", "npm", "npx", "node"}
+ELSEWHERE = {"echo", "git", "export", "source", "eval", "cd", "pip", "npm", "npx", "node"}
 OURS = {"pi", "tau", "make", "python", "python3"}
 
 

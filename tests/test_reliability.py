@@ -22,7 +22,7 @@ def test_a_row_without_a_test_and_a_marker_without_a_row_are_named() -> None:
     without = Marks({row: tests for row, tests in marks.rows.items() if row not in ("A18", "N01")}, [])
     assert list(gaps(without)) == [
         "A18 has no test: A line of 100 MB",
-        "P4 has no test: A line over 32 MiB is refused while it comes, in linear time; the next one works.",
+        "P4 has no test: A line over 32 MiB is rejected while it arrives, in linear time; the next one works.",
     ]
     beside = Holder("rpc/test_x.py", "test_x")
     assert list(gaps(Marks({**marks.rows, "A99": [beside], "N01": [beside]}, ["rpc/test_x.py:7"]))) == [

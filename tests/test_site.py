@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -79,6 +80,16 @@ def test_every_document_is_a_page_and_in_the_list(site: Path) -> None:
     assert {name for name in names if not (site / "docs" / f"{name}.html").is_file()} == set()
     listed = Addresses(site / "docs" / "index.html").links
     assert {name for name in names if f"{name}.html" not in listed} == set()
+
+
+def test_a_page_has_the_title_of_its_navigation_entry() -> None:
+    contents = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^- \[(.+?)\]\((.+?\.md)\)", contents, re.MULTILINE)
+    titles = {}
+    for _, link in entries:
+        heading = re.search(r"^# (.+)$", (ROOT / "docs" / link).read_text(encoding="utf-8"), re.MULTILINE)
+        titles[link] = heading[1] if heading else ""
+    assert {link: title for title, link in entries} == titles
 
 
 def test_code_is_highlighted_and_sources_are_pages(site: Path) -> None:
