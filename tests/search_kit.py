@@ -9,7 +9,7 @@ import pytest
 from tau.records.base import replace
 from tau.records.events import Outcome
 from tau.records.messages import Text
-from tau.tools.ripgrep import installed
+from tau.tools.ripgrep import find_ripgrep
 
 BACK_ENDS = ["ripgrep", "without"]
 
@@ -18,7 +18,7 @@ def back_end(name: str) -> str | None:
     """The path of ripgrep, or None for the fallback. Skips the test if ripgrep is missing."""
     if name == "without":
         return None
-    return installed("/") or pytest.skip("ripgrep is not installed")
+    return find_ripgrep("/") or pytest.skip("ripgrep is not installed")
 
 
 def without_note(outcome: Outcome, tool: ModuleType, rg: str | None) -> Outcome:

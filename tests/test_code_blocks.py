@@ -30,8 +30,8 @@ from support.rpc_process import WITHIN, Agent, of, surroundings
 from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
 from tau.core.checks.permissions import Rules
-from tau.core.text.frontmatter import fields, split
-from tau.llm.catalog import providers
+from tau.core.text.frontmatter import parse_fields, split_page
+from tau.llm.catalog import parse_providers
 from tau.llm.scripted import read_script
 from tau.records.base import decode
 from tau.records.commands import AnyCommand
@@ -179,7 +179,7 @@ def _known(value: Any) -> bool:
         case {"answers": _}:
             return bool(read_script(json.dumps(value).encode()).answers)
         case {"providers": _}:
-            return providers(value)[1] == []
+            return parse_providers(value)[1] == []
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
         case {"agent_servers": servers}:  # of an editor
@@ -191,7 +191,7 @@ def _known(value: Any) -> bool:
 
 @chosen(lambda block: block.language == "markdown")
 def test_fields_of_a_file_can_be_read(block: Block) -> None:
-    assert "description" in fields(split(block.text)[0])
+    assert "description" in parse_fields(split_page(block.text)[0])
 
 
 @chosen(lambda block: not block.language and block.text.lstrip("$ ").startswith("pi ") and "{" in block.text)

@@ -11,7 +11,7 @@ from benchmarks import search, sessions
 from benchmarks.job import ALONE, Job, Place, Target, Values
 from benchmarks.measure import MB, Failed
 from benchmarks.peers import Contender, work
-from tau.tools.ripgrep import installed
+from tau.tools.ripgrep import find_ripgrep
 
 ENTRIES = 5_000
 FILES = 20_000
@@ -44,7 +44,7 @@ def export(place: Place, contender: Contender) -> Values:
 
 def searching(place: Place, contender: Contender) -> Values:
     """In process: the tools themselves, beside the same question asked of ripgrep."""
-    rg = installed("/")
+    rg = find_ripgrep("/")
     if rg is None:
         raise Failed("there is no ripgrep to compare with")
     tree = place.shared("tree")

@@ -16,7 +16,7 @@ from docgen import cli, dialects, modules, schema, tables
 
 FOLDER = Path(__file__).parents[2] / "docs"
 SUFFIX = ".in.md"
-NOTE = "<!-- Made by `make docs` from {template} and the program: change those. -->"
+GENERATED_NOTE = "<!-- Made by `make docs` from {template} and the program: change those. -->"
 MARKER = re.compile(r"<!-- table: (.+?) -->")
 # Pages with their own tables; the others use those of tables.py.
 TABLES: dict[str, Mapping[str, Callable[[], str]]] = {
@@ -30,10 +30,10 @@ TABLES: dict[str, Mapping[str, Callable[[], str]]] = {
 def page(template: str, name: str) -> str:
     """Fill in a template. `name` is its file name."""
     tables_of_page = TABLES.get(name, tables.TABLES)
-    return f"{NOTE.format(template=name)}\n\n{MARKER.sub(lambda match: tables_of_page[match[1]](), template)}"
+    return f"{GENERATED_NOTE.format(template=name)}\n\n{MARKER.sub(lambda match: tables_of_page[match[1]](), template)}"
 
 
-def wanted(folder: Path) -> dict[str, str]:
+def generated_files(folder: Path) -> dict[str, str]:
     """Return the content that each generated file should have."""
     pages = {
         f"{template.name.removesuffix(SUFFIX)}.md": page(template.read_text(encoding="utf-8"), template.name)
@@ -47,7 +47,7 @@ def main(arguments: list[str], folder: Path = FOLDER) -> int:
         print("usage: python -m docgen [--check]", file=sys.stderr)
         return 2
     stale = 0
-    for name, text in wanted(folder).items():
+    for name, text in generated_files(folder).items():
         target = folder / name
         current = target.read_text(encoding="utf-8") if target.exists() else ""
         if current == text:

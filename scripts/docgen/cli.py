@@ -7,7 +7,7 @@ from collections.abc import Callable
 from docgen.tables import field_table, paragraphs, table
 from docgen.words import sentences
 from tau.cli.flags import GROUPS, Flag
-from tau.core.checks.exit_codes import EXITS
+from tau.core.checks.exit_codes import EXIT_CODES
 from tau.records.replies import Result
 
 
@@ -34,7 +34,7 @@ def _dashed(name: str) -> str:
 
 
 def exits() -> str:
-    return table(("code", "meaning"), [(str(code), meaning) for code, meaning in EXITS.items()])
+    return table(("code", "meaning"), [(str(code), meaning) for code, meaning in EXIT_CODES.items()])
 
 
 def result() -> str:

@@ -8,17 +8,17 @@ from typing import Any
 
 from docgen.tables import table, tag
 from tau.wire.dialect import COMMANDS, EVENTS
-from tau.wire.dialects import Dialect, everyone
+from tau.wire.dialects import Dialect, all_dialects
 
 
 def list_of_dialects() -> str:
-    rows = [(f"`{one.name}`", f"`{one.pi}`", one.about) for one in everyone()]
+    rows = [(f"`{one.name}`", f"`{one.pi}`", one.about) for one in all_dialects()]
     return table(("dialect", "`pi --version`", "description"), rows)
 
 
 def events() -> str:
-    rows = [(f"`{tag(kind)}`", *(_form(one, kind) for one in everyone())) for kind in EVENTS]
-    return table(("event", *(f"`{one.name}`" for one in everyone())), rows)
+    rows = [(f"`{tag(kind)}`", *(_form(one, kind) for one in all_dialects())) for kind in EVENTS]
+    return table(("event", *(f"`{one.name}`" for one in all_dialects())), rows)
 
 
 def _form(dialect: Dialect, kind: Any) -> str:
@@ -44,12 +44,12 @@ def _names(kind: Any) -> list[str]:
 def commands() -> str:
     rows = []
     for name in COMMANDS:
-        row = ["yes" if one.kind(name) else "no" for one in everyone()]
+        row = ["yes" if one.command_type(name) else "no" for one in all_dialects()]
         if "no" in row:
             rows.append((f"`{name}`", *row))
-    older = sorted({name for one in everyone() for name in one.names})
-    rows += [(f"`{name}`", *("yes" if one.kind(name) else "no" for one in everyone())) for name in older]
-    return table(("command", *(f"`{one.name}`" for one in everyone())), rows)
+    older = sorted({name for one in all_dialects() for name in one.names})
+    rows += [(f"`{name}`", *("yes" if one.command_type(name) else "no" for one in all_dialects())) for name in older]
+    return table(("command", *(f"`{one.name}`" for one in all_dialects())), rows)
 
 
 def details() -> str:
@@ -60,15 +60,15 @@ def details() -> str:
         ("JSON mode begins with the session header", lambda one: one.session_line),
     ]
     return table(
-        ("", *(f"`{one.name}`" for one in everyone())),
-        [(what, *("yes" if has(one) else "no" for one in everyone())) for what, has in rows],
+        ("", *(f"`{one.name}`" for one in all_dialects())),
+        [(what, *("yes" if has(one) else "no" for one in all_dialects())) for what, has in rows],
     )
 
 
 def defaults() -> str:
     rows = [
         (f"`{one.name}`", ", ".join(f"`{key}`: `{json.dumps(value)}`" for key, value in one.defaults.items()))
-        for one in everyone()
+        for one in all_dialects()
         if one.defaults
     ]
     return table(("dialect", "default settings"), rows)

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 from tau.records import commands, dialogs, entries
 from tau.records.base import UnsetType, schemas
 from tau.rpc.commands import HANDLERS
-from tau.wire.dialects import Dialect, everyone
+from tau.wire.dialects import Dialect, all_dialects
 
 VERSION = "https://json-schema.org/draft/2020-12/schema"
 REQUESTS: tuple[Any, ...] = get_args(dialogs.AnyUiRequest)
@@ -32,7 +32,7 @@ def reply_kinds(dialect: Dialect, command: type[commands.Command]) -> tuple[Any,
 
 def schema(dialect: Dialect) -> dict[str, Any]:
     accepted = dialect.commands()
-    spoken, in_json = dialect.spoken(), dialect.for_json().spoken()
+    spoken, in_json = dialect.event_types(), dialect.for_json().event_types()
     replies = {name: reply_kinds(dialect, kind) for name, kind in accepted.items()} if dialect.responses else {}
     kinds = list(
         dict.fromkeys(
@@ -122,5 +122,5 @@ def files() -> dict[str, str]:
     """Return the schema of each dialect by file name."""
     return {
         f"schema/{dialect.name}.json": json.dumps(schema(dialect), indent=1, ensure_ascii=False) + "\n"
-        for dialect in everyone()
+        for dialect in all_dialects()
     }

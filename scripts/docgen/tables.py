@@ -11,26 +11,26 @@ from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from docgen.words import Field, Written, code, defaults, either, fields, in_words, meanings, sentences
+from docgen.words import Field, WrittenBy, code, defaults, either, fields, in_words, meanings, sentences
 from tau.core.agent import queues
 from tau.core.models import failures
 from tau.core.text import truncate
 from tau.llm import http, scripted
 from tau.records import commands, deltas, dialogs, entries, events, messages, models, replies, tools
 from tau.records.base import Record, UnsetType
-from tau.records.settings import USER_ONLY, WITHOUT_EFFECT, Settings
+from tau.records.settings import IGNORED_SETTINGS, USER_ONLY_SETTINGS, Settings
 from tau.rpc import inbox, outbox, server, stdio
 from tau.rpc.commands import HANDLERS
 from tau.runtime.machine import local
 from tau.runtime.machine.protected_files import OWN
 from tau.runtime.session import user_bash
-from tau.store.trust import NEEDING
-from tau.tools.registry import DEFAULT, TOOLS
+from tau.store.trust import NAMES_NEEDING_TRUST
+from tau.tools.registry import DEFAULT_TOOLS, TOOLS
 from tau.wire.dialects import DEFAULT as DEFAULT_DIALECT
 from tau.wire.dialects.default import Compacted
 
 COMMANDS: tuple[type[commands.Command], ...] = get_args(commands.AnyCommand)
-EVENTS: tuple[type[Record], ...] = tuple(DEFAULT_DIALECT.spoken())
+EVENTS: tuple[type[Record], ...] = tuple(DEFAULT_DIALECT.event_types())
 DELTAS: tuple[type[Record], ...] = get_args(deltas.AnyDelta)
 MESSAGES: tuple[type[Record], ...] = get_args(messages.AnyMessage)
 BLOCKS: tuple[type[Record], ...] = (messages.Text, messages.Thinking, messages.Image, messages.ToolCall)
@@ -106,7 +106,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def field_table(record: type[Record], written: Written) -> str:
+def field_table(record: type[Record], written: WrittenBy) -> str:
     rows = [_known(record, field) for field in fields(record, written, link)]
     return table(("field", "type", "presence"), [(f"`{name}`", kind, presence) for name, kind, presence in rows])
 
@@ -123,11 +123,11 @@ def paragraphs(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def section(record: type[Record], written: Written) -> str:
+def section(record: type[Record], written: WrittenBy) -> str:
     return paragraphs(f"### {TITLES[record]}", sentences(record), field_table(record, written))
 
 
-def sections(records: Iterable[type[Record]], written: Written = "by tau") -> Callable[[], str]:
+def sections(records: Iterable[type[Record]], written: WrittenBy = "by tau") -> Callable[[], str]:
     return lambda: paragraphs(*(section(record, written) for record in records))
 
 
@@ -174,7 +174,7 @@ def event_list() -> str:
     return table(("event", "fields", "description"), rows)
 
 
-def _named(record: type[Record], written: Written) -> str:
+def _named(record: type[Record], written: WrittenBy) -> str:
     """List the fields on one line, with a question mark after optional ones."""
     listed = fields(record, written, link)[1:]
     return ", ".join(f"`{field.name}`" + ("" if field.presence == "required" else "?") for field in listed)
@@ -200,15 +200,15 @@ def settings_rows(record: type[Record], prefix: str = "") -> Iterable[tuple[str,
 
 
 def settings_of_the_user() -> str:
-    return _and(USER_ONLY)
+    return _and(USER_ONLY_SETTINGS)
 
 
 def settings_without_effect() -> str:
-    return _and(WITHOUT_EFFECT)
+    return _and(IGNORED_SETTINGS)
 
 
 def needing_trust() -> str:
-    return _and([f".pi/{name}" for name in NEEDING])
+    return _and([f".pi/{name}" for name in NAMES_NEEDING_TRUST])
 
 
 def own_files() -> str:
@@ -216,7 +216,7 @@ def own_files() -> str:
 
 
 def tool_sections() -> str:
-    parts = [f"Without `--tools`, the model gets {_and(DEFAULT)}."]
+    parts = [f"Without `--tools`, the model gets {_and(DEFAULT_TOOLS)}."]
     for tool in TOOLS.values():
         required = tool.parameters.get("required", ())
         rows = [
@@ -259,15 +259,15 @@ def limits() -> str:
     return table(
         ("resource", "limit", "when exceeded"),
         [
-            ("an input line", size(stdio.LINE_LIMIT), "rejected while it arrives, with one error"),
-            ("unprocessed input", size(inbox.LIMIT), "stdin is not read"),
-            ("concurrent commands", str(server.AT_THE_SAME_TIME), "rejected"),
+            ("an input line", size(stdio.MAX_LINE_BYTES), "rejected while it arrives, with one error"),
+            ("unprocessed input", size(inbox.MAX_QUEUED_BYTES), "stdin is not read"),
+            ("concurrent commands", str(server.MAX_CONCURRENT_COMMANDS), "rejected"),
             ("concurrent `bash` commands", str(user_bash.MAX_CONCURRENT), "rejected"),
-            ("each message queue", f"{queues.LIMIT} messages", "rejected"),
-            ("unwritten output", size(outbox.HIGH), "the run waits (backpressure)"),
+            ("each message queue", f"{queues.MAX_QUEUED_MESSAGES} messages", "rejected"),
+            ("unwritten output", size(outbox.HIGH_WATER_BYTES), "the run waits (backpressure)"),
             ("command output that is shown", f"{truncate.MAX_LINES} lines, {size(truncate.MAX_BYTES)}", "truncated"),
             ("command output that is kept in a file", size(local.SPILL_LIMIT), "truncated"),
-            ("a model response", size(http.RESPONSE_LIMIT), "the response ends with an error"),
+            ("a model response", size(http.MAX_RESPONSE_BYTES), "the response ends with an error"),
         ],
     )
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 from tau.records.base import UNSET, Record, UnsetType, encode
 
-Written = Literal["by the client", "by tau"]
+WrittenBy = Literal["by the client", "by tau"]
 # Returns the link to the section of a record or named union; None for everything else.
 Link = Callable[[Any], str | None]
 
@@ -40,7 +40,7 @@ class Field(NamedTuple):
     presence: str
 
 
-def fields(record: type[Record], written: Written, link: Link) -> list[Field]:
+def fields(record: type[Record], written: WrittenBy, link: Link) -> list[Field]:
     """Describe the fields in the order of the wire, the tag first."""
     config = record.__struct_config__
     described = []
@@ -60,7 +60,7 @@ def defaults(record: type[Record]) -> list[Any]:
     return [REQUIRED] * (len(record.__struct_fields__) - len(given)) + given
 
 
-def _presence(kind: Any, default: Any, written: Written) -> str:
+def _presence(kind: Any, default: Any, written: WrittenBy) -> str:
     if written == "by tau":
         return "optional" if UnsetType in _choices(kind) or default is UNSET else "required"
     if default is REQUIRED:

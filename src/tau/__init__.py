@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tau.library.commands import Node as Node
     from tau.library.function_tools import CallContext as CallContext
     from tau.library.function_tools import tool as tool
-    from tau.library.opening import DEFAULT_TOOLS as DEFAULT_TOOLS
     from tau.library.opening import open as open
     from tau.library.results import Result as Result
     from tau.library.run import Run as Run
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from tau.records.messages import Text as Text
     from tau.tools import Tool as Tool
     from tau.tools import ToolContext as ToolContext
+    from tau.tools.registry import DEFAULT_TOOLS as DEFAULT_TOOLS
 
 # Public names and where they are loaded from on first use: a module, or a name in a module.
 NAMES = {
@@ -44,7 +44,7 @@ NAMES = {
     "Budget": "tau.records.budgets:Budget",
     "CallContext": "tau.library.function_tools:CallContext",
     "CommandError": "tau.errors:CommandError",
-    "DEFAULT_TOOLS": "tau.library.opening:DEFAULT_TOOLS",
+    "DEFAULT_TOOLS": "tau.tools.registry:DEFAULT_TOOLS",
     "Dialog": "tau.core.checks.dialog_handlers:Dialog",
     "ExtensionFailure": "tau.errors:ExtensionFailure",
     "Image": "tau.records.messages:Image",

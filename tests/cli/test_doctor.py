@@ -12,7 +12,7 @@ import pytest
 
 from support.model_server import NOWHERE, serving
 from tau import __version__
-from tau.llm.catalog import DEFAULTS, LOCAL, Catalog
+from tau.llm.catalog import DEFAULT_MODELS, LOCAL_PROVIDERS, Catalog
 
 
 def doctor(folder: Path, program: str = "tau", **environment: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +26,7 @@ def doctor(folder: Path, program: str = "tau", **environment: str) -> subprocess
 
 
 def silent() -> dict[str, dict[str, str]]:
-    return {name: {"baseUrl": NOWHERE} for name in LOCAL}
+    return {name: {"baseUrl": NOWHERE} for name in LOCAL_PROVIDERS}
 
 
 def written(folder: Path, name: str, text: str) -> None:
@@ -43,10 +43,10 @@ def test_with_a_key_nothing_is_wrong(tmp_path: Path) -> None:
     for line in (
         "  -- settings.json: not found",
         f"  ok {tmp_path}",
-        f"  ok anthropic: ANTHROPIC_API_KEY; {len(Catalog().of('anthropic'))} models",
-        f"  ok xai: XAI_API_KEY; {len(Catalog().of('xai'))} models",
+        f"  ok anthropic: ANTHROPIC_API_KEY; {len(Catalog().models_of('anthropic'))} models",
+        f"  ok xai: XAI_API_KEY; {len(Catalog().models_of('xai'))} models",
         "  -- ollama: http://127.0.0.1:9/v1: Connection refused",
-        f"  ok anthropic/{DEFAULTS['anthropic']}, thinking medium",
+        f"  ok anthropic/{DEFAULT_MODELS['anthropic']}, thinking medium",
     ):
         assert line in lines
     assert "secret" not in done.stdout

@@ -9,7 +9,7 @@ import pytest
 from support.cli_process import QUICK_RETRIES, run
 from support.rpc_process import Agent, Json, calls
 from tau.cli.flags import help_text
-from tau.core.checks.exit_codes import EXITS
+from tau.core.checks.exit_codes import EXIT_CODES
 
 CUT: Json = {"text": "half", "stop": "length"}
 BAD_KEY: Json = {"error": {"message": "401 bad key"}}
@@ -57,7 +57,7 @@ def test_rpc_mode_starts_or_says_why_not(argv: list[str], code: int, tmp_path: P
 
 def test_the_help_has_the_table() -> None:
     told = help_text("pi")
-    assert [meaning in told for meaning in EXITS.values()] == [True] * len(EXITS)
+    assert [meaning in told for meaning in EXIT_CODES.values()] == [True] * len(EXIT_CODES)
 
 
 def test_a_session_that_another_process_has_is_a_usage_error(tmp_path: Path) -> None:

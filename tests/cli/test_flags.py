@@ -11,9 +11,9 @@ import pytest
 
 from support.model_server import serving
 from tau import __version__
-from tau.cli.flags import FLAGS, Given, help_text, parse
+from tau.cli.flags import FLAGS, ParsedArguments, help_text, parse
 from tau.cli.main import PI_VERSION, main, mode_of
-from tau.cli.session_options import wishes
+from tau.cli.session_options import session_options
 from tau.errors import UsageError
 from tau.runtime.app.factory import SessionOptions
 from tau.runtime.models.bundled import HOW_TO_INSTALL
@@ -23,26 +23,26 @@ from tau.tools.registry import TOOLS
 @pytest.mark.parametrize(
     ("argv", "given"),
     [
-        ([], Given({}, [], [], {}, {})),
-        (["--mode", "rpc", "--no-session"], Given({"mode": "rpc", "no-session": ""}, [], [], {}, {})),
-        (["--model=demo"], Given({"model": "demo"}, [], [], {}, {})),
-        (["--model", "a=b"], Given({"model": "a=b"}, [], [], {}, {})),
-        (["-t", "read,bash", "-nt"], Given({"tools": "read,bash", "no-tools": ""}, [], [], {}, {})),
-        (["hello", "-", "--", "--mode"], Given({}, ["hello", "-", "--mode"], [], {}, {})),
-        (["--zork", "-z", "--mode", "rpc"], Given({"mode": "rpc"}, [], ["--zork", "-z"], {}, {})),
+        ([], ParsedArguments({}, [], [], {}, {})),
+        (["--mode", "rpc", "--no-session"], ParsedArguments({"mode": "rpc", "no-session": ""}, [], [], {}, {})),
+        (["--model=demo"], ParsedArguments({"model": "demo"}, [], [], {}, {})),
+        (["--model", "a=b"], ParsedArguments({"model": "a=b"}, [], [], {}, {})),
+        (["-t", "read,bash", "-nt"], ParsedArguments({"tools": "read,bash", "no-tools": ""}, [], [], {}, {})),
+        (["hello", "-", "--", "--mode"], ParsedArguments({}, ["hello", "-", "--mode"], [], {}, {})),
+        (["--zork", "-z", "--mode", "rpc"], ParsedArguments({"mode": "rpc"}, [], ["--zork", "-z"], {}, {})),
         (
             ["a", "--zork", "b", "--plan", "--mode", "rpc"],
-            Given({"mode": "rpc"}, ["a", "b"], ["--zork", "--plan"], {}, {"zork": 1}),
+            ParsedArguments({"mode": "rpc"}, ["a", "b"], ["--zork", "--plan"], {}, {"zork": 1}),
         ),
-        (["--zork=1", "b"], Given({}, ["b"], ["--zork=1"], {}, {})),
-        (["--model", "a", "--model", "b"], Given({"model": "b"}, [], [], {}, {})),
-        (["--list-models", "sonnet"], Given({"list-models": ""}, ["sonnet"], [], {}, {})),
-        (["--list-models=sonnet"], Given({"list-models": "sonnet"}, [], [], {}, {})),
-        (["-e", "a.py", "--extension=b"], Given({}, [], [], {"extension": ["a.py", "b"]}, {})),
-        (["--model", ""], Given({"model": ""}, [], [], {}, {})),
+        (["--zork=1", "b"], ParsedArguments({}, ["b"], ["--zork=1"], {}, {})),
+        (["--model", "a", "--model", "b"], ParsedArguments({"model": "b"}, [], [], {}, {})),
+        (["--list-models", "sonnet"], ParsedArguments({"list-models": ""}, ["sonnet"], [], {}, {})),
+        (["--list-models=sonnet"], ParsedArguments({"list-models": "sonnet"}, [], [], {}, {})),
+        (["-e", "a.py", "--extension=b"], ParsedArguments({}, [], [], {"extension": ["a.py", "b"]}, {})),
+        (["--model", ""], ParsedArguments({"model": ""}, [], [], {}, {})),
     ],
 )
-def test_flags_words_and_what_we_do_not_know_are_told_apart(argv: list[str], given: Given) -> None:
+def test_flags_words_and_what_we_do_not_know_are_told_apart(argv: list[str], given: ParsedArguments) -> None:
     assert parse(argv) == given
 
 
@@ -160,16 +160,16 @@ def test_a_mode_that_is_named_counts_and_a_chat_needs_a_terminal(
     ],
 )
 def test_the_tools_that_were_asked_for(argv: list[str], tools: list[str] | None) -> None:
-    assert wishes(parse(argv)).tools == tools
+    assert session_options(parse(argv)).tools == tools
 
 
 def test_flags_become_wishes() -> None:
     given = parse(
         ["--model", "m", "--provider=p", "--models", "a, b,,", "--thinking", "low", "--api-key", "k", "--tools", "read"]
     )
-    assert wishes(given) == SessionOptions("m", "p", ["a", "b"], "low", "k", ["read"], None)
-    assert wishes(parse([])) == SessionOptions()
-    assert wishes(parse(["--no-tools", "--script", "s"])) == SessionOptions(tools=(), script="s")
+    assert session_options(given) == SessionOptions("m", "p", ["a", "b"], "low", "k", ["read"], None)
+    assert session_options(parse([])) == SessionOptions()
+    assert session_options(parse(["--no-tools", "--script", "s"])) == SessionOptions(tools=(), script="s")
 
 
 # As a program.

@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from support.loop_kit import call, ok, says, tell, user
-from tau.core.agent.budgets import Spent, between_turns, exceeded, in_an_answer, refused, told, wrong
+from tau.core.agent.budgets import (
+    Spent,
+    budget_exceeded,
+    budget_problem,
+    exceeded_before_turn,
+    exceeded_while_streaming,
+    limit_text,
+    unknown_cost_error,
+)
 from tau.core.agent.loop import ToolDone, agent_run
 from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
@@ -30,39 +38,43 @@ UNPRICED = replace(PRICED, cost=Price(0, 0))
     ],
 )
 def test_a_turn_does_not_begin_when_a_limit_is_reached(budget: Budget, over: BudgetExceeded | None) -> None:
-    assert between_turns(budget, SPENT, 10) == over
+    assert exceeded_before_turn(budget, SPENT, 10) == over
 
 
 def test_an_answer_is_cut_when_it_goes_beyond_the_tokens() -> None:
     budget = Budget(max_tokens=1000)
-    assert in_an_answer(budget, SPENT, Usage(input=60, output=40), 0) is None
-    assert in_an_answer(budget, SPENT, Usage(input=60, output=41), 0) == BudgetExceeded("tokens", 1001, 1000)
-    assert in_an_answer(Budget(max_turns=1), SPENT, Usage(output=10**6), 0) is None
+    assert exceeded_while_streaming(budget, SPENT, Usage(input=60, output=40), 0) is None
+    assert exceeded_while_streaming(budget, SPENT, Usage(input=60, output=41), 0) == BudgetExceeded(
+        "tokens", 1001, 1000
+    )
+    assert exceeded_while_streaming(Budget(max_turns=1), SPENT, Usage(output=10**6), 0) is None
 
 
 def test_tokens_are_estimated_where_the_provider_counts_only_at_the_end() -> None:
-    assert in_an_answer(Budget(max_tokens=1000), SPENT, Usage(input=60), 160) is None
-    assert in_an_answer(Budget(max_tokens=1000), SPENT, Usage(input=60), 164) == BudgetExceeded("tokens", 1001, 1000)
+    assert exceeded_while_streaming(Budget(max_tokens=1000), SPENT, Usage(input=60), 160) is None
+    assert exceeded_while_streaming(Budget(max_tokens=1000), SPENT, Usage(input=60), 164) == BudgetExceeded(
+        "tokens", 1001, 1000
+    )
 
 
 def test_what_answers_took_is_summed() -> None:
-    spent = SPENT.plus(Usage(10, 5, 3, 2, 20, UsageCost(total=0.5)), unpriced=False)
+    spent = SPENT.add_usage(Usage(10, 5, 3, 2, 20, UsageCost(total=0.5)), unpriced=False)
     assert spent == Spent(3, 920, 0.75)
-    assert spent.plus(Usage(1, 1), unpriced=True) == Spent(3, 922, 0.75, cost_unknown=True)
+    assert spent.add_usage(Usage(1, 1), unpriced=True) == Spent(3, 922, 0.75, cost_unknown=True)
 
 
 def test_a_limit_on_the_cost_needs_a_price() -> None:
-    told = refused(Budget(max_cost=1), UNPRICED)
+    told = unknown_cost_error(Budget(max_cost=1), UNPRICED)
     assert told is not None and told.startswith("The price of acme/m is unknown")
-    assert refused(Budget(max_cost=1), PRICED) is None
-    assert refused(Budget(max_cost=1, allow_unknown_cost=True), UNPRICED) is None
-    assert refused(Budget(max_turns=1), UNPRICED) is None
+    assert unknown_cost_error(Budget(max_cost=1), PRICED) is None
+    assert unknown_cost_error(Budget(max_cost=1, allow_unknown_cost=True), UNPRICED) is None
+    assert unknown_cost_error(Budget(max_turns=1), UNPRICED) is None
 
 
 def test_a_cost_that_becomes_unknown_on_the_way_stops_the_work_unless_that_is_allowed() -> None:
     spent = Spent(1, 10, 0.1, cost_unknown=True)
-    assert between_turns(Budget(max_cost=1), spent, 0) == BudgetExceeded("cost", 0.1, 1, True)
-    assert between_turns(Budget(max_cost=1, allow_unknown_cost=True), spent, 0) is None
+    assert exceeded_before_turn(Budget(max_cost=1), spent, 0) == BudgetExceeded("cost", 0.1, 1, True)
+    assert exceeded_before_turn(Budget(max_cost=1, allow_unknown_cost=True), spent, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +88,7 @@ def test_a_cost_that_becomes_unknown_on_the_way_stops_the_work_unless_that_is_al
     ],
 )
 def test_a_limit_is_a_number_that_leaves_something(budget: Budget, problem: str | None) -> None:
-    assert wrong(budget) == problem
+    assert budget_problem(budget) == problem
 
 
 @pytest.mark.parametrize(
@@ -89,8 +101,8 @@ def test_a_limit_is_a_number_that_leaves_something(budget: Budget, problem: str 
     ],
 )
 def test_a_limit_that_was_reached_is_a_sentence(limit: Limit, allowed: float, sentence: str) -> None:
-    assert told(exceeded(limit, SPENT, 1, allowed)) == sentence
-    assert exceeded(limit, SPENT, 1, allowed).cost_unknown is UNSET
+    assert limit_text(budget_exceeded(limit, SPENT, 1, allowed)) == sentence
+    assert budget_exceeded(limit, SPENT, 1, allowed).cost_unknown is UNSET
 
 
 def test_a_run_that_may_not_go_on_ends_with_what_it_has() -> None:

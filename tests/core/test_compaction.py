@@ -6,9 +6,18 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from support.entry_builder import MODEL, Talk, answer, call, words
-from tau.core.conversation.compaction import ALREADY, NOTHING, Due, Plan, due, fitted, prepare, should_compact
-from tau.core.conversation.summaries import Files, told
-from tau.core.conversation.tokens import Kept, context_tokens, weight
+from tau.core.conversation.compaction import (
+    ALREADY_COMPACTED,
+    NOTHING_TO_COMPACT,
+    CompactionDue,
+    CompactionPlan,
+    compaction_due,
+    plan_compaction,
+    settings_for_window,
+    should_compact,
+)
+from tau.core.conversation.summaries import TouchedFiles, summary_input
+from tau.core.conversation.tokens import TreeEntry, context_tokens, entry_tokens
 from tau.core.conversation.tree import context
 from tau.records.base import replace
 from tau.records.entries import CompactionEntry
@@ -19,13 +28,13 @@ KEEP_300 = CompactionSettings(keep_recent_tokens=300)
 DEFAULTS = CompactionSettings()
 
 
-def planned(branch: list[Kept], settings: CompactionSettings = KEEP_300) -> Plan:
-    plan = prepare(branch, settings)
-    assert isinstance(plan, Plan)
+def planned(branch: list[TreeEntry], settings: CompactionSettings = KEEP_300) -> CompactionPlan:
+    plan = plan_compaction(branch, settings)
+    assert isinstance(plan, CompactionPlan)
     return plan
 
 
-def cut(branch: list[Kept], keep: int) -> tuple[list[AnyMessage], list[AnyMessage], str]:
+def cut(branch: list[TreeEntry], keep: int) -> tuple[list[AnyMessage], list[AnyMessage], str]:
     """What becomes history, what becomes the prefix of a split turn, and the entry that is kept first."""
     plan = planned(branch, CompactionSettings(keep_recent_tokens=keep))
     return plan.history, plan.prefix, plan.first_kept_entry_id
@@ -135,7 +144,7 @@ def test_a_result_without_a_call_ties_nothing() -> None:
         lambda talk: talk.branch_summary(words(50)),
     ],
 )
-def test_whatever_is_said_to_the_model_begins_a_turn(begin: Callable[[Talk], Kept]) -> None:
+def test_whatever_is_said_to_the_model_begins_a_turn(begin: Callable[[Talk], TreeEntry]) -> None:
     talk = Talk()
     talk.user(words(50))
     talk.says(words(50))
@@ -182,13 +191,13 @@ def test_what_the_model_never_sees_is_neither_weighed_nor_cut_at() -> None:
 
 
 def test_an_empty_session_is_too_small() -> None:
-    assert prepare([], DEFAULTS) == NOTHING
+    assert plan_compaction([], DEFAULTS) == NOTHING_TO_COMPACT
 
 
 def test_a_session_with_settings_only_is_too_small() -> None:
     talk = Talk()
     talk.level()
-    assert prepare(talk.branch, DEFAULTS) == NOTHING
+    assert plan_compaction(talk.branch, DEFAULTS) == NOTHING_TO_COMPACT
 
 
 def test_a_session_that_fits_into_what_is_kept_is_too_small() -> None:
@@ -196,14 +205,14 @@ def test_a_session_that_fits_into_what_is_kept_is_too_small() -> None:
     talk.level()
     talk.user("hi")
     talk.says("hello", used=100)
-    assert prepare(talk.branch, DEFAULTS) == NOTHING
+    assert plan_compaction(talk.branch, DEFAULTS) == NOTHING_TO_COMPACT
 
 
 def test_a_session_whose_only_message_is_too_large_cannot_be_made_smaller() -> None:
     talk = Talk()
     talk.user(words(50_000))
     talk.says(error="prompt is too long")
-    assert prepare(talk.branch, DEFAULTS) == NOTHING
+    assert plan_compaction(talk.branch, DEFAULTS) == NOTHING_TO_COMPACT
 
 
 def test_there_is_nothing_to_summarise_in_what_the_model_never_saw() -> None:
@@ -211,14 +220,14 @@ def test_there_is_nothing_to_summarise_in_what_the_model_never_saw() -> None:
     talk.bash("secret", words(10), exclude=True)
     talk.says("half", stop="aborted")
     talk.user(words(500))
-    assert prepare(talk.branch, KEEP_300) == NOTHING
+    assert plan_compaction(talk.branch, KEEP_300) == NOTHING_TO_COMPACT
 
 
 def test_a_branch_that_ends_in_a_compaction_is_compacted() -> None:
     talk = Talk()
     kept = talk.user("hi")
     talk.compaction("S", kept.id)
-    assert prepare(talk.branch, CompactionSettings(keep_recent_tokens=0)) == ALREADY
+    assert plan_compaction(talk.branch, CompactionSettings(keep_recent_tokens=0)) == ALREADY_COMPACTED
 
 
 # The second time.
@@ -233,7 +242,7 @@ def test_what_an_earlier_compaction_kept_is_summarised_and_not_lost() -> None:
     talk.user(words(250))
     talk.says(words(250))
     plan = planned(talk.branch)
-    assert plan == Plan(talk.messages[1:3], [], "e5", 2 + 400 + 500, "SUMMARY", Files())
+    assert plan == CompactionPlan(talk.messages[1:3], [], "e5", 2 + 400 + 500, "SUMMARY", TouchedFiles())
     assert plan.summary(["NEW"]) == "NEW"
 
 
@@ -262,7 +271,7 @@ def test_with_the_same_cut_again_there_is_nothing_to_do() -> None:
     first = talk.user(words(200))
     talk.compaction("SUMMARY", first.id)
     talk.says("short")
-    assert prepare(talk.branch, DEFAULTS) == NOTHING
+    assert plan_compaction(talk.branch, DEFAULTS) == NOTHING_TO_COMPACT
 
 
 def test_the_earlier_summary_stays_when_only_the_beginning_of_a_turn_is_summarised() -> None:
@@ -302,7 +311,7 @@ def test_details_of_an_extensions_compaction_are_its_own() -> None:
     talk.says("yes")
     talk.user(words(400))
     plan = planned(talk.branch)
-    assert (plan.previous, plan.files) == ("S\n\n<read-files>\na\n</read-files>", Files())
+    assert (plan.previous, plan.files) == ("S\n\n<read-files>\na\n</read-files>", TouchedFiles())
 
 
 # What is asked.
@@ -381,12 +390,12 @@ def test_the_reserve_stays_free(tokens: int, settings: CompactionSettings, compa
     ],
 )
 def test_a_small_window_gets_a_small_reserve(window: int, reserve: int, keep: int) -> None:
-    assert fitted(DEFAULTS, window) == CompactionSettings(reserve_tokens=reserve, keep_recent_tokens=keep)
+    assert settings_for_window(DEFAULTS, window) == CompactionSettings(reserve_tokens=reserve, keep_recent_tokens=keep)
 
 
-def found(talk: Talk, *, before_prompt: bool = False, window: int = 200_000, **settings: bool) -> Due | None:
+def found(talk: Talk, *, before_prompt: bool = False, window: int = 200_000, **settings: bool) -> CompactionDue | None:
     model = replace(MODEL, context_window=window)
-    return due(talk.branch, model, CompactionSettings(**settings), before_prompt=before_prompt)
+    return compaction_due(talk.branch, model, CompactionSettings(**settings), before_prompt=before_prompt)
 
 
 OVERFLOWED = answer(error="400 prompt is too long: 213462 tokens > 200000 maximum")
@@ -397,8 +406,8 @@ def test_a_full_window_is_compacted() -> None:
     talk = Talk()
     talk.user("go")
     talk.message(FULL)
-    assert found(talk) == Due("threshold", FULL)
-    assert found(talk, before_prompt=True) == Due("threshold", FULL)
+    assert found(talk) == CompactionDue("threshold", FULL)
+    assert found(talk, before_prompt=True) == CompactionDue("threshold", FULL)
     assert found(talk, enabled=False) is None
     assert found(talk, window=400_000) is None
 
@@ -408,14 +417,14 @@ def test_a_smaller_model_finds_its_window_full_before_the_next_prompt() -> None:
     talk.user("go")
     said = answer("ok", used=150_000, model="big")
     talk.message(said)
-    assert found(talk, before_prompt=True, window=128_000) == Due("threshold", said)
+    assert found(talk, before_prompt=True, window=128_000) == CompactionDue("threshold", said)
 
 
 def test_what_was_said_since_counts_too() -> None:
     talk = Talk()
     talk.message(answer("ok", used=150_000))
     talk.bash("cat book", words(50_000))
-    assert found(talk, before_prompt=True) == Due("threshold", answer("ok", used=150_000))
+    assert found(talk, before_prompt=True) == CompactionDue("threshold", answer("ok", used=150_000))
 
 
 def test_after_a_compaction_old_counts_are_not_believed() -> None:
@@ -434,7 +443,7 @@ def test_a_session_without_counts_is_compacted_by_estimate() -> None:
     talk = Talk()
     talk.user(words(190_000))
     talk.says("ok")
-    assert found(talk) == Due("threshold", answer("ok"))
+    assert found(talk) == CompactionDue("threshold", answer("ok"))
 
 
 def test_an_error_is_judged_by_the_last_good_answer() -> None:
@@ -444,7 +453,7 @@ def test_an_error_is_judged_by_the_last_good_answer() -> None:
     talk.user("more")
     failed = answer(error="529 overloaded")
     talk.message(failed)
-    assert found(talk) == Due("threshold", failed)
+    assert found(talk) == CompactionDue("threshold", failed)
 
 
 def test_an_error_without_any_count_is_no_reason() -> None:
@@ -461,7 +470,7 @@ def test_an_aborted_run_is_compacted_only_before_the_next_prompt() -> None:
     aborted = answer("ha", stop="aborted")
     talk.message(aborted)
     assert found(talk) is None
-    assert found(talk, before_prompt=True) == Due("threshold", aborted)
+    assert found(talk, before_prompt=True) == CompactionDue("threshold", aborted)
 
 
 @pytest.mark.parametrize(
@@ -477,8 +486,8 @@ def test_an_overflow_is_asked_again_unless_it_was_answered(said: Assistant, agai
     talk.user("go")
     talk.message(said)
     overflow = found(talk)
-    assert overflow == Due("overflow", said)
-    assert overflow.again is again
+    assert overflow == CompactionDue("overflow", said)
+    assert overflow.repeats_prompt is again
 
 
 def test_an_overflow_of_another_model_is_no_reason() -> None:
@@ -495,9 +504,9 @@ def test_an_overflow_right_after_a_compaction_cannot_be_helped() -> None:
     talk.compaction("S", kept.id)
     talk.says(error="529 overloaded")
     talk.message(OVERFLOWED)
-    assert found(talk) == Due("overflow", OVERFLOWED, tried=True)
+    assert found(talk) == CompactionDue("overflow", OVERFLOWED, tried=True)
     talk.user("and now?")
-    assert found(talk, before_prompt=True) == Due("overflow", OVERFLOWED, tried=True)
+    assert found(talk, before_prompt=True) == CompactionDue("overflow", OVERFLOWED, tried=True)
 
 
 @pytest.mark.parametrize("between", [User("smaller", 0), answer("ok", used=10)])
@@ -508,7 +517,7 @@ def test_a_new_question_or_an_answer_gives_an_overflow_another_chance(between: A
     talk.compaction("S", kept.id)
     talk.message(between)
     talk.message(OVERFLOWED)
-    assert found(talk) == Due("overflow", OVERFLOWED)
+    assert found(talk) == CompactionDue("overflow", OVERFLOWED)
 
 
 def test_an_answer_that_showed_the_overflow_is_no_other_chance() -> None:
@@ -519,7 +528,7 @@ def test_an_answer_that_showed_the_overflow_is_no_other_chance() -> None:
     talk.compaction("S", kept.id)
     talk.message(full)
     talk.message(full)
-    assert found(talk) == Due("overflow", full, tried=True)
+    assert found(talk) == CompactionDue("overflow", full, tried=True)
 
 
 def test_a_session_without_answers_is_left_alone() -> None:
@@ -538,8 +547,8 @@ def conversation(chance: random.Random) -> tuple[Talk, int]:
     for _ in range(chance.randint(1, 6)):
         for _ in range(chance.randint(1, 12)):
             add_something(talk, chance)
-        plan = prepare(talk.branch, CompactionSettings(keep_recent_tokens=chance.choice([0, 20, 100, 400])))
-        if isinstance(plan, Plan):
+        plan = plan_compaction(talk.branch, CompactionSettings(keep_recent_tokens=chance.choice([0, 20, 100, 400])))
+        if isinstance(plan, CompactionPlan):
             compact(talk, plan)
             compactions += 1
     return talk, compactions
@@ -572,7 +581,7 @@ def add_something(talk: Talk, chance: random.Random) -> None:
             chance.choice([talk.level, talk.label, talk.state, talk.other])()
 
 
-def compact(talk: Talk, plan: Plan) -> None:
+def compact(talk: Talk, plan: CompactionPlan) -> None:
     """Compact as the host does, and look whether all is well."""
     before, weighed = context(talk.branch), context_tokens(talk.branch)
     asked = plan.requests(DEFAULTS, MODEL, "medium")
@@ -592,7 +601,7 @@ def compact(talk: Talk, plan: Plan) -> None:
 
     # Everything that is gone from it was summarised.
     gone = was[: len(was) - len(kept)]
-    assert [message for message in gone if told(message)] == [*plan.history, *plan.prefix]
+    assert [message for message in gone if summary_input(message)] == [*plan.history, *plan.prefix]
     assert not parted(gone, kept)
 
 
@@ -619,14 +628,14 @@ def test_no_more_is_kept_than_there_must_be() -> None:
     """Behind the place of the cut there is too little to cut again: the next place would keep less than wanted."""
     for seed in range(200):
         talk, _ = conversation(random.Random(seed))
-        plan = prepare(talk.branch, KEEP_300)
-        if isinstance(plan, Plan):
+        plan = plan_compaction(talk.branch, KEEP_300)
+        if isinstance(plan, CompactionPlan):
             at = next(i for i, entry in enumerate(talk.branch) if entry.id == plan.first_kept_entry_id)
             later = [place for place in range(at, len(talk.branch)) if begins(talk.branch, place)][1:]
-            assert all(sum(map(weight, talk.branch[place:])) < 300 for place in later)
+            assert all(sum(map(entry_tokens, talk.branch[place:])) < 300 for place in later)
 
 
-def begins(branch: list[Kept], place: int) -> bool:
+def begins(branch: list[TreeEntry], place: int) -> bool:
     """Whether an answer or a prompt stands there, outside of a round of tools."""
     message = getattr(branch[place], "message", None)
     return isinstance(message, User) or (isinstance(message, Assistant) and not message.failed)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.rpc_process import quick
-from tau.core.text.diff import Change, changes, common, lines, patch, shown
+from tau.core.text.diff import Change, changes, common_prefix, render_diff, split_lines, unified_patch
 
 few = st.lists(st.sampled_from("abc"), max_size=12)
 
@@ -73,7 +73,7 @@ def test_with_few_steps_the_changes_are_still_true(old: list[str], new: list[str
 @given(few, few)
 def test_a_common_beginning_is_counted(one: list[str], two: list[str]) -> None:
     longest = max(at for at in range(min(len(one), len(two)) + 1) if one[:at] == two[:at])
-    assert common(one, two) == longest
+    assert common_prefix(one, two) == longest
 
 
 @pytest.mark.parametrize("kinds", [1, 4, 10**9])
@@ -123,8 +123,8 @@ def found_soon(old: list[bytes], new: list[bytes]) -> list[Change]:
 
 
 def diff(old: bytes, new: bytes) -> str:
-    before, after = lines(old), lines(new)
-    return shown(before, after, changes(before, after))
+    before, after = split_lines(old), split_lines(new)
+    return render_diff(before, after, changes(before, after))
 
 
 def numbers(first: int, last: int) -> bytes:
@@ -191,7 +191,7 @@ def test_numbers_are_as_wide_as_the_count_of_lines_that_read_tells() -> None:
 def test_a_patch_has_the_changes_with_what_is_around_them() -> None:
     old = [b"%d\n" % at for at in range(1, 21)]
     new = [*old[:1], b"two\n", *old[2:-1], b"20"]
-    assert patch("f", old, new, changes(old, new)).split("\n") == [
+    assert unified_patch("f", old, new, changes(old, new)).split("\n") == [
         *("--- f", "+++ f"),
         *("@@ -1,6 +1,6 @@", " 1", "-2", "+two", " 3", " 4", " 5", " 6"),
         *("@@ -16,5 +16,5 @@", " 16", " 17", " 18", " 19", "-20", "+20", "\\ No newline at end of file", ""),

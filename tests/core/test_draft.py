@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.loop_kit import MODEL, assistant, new_draft
-from tau.core.agent.draft import REDACTED, Begun, Done, Draft, Failed, Update
-from tau.core.models.pricing import priced
+from tau.core.agent.draft import REDACTED, Draft, MessageBegun, MessageDone, MessageFailed, Update
+from tau.core.models.pricing import with_cost
 from tau.records.base import decode, encode, parse, replace
 from tau.records.deltas import (
     TextDelta,
@@ -54,7 +54,7 @@ def so_far(draft: Draft) -> Any:
 
 def shown(update: Update) -> Any:
     """The snapshot in an update; it stands in two places."""
-    sent = parse(update.wire())
+    sent = parse(update.wire_json())
     assert sent["assistantMessageEvent"]["partial"] == sent["message"]
     return sent["message"]
 
@@ -65,21 +65,21 @@ def shown(update: Update) -> Any:
 def test_a_text_is_told_piece_by_piece() -> None:
     draft = new_draft()
     told = [draft.begin(), draft.open("text"), draft.add(0, "Hel"), draft.add(0, "lo"), draft.close(0)]
-    assert told[0] == Begun(assistant())
+    assert told[0] == MessageBegun(assistant())
     assert [update.delta for update in told[1:] if isinstance(update, Update)] == [
         TextStart(0),
         TextDelta(0, "Hel"),
         TextDelta(0, "lo"),
         TextEnd(0, "Hello"),
     ]
-    assert draft.done("stop") == [Done(assistant("Hello"))]
+    assert draft.finish("stop") == [MessageDone(assistant("Hello"))]
 
 
 def test_thinking_keeps_its_signature() -> None:
     draft = new_draft()
     told = [draft.open("thinking"), draft.add(0, "Hm")]
-    draft.sign(0, "ab")
-    draft.sign(0, "c")
+    draft.add_signature(0, "ab")
+    draft.add_signature(0, "c")
     told.append(draft.close(0))
     assert [update.delta for update in told] == [ThinkingStart(0), ThinkingDelta(0, "Hm"), ThinkingEnd(0, "Hm")]
     assert draft.message("stop").content == [Thinking("Hm", "abc")]
@@ -87,7 +87,7 @@ def test_thinking_keeps_its_signature() -> None:
 
 def test_redacted_thinking_is_told_whole_and_handed_back() -> None:
     draft = new_draft()
-    assert [update.delta for update in draft.redacted("payload")] == [
+    assert [update.delta for update in draft.add_redacted("payload")] == [
         ThinkingStart(0),
         ThinkingDelta(0, REDACTED),
         ThinkingEnd(0, REDACTED),
@@ -110,12 +110,12 @@ def test_blocks_the_provider_forgot_to_close_are_closed_at_the_end() -> None:
     draft = new_draft()
     draft.open("text")
     draft.open_call("c1", "ls")
-    *closing, done = draft.done("toolUse")
+    *closing, done = draft.finish("toolUse")
     assert [update.delta for update in closing if isinstance(update, Update)] == [
         TextEnd(0, ""),
         ToolCallEnd(1, ToolCall("c1", "ls", {})),
     ]
-    assert done == Done(assistant("", ToolCall("c1", "ls", {})))
+    assert done == MessageDone(assistant("", ToolCall("c1", "ls", {})))
 
 
 def test_a_failed_answer_keeps_what_had_come() -> None:
@@ -124,19 +124,19 @@ def test_a_failed_answer_keeps_what_had_come() -> None:
     draft.add(0, "half")
     draft.open_call("c1", "bash")
     draft.add(1, '{"command":"ec')
-    failed = draft.failed("error", "529 overloaded", transient=True, retry_after_ms=5)
+    failed = draft.fail("error", "529 overloaded", transient=True, retry_after_ms=5)
     content = [Text("half"), ToolCall("c1", "bash", {"command": "ec"})]
-    assert failed == Failed(assistant(*content, stop="error", why="529 overloaded"), True, 5)
+    assert failed == MessageFailed(assistant(*content, stop="error", why="529 overloaded"), True, 5)
 
 
 def test_usage_is_priced_and_on_every_update_from_then_on() -> None:
     draft = new_draft(replace(MODEL, cost=Price(3, 15)))
     before = draft.open("text")
-    draft.note(usage=Usage(1000, 10), response_id="r1")
+    draft.set_usage(usage=Usage(1000, 10), response_id="r1")
     after = draft.add(0, "a")
-    usage = priced(Usage(1000, 10), Price(3, 15))
-    assert [decode(MessageUpdate, update.wire()).usage for update in (before, after)] == [Usage(), usage]
-    assert decode(MessageUpdate, after.wire()).message.usage == usage  # type: ignore[union-attr]
+    usage = with_cost(Usage(1000, 10), Price(3, 15))
+    assert [decode(MessageUpdate, update.wire_json()).usage for update in (before, after)] == [Usage(), usage]
+    assert decode(MessageUpdate, after.wire_json()).message.usage == usage  # type: ignore[union-attr]
     assert (draft.message("stop").usage, draft.message("stop").response_id) == (usage, "r1")
 
 
@@ -147,14 +147,14 @@ def test_an_update_shows_the_message_in_both_places_where_clients_look() -> None
     draft = new_draft()
     draft.open("text")
     message = assistant("Hi")
-    assert draft.add(0, "Hi").record() == MessageUpdate(TextDelta(0, "Hi", message), message, Usage())
+    assert draft.add(0, "Hi").to_record() == MessageUpdate(TextDelta(0, "Hi", message), message, Usage())
 
 
 def test_an_update_without_snapshots_has_the_piece_and_the_usage() -> None:
     draft = new_draft()
     draft.open("text")
     usage = encode(Usage()).decode()
-    assert draft.add(0, "Hi").wire(snapshots=False).decode() == (
+    assert draft.add(0, "Hi").wire_json(snapshots=False).decode() == (
         f'{{"type":"message_update","usage":{usage},'
         '"assistantMessageEvent":{"type":"text_delta","contentIndex":0,"delta":"Hi"}}'
     )
@@ -201,7 +201,7 @@ def test_every_snapshot_is_the_message_of_the_pieces_so_far_whenever_it_is_made(
         updates.append(take(step, draft))
         messages.append(so_far(draft))
         assert shown(updates[-1]) == messages[-1]
-    draft.done("stop")
+    draft.finish("stop")
     assert [shown(update) for update in updates] == messages
 
 
@@ -214,8 +214,8 @@ def test_merged_deltas_add_up_and_show_the_latest(steps: list[Step]) -> None:
         if not waiting or not waiting[-1].absorb(update):
             waiting.append(update)
     assert shown(waiting[-1]) == so_far(draft)
-    sent = [parse(update.wire(snapshots=False))["assistantMessageEvent"] for update in waiting]
-    for index in range(draft.blocks):
+    sent = [parse(update.wire_json(snapshots=False))["assistantMessageEvent"] for update in waiting]
+    for index in range(draft.block_count):
         said = [step[2] for step in steps if step[:2] == ("add", index)]
         told = [event["delta"] for event in sent if event["contentIndex"] == index and "delta" in event]
         assert len(told) <= 1
@@ -243,7 +243,7 @@ def test_pieces_of_one_block_merge() -> None:
     first = draft.add(0, "a")
     assert [first.absorb(draft.add(0, "b")), first.absorb(draft.add(0, "c"))] == [True, True]
     assert first.weight == 3
-    assert first.record().assistant_message_event == TextDelta(0, "abc", assistant("abc"))
+    assert first.to_record().assistant_message_event == TextDelta(0, "abc", assistant("abc"))
 
 
 def test_merging_can_go_on_after_it_was_written() -> None:
@@ -251,9 +251,9 @@ def test_merging_can_go_on_after_it_was_written() -> None:
     draft.open("text")
     first = draft.add(0, "a")
     first.absorb(draft.add(0, "b"))
-    first.wire()
+    first.wire_json()
     first.absorb(draft.add(0, "c"))
-    assert first.record().assistant_message_event == TextDelta(0, "abc", assistant("abc"))
+    assert first.to_record().assistant_message_event == TextDelta(0, "abc", assistant("abc"))
 
 
 def test_only_pieces_of_the_same_block_merge() -> None:
@@ -279,8 +279,8 @@ def test_halves_of_a_character_in_two_pieces_are_one_character_in_the_end() -> N
 
 def test_halves_of_a_character_in_two_pieces_of_arguments_are_one_character_in_the_end() -> None:
     draft = call_of('{"command":"echo \ud83d', '\ude00"}')
-    (*_, done) = draft.done("toolUse")
-    assert isinstance(done, Done) and done.unreadable == {}
+    (*_, done) = draft.finish("toolUse")
+    assert isinstance(done, MessageDone) and done.unreadable == {}
     assert parse(encode(done.message.tool_calls[0].arguments)) == {"command": "echo 😀"}
 
 
@@ -299,7 +299,7 @@ def test_line_separators_are_never_written_raw() -> None:
     draft.open_call("\u2028", "\u2029")
     updates = [draft.add(0, "a\u2028"), draft.add(1, '{"a":"\u2028\u2029'), draft.close(0), draft.add(1, '"}')]
     for update in [*updates, draft.close(1)]:
-        assert "\u2028" not in update.wire().decode() and "\u2029" not in update.wire().decode()
+        assert "\u2028" not in update.wire_json().decode() and "\u2029" not in update.wire_json().decode()
 
 
 # Arguments that must not be run.
@@ -322,8 +322,8 @@ def test_line_separators_are_never_written_raw() -> None:
 )
 def test_arguments_that_are_no_complete_object_are_told_as_unreadable(text: str, kept: dict[str, Any]) -> None:
     draft = call_of(text)
-    (*_, done) = draft.done("toolUse")
-    assert done == Done(assistant(ToolCall("c1", "bash", kept)), {0: text})
+    (*_, done) = draft.finish("toolUse")
+    assert done == MessageDone(assistant(ToolCall("c1", "bash", kept)), {0: text})
 
 
 @pytest.mark.parametrize("text", ["[1,2]", '"ls"', "null", "12", "true"])
@@ -331,14 +331,14 @@ def test_arguments_are_shown_as_an_object_whatever_comes(text: str) -> None:
     draft = call_of()
     update = draft.add(0, text)
     assert shown(update)["content"][0]["arguments"] == {}
-    assert isinstance(update.record().message, Assistant)
+    assert isinstance(update.to_record().message, Assistant)
 
 
 @pytest.mark.parametrize("text", ["", " ", "{}", " { } "])
 def test_a_call_may_come_without_arguments(text: str) -> None:
     draft = call_of(text) if text else call_of()
-    (*_, done) = draft.done("toolUse")
-    assert done == Done(assistant(ToolCall("c1", "bash", {})))
+    (*_, done) = draft.finish("toolUse")
+    assert done == MessageDone(assistant(ToolCall("c1", "bash", {})))
 
 
 def test_unreadable_calls_are_known_by_their_place_among_the_calls() -> None:
@@ -347,16 +347,16 @@ def test_unreadable_calls_are_known_by_their_place_among_the_calls() -> None:
     for at, text in enumerate(['{"a":1}', '{"a":', "{}"], start=1):
         draft.open_call("same", "ls")
         draft.add(at, text)
-    (*_, done) = draft.done("toolUse")
-    assert isinstance(done, Done) and done.unreadable == {1: '{"a":'}
+    (*_, done) = draft.finish("toolUse")
+    assert isinstance(done, MessageDone) and done.unreadable == {1: '{"a":'}
 
 
 @given(ARGUMENTS, st.data())
 def test_arguments_cut_anywhere_are_never_taken_for_whole(arguments: dict[str, Any], data: st.DataObject) -> None:
     text = encode(arguments).decode()
     cut = data.draw(st.integers(1, len(text) - 1))
-    (*_, done) = call_of(text[:cut]).done("toolUse")
-    assert isinstance(done, Done) and done.unreadable == {0: text[:cut]}
+    (*_, done) = call_of(text[:cut]).finish("toolUse")
+    assert isinstance(done, MessageDone) and done.unreadable == {0: text[:cut]}
 
 
 # What some providers tell in their own way.
@@ -382,8 +382,8 @@ def test_thinking_may_be_signed_from_its_first_word_on() -> None:
     opened, piece = draft.open("thinking", "reasoning"), draft.add(0, 'h"m')
     assert shown(opened)["content"] == [{"type": "thinking", "thinking": "", "thinkingSignature": "reasoning"}]
     assert shown(piece)["content"] == [{"type": "thinking", "thinking": 'h"m', "thinkingSignature": "reasoning"}]
-    (*_, done) = draft.done("stop")
-    assert done == Done(assistant(Thinking('h"m', "reasoning")))
+    (*_, done) = draft.finish("stop")
+    assert done == MessageDone(assistant(Thinking('h"m', "reasoning")))
 
 
 @pytest.mark.parametrize(
@@ -397,21 +397,21 @@ def test_what_a_provider_tells_at_the_end_of_a_block_only_adds_to_its_pieces(
     draft.open("text")
     for piece in pieces:
         draft.add(0, piece)
-    assert draft.missing(0, whole) == missing
+    assert draft.missing_tail(0, whole) == missing
 
 
 def test_a_call_and_a_text_can_be_signed() -> None:
     draft = new_draft()
     draft.open_call("a", "ls")
-    draft.sign(0, "sig")
+    draft.add_signature(0, "sig")
     draft.open("text")
     draft.add(1, "yes")
-    draft.sign(1, "id")
-    (*_, done) = draft.done("toolUse")
-    assert done == Done(assistant(ToolCall("a", "ls", {}, "sig"), Text("yes", "id")))
+    draft.add_signature(1, "id")
+    (*_, done) = draft.finish("toolUse")
+    assert done == MessageDone(assistant(ToolCall("a", "ls", {}, "sig"), Text("yes", "id")))
 
 
 def test_an_answer_may_cost_more_or_less_than_usual() -> None:
     draft = new_draft(replace(MODEL, cost=Price(3, 15)))
-    draft.note(usage=Usage(1_000_000, 1_000_000), times=0.5)
+    draft.set_usage(usage=Usage(1_000_000, 1_000_000), times=0.5)
     assert draft.usage == Usage(1_000_000, 1_000_000, 0, 0, 2_000_000, UsageCost(1.5, 7.5, 0, 0, 9))

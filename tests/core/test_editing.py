@@ -8,13 +8,13 @@ import pytest
 
 from long.fuzz_edit import check, random_case
 from support.rpc_process import quick
-from tau.core.text.editing import Edit, Edited, edited, well_formed
-from tau.core.text.normalize import plain, traced
+from tau.core.text.editing import Edit, EditResult, apply_edits, replace_lone_surrogates
+from tau.core.text.normalize import fold_positions, normalize
 from tau.errors import ToolError
 
 
 def edit(data: bytes, *pairs: tuple[str, str]) -> bytes:
-    return edited(data, [Edit(*pair) for pair in pairs], "f").data
+    return apply_edits(data, [Edit(*pair) for pair in pairs], "f").data
 
 
 def refusal(data: bytes, *pairs: tuple[str, str]) -> str:
@@ -27,7 +27,7 @@ HEAD = "--- f\n+++ f\n"
 
 
 def test_an_edit_tells_what_it_changed() -> None:
-    assert edited(b"alpha\nbeta\ngamma\n", [Edit("beta", "BETA")], "f") == Edited(
+    assert apply_edits(b"alpha\nbeta\ngamma\n", [Edit("beta", "BETA")], "f") == EditResult(
         b"alpha\nBETA\ngamma\n",
         " 1 alpha\n-2 beta\n+2 BETA\n 3 gamma",
         2,
@@ -83,7 +83,7 @@ def test_a_byte_order_mark_stays_whatever_the_model_does_with_it() -> None:
     data = b"\xef\xbb\xbfimport a\r\nimport b\n"
     for old, new in [("import a", "import c"), ("\ufeffimport a", "import c"), ("\ufeffimport a", "\ufeffimport c")]:
         assert edit(data, (old, new)) == b"\xef\xbb\xbfimport c\r\nimport b\n"
-    assert edited(data, [Edit("import a", "import c")], "f").diff == "-1 import a\n+1 import c\n 2 import b"
+    assert apply_edits(data, [Edit("import a", "import c")], "f").diff == "-1 import a\n+1 import c\n 2 import b"
 
 
 @pytest.mark.promise("F11")
@@ -149,8 +149,8 @@ def test_white_space_at_the_end_of_the_old_text_is_there_or_ends_a_line() -> Non
 
 def test_the_plain_form_leads_back() -> None:
     line = "e\u0301“½” \udce9\udce8x"
-    assert plain(line) == '\u00e9"1\u20442" \ufffd\ufffdx'
-    assert traced(line) == [0, 2, 3, None, None, 4, 5, 6, None, 8, 9]
+    assert normalize(line) == '\u00e9"1\u20442" \ufffd\ufffdx'
+    assert fold_positions(line) == [0, 2, 3, None, None, 4, 5, 6, None, 8, 9]
 
 
 # Several edits
@@ -163,7 +163,7 @@ def test_all_edits_are_matched_against_the_file_as_it_was() -> None:
 
 def test_the_diff_of_several_edits_has_them_in_the_order_of_the_file() -> None:
     data = b"".join(b"%d\n" % n for n in range(1, 21))
-    result = edited(data, [Edit("\n18\n", "\n18\nnew\n"), Edit("2\n3\n", "2\n")], "f")
+    result = apply_edits(data, [Edit("\n18\n", "\n18\nnew\n"), Edit("2\n3\n", "2\n")], "f")
     assert result.first_changed_line == 3
     assert result.diff.split("\n") == [
         *("  1 1", "  2 2", "- 3 3", "  4 4", "  5 5", "  6 6", "  7 7"),
@@ -173,10 +173,10 @@ def test_the_diff_of_several_edits_has_them_in_the_order_of_the_file() -> None:
 
 
 def test_edits_of_the_same_and_of_neighbouring_lines_are_shown_once() -> None:
-    result = edited(b"a b\nc\n", [Edit("a", "A"), Edit("b", "B"), Edit("c\n", "C\nd\n")], "f")
-    assert result == Edited(b"A B\nC\nd\n", "-1 a b\n-2 c\n+1 A B\n+2 C\n+3 d", 1, result.patch)
-    end = edited(b"a\n", [Edit("a", "A"), Edit("\n", "\nb\n")], "f")
-    assert end == Edited(b"A\nb\n", "-1 a\n+1 A\n+2 b", 1, HEAD + "@@ -1,1 +1,2 @@\n-a\n+A\n+b\n")
+    result = apply_edits(b"a b\nc\n", [Edit("a", "A"), Edit("b", "B"), Edit("c\n", "C\nd\n")], "f")
+    assert result == EditResult(b"A B\nC\nd\n", "-1 a b\n-2 c\n+1 A B\n+2 C\n+3 d", 1, result.patch)
+    end = apply_edits(b"a\n", [Edit("a", "A"), Edit("\n", "\nb\n")], "f")
+    assert end == EditResult(b"A\nb\n", "-1 a\n+1 A\n+2 b", 1, HEAD + "@@ -1,1 +1,2 @@\n-a\n+A\n+b\n")
 
 
 # Refusals
@@ -232,7 +232,7 @@ def test_curly_quotes_in_place_of_themselves_are_no_change() -> None:
 
 
 def test_half_of_a_surrogate_pair_is_no_character() -> None:
-    assert well_formed("a\ud800b\udc00\ud83d\ude00c\ud800") == "a\ufffdb\ufffd\U0001f600c\ufffd"
+    assert replace_lone_surrogates("a\ud800b\udc00\ud83d\ude00c\ud800") == "a\ufffdb\ufffd\U0001f600c\ufffd"
     assert edit(b"a\n", ("a", "\ud83d\ude00\udc80")) == "\U0001f600\ufffd\n".encode()
     assert refusal("ö\n".encode(), ("\udcc3", "")).startswith("Could not find the exact text")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from support.entry_builder import answer
-from tau.core.models.failures import overflow, overflows, transient
+from tau.core.models.failures import is_overflow, is_overflow_text, is_transient
 from tau.records.messages import Usage
 
 TOO_LONG = [
@@ -42,8 +42,8 @@ TOO_LONG = [
 
 @pytest.mark.parametrize("text", TOO_LONG)
 def test_providers_say_that_it_does_not_fit_in_many_ways(text: str) -> None:
-    assert (overflows(text), transient(text)) == (True, False)
-    assert overflow(answer(error=text), 200_000)
+    assert (is_overflow_text(text), is_transient(text)) == (True, False)
+    assert is_overflow(answer(error=text), 200_000)
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,13 @@ def test_providers_say_that_it_does_not_fit_in_many_ways(text: str) -> None:
     ],
 )
 def test_too_much_at_once_is_not_too_much_for_the_window(text: str) -> None:
-    assert (overflows(text), transient(text)) == (False, True)
-    assert not overflow(answer(error=text), 200_000)
+    assert (is_overflow_text(text), is_transient(text)) == (False, True)
+    assert not is_overflow(answer(error=text), 200_000)
 
 
 @pytest.mark.parametrize("text", ["400 bad request", "413 status code (no body)", "400 status code (no body)", ""])
 def test_other_errors_are_no_overflow(text: str) -> None:
-    assert not overflow(answer(error=text), 200_000)
+    assert not is_overflow(answer(error=text), 200_000)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_other_errors_are_no_overflow(text: str) -> None:
     ],
 )
 def test_one_provider_says_it_without_a_word(text: str, meant: bool) -> None:
-    assert overflow(answer(error=text, provider="cerebras"), 200_000) is meant
+    assert is_overflow(answer(error=text, provider="cerebras"), 200_000) is meant
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_one_provider_says_it_without_a_word(text: str, meant: bool) -> None:
     ],
 )
 def test_an_answer_to_more_than_the_window_holds_is_a_silent_overflow(usage: Usage, meant: bool) -> None:
-    assert overflow(answer("ok", usage=usage), 200_000) is meant
-    assert not overflow(answer("ok", usage=usage), 0)
+    assert is_overflow(answer("ok", usage=usage), 200_000) is meant
+    assert not is_overflow(answer("ok", usage=usage), 0)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_an_answer_to_more_than_the_window_holds_is_a_silent_overflow(usage: Usa
     ],
 )
 def test_no_room_for_a_single_token_is_an_overflow(usage: Usage, meant: bool) -> None:
-    assert overflow(answer(stop="length", usage=usage), 200_000) is meant
+    assert is_overflow(answer(stop="length", usage=usage), 200_000) is meant
 
 
 def test_an_aborted_answer_shows_nothing() -> None:
-    assert not overflow(answer(stop="aborted", usage=Usage(input=300_000)), 200_000)
+    assert not is_overflow(answer(stop="aborted", usage=Usage(input=300_000)), 200_000)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tau.core.text.frontmatter import DEEPEST, LONGEST, BadFrontmatter, Page, fields, page, says_yes
+from tau.core.text.frontmatter import MAX_CHARACTERS, MAX_DEPTH, BadFrontmatter, Page, is_true, parse_fields, parse_page
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from tau.core.text.frontmatter import DEEPEST, LONGEST, BadFrontmatter, Page, fi
     ],
 )
 def test_a_text_is_its_fields_and_its_body(text: str, read: Page) -> None:
-    assert page(text) == read
+    assert parse_page(text) == read
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_text_is_its_fields_and_its_body(text: str, read: Page) -> None:
     ],
 )
 def test_every_scalar_stays_text(head: str, read: dict[str, object]) -> None:
-    assert fields(head) == read
+    assert parse_fields(head) == read
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_every_scalar_stays_text(head: str, read: dict[str, object]) -> None:
         ("a: b: c", "line 2: mapping values are not allowed in this context"),
         ("just words", "the fields are not `key: value` lines"),
         ("a: &x [1]\nb: *x", "YAML aliases (*) are not supported"),
-        ("a: " + "[" * 60_000, f"the fields are nested more than {DEEPEST} deep"),
-        ("a: x\n" + "#" * LONGEST, f"the fields have more than {LONGEST} characters"),
+        ("a: " + "[" * 60_000, f"the fields are nested more than {MAX_DEPTH} deep"),
+        ("a: x\n" + "#" * MAX_CHARACTERS, f"the fields have more than {MAX_CHARACTERS} characters"),
         ("a: [1\nb: 2", "line 3: did not find expected ',' or ']'"),
     ],
 )
 def test_what_cannot_be_read_is_told_and_harms_nobody(head: str, why: str) -> None:
     with pytest.raises(BadFrontmatter) as told:
-        fields(head)
+        parse_fields(head)
     assert str(told.value) == why
 
 
@@ -77,6 +77,6 @@ def test_plain_lines_do_not_load_yaml() -> None:
 
 
 def test_yes_is_what_yaml_calls_true() -> None:
-    assert [says_yes(value) for value in ("true", "True", "yes", "false", "", None, ["true"])] == [
+    assert [is_true(value) for value in ("true", "True", "yes", "false", "", None, ["true"])] == [
         *(True, True, False, False, False, False, False)
     ]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tau.core.text.globs import BadGlob, Rules, anywhere, compiled, pattern
+from tau.core.text.globs import BadGlob, IgnoreRules, at_any_depth, compile_glob, parse_ignore_glob
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from tau.core.text.globs import BadGlob, Rules, anywhere, compiled, pattern
     ],
 )
 def test_what_a_glob_matches(glob: str, yes: str, no: str) -> None:
-    matches = compiled(glob).fullmatch
+    matches = compile_glob(glob).fullmatch
     assert {path: bool(matches(path)) for path in (yes + " " + no).split()} == {
         **dict.fromkeys(yes.split(), True),
         **dict.fromkeys(no.split(), False),
@@ -41,21 +41,21 @@ def test_what_a_glob_matches(glob: str, yes: str, no: str) -> None:
 
 
 def test_a_newline_is_a_character_like_any_other() -> None:
-    assert compiled("a*").fullmatch("a\nb")
+    assert compile_glob("a*").fullmatch("a\nb")
 
 
 def test_case_can_make_no_difference() -> None:
-    assert compiled("readme*", ignore_case=True).fullmatch("README.md")
+    assert compile_glob("readme*", ignore_case=True).fullmatch("README.md")
 
 
 @pytest.mark.parametrize("glob", ["[a", "[", "[]", "[!", "{a", "a}", "{a,{b}", "[b-a]", "a\\"])
 def test_what_cannot_be_read_is_said(glob: str) -> None:
     with pytest.raises(BadGlob):
-        compiled(glob)
+        compile_glob(glob)
 
 
 def test_a_glob_for_any_depth() -> None:
-    assert [anywhere(glob) for glob in ("a", "a/b", "**/a", "**")] == ["**/a", "**/a/b", "**/a", "**"]
+    assert [at_any_depth(glob) for glob in ("a", "a/b", "**/a", "**")] == ["**/a", "**/a/b", "**/a", "**"]
 
 
 @pytest.mark.parametrize(
@@ -80,27 +80,27 @@ def test_a_glob_for_any_depth() -> None:
     ],
 )
 def test_what_a_line_of_an_ignore_file_takes_out(line: str, files: str, folders: str, left: str) -> None:
-    rules = Rules([line])
+    rules = IgnoreRules([line])
     assert [path for path in files.split() if not rules.ignore(path, False)] == []
     assert [path for path in folders.split() if not rules.ignore(path, True)] == []
     assert [path for path in left.split() if rules.ignore(path, True) is not None] == []
 
 
 def test_the_last_line_that_fits_decides() -> None:
-    rules = Rules(["*.log", "!keep.log", "/keep.log"])
+    rules = IgnoreRules(["*.log", "!keep.log", "/keep.log"])
     assert [rules.ignore(path, False) for path in ("a.log", "x/keep.log", "keep.log", "a")] == [True, False, True, None]
 
 
 def test_a_character_of_two_bytes_is_two_question_marks_in_an_ignore_file() -> None:
-    assert [Rules([glob]).ignore("é", False) for glob in ("?", "??", "é", "[!a][!a]")] == [None, True, True, True]
+    assert [IgnoreRules([glob]).ignore("é", False) for glob in ("?", "??", "é", "[!a][!a]")] == [None, True, True, True]
 
 
 def test_rules_without_a_line_say_nothing() -> None:
-    assert (bool(Rules(())), Rules(()).ignore("", True)) == (False, None)
+    assert (bool(IgnoreRules(())), IgnoreRules(()).ignore("", True)) == (False, None)
 
 
 def test_an_exclamation_mark_turns_a_pattern_round() -> None:
-    assert [(pattern(line).keeps, pattern(line).folders_only) for line in ("a", "!a", "!a/")] == [
+    assert [(parse_ignore_glob(line).keeps, parse_ignore_glob(line).folders_only) for line in ("a", "!a", "!a/")] == [
         (False, False),
         (True, False),
         (True, True),

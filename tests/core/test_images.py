@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tau.core.checks.images import accepted
+from tau.core.checks.images import checked_images
 from tau.errors import CommandError
 from tau.records.base import decode, encode
 from tau.records.commands import ImageGiven
@@ -23,14 +23,14 @@ def base64(**fields: Any) -> ImageGiven:
 
 @pytest.mark.parametrize("kind", MIME_TYPES)
 def test_both_documented_forms_become_one(kind: str) -> None:
-    assert accepted([given(data="QUJD", mimeType=kind), base64(data="QUJD", mediaType=kind)]) == [
+    assert checked_images([given(data="QUJD", mimeType=kind), base64(data="QUJD", mediaType=kind)]) == [
         Image("QUJD", kind),
         Image("QUJD", kind),
     ]
 
 
 def test_no_images_are_fine() -> None:
-    assert accepted(None) == accepted([]) == []
+    assert checked_images(None) == checked_images([]) == []
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,5 @@ def test_no_images_are_fine() -> None:
 )
 def test_what_is_wrong_with_an_image_is_said_with_its_place(image: ImageGiven, error: str) -> None:
     with pytest.raises(CommandError) as caught:
-        accepted([given(data="QUJD", mimeType="image/png"), image])
+        checked_images([given(data="QUJD", mimeType="image/png"), image])
     assert str(caught.value) == error

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from support.loop_kit import assistant, call, fails, new_draft, ok, says, tell, user
-from tau.core.agent.draft import Begun, Done, Heard
+from tau.core.agent.draft import MessageBegun, MessageDone, ResponseStarted
 from tau.core.agent.loop import RunEnd, ToolDone, ToolProgress, agent_run
 from tau.records.deltas import Failure
 from tau.records.events import (
@@ -47,7 +47,7 @@ def test_a_prompt_is_answered() -> None:
 
 def test_the_answer_is_published_as_it_comes() -> None:
     draft = new_draft()
-    facts = [draft.begin(), draft.open("text"), draft.add(0, "hel"), draft.add(0, "lo"), *draft.done("stop")]
+    facts = [draft.begin(), draft.open("text"), draft.add(0, "hel"), draft.add(0, "lo"), *draft.finish("stop")]
     told = tell(agent_run([user("hi")]), facts)
     assert told.did[4:] == [
         "<model 1>",
@@ -209,7 +209,7 @@ def test_calls_of_an_answer_cut_by_its_length_never_run(parallel: bool) -> None:
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_a_call_with_unreadable_arguments_never_runs_and_the_model_sees_the_raw_text(parallel: bool) -> None:
-    cut = Done(assistant(ONE, call("ls", path="a")), {1: '{"path": "a'})
+    cut = MessageDone(assistant(ONE, call("ls", path="a")), {1: '{"path": "a'})
     told = tell(agent_run([], parallel=parallel), [cut, ToolDone(ONE, ok("1")), says("again")])
     assert told.ran == [("one", {})]
     text = told.asked[1][-1].content[0].text
@@ -231,7 +231,7 @@ def test_calls_of_an_answer_that_failed_never_run(stop: str) -> None:
 @pytest.mark.parametrize("stop", ["error", "aborted"])
 def test_a_failed_answer_says_so_before_it_ends(stop: str) -> None:
     failed = fails("half", stop=stop)  # type: ignore[arg-type]
-    told = tell(agent_run([user("hi")]), [Begun(assistant()), failed])
+    told = tell(agent_run([user("hi")]), [MessageBegun(assistant()), failed])
     message = failed.message
     assert told.events[4:] == [
         MessageStart(assistant()),
@@ -252,11 +252,11 @@ def test_a_failure_before_anything_came_still_has_a_beginning() -> None:
 
 @pytest.mark.parametrize(
     ("early", "heard", "shown"),
-    [(True, [], "stop"), (False, [], "error"), (False, [Heard()], "stop")],
+    [(True, [], "stop"), (False, [], "error"), (False, [ResponseStarted()], "stop")],
     ids=["early", "late", "late, but it had begun"],
 )
 def test_an_answer_is_announced_when_it_is_asked_for_or_when_it_begins(
-    early: bool, heard: list[Heard], shown: str
+    early: bool, heard: list[ResponseStarted], shown: str
 ) -> None:
     told = tell(agent_run([], early=early), [new_draft().begin(), *heard, fails()])
     (start,) = told.all(MessageStart)
@@ -265,7 +265,7 @@ def test_an_answer_is_announced_when_it_is_asked_for_or_when_it_begins(
 
 def test_an_answer_that_begins_with_its_first_piece_is_announced_before_it() -> None:
     draft = new_draft()
-    facts = [draft.begin(), draft.open("text"), *draft.done("stop")]
+    facts = [draft.begin(), draft.open("text"), *draft.finish("stop")]
     assert tell(agent_run([], early=False), facts).did == tell(agent_run([]), facts).did
 
 

@@ -5,7 +5,13 @@ import re
 import pytest
 
 from support.loop_kit import MODEL, assistant, call, for_model, user
-from tau.core.conversation.provider_messages import ID_RULES, Spoken, bash_text, clean, clean_all
+from tau.core.conversation.provider_messages import (
+    ID_RULES,
+    ModelMessage,
+    bash_text,
+    strip_surrogates,
+    strip_surrogates_in,
+)
 from tau.records.base import replace
 from tau.records.messages import (
     AnyMessage,
@@ -29,7 +35,7 @@ PICTURE = Image("QUJD", "image/png")
 LS = call("ls")
 
 
-def spoken(*messages: AnyMessage) -> list[Spoken]:
+def spoken(*messages: AnyMessage) -> list[ModelMessage]:
     return for_model(messages, MODEL)
 
 
@@ -296,5 +302,5 @@ def test_a_result_that_had_to_be_made_up_has_the_new_id() -> None:
     [("a\ud800b", "ab"), ("\udc00", ""), ("\ud83d\ude00", "😀"), ("é\x00😀", "é\x00😀"), ("\ude00\ud83d", "")],
 )
 def test_half_characters_are_left_out(text: str, sent: str) -> None:
-    assert clean(text) == sent
-    assert clean_all({text: [text, 1, None, {"a": text}]}) == {sent: [sent, 1, None, {"a": sent}]}
+    assert strip_surrogates(text) == sent
+    assert strip_surrogates_in({text: [text, 1, None, {"a": text}]}) == {sent: [sent, 1, None, {"a": sent}]}

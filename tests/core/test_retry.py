@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from support.loop_kit import fails
-from tau.core.agent.retry import Retry, after, retryable
-from tau.core.models.failures import overflows, transient
+from tau.core.agent.retry import Retry, is_retryable, next_retry
+from tau.core.models.failures import is_overflow_text, is_transient
 from tau.records.settings import RetrySettings
 
 TRANSIENT = [
@@ -88,17 +88,17 @@ OVERFLOW = [
 
 @pytest.mark.parametrize("text", TRANSIENT)
 def test_waiting_may_help(text: str) -> None:
-    assert (transient(text), overflows(text)) == (True, False)
+    assert (is_transient(text), is_overflow_text(text)) == (True, False)
 
 
 @pytest.mark.parametrize("text", PERMANENT)
 def test_waiting_does_not_help(text: str) -> None:
-    assert (transient(text), overflows(text)) == (False, False)
+    assert (is_transient(text), is_overflow_text(text)) == (False, False)
 
 
 @pytest.mark.parametrize("text", OVERFLOW)
 def test_the_prompt_does_not_fit(text: str) -> None:
-    assert (transient(text), overflows(text)) == (False, True)
+    assert (is_transient(text), is_overflow_text(text)) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_prompt_does_not_fit(text: str) -> None:
     ],
 )
 def test_digits_in_ids_and_counts_are_no_status(text: str) -> None:
-    assert transient(text) is False
+    assert is_transient(text) is False
 
 
 @pytest.mark.parametrize(
@@ -130,21 +130,29 @@ def test_digits_in_ids_and_counts_are_no_status(text: str) -> None:
     ],
 )
 def test_a_status_says_whether_waiting_helps_unless_the_words_know_better(status: int, text: str, helps: bool) -> None:
-    assert transient(f"{status} {text}", status) is helps
+    assert is_transient(f"{status} {text}", status) is helps
 
 
 def test_what_the_provider_said_about_waiting_goes_before_the_words() -> None:
-    assert [retryable(fails(why="strange", transient=known)) for known in (None, True, False)] == [False, True, False]
-    assert [retryable(fails(why="overloaded", transient=known)) for known in (None, True, False)] == [True, True, False]
+    assert [is_retryable(fails(why="strange", transient=known)) for known in (None, True, False)] == [
+        False,
+        True,
+        False,
+    ]
+    assert [is_retryable(fails(why="overloaded", transient=known)) for known in (None, True, False)] == [
+        True,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("text", ["429 insufficient_quota", "prompt is too long"])
 def test_what_can_never_get_better_is_not_retried_whatever_the_provider_said(text: str) -> None:
-    assert retryable(fails(why=text, transient=True)) is False
+    assert is_retryable(fails(why=text, transient=True)) is False
 
 
 def test_an_aborted_answer_is_not_retried() -> None:
-    assert retryable(fails(why="overloaded", stop="aborted", transient=True)) is False
+    assert is_retryable(fails(why="overloaded", stop="aborted", transient=True)) is False
 
 
 # How long to wait.
@@ -153,7 +161,7 @@ POLICY = RetrySettings()
 
 
 def test_waits_double_and_end() -> None:
-    assert [after(fails(why="529"), POLICY, done) for done in range(4)] == [
+    assert [next_retry(fails(why="529"), POLICY, done) for done in range(4)] == [
         Retry(1, 2000, "529"),
         Retry(2, 4000, "529"),
         Retry(3, 8000, "529"),
@@ -162,12 +170,12 @@ def test_waits_double_and_end() -> None:
 
 
 def test_nothing_is_retried_when_it_is_switched_off() -> None:
-    assert after(fails(), RetrySettings(enabled=False), 0) is None
-    assert after(fails(), RetrySettings(max_retries=0), 0) is None
+    assert next_retry(fails(), RetrySettings(enabled=False), 0) is None
+    assert next_retry(fails(), RetrySettings(max_retries=0), 0) is None
 
 
 def test_a_permanent_error_is_not_retried() -> None:
-    assert after(fails(why="400 bad thing happened"), POLICY, 0) is None
+    assert next_retry(fails(why="400 bad thing happened"), POLICY, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -175,10 +183,10 @@ def test_a_permanent_error_is_not_retried() -> None:
     [(0, 0, 2000), (500, 0, 2000), (5000, 0, 5000), (5000, 2, 8000), (60000, 0, 60000)],
 )
 def test_the_server_may_ask_for_more_than_our_own_wait(asked_ms: int, done: int, delay_ms: int) -> None:
-    assert after(fails(why="429", retry_after_ms=asked_ms), POLICY, done) == Retry(done + 1, delay_ms, "429")
+    assert next_retry(fails(why="429", retry_after_ms=asked_ms), POLICY, done) == Retry(done + 1, delay_ms, "429")
 
 
 def test_a_server_that_asks_for_too_much_is_not_waited_for() -> None:
     hours = fails(why="429", retry_after_ms=7_200_000)
-    assert after(hours, POLICY, 0) is None
-    assert after(hours, RetrySettings(max_delay_ms=0), 0) == Retry(1, 7_200_000, "429")
+    assert next_retry(hours, POLICY, 0) is None
+    assert next_retry(hours, RetrySettings(max_delay_ms=0), 0) == Retry(1, 7_200_000, "429")

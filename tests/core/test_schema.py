@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tau.core.checks.schema import MOST_PROBLEMS, check, complaint, fit, unknown
-from tau.core.text.truncate import CUT_OFF, MAX_BYTES, MAX_LINES
+from tau.core.checks.schema import MAX_PROBLEMS, check_arguments, schema_problems, validate, validation_error
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, TRUNCATION_NOTICE
 
 BASH = {
     "type": "object",
@@ -20,17 +20,17 @@ def tool(required: bool = True, **schema: Any) -> dict[str, Any]:
 
 
 def fitted(schema: dict[str, Any], value: Any) -> Any:
-    arguments, problems = check(schema, {"x": value})
+    arguments, problems = check_arguments(schema, {"x": value})
     assert problems == []
     return arguments.get("x", "left out")
 
 
 def problem(schema: dict[str, Any], value: Any) -> list[str]:
-    return check(schema, {"x": value})[1]
+    return check_arguments(schema, {"x": value})[1]
 
 
 def test_arguments_that_fit_are_taken_as_they_are() -> None:
-    assert check(BASH, {"command": "ls", "timeout": 5}) == ({"command": "ls", "timeout": 5}, [])
+    assert check_arguments(BASH, {"command": "ls", "timeout": 5}) == ({"command": "ls", "timeout": 5}, [])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_null_for_what_is_optional_is_as_good_as_nothing() -> None:
 
 def test_what_the_message_holds_is_not_touched() -> None:
     sent = {"command": "ls", "timeout": "5", "more": [1]}
-    assert check(BASH, sent)[0] == {"command": "ls", "timeout": 5, "more": [1]}
+    assert check_arguments(BASH, sent)[0] == {"command": "ls", "timeout": 5, "more": [1]}
     assert sent == {"command": "ls", "timeout": "5", "more": [1]}
 
 
@@ -97,7 +97,9 @@ def test_every_problem_is_told_with_its_place() -> None:
         },
         "required": ["path", "edits"],
     }
-    assert check(edits, {"edits": [{"oldText": "a", "count": "2"}, {"count": "x"}, 5, {"oldText": ""}]})[1] == [
+    assert check_arguments(edits, {"edits": [{"oldText": "a", "count": "2"}, {"count": "x"}, 5, {"oldText": ""}]})[
+        1
+    ] == [
         "path: must have required property 'path'",
         "edits/1/oldText: must have required property 'oldText'",
         "edits/1/count: must be integer",
@@ -127,17 +129,17 @@ def test_choices_and_bounds_are_kept(schema: dict[str, Any], sent: Any, problems
 
 @pytest.mark.parametrize("sent", [[], "text", None, 5])
 def test_arguments_that_are_no_object_are_refused(sent: Any) -> None:
-    assert check(BASH, sent) == ({}, ["root: must be object"])
+    assert check_arguments(BASH, sent) == ({}, ["root: must be object"])
 
 
 def test_unknown_arguments_pass_unless_the_tool_wants_none() -> None:
-    assert check({"type": "object", "properties": {}}, {"y": 1}) == ({"y": 1}, [])
-    assert check({"type": "object", "properties": {}, "additionalProperties": False}, {"y": 1}) == ({}, [])
+    assert check_arguments({"type": "object", "properties": {}}, {"y": 1}) == ({"y": 1}, [])
+    assert check_arguments({"type": "object", "properties": {}, "additionalProperties": False}, {"y": 1}) == ({}, [])
 
 
 def test_the_model_is_shown_what_it_sent() -> None:
     arguments = {"cmd": "ls", "é": "\ud800"}
-    assert complaint("bash", check(BASH, arguments)[1], arguments) == (
+    assert validation_error("bash", check_arguments(BASH, arguments)[1], arguments) == (
         'Validation failed for tool "bash":\n'
         "  - command: must have required property 'command'\n\n"
         'Received arguments:\n{\n  "cmd": "ls",\n  "é": "\ud800"\n}'
@@ -157,9 +159,11 @@ TREE = {
 
 
 def test_a_schema_may_refer_to_itself() -> None:
-    assert fit(TREE, {"n": "1", "children": [{"n": 2}]}) == ({"n": 1, "children": [{"n": 2}]}, [])
-    assert fit(TREE, {"n": 1, "children": [{"children": []}]})[1] == ["children/0/n: must have required property 'n'"]
-    assert fit({"$ref": "#"}, 1)[1] == ["root: nested too deeply"]
+    assert validate(TREE, {"n": "1", "children": [{"n": 2}]}) == ({"n": 1, "children": [{"n": 2}]}, [])
+    assert validate(TREE, {"n": 1, "children": [{"children": []}]})[1] == [
+        "children/0/n: must have required property 'n'"
+    ]
+    assert validate({"$ref": "#"}, 1)[1] == ["root: nested too deeply"]
 
 
 @pytest.mark.parametrize(
@@ -201,24 +205,24 @@ def test_a_schema_may_refer_to_itself() -> None:
     ],
 )
 def test_the_rest_of_the_language(schema: dict[str, Any], value: Any, problems: list[str]) -> None:
-    assert fit(schema, value)[1] == problems
+    assert validate(schema, value)[1] == problems
 
 
 def test_of_several_schemas_the_one_that_takes_the_value_as_it_is_comes_first() -> None:
-    assert fit({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "5") == ("5", [])
-    assert fit({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "5") == (5, [])
+    assert validate({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "5") == ("5", [])
+    assert validate({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "5") == (5, [])
 
 
 def test_what_is_wrong_is_told_of_the_nearest_of_several_schemas() -> None:
     point = {"type": "object", "properties": {"at": {"type": "object", "required": ["x"]}}}
-    assert fit({"anyOf": [{"type": "null"}, point]}, {"at": {}})[1] == ["at/x: must have required property 'x'"]
+    assert validate({"anyOf": [{"type": "null"}, point]}, {"at": {}})[1] == ["at/x: must have required property 'x'"]
 
 
 def test_a_schema_that_is_nested_too_deeply_is_told_and_not_walked() -> None:
     schema: Any = {}
     for _ in range(3_000):
         schema = {"properties": {"a": schema}}
-    (problem,) = unknown(schema)
+    (problem,) = schema_problems(schema)
     assert problem.endswith("nested too deeply")
 
 
@@ -243,15 +247,15 @@ def _nested(depth: int) -> Any:
     ids=["long", "lines", "many", "list", "name", "nested", "nested deeply"],
 )
 def test_a_complaint_keeps_to_the_limits_of_a_result(arguments: Any) -> None:
-    said = complaint("bash", check(BASH, arguments)[1], arguments)
+    said = validation_error("bash", check_arguments(BASH, arguments)[1], arguments)
     assert len(said.encode()) <= MAX_BYTES and said.count("\n") < MAX_LINES
-    assert said.endswith(CUT_OFF)
+    assert said.endswith(TRUNCATION_NOTICE)
 
 
 def test_a_value_with_many_mistakes_is_told_of_the_first_of_them_only() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}
     arguments = {"n" * 300_000: ["x"] * 100_000}
-    problems = check(schema, arguments)[1]
-    assert len(problems) == MOST_PROBLEMS
-    assert problems[-1] == f"{'n' * 100}.../{MOST_PROBLEMS - 1}: must be integer"
-    assert len(complaint("any", problems, arguments).encode()) <= MAX_BYTES
+    problems = check_arguments(schema, arguments)[1]
+    assert len(problems) == MAX_PROBLEMS
+    assert problems[-1] == f"{'n' * 100}.../{MAX_PROBLEMS - 1}: must be integer"
+    assert len(validation_error("any", problems, arguments).encode()) <= MAX_BYTES

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.core.checks.secrets import forms, masked, of_address, of_headers, shown, shown_address
+from tau.core.checks.secrets import encoded_forms, header_secrets, mask_secrets, redact_model, redact_url, url_secrets
 from tau.records.base import replace
 from tau.records.models import Model
 
@@ -35,7 +35,7 @@ MODEL = Model("m", "M", "openai-completions", "p", "https://host/v1")
     ],
 )
 def test_a_secret_is_known_in_every_notation(told: str) -> None:
-    assert masked(f"you sent <{told}>, which is wrong", [SECRET]) == "you sent <***>, which is wrong"
+    assert mask_secrets(f"you sent <{told}>, which is wrong", [SECRET]) == "you sent <***>, which is wrong"
 
 
 @pytest.mark.parametrize("before", ["", "x", "xy", "user:"])
@@ -43,19 +43,19 @@ def test_a_secret_is_known_in_every_notation(told: str) -> None:
 def test_a_secret_is_known_in_base64_wherever_it_begins(before: str, pack: Callable[[bytes], bytes]) -> None:
     secret = "a-long-password?>~!"
     packed = pack(f"{before}{secret}".encode()).decode()
-    told = masked(f"Basic {packed}.", [secret])
+    told = mask_secrets(f"Basic {packed}.", [secret])
     assert "***" in told and len(told) < len(packed)
 
 
 def test_notations_inside_notations_are_no_help() -> None:
     key = "sk-ant-0123456789/abcdef+ghijkl"
     told = json.dumps(json.dumps({"x": html.escape(html.escape(f"<{key}>"))}))
-    assert "0123456789" not in masked(told, [key])
+    assert "0123456789" not in mask_secrets(told, [key])
 
 
 @pytest.mark.parametrize("left", range(8, len("sk-0123456789abcdef")))
 def test_the_beginning_of_a_secret_at_the_end_of_a_text_is_a_secret(left: int) -> None:
-    assert masked(f"you sent {'sk-0123456789abcdef'[:left]}", ["sk-0123456789abcdef"]) == "you sent ***"
+    assert mask_secrets(f"you sent {'sk-0123456789abcdef'[:left]}", ["sk-0123456789abcdef"]) == "you sent ***"
 
 
 # Keys that a server cuts off.
@@ -85,7 +85,7 @@ def test_a_piece_that_begins_a_key_is_masked_anywhere(
 ) -> None:
     key = prefix + variable
     piece = key[: data.draw(st.integers(max(8, len(prefix) + 4), len(key)))]
-    assert masked(f"{before}{piece}{after}", [key]) == f"{before}***{after}"
+    assert mask_secrets(f"{before}{piece}{after}", [key]) == f"{before}***{after}"
 
 
 @given(st.sampled_from(PREFIXES), VARIABLE, AROUND, AROUND, st.data())
@@ -94,7 +94,7 @@ def test_a_piece_that_ends_a_key_is_masked_anywhere(
 ) -> None:
     key = prefix + variable
     piece = key[-data.draw(st.integers(8, len(variable))) :]
-    assert masked(f"{before}{piece}{after}", [key]) == f"{before}***{after}"
+    assert mask_secrets(f"{before}{piece}{after}", [key]) == f"{before}***{after}"
 
 
 @given(st.sampled_from(PREFIXES), VARIABLE, AROUND, AROUND, st.data())
@@ -104,15 +104,15 @@ def test_a_piece_is_masked_in_every_notation(
     key = f'{prefix}{variable}"/é<'
     written = data.draw(st.sampled_from([json.dumps(key)[1:-1], quote(key, safe=""), html.escape(key)]))
     piece = written[: data.draw(st.integers(max(8, len(prefix) + 4), len(written)))]
-    left = masked(f"{before}{piece}{after}", [key]).removeprefix(before).removesuffix(after)
+    left = mask_secrets(f"{before}{piece}{after}", [key]).removeprefix(before).removesuffix(after)
     assert left.startswith("***") and variable[:4] not in left and variable[-4:] not in left
 
 
 @given(st.lists(st.text(ALPHABET + " ", min_size=1, max_size=30), max_size=6), st.text(ALPHABET + " ", max_size=200))
 def test_nothing_is_masked_that_shares_fewer_than_eight_characters_with_a_secret(keys: list[str], text: str) -> None:
     pieces = {text[at : at + 8] for at in range(max(0, len(text) - 7))}
-    if not any(piece in form for key in keys for form in forms(key) for piece in pieces):
-        assert masked(text, keys) == text
+    if not any(piece in form for key in keys for form in encoded_forms(key) for piece in pieces):
+        assert mask_secrets(text, keys) == text
 
 
 @pytest.mark.parametrize(
@@ -126,32 +126,32 @@ def test_nothing_is_masked_that_shares_fewer_than_eight_characters_with_a_secret
     ],
 )
 def test_words_and_public_prefixes_are_left_alone(key: str, text: str) -> None:
-    assert masked(text, [key]) == text
+    assert mask_secrets(text, [key]) == text
 
 
 def test_what_many_servers_show_of_a_key_stays() -> None:
     key = "sk-ant-api03-a7XbQ2n5mW9r"
-    assert masked(f"{key[:8]}...{key[-4:]} is wrong", [key]) == f"{key[:8]}...{key[-4:]} is wrong"
+    assert mask_secrets(f"{key[:8]}...{key[-4:]} is wrong", [key]) == f"{key[:8]}...{key[-4:]} is wrong"
 
 
 def test_the_last_characters_of_a_key_inside_json_are_masked() -> None:
     key = "sk-0123456789abcdefXYZ"
     body = json.dumps({"error": {"message": f"Incorrect API key provided: {key[:14]}"}, "hint": f"...{key[-10:]}"})
-    told = masked(body, [key])
+    told = mask_secrets(body, [key])
     assert json.loads(told) == {"error": {"message": "Incorrect API key provided: ***"}, "hint": "...***"}
 
 
 def test_a_long_text_full_of_pieces_is_masked_piece_by_piece() -> None:
     key = "sk-ant-api03-a7XbQ2n5mW9r"
-    assert masked(f"{key[:20]} " * 50_000, [key]) == "*** " * 50_000
+    assert mask_secrets(f"{key[:20]} " * 50_000, [key]) == "*** " * 50_000
 
 
 def test_what_is_short_is_left_alone() -> None:
-    assert masked("abc sk-0123 and so on", ["abc", "sk-0123", "", None]) == "abc sk-0123 and so on"
+    assert mask_secrets("abc sk-0123 and so on", ["abc", "sk-0123", "", None]) == "abc sk-0123 and so on"
 
 
 def test_the_longest_secret_is_masked_first() -> None:
-    assert masked("0123456789ab 01234567", ["01234567", "0123456789ab"]) == "*** ***"
+    assert mask_secrets("0123456789ab 01234567", ["01234567", "0123456789ab"]) == "*** ***"
 
 
 @pytest.mark.parametrize(
@@ -167,22 +167,24 @@ def test_the_longest_secret_is_masked_first() -> None:
     ],
 )
 def test_an_address_is_shown_without_what_opens_it(url: str, told: str) -> None:
-    assert shown_address(url) == told
+    assert redact_url(url) == told
 
 
 def test_what_an_address_and_headers_would_give_away() -> None:
-    assert set(of_address("https://me:p%20w@host/?api_key=k&x=1")) == {"p%20w", "p w", "me:p w", "k"}
-    assert set(of_address("https://token@host/")) == {"token"}
-    assert "pass" in next(of_address("http://me:pass@[broken"))
+    assert set(url_secrets("https://me:p%20w@host/?api_key=k&x=1")) == {"p%20w", "p w", "me:p w", "k"}
+    assert set(url_secrets("https://token@host/")) == {"token"}
+    assert "pass" in next(url_secrets("http://me:pass@[broken"))
     basic = base64.b64encode(b"me:pass").decode()
     headers = {"Authorization": f"Basic {basic}", "x-api-key": "k", "user-agent": "tau", "cookie": "c"}
-    assert set(of_headers(headers)) == {f"Basic {basic}", basic, "me:pass", "pass", "k", "c"}
-    assert set(of_headers({"x-any": "v"}, whatever_their_name=True)) == {"v"}
+    assert set(header_secrets(headers)) == {f"Basic {basic}", basic, "me:pass", "pass", "k", "c"}
+    assert set(header_secrets({"x-any": "v"}, whatever_their_name=True)) == {"v"}
 
 
 def test_a_model_is_shown_without_its_secrets_and_otherwise_as_it_is() -> None:
-    assert shown(MODEL) is MODEL
+    assert redact_model(MODEL) is MODEL
     short = replace(MODEL, headers={"x-poll": "3600"})
-    assert shown(short) is short
+    assert redact_model(short) is short
     secret = replace(MODEL, base_url="https://me:pw@host/v1", headers={"x-team": "a-long-value", "x-key": "k"})
-    assert shown(secret) == replace(MODEL, base_url="https://***@host/v1", headers={"x-team": "***", "x-key": "***"})
+    assert redact_model(secret) == replace(
+        MODEL, base_url="https://***@host/v1", headers={"x-team": "***", "x-key": "***"}
+    )

@@ -2,9 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from tau.core.conversation.slash_commands import Origin, Skill, arguments, call, filled, skill_block
+from tau.core.conversation.slash_commands import (
+    ResourceOrigin,
+    Skill,
+    fill_template,
+    parse_slash_command,
+    skill_block,
+    split_arguments,
+)
 
-SKILL = Skill("deploy", "Deploys.", "/s/deploy/SKILL.md", "/s/deploy", False, Origin("user", "auto"))
+SKILL = Skill("deploy", "Deploys.", "/s/deploy/SKILL.md", "/s/deploy", False, ResourceOrigin("user", "auto"))
 
 
 @pytest.mark.parametrize(
@@ -22,7 +29,7 @@ SKILL = Skill("deploy", "Deploys.", "/s/deploy/SKILL.md", "/s/deploy", False, Or
     ],
 )
 def test_a_call_is_a_slash_a_name_and_the_rest(text: str, called: tuple[str, str] | None) -> None:
-    assert call(text) == called
+    assert parse_slash_command(text) == called
 
 
 @pytest.mark.parametrize(
@@ -40,7 +47,7 @@ def test_a_call_is_a_slash_a_name_and_the_rest(text: str, called: tuple[str, str
     ],
 )
 def test_quotes_keep_words_together_and_nothing_escapes_them(text: str, words: list[str]) -> None:
-    assert arguments(text) == words
+    assert split_arguments(text) == words
 
 
 @pytest.mark.parametrize(
@@ -55,15 +62,15 @@ def test_quotes_keep_words_together_and_nothing_escapes_them(text: str, words: l
     ],
 )
 def test_the_places_of_a_template_are_filled(body: str, text: str) -> None:
-    assert filled(body, ["a", "b c", "d"]) == text
+    assert fill_template(body, ["a", "b c", "d"]) == text
 
 
 def test_what_was_filled_in_is_not_looked_at_again() -> None:
-    assert filled("$1 $2 ${@:1:1}", ["$2", "$ARGUMENTS"]) == "$2 $ARGUMENTS $2"
+    assert fill_template("$1 $2 ${@:1:1}", ["$2", "$ARGUMENTS"]) == "$2 $ARGUMENTS $2"
 
 
 def test_without_arguments_defaults_count() -> None:
-    assert filled("${1:-main} ${@:-all of it}[$@]", []) == "main all of it[]"
+    assert fill_template("${1:-main} ${@:-all of it}[$@]", []) == "main all of it[]"
 
 
 def test_a_skill_says_where_it_is_and_what_is_wanted() -> None:

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from tau.core.agent.structured_output import BadSchema, SchemaMismatch, output_schema
-from tau.core.checks.schema import unknown
+from tau.core.agent.structured_output import BadSchema, SchemaMismatch, parse_output_schema
+from tau.core.checks.schema import schema_problems
 
 REVIEW = {
     "type": "object",
@@ -49,14 +49,14 @@ class LikePydantic:
 
 
 def test_a_schema_of_an_object_is_what_the_tool_takes() -> None:
-    aim = output_schema(REVIEW)
+    aim = parse_output_schema(REVIEW)
     assert aim.parameters == REVIEW
-    assert aim.reading({"verdict": "good", "score": "7"}) == ({"verdict": "good", "score": 7},) * 2
+    assert aim.parse_result({"verdict": "good", "score": "7"}) == ({"verdict": "good", "score": 7},) * 2
 
 
 def test_what_does_not_fit_is_told_to_the_model_as_of_any_tool() -> None:
     with pytest.raises(SchemaMismatch) as told:
-        output_schema(REVIEW).reading({"verdict": "so-so", "score": 1.5})
+        parse_output_schema(REVIEW).parse_result({"verdict": "so-so", "score": 1.5})
     assert str(told.value).splitlines()[:3] == [
         'Validation failed for tool "return_result":',
         "  - verdict: must be one of good, bad",
@@ -75,32 +75,32 @@ def test_what_does_not_fit_is_told_to_the_model_as_of_any_tool() -> None:
     ],
 )
 def test_a_result_that_is_no_object_is_handed_in_inside_of_one(schema: dict[str, Any], value: Any) -> None:
-    aim = output_schema(schema)
+    aim = parse_output_schema(schema)
     assert aim.parameters["required"] == ["result"]
-    assert aim.reading({"result": value}) == (value, value)
+    assert aim.parse_result({"result": value}) == (value, value)
     with pytest.raises(SchemaMismatch, match="must have required property 'result'"):
-        aim.reading({})
+        aim.parse_result({})
 
 
 def test_a_struct_is_made_of_what_was_handed_in() -> None:
-    aim = output_schema(Review)
+    aim = parse_output_schema(Review)
     assert aim.parameters["type"] == "object" and aim.parameters["required"] == ["verdict"]
-    value, review = aim.reading({"verdict": "bad", "findings": [{"file": "a.py", "line": "3"}]})
+    value, review = aim.parse_result({"verdict": "bad", "findings": [{"file": "a.py", "line": "3"}]})
     assert value == {"verdict": "bad", "findings": [{"file": "a.py", "line": 3}]}
     assert review == Review("bad", [Finding("a.py", 3)])
     with pytest.raises(SchemaMismatch, match=r"findings/0/file: must have required property 'file'"):
-        aim.reading({"verdict": "bad", "findings": [{}]})
+        aim.parse_result({"verdict": "bad", "findings": [{}]})
 
 
 def test_a_dataclass_will_do() -> None:
-    assert output_schema(Point).reading({"x": 1, "y": 2})[1] == Point(1, 2)
+    assert parse_output_schema(Point).parse_result({"x": 1, "y": 2})[1] == Point(1, 2)
 
 
 def test_a_model_of_pydantic_is_recognized_by_what_it_can() -> None:
-    aim = output_schema(LikePydantic)
-    assert aim.reading({"n": 4}) == ({"n": 4}, ("even", 4))
+    aim = parse_output_schema(LikePydantic)
+    assert aim.parse_result({"n": 4}) == ({"n": 4}, ("even", 4))
     with pytest.raises(SchemaMismatch, match="n must be even"):
-        aim.reading({"n": 3})
+        aim.parse_result({"n": 3})
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_a_model_of_pydantic_is_recognized_by_what_it_can() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_kept_is_refused_with_the_place(schema: Any, problems: list[str]) -> None:
-    assert unknown(schema) == problems
+    assert schema_problems(schema) == problems
     if problems:
         with pytest.raises(BadSchema) as told:
-            output_schema(schema)
+            parse_output_schema(schema)
         assert str(told.value) == "\n".join(problems)
 
 
 def test_what_has_no_schema_is_refused() -> None:
     with pytest.raises(BadSchema, match="cannot make a JSON schema of"):
-        output_schema(object)
+        parse_output_schema(object)

@@ -4,20 +4,20 @@ import pytest
 
 from support.entry_builder import MODEL, answer, call
 from tau.core.conversation.summaries import (
-    BRANCH,
-    HISTORY,
-    SYSTEM,
-    TURN_PREFIX,
-    UPDATE,
-    Files,
-    conversation,
-    files_in,
-    files_of,
+    BRANCH_PROMPT,
+    HISTORY_PROMPT,
+    SUMMARY_SYSTEM_PROMPT,
+    TURN_PREFIX_PROMPT,
+    UPDATE_PROMPT,
+    TouchedFiles,
+    conversation_text,
+    files_in_details,
+    files_in_messages,
     output_limit,
-    request,
+    strip_file_lists,
+    summary_input,
+    summary_request,
     summary_text,
-    told,
-    without_lists,
 )
 from tau.errors import ModelError
 from tau.records.base import replace
@@ -29,7 +29,7 @@ from tau.records.messages import (
     Custom,
     Image,
     Other,
-    Stored,
+    StoredMessage,
     Text,
     Thinking,
     ToolResult,
@@ -80,12 +80,12 @@ IMAGE = Image("AAAA", "image/png")
         (Other("system"), ""),
     ],
 )
-def test_each_kind_of_message_is_told_in_its_way(message: Stored, text: str) -> None:
-    assert told(message) == text
+def test_each_kind_of_message_is_told_in_its_way(message: StoredMessage, text: str) -> None:
+    assert summary_input(message) == text
 
 
 def test_messages_are_told_with_a_blank_line_between() -> None:
-    assert conversation([User("hi", 0), answer(), answer("hello")]) == "[User]: hi\n\n[Assistant]: hello"
+    assert conversation_text([User("hi", 0), answer(), answer("hello")]) == "[User]: hi\n\n[Assistant]: hello"
 
 
 @pytest.mark.parametrize(
@@ -97,18 +97,20 @@ def test_messages_are_told_with_a_blank_line_between() -> None:
     ],
 )
 def test_long_results_are_cut(length: int, text: str) -> None:
-    assert told(ToolResult("1", "bash", [Text("x" * length)])) == text
+    assert summary_input(ToolResult("1", "bash", [Text("x" * length)])) == text
 
 
 def test_lone_surrogates_are_told_too() -> None:
-    assert told(answer(call("1", "bash", command="\ud800"))) == '[Assistant tool calls]: bash(command="\\ud800")'
+    assert (
+        summary_input(answer(call("1", "bash", command="\ud800"))) == '[Assistant tool calls]: bash(command="\\ud800")'
+    )
 
 
 # What is asked.
 
 
 def asked(instruction: str, **other: str) -> str:
-    return request(instruction, [User("hi", 0)], title="T", max_tokens=1, thinking="off", **other).prompt
+    return summary_request(instruction, [User("hi", 0)], title="T", max_tokens=1, thinking="off", **other).prompt
 
 
 def test_the_conversation_comes_first_and_the_focus_last() -> None:
@@ -137,10 +139,10 @@ STRUCTURE = [
 @pytest.mark.parametrize(
     ("instruction", "headings"),
     [
-        (HISTORY, [*STRUCTURE, "## Critical Context"]),
-        (UPDATE, [*STRUCTURE, "## Critical Context"]),
-        (TURN_PREFIX, ["## Original Request", "## Early Progress", "## Context for Suffix"]),
-        (BRANCH, STRUCTURE),
+        (HISTORY_PROMPT, [*STRUCTURE, "## Critical Context"]),
+        (UPDATE_PROMPT, [*STRUCTURE, "## Critical Context"]),
+        (TURN_PREFIX_PROMPT, ["## Original Request", "## Early Progress", "## Context for Suffix"]),
+        (BRANCH_PROMPT, STRUCTURE),
     ],
 )
 def test_every_summary_has_its_headings(instruction: str, headings: list[str]) -> None:
@@ -148,9 +150,9 @@ def test_every_summary_has_its_headings(instruction: str, headings: list[str]) -
 
 
 def test_the_model_is_told_not_to_take_part() -> None:
-    made = request(HISTORY, [User("hi", 0)], title="T", max_tokens=1, thinking="off")
-    assert made.system == SYSTEM
-    assert "Do not continue the conversation" in SYSTEM
+    made = summary_request(HISTORY_PROMPT, [User("hi", 0)], title="T", max_tokens=1, thinking="off")
+    assert made.system == SUMMARY_SYSTEM_PROMPT
+    assert "Do not continue the conversation" in SUMMARY_SYSTEM_PROMPT
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ def test_no_summary_is_better_than_half_of_one(said: Assistant, why: str) -> Non
 
 
 def test_what_was_modified_is_not_listed_as_read() -> None:
-    files = files_of(
+    files = files_in_messages(
         [
             answer(call("1", "read", path="b"), call("2", "read", path="a"), call("3", "read", path="c")),
             User("no path here", 0),
@@ -195,30 +197,32 @@ def test_what_was_modified_is_not_listed_as_read() -> None:
         ]
     )
     assert files.details == {"readFiles": ["a", "c"], "modifiedFiles": ["b", "d"]}
-    assert files.lists == "\n\n<read-files>\na\nc\n</read-files>\n\n<modified-files>\nb\nd\n</modified-files>"
+    assert files.list_text == "\n\n<read-files>\na\nc\n</read-files>\n\n<modified-files>\nb\nd\n</modified-files>"
 
 
 def test_lists_without_files_are_left_out() -> None:
-    assert Files().lists == ""
-    assert Files(frozenset("a")).lists == "\n\n<read-files>\na\n</read-files>"
-    assert Files(modified=frozenset("a")).lists == "\n\n<modified-files>\na\n</modified-files>"
+    assert TouchedFiles().list_text == ""
+    assert TouchedFiles(frozenset("a")).list_text == "\n\n<read-files>\na\n</read-files>"
+    assert TouchedFiles(modified=frozenset("a")).list_text == "\n\n<modified-files>\na\n</modified-files>"
 
 
 @pytest.mark.parametrize("details", [None, 7, [], {}, {"readFiles": 7}, {"readFiles": [7], "modifiedFiles": {"a": 1}}])
 def test_strange_details_hold_no_files(details: object) -> None:
-    assert files_in(details) == Files()
+    assert files_in_details(details) == TouchedFiles()
 
 
 def test_the_files_of_an_earlier_summary_are_read_back() -> None:
-    files = Files(frozenset({"a", "b"}), frozenset({"c"}))
-    assert files_in(files.details) == files
+    files = TouchedFiles(frozenset({"a", "b"}), frozenset({"c"}))
+    assert files_in_details(files.details) == files
 
 
-@pytest.mark.parametrize("lists", ["", *(Files(frozenset(r), frozenset(m)).lists for r, m in ("a ", " b", "ab", "  "))])
+@pytest.mark.parametrize(
+    "lists", ["", *(TouchedFiles(frozenset(r), frozenset(m)).list_text for r, m in ("a ", " b", "ab", "  "))]
+)
 def test_an_earlier_summary_is_handed_on_without_its_lists(lists: str) -> None:
-    assert without_lists(f"## Goal\n<read-files>{lists}") == "## Goal\n<read-files>"
+    assert strip_file_lists(f"## Goal\n<read-files>{lists}") == "## Goal\n<read-files>"
 
 
 def test_only_the_lists_at_the_end_are_taken_off() -> None:
     text = "a\n\n<read-files>\nx\n</read-files>\n\nb"
-    assert without_lists(text) == text
+    assert strip_file_lists(text) == text

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tau.core.conversation.slash_commands import Origin, Skill
+from tau.core.conversation.slash_commands import ResourceOrigin, Skill
 from tau.core.conversation.system_prompt import (
-    ALWAYS,
-    CONTEXT,
+    CONTEXT_INTRO,
+    GENERAL_GUIDELINES,
     INTRODUCTION,
-    LONGEST_DESCRIPTION,
-    SKILLS,
+    MAX_DESCRIPTION_CHARACTERS,
+    SKILLS_INTRO,
     ContextFile,
-    Parts,
+    PromptParts,
     system_prompt,
 )
 
@@ -35,7 +35,7 @@ def test_the_prompt_has_its_parts_in_order() -> None:
             "Guidelines:",
             "- Be careful.",
             "- Be quick.",
-            *(f"- {line}" for line in ALWAYS),
+            *(f"- {line}" for line in GENERAL_GUIDELINES),
             "",
             "Current working directory: /home/ana/here",
         ]
@@ -47,7 +47,7 @@ def test_without_tools_the_list_says_so() -> None:
 
 
 READ, BASH = Listed("read", "look into a file"), Listed("bash", "run")
-DEPLOY = Skill("deploy", 'To "prod" & back', "/s/deploy/SKILL.md", "/s/deploy", False, Origin("user", "auto"))
+DEPLOY = Skill("deploy", 'To "prod" & back', "/s/deploy/SKILL.md", "/s/deploy", False, ResourceOrigin("user", "auto"))
 HIDDEN = DEPLOY._replace(name="hidden", hidden=True)
 LISTING = """\
 <available_skills>
@@ -60,13 +60,15 @@ LISTING = """\
 
 
 def test_words_of_the_users_own_replace_ours_and_the_rest_follows() -> None:
-    parts = Parts("Mine.", ["And this.", "And that."], [ContextFile("/a/AGENTS.md", "# A\n"), ContextFile("/b", "B")])
+    parts = PromptParts(
+        "Mine.", ["And this.", "And that."], [ContextFile("/a/AGENTS.md", "# A\n"), ContextFile("/b", "B")]
+    )
     assert system_prompt([READ], "/here", parts) == "\n\n".join(
         [
             "Mine.",
             "And this.",
             "And that.",
-            f"# Project Context\n\n{CONTEXT}",
+            f"# Project Context\n\n{CONTEXT_INTRO}",
             "## /a/AGENTS.md\n\n# A",
             "## /b\n\nB",
             "Current working directory: /here",
@@ -76,19 +78,21 @@ def test_words_of_the_users_own_replace_ours_and_the_rest_follows() -> None:
 
 def test_skills_are_listed_for_a_model_that_can_look_into_a_file() -> None:
     def listing(*tools: Listed) -> str:
-        return system_prompt(tools, "/", Parts("Mine.", skills=[DEPLOY, HIDDEN]))
+        return system_prompt(tools, "/", PromptParts("Mine.", skills=[DEPLOY, HIDDEN]))
 
     how = "read its file with `read`"
-    assert listing(READ, BASH) == (f"Mine.\n\n{SKILLS.format(how=how)}\n\n{LISTING}\n\nCurrent working directory: /")
+    assert listing(READ, BASH) == (
+        f"Mine.\n\n{SKILLS_INTRO.format(how=how)}\n\n{LISTING}\n\nCurrent working directory: /"
+    )
     assert LISTING in listing(READ)
     assert LISTING in listing(BASH) and "`cat`" in listing(BASH)
     assert listing(BASH, Listed("write", "write")) == listing() == "Mine.\n\nCurrent working directory: /"
 
 
 def test_skills_that_only_the_user_calls_are_not_listed() -> None:
-    assert "available_skills" not in system_prompt([READ], "/", Parts(skills=[HIDDEN]))
+    assert "available_skills" not in system_prompt([READ], "/", PromptParts(skills=[HIDDEN]))
 
 
 def test_a_description_without_end_is_cut() -> None:
-    prompt = system_prompt([READ], "/", Parts("", skills=[DEPLOY._replace(description="x" * 5000)]))
-    assert f"<description>{'x' * LONGEST_DESCRIPTION}</description>" in prompt
+    prompt = system_prompt([READ], "/", PromptParts("", skills=[DEPLOY._replace(description="x" * 5000)]))
+    assert f"<description>{'x' * MAX_DESCRIPTION_CHARACTERS}</description>" in prompt

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.core.text.terminal_text import Cleaner, answer, displayed, message, visible
+from tau.core.text.terminal_text import Cleaner, escape_for_display, escape_hidden, escape_message, strip_controls
 
 PIECES = ["\x1b", "\x9b", "[", "]", "P", "(", "\\", "3", "1", ";", "m", " ", "!", "\x07", "\x18", "\r", "\n", "\t", "é"]
 
@@ -87,45 +87,49 @@ def test_every_character_without_a_glyph_is_spelled_out() -> None:
     assert len(ignorable()) == 4174
     for code in [*ignorable(), 0x2800, 0x1D159, 0x16FE4, 0xFFFC, 0x00A0, 0x3000]:
         spelled = chr(code).encode("unicode_escape").decode()
-        assert visible(f"a{chr(code)}b") == f"a{spelled}b"
-        assert displayed(f"a{chr(code)}b") == f"a{spelled}b"
+        assert escape_hidden(f"a{chr(code)}b") == f"a{spelled}b"
+        assert escape_for_display(f"a{chr(code)}b") == f"a{spelled}b"
 
 
 def test_no_control_or_format_character_is_shown_as_it_is() -> None:
     for code in range(0x110000):
         one = chr(code)
         if unicodedata.category(one)[0] == "C":
-            assert visible(one) != one and visible(one).isascii()
+            assert escape_hidden(one) != one and escape_hidden(one).isascii()
 
 
 @given(st.text(st.characters()))
 def test_whatever_is_spelled_out_can_be_seen(text: str) -> None:
-    for shown in (visible(text), displayed(text, ""), message(text).replace("\n", "").replace("\t", "")):
+    for shown in (
+        escape_hidden(text),
+        escape_for_display(text, ""),
+        escape_message(text).replace("\n", "").replace("\t", ""),
+    ):
         assert all(unicodedata.category(one)[0] != "C" for one in shown)
-    assert visible(visible(text)) == visible(text)
+    assert escape_hidden(escape_hidden(text)) == escape_hidden(text)
 
 
 def test_letters_symbols_and_their_accents_are_shown_as_they_are() -> None:
     for text in ("plain", "naïve", "e\u0301", "日本語", "עברית", "👍", "→", "क्षि"):
-        assert visible(text) == displayed(text) == text
+        assert escape_hidden(text) == escape_for_display(text) == text
 
 
 def test_an_accent_without_a_letter_is_spelled_out() -> None:
-    assert visible("\u0301") == "\\u0301"
-    assert visible("a \u0301b") == "a \\u0301b"
-    assert visible("\u3164\u0301") == "\\u3164\\u0301"
+    assert escape_hidden("\u0301") == "\\u0301"
+    assert escape_hidden("a \u0301b") == "a \\u0301b"
+    assert escape_hidden("\u3164\u0301") == "\\u3164\\u0301"
 
 
 def test_the_selector_for_emoji_stays_after_a_symbol_but_not_where_a_decision_is_made() -> None:
-    assert displayed("⚠\ufe0f careful") == "⚠\ufe0f careful"
-    assert displayed("a\ufe0f") == "a\\ufe0f"
-    assert displayed("⚠\ufe0f\ufe0f") == "⚠\ufe0f\\ufe0f"
-    assert visible("⚠\ufe0f careful") == "⚠\\ufe0f careful"
+    assert escape_for_display("⚠\ufe0f careful") == "⚠\ufe0f careful"
+    assert escape_for_display("a\ufe0f") == "a\\ufe0f"
+    assert escape_for_display("⚠\ufe0f\ufe0f") == "⚠\ufe0f\\ufe0f"
+    assert escape_hidden("⚠\ufe0f careful") == "⚠\\ufe0f careful"
 
 
 def test_a_line_feed_in_a_message_cannot_begin_a_line_of_ours() -> None:
-    assert message("one\nError: two\n\n  three\x1b\r") == "one\n  Error: two\n\n  three\\x1b\\r"
+    assert escape_message("one\nError: two\n\n  three\x1b\r") == "one\n  Error: two\n\n  three\\x1b\\r"
 
 
 def test_an_answer_keeps_its_joiners_and_loses_what_reorders_it() -> None:
-    assert answer("👩\u200d💻 ⚠\ufe0f\u202eabc\u2066\x1b\x9b\r\n") == "👩\u200d💻 ⚠\ufe0f\\u202eabc\\u2066\n"
+    assert strip_controls("👩\u200d💻 ⚠\ufe0f\u202eabc\u2066\x1b\x9b\r\n") == "👩\u200d💻 ⚠\ufe0f\\u202eabc\\u2066\n"

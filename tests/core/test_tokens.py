@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from support.entry_builder import Talk, answer, call, words
-from tau.core.conversation.tokens import context_tokens, context_usage, counted, estimate, standing, used
+from tau.core.conversation.tokens import (
+    context_tokens,
+    context_usage,
+    estimate,
+    last_counted,
+    since_compaction,
+    usage_tokens,
+)
 from tau.records.messages import (
     BashExecution,
     BranchSummary,
@@ -11,7 +18,7 @@ from tau.records.messages import (
     Custom,
     Image,
     Other,
-    Stored,
+    StoredMessage,
     Text,
     Thinking,
     ToolResult,
@@ -48,7 +55,7 @@ IMAGE = Image("AAAA", "image/png")
         (Other("system"), 0),
     ],
 )
-def test_four_characters_are_about_a_token(message: Stored, tokens: int) -> None:
+def test_four_characters_are_about_a_token(message: StoredMessage, tokens: int) -> None:
     assert estimate(message) == tokens
 
 
@@ -61,7 +68,7 @@ def test_four_characters_are_about_a_token(message: Stored, tokens: int) -> None
     ],
 )
 def test_the_providers_own_sum_goes_before_ours(usage: Usage, tokens: int) -> None:
-    assert used(usage) == tokens
+    assert usage_tokens(usage) == tokens
 
 
 def test_what_was_said_since_the_last_count_is_estimated() -> None:
@@ -85,14 +92,14 @@ def test_an_answer_that_failed_or_was_not_counted_is_passed_over() -> None:
     talk.says(words(90), used=5000, stop="aborted")
     talk.says(used=5000, error="prompt is too long")
     talk.says(words(2), used=0)
-    assert counted(reversed(talk.branch)) == 1009
+    assert last_counted(reversed(talk.branch)) == 1009
 
 
 def test_without_any_count_everything_is_estimated() -> None:
     talk = Talk()
     talk.user(words(10))
     talk.says(words(20))
-    assert counted(reversed(talk.branch)) is None
+    assert last_counted(reversed(talk.branch)) is None
     assert context_tokens(talk.branch) == 30
     assert context_tokens([]) == 0
 
@@ -116,9 +123,9 @@ def test_only_what_the_last_compaction_kept_still_stands() -> None:
     b = talk.user("b")
     first = talk.compaction("A", b.id)
     c = talk.user("c")
-    assert standing(talk.branch) == (first, [b, first, c])
+    assert since_compaction(talk.branch) == (first, [b, first, c])
     second = talk.compaction("A, b", c.id)
-    assert standing(talk.branch) == (second, [c, second])
+    assert since_compaction(talk.branch) == (second, [c, second])
 
 
 def test_a_compaction_that_kept_nothing_has_only_what_follows() -> None:
@@ -126,7 +133,7 @@ def test_a_compaction_that_kept_nothing_has_only_what_follows() -> None:
     talk.user("a")
     compaction = talk.compaction("A", "e2")  # its own id, as other programs write it
     b = talk.user("b")
-    assert standing(talk.branch) == (compaction, [b])
+    assert since_compaction(talk.branch) == (compaction, [b])
 
 
 def test_usage_is_told_in_tokens_and_percent() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from support.loop_kit import assistant, user
-from tau.core.conversation.file_lines import Held, Lines
+from tau.core.conversation.file_lines import BytesSource, FileLines
 from tau.core.conversation.tree import CODES, ROOT, Tree, context, message_of, milliseconds, prompt_text, summary_of
-from tau.records.base import encode, wire
+from tau.records.base import encode, wire_json
 from tau.records.entries import (
     AnyEntry,
     BranchSummaryEntry,
@@ -20,7 +20,7 @@ from tau.records.entries import (
     ModelChange,
     SessionInfo,
 )
-from tau.records.lines import OtherEntry
+from tau.records.lines import UnknownEntry
 from tau.records.messages import AnyMessage, BranchSummary, CompactionSummary, Custom, Image, Text, User
 from tau.records.replies import ForkPoint
 
@@ -43,7 +43,7 @@ def grown(*entries: AnyEntry) -> Tree:
         parent = ROOT if entry.parent_id is None else tree.find(entry.parent_id)
         assert parent is not None
         tree.leaf = parent
-        tree.add(wire(entry), entry.id, str(entry.__struct_config__.tag))
+        tree.add(wire_json(entry), entry.id, str(entry.__struct_config__.tag))
     return tree
 
 
@@ -84,10 +84,10 @@ def test_what_is_added_hangs_on_the_leaf_wherever_it_was_moved() -> None:
     tree = grown(*FORKED)
     tree.leaf = 2
     assert tree.leaf_id == "c"
-    tree.add(wire(said("f", "c", "F")), "f", "message")
+    tree.add(wire_json(said("f", "c", "F")), "f", "message")
     assert (tree.leaf_id, ids(tree, tree.branch), tree.find("f")) == ("f", "abcf", 5)
     tree.leaf = ROOT
-    tree.add(wire(said("g", None, "G")), "g", "message")
+    tree.add(wire_json(said("g", None, "G")), "g", "message")
     assert ids(tree, tree.branch) == "g"
 
 
@@ -95,21 +95,23 @@ def test_entries_are_found_by_id_and_by_what_came_after() -> None:
     tree = grown(*FORKED)
     assert (tree.find("b"), tree.find("zork"), "b" in tree, "zork" in tree) == (1, None, True, False)
     assert (tree.entry(1), tree.kind(1), tree.parent(1)) == (FORKED[1], "message", 0)
-    lines = [wire(entry) for entry in FORKED]
+    lines = [wire_json(entry) for entry in FORKED]
     assert [list(tree.after(since)) for since in (None, "c", "e")] == [lines, lines[3:], []]
 
 
 def test_the_first_of_two_entries_with_one_id_is_found() -> None:
-    content = [wire(entry) for entry in (said("a", None, "A"), said("b", "a", "B"), said("a", "b", "again"))]
+    content = [wire_json(entry) for entry in (said("a", None, "A"), said("b", "a", "B"), said("a", "b", "again"))]
     tree = Tree(lines(*content), (ROOT, 0, 1), (1, 1, 1))
     assert (tree.find("a"), list(tree.after("a")), [*tree.branch]) == (0, content[1:], [0, 1, 2])
 
 
-def lines(*content: bytes) -> Lines:
+def lines(*content: bytes) -> FileLines:
     """As a file is read: one piece of bytes, and where the lines are in it."""
     data = b"\n".join(content)
     starts = [sum(len(line) + 1 for line in content[:at]) for at in range(len(content))]
-    return Lines(Held(data), starts, [start + len(line) for start, line in zip(starts, content, strict=True)])
+    return FileLines(
+        BytesSource(data), starts, [start + len(line) for start, line in zip(starts, content, strict=True)]
+    )
 
 
 def test_lines_that_were_read_and_lines_that_were_added_are_one_row() -> None:
@@ -215,8 +217,8 @@ def test_an_entry_of_a_wrong_shape_keeps_its_place_and_says_nothing() -> None:
     for kind in ("message", "label", "session_info", "compaction", "custom_message", "branch_summary", "zork"):
         broken = encode({"type": kind, "id": f"bad {kind}", "parentId": tree.leaf_id, "timestamp": 5})
         tree.add(broken, f"bad {kind}", kind)
-    tree.add(wire(said("b", tree.leaf_id, "B")), "b", "message")
-    assert tree.entry(1) == OtherEntry("unreadable", "bad message")
+    tree.add(wire_json(said("b", tree.leaf_id, "B")), "b", "message")
+    assert tree.entry(1) == UnknownEntry("unreadable", "bad message")
     assert conversation(tree) == [user("A"), user("B")]
     assert (tree.name, [point.entry_id for point in tree.fork_points()]) == (None, ["a", "b"])
     assert len(list(tree.after(None))) == tree.json().count(b'"children"') == 9
@@ -238,8 +240,11 @@ def test_one_can_fork_before_each_message_of_the_user_on_the_branch() -> None:
 
 
 def test_one_can_fork_before_messages_however_their_lines_are_written() -> None:
-    rows = [wire(said("a", None, 'they wrote {"role":"user"}')), wire(MessageEntry("b", "a", TIME, assistant("hi")))]
-    rows += [json.dumps(json.loads(wire(said(id, None, id))), indent=None).encode() for id in "cd"]
+    rows = [
+        wire_json(said("a", None, 'they wrote {"role":"user"}')),
+        wire_json(MessageEntry("b", "a", TIME, assistant("hi"))),
+    ]
+    rows += [json.dumps(json.loads(wire_json(said(id, None, id))), indent=None).encode() for id in "cd"]
     upside_down = json.loads(rows[-1])
     upside_down["message"] = dict(reversed(upside_down["message"].items()))
     rows += [
@@ -247,7 +252,7 @@ def test_one_can_fork_before_messages_however_their_lines_are_written() -> None:
         b'{"type":"message","id":"f","message":{"role":"user"}}',
     ]
     tree = Tree(lines(*rows), range(-1, len(rows) - 1), [CODES["message"]] * len(rows))
-    tree.add(wire(said("g", "f", "g")), "g", "message")
+    tree.add(wire_json(said("g", "f", "g")), "g", "message")
     assert [point.entry_id for point in tree.fork_points()] == list("acdeg")
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau.core.text.terminal_text import Cleaner
-from tau.core.text.truncate import CUT_OFF, Tail, byte_length, head, size, tail
-from tau.core.text.truncate import cut as beginning
-from tau.records.base import plain
+from tau.core.text.truncate import TRUNCATION_NOTICE, Tail, byte_length, format_size, head, tail
+from tau.core.text.truncate import truncate_text as beginning
+from tau.records.base import to_builtins
 from tau.records.tools import Truncation
 
 
@@ -56,11 +56,11 @@ def numbers(last: int) -> str:
     ],
 )
 def test_sizes_read_as_in_javascript(count: int, text: str) -> None:
-    assert size(count) == text
+    assert format_size(count) == text
 
 
 def test_the_record_has_the_names_and_the_order_clients_know() -> None:
-    assert list(plain(head("a"))) == [
+    assert list(to_builtins(head("a"))) == [
         *("content", "truncated", "truncatedBy", "totalLines", "totalBytes", "outputLines", "outputBytes"),
         *("lastLinePartial", "firstLineExceedsLimit", "maxLines", "maxBytes"),
     ]
@@ -76,17 +76,17 @@ def test_what_fits_is_untouched() -> None:
 def test_the_head_keeps_2000_lines() -> None:
     text = "".join(f"line {n}\n" for n in range(1, 3001))
     kept = "\n".join(f"line {n}" for n in range(1, 2001))
-    assert plain(head(text)) == cut(kept, "lines", (3001, 28893), (2000, 18892))
+    assert to_builtins(head(text)) == cut(kept, "lines", (3001, 28893), (2000, 18892))
 
 
 def test_the_head_keeps_whole_lines_only() -> None:
     line = "é" * 10000
     text = "\n".join([line] * 4)
-    assert plain(head(text)) == cut(f"{line}\n{line}", "bytes", (4, 80003), (2, 40001))
+    assert to_builtins(head(text)) == cut(f"{line}\n{line}", "bytes", (4, 80003), (2, 40001))
 
 
 def test_a_first_line_that_is_too_long_leaves_nothing() -> None:
-    assert plain(head("x" * 60000)) == cut("", "bytes", (1, 60000), (0, 0), firstLineExceedsLimit=True)
+    assert to_builtins(head("x" * 60000)) == cut("", "bytes", (1, 60000), (0, 0), firstLineExceedsLimit=True)
 
 
 def test_the_newline_between_lines_counts_as_a_byte() -> None:
@@ -107,12 +107,12 @@ def test_a_stream_that_fits_is_whole() -> None:
 
 def test_the_tail_keeps_2000_lines_and_does_not_count_the_end_of_the_last() -> None:
     kept = "\n".join(map(str, range(3001, 5001)))
-    assert plain(tail(numbers(5000))) == cut(kept, "lines", (5000, 23893), (2000, 9999))
+    assert to_builtins(tail(numbers(5000))) == cut(kept, "lines", (5000, 23893), (2000, 9999))
 
 
 def test_a_last_line_without_newline_counts() -> None:
     kept = "\n".join(map(str, range(3001, 5001)))
-    assert plain(tail(numbers(5000).rstrip())) == cut(kept, "lines", (5000, 23892), (2000, 9999))
+    assert to_builtins(tail(numbers(5000).rstrip())) == cut(kept, "lines", (5000, 23892), (2000, 9999))
 
 
 def test_exactly_the_limit_is_not_cut() -> None:
@@ -122,7 +122,7 @@ def test_exactly_the_limit_is_not_cut() -> None:
 
 def test_the_tail_keeps_whole_lines_only() -> None:
     line = "é" * 10000
-    assert plain(tail(f"{line}\n" * 4)) == cut(f"{line}\n{line}", "bytes", (4, 80004), (2, 40001))
+    assert to_builtins(tail(f"{line}\n" * 4)) == cut(f"{line}\n{line}", "bytes", (4, 80004), (2, 40001))
 
 
 def test_lines_that_fill_the_limit_exactly_are_kept() -> None:
@@ -134,7 +134,7 @@ def test_lines_that_fill_the_limit_exactly_are_kept() -> None:
 def test_a_last_line_that_is_too_long_keeps_its_end(end: str) -> None:
     text = "first\n" + "x" * 200000 + end
     total = (2, len(text))
-    assert plain(tail(text)) == cut("x" * 51200, "bytes", total, (1, 51200), lastLinePartial=True)
+    assert to_builtins(tail(text)) == cut("x" * 51200, "bytes", total, (1, 51200), lastLinePartial=True)
 
 
 def test_a_cut_never_goes_through_a_character() -> None:
@@ -224,9 +224,9 @@ def test_a_text_that_is_cut_is_a_beginning_and_says_so(text: str, max_lines: int
     kept = beginning(text, max_lines=max_lines, max_bytes=max_bytes)
     assert kept.count("\n") < max_lines and byte_length(kept) <= max_bytes
     if kept != text:
-        assert kept.endswith(f"\n{CUT_OFF}") and text.startswith(kept.removesuffix(f"\n{CUT_OFF}"))
+        assert kept.endswith(f"\n{TRUNCATION_NOTICE}") and text.startswith(kept.removesuffix(f"\n{TRUNCATION_NOTICE}"))
         assert text.count("\n") >= max_lines or byte_length(text) > max_bytes
 
 
 def test_a_line_that_is_too_long_is_cut_within() -> None:
-    assert beginning("é" * 100, max_bytes=61) == "é" * 19 + f"\n{CUT_OFF}"
+    assert beginning("é" * 100, max_bytes=61) == "é" * 19 + f"\n{TRUNCATION_NOTICE}"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tau.cli.flags import FLAGS
-from tau.core.checks.schema import CHECKED, TOLD
+from tau.core.checks.schema import ANNOTATION_KEYWORDS, CHECKED_KEYWORDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {name: (DOCS / f"{name}.md").read_text() for name in ("budgets", "structured-output", "record-replay")}
@@ -18,4 +18,6 @@ def test_flags_are_those_of_the_program() -> None:
 
 
 def test_every_keyword_that_is_checked_or_told_is_named() -> None:
-    assert {word for word in CHECKED | TOLD if f"`{word}`" not in PAGES["structured-output"]} == set()
+    assert {
+        word for word in CHECKED_KEYWORDS | ANNOTATION_KEYWORDS if f"`{word}`" not in PAGES["structured-output"]
+    } == set()

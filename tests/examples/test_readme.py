@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from support.rpc_process import WITHIN, surroundings
-from tau.llm.catalog import Catalog, providers
+from tau.llm.catalog import Catalog, parse_providers
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -41,6 +41,6 @@ def test_rpc_in_ten_lines_is_ten_lines_and_answers(tmp_path: Path) -> None:
 
 
 def test_the_provider_of_the_readme_is_one() -> None:
-    given, problems = providers(json.loads(block("json")))
+    given, problems = parse_providers(json.loads(block("json")))
     assert problems == []
-    assert [model.id for model in Catalog(given).of("mine")] == ["claude-sonnet-4-5"]
+    assert [model.id for model in Catalog(given).models_of("mine")] == ["claude-sonnet-4-5"]

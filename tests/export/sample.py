@@ -9,7 +9,7 @@ import struct
 import zlib
 from typing import Any
 
-from tau.export import Export, Given, OfferedTool
+from tau.export import Export, ExportedEntry, OfferedTool
 from tau.records import entries as e
 from tau.records import messages as m
 
@@ -22,7 +22,7 @@ class Telling:
     """Adds entries one after the other; each is a child of the one before unless another parent is named."""
 
     def __init__(self) -> None:
-        self.entries: list[Given] = []
+        self.entries: list[ExportedEntry] = []
         self.leaf: str | None = None
         self.minutes = 9 * 60 + 12
 

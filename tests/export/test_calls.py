@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tau.export.blocks import Context, diff, folded
+from tau.export.blocks import RenderContext, diff, fold_lines
 from tau.export.calls import call_html, result_html
-from tau.export.code import LONGEST, WIDEST, Highlighter, language
+from tau.export.code import MAX_BLOCK_CHARACTERS, MAX_LINE_CHARACTERS, Highlighter, language
 from tau.records.messages import Text, ToolCall, ToolResult
 
-CONTEXT = Context(Highlighter(), "/w")
+CONTEXT = RenderContext(Highlighter(), "/w")
 
 
 def shown(name: str, **arguments: Any) -> str:
@@ -121,23 +121,23 @@ def test_an_edit_that_failed_shows_what_was_wanted() -> None:
 
 def test_a_few_lines_are_shown_and_the_rest_is_folded() -> None:
     lines = [str(n) for n in range(20)]
-    assert folded(lines[:13], 10) == f"<pre>{chr(10).join(lines[:13])}</pre>"
-    assert folded(lines, 10) == (
+    assert fold_lines(lines[:13], 10) == f"<pre>{chr(10).join(lines[:13])}</pre>"
+    assert fold_lines(lines, 10) == (
         f'<pre>{chr(10).join(lines[:10])}</pre><details class="more"><summary>10 more lines</summary>'
         f"<pre>{chr(10).join(lines[10:])}</pre></details>"
     )
-    assert folded(lines, 5, "tail") == (
+    assert fold_lines(lines, 5, "tail") == (
         f'<details class="more"><summary>15 earlier lines</summary><pre>{chr(10).join(lines[:15])}</pre></details>'
         f"<pre>{chr(10).join(lines[15:])}</pre>"
     )
 
 
 def test_an_empty_first_line_is_not_lost() -> None:
-    assert folded(["", "a"], 10) == "<pre>\n\na</pre>"
+    assert fold_lines(["", "a"], 10) == "<pre>\n\na</pre>"
 
 
 def test_a_line_without_end_is_cut_and_whole_in_the_fold() -> None:
-    html = folded(["a", '<span class="s">' + "&amp;" * 900 + "</span>"], 10)
+    html = fold_lines(["a", '<span class="s">' + "&amp;" * 900 + "</span>"], 10)
     assert re.findall(r"<pre[^>]*>.*?</pre>", html, re.DOTALL) == [
         f'<pre class="cut">a\n{"&amp;" * 600}…</pre>',
         f'<pre>a\n<span class="s">{"&amp;" * 900}</span></pre>',
@@ -154,10 +154,10 @@ def test_a_token_of_many_lines_is_whole_in_each() -> None:
 
 def test_what_is_long_is_not_coloured() -> None:
     code = Highlighter(budget=40_000)
-    wide = "if " + "a" * WIDEST
+    wide = "if " + "a" * MAX_LINE_CHARACTERS
     assert code.lines("if b:\n" + wide, "python") == ['<span class="k">if</span> b:', wide]
     assert code.lines("if b\n" * 200, "python")[0] == "if b"
-    assert code.lines("if" + " \n" * (LONGEST // 2), "python")[0] == "if "
+    assert code.lines("if" + " \n" * (MAX_BLOCK_CHARACTERS // 2), "python")[0] == "if "
     assert code.lines("if b" + " " * 50_000, "python")[0].startswith("if b")
 
 

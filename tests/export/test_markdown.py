@@ -5,14 +5,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tau.export.code import Highlighter
-from tau.export.markdown import LONGEST, PIECE, _parser, prose
-from tau.export.safe import cleaned
+from tau.export.markdown import MAX_PIECE_CHARACTERS, PIECE_CHARACTERS, _parser, render_markdown
+from tau.export.safe import sanitize
 
 LINK = 'target="_blank" rel="noopener noreferrer"'
 
 
 def html(text: str, *, breaks: bool = False) -> str:
-    return prose(text, Highlighter(), breaks=breaks).strip()
+    return render_markdown(text, Highlighter(), breaks=breaks).strip()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_lines_of_a_person_stay_lines() -> None:
 @example("1986\\. A year")
 @example("a\n=")
 def test_the_short_way_for_plain_text_leads_to_the_same_place(text: str) -> None:
-    parsed = cleaned(_parser(False).render(text.strip("\n"), {"code": Highlighter()}))
+    parsed = sanitize(_parser(False).render(text.strip("\n"), {"code": Highlighter()}))
     assert html(text).replace("&#x27;", "'").replace("&quot;", '"') == parsed.strip()
 
 
@@ -69,10 +69,10 @@ def test_a_long_text_is_read_in_pieces_that_do_not_cut_code() -> None:
     block = "```\n" + "code\n\n" * 3000 + "```"
     text = "\n\n".join(["word " * 200] * 20 + [block] + ["*end*"])
     pieces = html(text)
-    assert len(text) > LONGEST > PIECE
+    assert len(text) > MAX_PIECE_CHARACTERS > PIECE_CHARACTERS
     assert pieces.endswith("<p><em>end</em></p>")
     assert pieces.count("<pre") + pieces.count('<p class="plain">') == 1
 
 
 def test_a_text_without_end_is_shown_plainly() -> None:
-    assert html("*a* " * LONGEST).startswith('<p class="plain">*a* *a*')
+    assert html("*a* " * MAX_PIECE_CHARACTERS).startswith('<p class="plain">*a* *a*')

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tau.export.outline import NONE, Outline
+from tau.export.outline import NO_ENTRY, Outline
 from tau.records.lines import read_entry
 
 
@@ -41,7 +41,7 @@ def test_the_branch_is_the_way_from_the_root_to_the_leaf() -> None:
 
 def test_an_unknown_leaf_shows_nothing() -> None:
     outline = Outline(tree("a"), "nowhere")
-    assert (outline.leaf, outline.path) == (NONE, [])
+    assert (outline.leaf, outline.path) == (NO_ENTRY, [])
 
 
 def test_every_entry_knows_the_newest_end_of_its_branches() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from support.extension_processes import WITHIN, Found, limits, running, written
 from tau.errors import Aborted, ExtensionFailure, ToolError
-from tau.records.base import plain
+from tau.records.base import to_builtins
 from tau.runtime.abort import AbortSignal
 from tau.runtime.extensions.loader import load_function
 from tau.runtime.extensions.model_streams import ModelStreams
@@ -132,7 +132,7 @@ def test_tools_return_text_or_content_and_report_how_far_they_are(tmp_path: Path
     async def story() -> None:
         async with running(file) as lab:
             heard: list[Any] = []
-            assert plain(await lab.tool("count", heard, to=2)) == {
+            assert to_builtins(await lab.tool("count", heard, to=2)) == {
                 "content": [{"type": "text", "text": "call"}],
                 "details": {"to": 2},
             }
@@ -145,7 +145,7 @@ def test_tools_return_text_or_content_and_report_how_far_they_are(tmp_path: Path
                 "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
                 "required": ["a"],
             }
-            assert plain(await lab.tool("add", a=1, b=2)) == {"content": [{"type": "text", "text": "3"}]}
+            assert to_builtins(await lab.tool("add", a=1, b=2)) == {"content": [{"type": "text", "text": "3"}]}
             with pytest.raises(ToolError, match=r"^it is broken$"):
                 await lab.tool("fail")
 
@@ -591,7 +591,7 @@ def test_a_function_of_this_program_has_the_same_interface() -> None:
             line = await load_function(lab.extensions, setup, "<inline:1>", lab.act, lambda: lab.facts)
             assert await lab.bash("rm") == {"block": True, "reason": "no"}
             assert await lab.bash("ls") == {}
-            assert plain(await lab.tool("twice", text="ab")) == {"content": [{"type": "text", "text": "abab"}]}
+            assert to_builtins(await lab.tool("twice", text="ab")) == {"content": [{"type": "text", "text": "abab"}]}
             await lab.until(lambda: lab.acts[-1] == ("notify", {"message": "ab"}))
             line.clear()
             assert (lab.extensions.handlers, lab.extensions.tools) == ({}, {})

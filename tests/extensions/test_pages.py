@@ -72,7 +72,7 @@ def test_the_limits_are_those_of_the_program() -> None:
     assert f"more than {process.MESSAGES:,} messages" in PROTOCOL
     assert f"more than {process.ACTIONS:,} actions" in PROTOCOL
     assert f"within {process.REACHABLE:g} s" in PROTOCOL
-    assert f"{messages.LIMIT // 1024 // 1024} MiB" in PROTOCOL
+    assert f"{messages.MAX_LINE_BYTES // 1024 // 1024} MiB" in PROTOCOL
 
 
 def test_the_example_is_made_of_messages() -> None:

@@ -70,7 +70,7 @@ class Faults(Disk):
 
     def cut(self, handle: int, size: int) -> None:
         self._fail()
-        super().cut(handle, size)
+        super().truncate(handle, size)
 
     def _fail(self) -> None:
         self.calls += 1

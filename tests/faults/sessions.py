@@ -18,8 +18,8 @@ from typing import Any
 from faults.disk import Unsynced
 from faults.mutations import IN_BYTES, VALUES, Random, retyped
 from support.loop_kit import MODEL, assistant, call, for_model, user
-from tau.core.conversation.branches import Branch, left_behind, prepare_branch
-from tau.core.conversation.compaction import due, prepare
+from tau.core.conversation.branches import Branch, abandoned_entries, plan_branch_summary
+from tau.core.conversation.compaction import compaction_due, plan_compaction
 from tau.core.conversation.stats import SessionCounts, conversation_counts
 from tau.core.conversation.tokens import context_usage
 from tau.errors import CommandError
@@ -29,7 +29,7 @@ from tau.records.settings import CompactionSettings
 from tau.runtime.history.html_export import session_page
 from tau.runtime.history.pending_bash import record_pending, undelivered
 from tau.runtime.history.session_log import SessionLog
-from tau.store.listing import row
+from tau.store.listing import session_row
 from tau.store.sessions import open_session
 
 SLOW = 5.0  # seconds
@@ -225,7 +225,7 @@ def use_session(path: Path, *, thoroughly: bool = True) -> bool:
     Raises whatever goes wrong. What takes longest, copies and the page of it, is only made `thoroughly`.
     """
     before = path.read_bytes()
-    row(path)
+    session_row(path)
     try:
         found = open_session(path)
         log = SessionLog.resumed(found, _unexpected, Unsynced())
@@ -243,7 +243,7 @@ def use_session(path: Path, *, thoroughly: bool = True) -> bool:
         log.close()
     again = open_session(path)
     assert again.tree.leaf_id == log.tree.leaf_id, "what was added is not there when it is opened again"
-    if found.lifted is None:
+    if found.migrated_lines is None:
         assert path.read_bytes().startswith(before), "what was in the file was changed"
     return True
 
@@ -270,12 +270,12 @@ def _look(log: SessionLog) -> None:
     context_usage(branch, MODEL.context_window)
     for_model(log.messages, MODEL)
     for before_prompt in (False, True):
-        due(branch, MODEL, SMALL, before_prompt=before_prompt)
-    plan = prepare(branch, SMALL)
+        compaction_due(branch, MODEL, SMALL, before_prompt=before_prompt)
+    plan = plan_compaction(branch, SMALL)
     if not isinstance(plan, str):
         plan.requests(SMALL, MODEL, "off"), plan.summary(["one", "two"]), plan.details
     if tree.branch:
-        prepare_branch(left_behind(tree, tree.branch[-1], tree.branch[0]), MODEL.context_window, 10)
+        plan_branch_summary(abandoned_entries(tree, tree.branch[-1], tree.branch[0]), MODEL.context_window, 10)
 
 
 def _copies(log: SessionLog, folder: Path) -> None:

@@ -18,11 +18,11 @@ from support.loop_kit import MODEL, for_model, new_draft, user
 from support.recorded_streams import BASH, aws, recorded, recorded_frames, sse
 from support.rpc_process import WITHIN, as_record
 from tau import llm
-from tau.core.agent.draft import Done, Update
+from tau.core.agent.draft import MessageDone, Update
 from tau.errors import ModelError
 from tau.llm.http import Http
-from tau.llm.types import Context, Options, Request, Transport, World
-from tau.records.base import replace, wire
+from tau.llm.types import CallEnvironment, CallOptions, ModelContext, ModelRequest, Transport
+from tau.records.base import replace, wire_json
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "no secret", "AWS_REGION": "nowhere-1"}
 DEEP = 3_000
@@ -158,7 +158,7 @@ class Wire:
         self._portions = portions
         self._error = error
 
-    async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
+    async def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
         for portion in self._portions:
             yield portion
         if self._error is not None:
@@ -173,24 +173,24 @@ async def read_stream(case: Case, network: Transport | None = None, url: str = "
     """True if it was an answer, False if it was refused. Raises whatever goes wrong."""
     model = replace(MODEL, api=case.api, provider="lab", base_url=url)
     draft = new_draft(model)
-    context = Context("Be nice.", for_model([user("hi")], model), [BASH])
-    options = Options("some-secret-key", environment=KEYS)
+    context = ModelContext("Be nice.", for_model([user("hi")], model), [BASH])
+    options = CallOptions("some-secret-key", environment=KEYS)
     told: list[Any] = []
     try:
         async with asyncio.timeout(WITHIN):
-            world = World(network or Wire(case.portions), no_pause)
+            world = CallEnvironment(network or Wire(case.portions), no_pause)
             async for facts in llm.stream(model, context, options, draft, world):
                 told += facts
     except ModelError as error:
-        told.append(draft.failed("error", str(error), transient=error.transient))
+        told.append(draft.fail("error", str(error), transient=error.transient))
     last = told.pop()
     for fact in told:
-        assert not isinstance(fact, Done), "something came after the end"
+        assert not isinstance(fact, MessageDone), "something came after the end"
         if isinstance(fact, Update):
-            assert as_record(fact.wire()) is not None, f"cannot be sent: {fact.wire()[:500]!r}"
-    record = json.loads(wire(last.message))
+            assert as_record(fact.wire_json()) is not None, f"cannot be sent: {fact.wire_json()[:500]!r}"
+    record = json.loads(wire_json(last.message))
     assert isinstance(record["content"], list)
-    if isinstance(last, Done):
+    if isinstance(last, MessageDone):
         assert last.message.stop_reason in ("stop", "length", "toolUse"), last.message.stop_reason
         return True
     assert last.message.stop_reason == "error", last.message.stop_reason

@@ -63,7 +63,7 @@ def cuts(speaker: Speaker, name: str, arguments: str) -> Iterator[list[bytes]]:
 def runs(speaker: Speaker, portions: Sequence[bytes]) -> bool:
     """Whether there is a call that may be run, once the stream has ended."""
     try:
-        done = Reading(apis.api(speaker.api), speaker.model(), portions).end().done
+        done = Reading(apis.load_api(speaker.api), speaker.model(), portions).end().done
     except ModelError:
         return False
     return len(done.unreadable) < len(done.message.tool_calls)

@@ -12,7 +12,7 @@ import pytest
 import tau
 from support.library_agent import HANGS, calls, opened, play, says
 from tau import events
-from tau.core.agent.structured_output import NAME
+from tau.core.agent.structured_output import TOOL_NAME
 
 WHOLE = [
     *("agent_start", "turn_start", "message_start", "message_end", "message_start"),
@@ -205,7 +205,7 @@ def test_an_answer_can_be_an_object(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
     async def story() -> Any:
-        async with opened(tmp_path, calls(NAME, n=3), says("there")) as agent:
+        async with opened(tmp_path, calls(TOOL_NAME, n=3), says("there")) as agent:
             return (await agent.prompt("count", output_schema=schema)).output
 
     assert play(story()) == {"n": 3}

@@ -9,12 +9,12 @@ import pytest
 
 from support.loop_kit import assistant, byte_by_byte, call, new_draft, user
 from tau import llm
-from tau.core.agent.draft import Done, Draft, Update
-from tau.core.conversation.provider_messages import Spoken
-from tau.core.models.failures import transient
+from tau.core.agent.draft import Draft, MessageDone, Update
+from tau.core.conversation.provider_messages import ModelMessage
+from tau.core.models.failures import is_transient
 from tau.errors import ModelError
-from tau.llm.anthropic import Reader, conversation, limits, request
-from tau.llm.types import Context, Options, Request, World
+from tau.llm.anthropic import Reader, conversation, request, token_limits
+from tau.llm.types import CallEnvironment, CallOptions, ModelContext, ModelRequest
 from tau.records.base import UNSET, encode, parse, replace
 from tau.records.deltas import (
     TextDelta,
@@ -30,7 +30,7 @@ from tau.records.deltas import (
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model, ThinkingLevel
 from tau.wire.sse import SSEDecoder
-from tau.wire.unfinished import Unfinished
+from tau.wire.unfinished import PartialJson
 
 MODEL = Model(
     "claude-x",
@@ -55,19 +55,21 @@ class Offered:
 BASH = Offered("bash", "run", {"type": "object", "properties": {}})
 
 
-def asked(*messages: Spoken, model: Model = MODEL, thinking: ThinkingLevel = "off", **options: Any) -> Request:
-    return request(model, Context("Be nice.", messages, [BASH]), Options("secret-key", thinking, **options))
+def asked(
+    *messages: ModelMessage, model: Model = MODEL, thinking: ThinkingLevel = "off", **options: Any
+) -> ModelRequest:
+    return request(model, ModelContext("Be nice.", messages, [BASH]), CallOptions("secret-key", thinking, **options))
 
 
 # What is sent.
 
 
-def spoken(messages: list[Spoken]) -> list[dict[str, Any]]:
+def spoken(messages: list[ModelMessage]) -> list[dict[str, Any]]:
     return [*conversation(messages)]
 
 
 def test_a_request_has_all_its_parts() -> None:
-    assert asked(user("hi"), thinking="low") == Request(
+    assert asked(user("hi"), thinking="low") == ModelRequest(
         "https://api.example.com/v1/messages",
         {
             "anthropic-version": "2023-06-01",
@@ -87,7 +89,7 @@ def test_a_request_has_all_its_parts() -> None:
 
 
 def test_what_there_is_none_of_is_left_out() -> None:
-    bare = request(MODEL, Context("", [], []), Options())
+    bare = request(MODEL, ModelContext("", [], []), CallOptions())
     assert list(bare.body) == ["model", "messages", "max_tokens", "stream"]
     assert "x-api-key" not in bare.headers
 
@@ -120,7 +122,7 @@ def test_a_model_may_bring_headers_and_another_address() -> None:
 def test_thinking_gets_its_budget_within_the_limit_of_the_model(
     model: Model, level: ThinkingLevel, max_tokens: int, budget: int
 ) -> None:
-    assert limits(model, level, {}) == (max_tokens, budget)
+    assert token_limits(model, level, {}) == (max_tokens, budget)
     body = asked(user("hi"), model=model, thinking=level).body
     assert (body["max_tokens"], body.get("thinking", {}).get("budget_tokens", 0)) == (max_tokens, budget)
 
@@ -209,7 +211,7 @@ def test_empty_text_is_never_sent() -> None:
 def test_nothing_is_sent_that_is_no_utf8() -> None:
     bad = "a\ud800b"
     said = [user(bad), assistant(bad, Thinking(bad, "sig"), call("ls", path=bad, more=[{bad: bad}]))]
-    sent = request(MODEL, Context(bad, [*said, ToolResult("call_ls", "ls", [Text(bad)])], []), Options())
+    sent = request(MODEL, ModelContext(bad, [*said, ToolResult("call_ls", "ls", [Text(bad)])], []), CallOptions())
     assert "ud800" not in encode(sent.body).decode()
     assert sent.body["messages"][0]["content"] == [{"type": "text", "text": "ab"}]
 
@@ -289,7 +291,7 @@ class Reading:
     """One response being read: what was told so far, and its draft."""
 
     def __init__(self, portions: Iterable[bytes] = ()) -> None:
-        self.draft = Draft(MODEL, 0, Unfinished)
+        self.draft = Draft(MODEL, 0, PartialJson)
         self.told: list[Any] = []
         self._sse, self._reader = SSEDecoder(), Reader(self.draft)
         for portion in portions:
@@ -333,7 +335,7 @@ DELTAS = [
 def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
     reading = Reading(portions)
     assert reading.deltas == DELTAS
-    assert reading.told[-1] == Done(ANSWER)
+    assert reading.told[-1] == MessageDone(ANSWER)
 
 
 @pytest.mark.parametrize("count", range(len(RECORDED)))
@@ -342,8 +344,8 @@ def test_a_stream_cut_after_any_event_is_an_error_and_never_an_answer(count: int
     with pytest.raises(ModelError) as caught:
         reading.end()
     assert caught.value.transient is True
-    assert not any(isinstance(fact, Done) for fact in reading.told)
-    kept = reading.draft.failed("error", str(caught.value)).message.content
+    assert not any(isinstance(fact, MessageDone) for fact in reading.told)
+    kept = reading.draft.fail("error", str(caught.value)).message.content
     assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
 
 
@@ -380,7 +382,7 @@ def test_arguments_that_come_with_the_call_survive_empty_pieces() -> None:
     empty = [delta(0, "input_json", partial_json=piece) for piece in ("", " ")]
     for end in ([stop(0)], []):
         done = Reading([BEGIN, begin, *empty, *end, *finish("tool_use")]).told[-1]
-        assert done == Done(done.message)
+        assert done == MessageDone(done.message)
         assert done.message.tool_calls == [ToolCall("t", "ls", {"path": "sub"})]
 
 
@@ -437,7 +439,7 @@ def test_an_error_in_the_stream_is_told_in_its_own_words() -> None:
     with pytest.raises(ModelError) as caught:
         reading.feed(event("error", error={"type": "overloaded_error", "message": "Overloaded"}))
     assert str(caught.value) == '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
-    assert transient(str(caught.value))
+    assert is_transient(str(caught.value))
     assert reading.draft.message("error").content == [Text("half")]
 
 
@@ -513,7 +515,7 @@ class Recorded:
     def __init__(self, portions: list[bytes]) -> None:
         self.portions = portions
 
-    async def post(self, request: Request) -> AsyncIterator[bytes]:
+    async def post(self, request: ModelRequest) -> AsyncIterator[bytes]:
         for portion in self.portions:
             yield portion
 
@@ -521,11 +523,11 @@ class Recorded:
 def streamed(portions: list[bytes]) -> list[Any]:
     async def main() -> list[Any]:
         draft = new_draft(MODEL)
-        world = World(Recorded(portions), asyncio.sleep)
-        options = Options("secret-key")
+        world = CallEnvironment(Recorded(portions), asyncio.sleep)
+        options = CallOptions("secret-key")
         return [
             fact
-            async for facts in llm.stream(MODEL, Context("", [user("hi")], []), options, draft, world)
+            async for facts in llm.stream(MODEL, ModelContext("", [user("hi")], []), options, draft, world)
             for fact in facts
         ]
 
@@ -536,7 +538,7 @@ def test_an_answer_is_streamed_from_its_beginning_to_its_end() -> None:
     begun, _, *updates, done = streamed([*RECORDED, b"data: what follows is not read\n\n"])
     assert begun.message == replace(ANSWER, content=[], usage=Usage(), stop_reason="stop", response_id=UNSET)
     assert [update.delta for update in updates] == DELTAS
-    assert done == Done(ANSWER)
+    assert done == MessageDone(ANSWER)
 
 
 def test_a_stream_that_ends_early_is_an_error() -> None:

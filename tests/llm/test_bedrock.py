@@ -12,14 +12,14 @@ import pytest
 
 from support.loop_kit import assistant, call, user
 from support.recorded_streams import BASH, CALLS, Reading, asking, aws, fails, frame, recorded, recorded_frames, ways
-from tau.core.agent.draft import Done
+from tau.core.agent.draft import MessageDone
 from tau.errors import ModelError
 from tau.llm import anthropic
 from tau.llm import aws as credentials
 from tau.llm import bedrock as api
 from tau.llm.bedrock import conversation, region
 from tau.llm.http import Http
-from tau.llm.types import Context, Options, Request
+from tau.llm.types import CallOptions, ModelContext, ModelRequest
 from tau.records.base import encode, parse, replace
 from tau.records.deltas import (
     TextDelta,
@@ -62,7 +62,7 @@ def told(*messages: Any, model: Model = MODEL, caches: bool = False) -> list[dic
 
 
 def test_a_request_has_all_its_parts() -> None:
-    assert asking(api, CACHING, user("hi"), thinking="low") == Request(
+    assert asking(api, CACHING, user("hi"), thinking="low") == ModelRequest(
         "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-x-v1:0/converse-stream",
         {"accept": "application/vnd.amazon.eventstream"},
         {
@@ -201,8 +201,8 @@ def test_the_slashes_of_an_arn_are_part_of_the_name() -> None:
 
 
 def signed_by(key: str | None = "<authenticated>", **environment: str) -> dict[str, str]:
-    options = Options(key, environment=environment, now=1_769_904_000_000)
-    return api.sign(api.request(MODEL, Context("", [user("hi")], []), options), MODEL, options).headers
+    options = CallOptions(key, environment=environment, now=1_769_904_000_000)
+    return api.sign(api.request(MODEL, ModelContext("", [user("hi")], []), options), MODEL, options).headers
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_without_credentials_it_says_what_to_set(environment: dict[str, str]) ->
 def test_what_is_signed_is_what_is_sent() -> None:
     """A server sees the path, the headers and the body over which the signature went."""
 
-    async def main() -> tuple[str, Request, bytes]:
+    async def main() -> tuple[str, ModelRequest, bytes]:
         seen: list[Any] = []
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -254,8 +254,8 @@ def test_what_is_signed_is_what_is_sent() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         arn = "arn:aws:bedrock:eu-west-1:1:inference-profile/x"
         model = replace(MODEL, id=arn, base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        options = Options(environment=KEYS, now=1_769_904_000_000)
-        request = api.sign(api.request(model, Context("é", [user("hi")], []), options), model, options)
+        options = CallOptions(environment=KEYS, now=1_769_904_000_000)
+        request = api.sign(api.request(model, ModelContext("é", [user("hi")], []), options), model, options)
         http = Http()
         async for _ in http.post(request):
             pass
@@ -357,14 +357,14 @@ def read(*events: bytes, model: Model = MODEL) -> Reading:
 def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
     reading = Reading(api, MODEL, portions)
     assert reading.deltas == DELTAS
-    assert reading.done == Done(ANSWER)
+    assert reading.done == MessageDone(ANSWER)
 
 
 @pytest.mark.parametrize("count", range(len(RECORDED) - 1))
 def test_a_stream_cut_before_its_stop_reason_is_an_error_and_never_an_answer(count: int) -> None:
     error, reading = fails(api, MODEL, RECORDED[:count])
     assert error.transient is True
-    kept = reading.draft.failed("error", str(error)).message.content
+    kept = reading.draft.fail("error", str(error)).message.content
     assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
 
 
@@ -380,7 +380,7 @@ def test_arguments_cut_at_any_byte_never_become_a_call_that_can_run(recorded_cal
         piece = arguments[:cut].decode("utf-8", "ignore")
         assert read(begin, delta(0, toolUse={"input": piece}), *end).done.unreadable == {0: piece}
     whole = read(begin, delta(0, toolUse={"input": arguments.decode()}), *end).done
-    assert whole == Done(whole.message)
+    assert whole == MessageDone(whole.message)
     assert whole.message.tool_calls == [ToolCall("c1", name, parse(arguments))]
 
 

@@ -6,20 +6,28 @@ from typing import Any
 import pytest
 
 from tau.errors import ModelError
-from tau.llm.apis import api
-from tau.llm.catalog import DEFAULTS, LOCAL, OFFLINE, SERVERS, Catalog, ProviderGiven, providers
+from tau.llm.apis import load_api
+from tau.llm.catalog import (
+    DEFAULT_MODELS,
+    LOCAL_PROVIDERS,
+    OFFLINE_MODELS,
+    SERVERS,
+    Catalog,
+    ProviderConfig,
+    parse_providers,
+)
 from tau.records.base import encode, replace
-from tau.records.models import LEVELS, Model, Price
+from tau.records.models import THINKING_LEVELS, Model, Price
 
 LAB = {"baseUrl": "http://lab", "apiKey": "k", "api": "anthropic-messages", "models": [{"id": "a"}]}
 BUILT_IN = Catalog()
-CLAUDE = BUILT_IN.of("anthropic")
+CLAUDE = BUILT_IN.models_of("anthropic")
 OPUS = next(model for model in CLAUDE if model.id == "claude-opus-4-5")
 
 
 def catalog(**given: Any) -> Catalog:
     """The catalogue with these providers in models.json, which must have no mistake."""
-    read, problems = providers({"providers": given})
+    read, problems = parse_providers({"providers": given})
     assert problems == []
     return Catalog(read)
 
@@ -27,17 +35,17 @@ def catalog(**given: Any) -> Catalog:
 def known(provider: str, **given: Any) -> list[Model]:
     """The models of a provider with these in models.json."""
     found = catalog(**given)
-    models = found.of(provider)
+    models = found.models_of(provider)
     assert found.problems == []
     return models
 
 
 def wrong(**given: Any) -> list[str]:
-    read, problems = providers({"providers": given})
+    read, problems = parse_providers({"providers": given})
     found = Catalog(read)
     for name in given:
-        found.of(name)
-    assert found.of("anthropic") == CLAUDE  # a mistake takes nothing away
+        found.models_of(name)
+    assert found.models_of("anthropic") == CLAUDE  # a mistake takes nothing away
     return [problem.text for problem in problems + found.problems]
 
 
@@ -45,31 +53,31 @@ def wrong(**given: Any) -> list[str]:
 
 
 def test_every_provider_has_its_models_and_one_to_take_by_itself() -> None:
-    for provider, id in DEFAULTS.items():
-        models = BUILT_IN.of(provider)
+    for provider, id in DEFAULT_MODELS.items():
+        models = BUILT_IN.models_of(provider)
         assert {model.provider for model in models} == {provider}
         assert len({model.id for model in models}) == len(models)
         default = BUILT_IN.default(provider)
         assert default is not None and default.id == id
 
 
-@pytest.mark.parametrize("provider", DEFAULTS)
+@pytest.mark.parametrize("provider", DEFAULT_MODELS)
 def test_every_figure_can_be_true(provider: str) -> None:
-    for model in BUILT_IN.of(provider):
+    for model in BUILT_IN.models_of(provider):
         assert model.context_window > 0 and model.max_tokens > 0
         assert min(model.cost.input, model.cost.output, model.cost.cache_read, model.cost.cache_write) >= 0
         assert "text" in model.input
-        assert set(model.thinking_level_map or {}) <= set(LEVELS)
+        assert set(model.thinking_level_map or {}) <= set(THINKING_LEVELS)
         assert provider == "azure" or model.base_url.startswith("https://")
 
 
 def test_every_model_speaks_an_api_we_have() -> None:
-    everything = [model for provider in BUILT_IN.providers for model in BUILT_IN.of(provider)]
-    assert all(api(name) for name in {model.api for model in (*everything, *OFFLINE)})
+    everything = [model for provider in BUILT_IN.providers for model in BUILT_IN.models_of(provider)]
+    assert all(load_api(name) for name in {model.api for model in (*everything, *OFFLINE_MODELS)})
 
 
 def test_we_say_that_we_are_somebody_else_to_nobody() -> None:
-    everything = [model for provider in DEFAULTS for model in BUILT_IN.of(provider)]
+    everything = [model for provider in DEFAULT_MODELS for model in BUILT_IN.models_of(provider)]
     assert {name for model in everything for name in model.headers or {}} == {"NVCF-POLL-SECONDS"}
 
 
@@ -81,43 +89,43 @@ def test_a_price_of_the_catalogue() -> None:
 
 def test_the_page_on_the_catalogue_is_of_these_figures() -> None:
     page = (Path(__file__).parents[2] / "docs" / "catalog.md").read_text(encoding="utf-8")
-    rows = [f"| {provider} | {len(BUILT_IN.of(provider))} | {id} |" for provider, id in DEFAULTS.items()]
+    rows = [f"| {provider} | {len(BUILT_IN.models_of(provider))} | {id} |" for provider, id in DEFAULT_MODELS.items()]
     assert "\n".join(rows) in page
 
 
 def test_a_provider_is_read_when_it_is_asked_for() -> None:
     fresh = Catalog()
-    assert (fresh.providers, fresh._read) == ([*DEFAULTS, *SERVERS], {})
-    fresh.of("groq")
+    assert (fresh.providers, fresh._read) == ([*DEFAULT_MODELS, *SERVERS], {})
+    fresh.models_of("groq")
     assert list(fresh._read) == ["groq"]
 
 
 def test_offline_models_are_not_listed() -> None:
-    assert {model.provider for model in OFFLINE}.isdisjoint(BUILT_IN.providers)
+    assert {model.provider for model in OFFLINE_MODELS}.isdisjoint(BUILT_IN.providers)
 
 
 @pytest.mark.parametrize(("said", "meant"), [("anthropic", "anthropic"), ("OpenAI", "openai"), ("zork", None)])
 def test_a_provider_is_known_however_it_is_spelled(said: str, meant: str | None) -> None:
-    assert BUILT_IN.spelled(said) == meant
+    assert BUILT_IN.canonical_name(said) == meant
 
 
 def test_a_model_that_is_not_listed_is_like_the_default_but_of_no_known_price() -> None:
     default = BUILT_IN.default("anthropic")
     assert default is not None
-    made = BUILT_IN.made("anthropic", "claude-next")
+    made = BUILT_IN.custom_model("anthropic", "claude-next")
     assert made == replace(default, id="claude-next", name="claude-next", cost=Price())
-    assert BUILT_IN.made("zork", "x") is None
+    assert BUILT_IN.custom_model("zork", "x") is None
 
 
 # Servers on this machine.
 
 
 def test_servers_list_nothing_and_take_every_id() -> None:
-    assert {name: BUILT_IN.of(name) for name in SERVERS} == {name: [] for name in SERVERS}
-    assert BUILT_IN.made("ollama", "qwen3:8b") == Model(
+    assert {name: BUILT_IN.models_of(name) for name in SERVERS} == {name: [] for name in SERVERS}
+    assert BUILT_IN.custom_model("ollama", "qwen3:8b") == Model(
         "qwen3:8b", "qwen3:8b", "openai-completions", "ollama", "http://127.0.0.1:11434/v1"
     )
-    assert {"ollama", "llama.cpp", "lmstudio", "vllm"} == LOCAL
+    assert {"ollama", "llama.cpp", "lmstudio", "vllm"} == LOCAL_PROVIDERS
 
 
 @pytest.mark.parametrize(
@@ -135,16 +143,18 @@ def test_servers_list_nothing_and_take_every_id() -> None:
     ],
 )
 def test_ollama_is_where_its_variable_says(variable: str, address: str) -> None:
-    made = Catalog(environment={"OLLAMA_HOST": variable}).made("ollama", "m")
+    made = Catalog(environment={"OLLAMA_HOST": variable}).custom_model("ollama", "m")
     assert made is not None and made.base_url == address
 
 
 def test_models_json_can_say_more_of_a_server() -> None:
     found = catalog(ollama={"baseUrl": "http://gpu/v1", "models": [{"id": "a", "reasoning": True}]})
-    assert found.of("ollama") == [Model("a", "a", "openai-completions", "ollama", "http://gpu/v1", reasoning=True)]
-    assert found.made("ollama", "b") == Model("b", "b", "openai-completions", "ollama", "http://gpu/v1")
+    assert found.models_of("ollama") == [
+        Model("a", "a", "openai-completions", "ollama", "http://gpu/v1", reasoning=True)
+    ]
+    assert found.custom_model("ollama", "b") == Model("b", "b", "openai-completions", "ollama", "http://gpu/v1")
     changed = catalog(vllm={"modelOverrides": {"m": {"contextWindow": 5000}}})
-    assert [(model.id, model.context_window) for model in changed.of("vllm")] == [("m", 5000)]
+    assert [(model.id, model.context_window) for model in changed.models_of("vllm")] == [("m", 5000)]
 
 
 # models.json.
@@ -253,13 +263,13 @@ def test_a_mistake_is_named_and_costs_only_its_own_entry(given: Any, problem: st
 
 def test_every_mistake_of_a_provider_is_named_with_its_place() -> None:
     models = [{"id": "a", "maxTokens": 0}, {"id": "b"}, {"id": "c", "contextWindow": -1}]
-    _, problems = providers({"providers": {"lab": {**LAB, "models": models}}})
+    _, problems = parse_providers({"providers": {"lab": {**LAB, "models": models}}})
     assert [problem.place for problem in problems] == ["providers.lab.models[0]", "providers.lab.models[2]"]
 
 
 @pytest.mark.parametrize("content", [None, [], 5, {}, {"providers": []}])
 def test_a_file_of_another_shape_is_reported(content: Any) -> None:
-    read, problems = providers(content)
+    read, problems = parse_providers(content)
     assert (read, [problem.text for problem in problems]) == (
         {},
         ["Invalid models.json schema:\n  - providers: expected object"],
@@ -267,12 +277,12 @@ def test_a_file_of_another_shape_is_reported(content: Any) -> None:
 
 
 def test_a_good_provider_survives_beside_a_bad_one() -> None:
-    read, problems = providers({"providers": {"bad": 5, "lab": LAB}})
+    read, problems = parse_providers({"providers": {"bad": 5, "lab": LAB}})
     assert (list(read), len(problems)) == (["lab"], 1)
-    assert isinstance(read["lab"], ProviderGiven)
+    assert isinstance(read["lab"], ProviderConfig)
 
 
 def test_an_api_we_do_not_speak_is_named() -> None:
     with pytest.raises(ModelError, match='The API "zork" is not supported') as caught:
-        api("zork")
+        load_api("zork")
     assert caught.value.transient is False

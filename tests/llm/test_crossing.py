@@ -9,7 +9,7 @@ import pytest
 from support.loop_kit import for_model, user
 from support.recorded_streams import Reading, recorded, recorded_frames
 from tau.llm import apis
-from tau.llm.types import Context, Options
+from tau.llm.types import CallOptions, ModelContext
 from tau.records.base import encode, replace
 from tau.records.messages import Assistant, Text, ToolResult
 from tau.records.models import Model
@@ -36,7 +36,7 @@ def model(api: str, id: str = "m") -> Model:
 
 
 def answer(api: str) -> Assistant:
-    reading = Reading(apis.api(api), model(api), STREAMS[api])
+    reading = Reading(apis.load_api(api), model(api), STREAMS[api])
     return reading.end().done.message
 
 
@@ -44,7 +44,7 @@ def told_on(said: Assistant, to: Model) -> str:
     """The request in which `to` goes on with what was said."""
     results = [ToolResult(call.id, call.name, [Text("a")]) for call in said.tool_calls]
     messages = for_model([user("hi"), said, *results, user("go on")], to)
-    request = apis.api(to.api).request(to, Context("", messages, []), Options("k", "medium"))
+    request = apis.load_api(to.api).request(to, ModelContext("", messages, []), CallOptions("k", "medium"))
     return encode(request.body).decode()
 
 
@@ -68,17 +68,17 @@ def test_another_model_gets_the_words_and_no_signature(api: str, to: str) -> Non
 def test_results_are_found_by_their_calls(api: str, to: str) -> None:
     said = answer(api)
     body: Any = (
-        apis.api(to)
+        apis.load_api(to)
         .request(
             model(to, "another"),
-            Context(
+            ModelContext(
                 "",
                 for_model(
                     [said, *(ToolResult(c.id, c.name, [Text("a")]) for c in said.tool_calls)], model(to, "another")
                 ),
                 [],
             ),
-            Options(),
+            CallOptions(),
         )
         .body
     )

@@ -208,7 +208,7 @@ GENERATED: dict[str, tuple[ModuleType, str, Callable[[Sequence[Block]], list[byt
     "openai_responses": (openai_responses, "openai-responses", responses_stream),
     "google": (google, "google-generative-ai", google_stream),
     "bedrock_converse": (bedrock, "bedrock-converse-stream", bedrock_converse_stream),
-    "bedrock_messages": (bedrock, bedrock.MESSAGES, bedrock_messages_stream),
+    "bedrock_messages": (bedrock, bedrock.ANTHROPIC_API, bedrock_messages_stream),
 }
 
 PIECES = st.lists(st.text('ab é\n😀"\\{}', max_size=4), max_size=4)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tau.core.agent.draft import Done, Draft, Update
-from tau.core.conversation.provider_messages import Spoken
+from tau.core.agent.draft import Draft, MessageDone, Update
+from tau.core.conversation.provider_messages import ModelMessage
 from tau.llm import demo
-from tau.llm.types import Context, Pause, Request, World
+from tau.llm.types import CallEnvironment, ModelContext, ModelRequest, Pause
 from tau.records.deltas import TextDelta, ToolCallDelta
 from tau.records.messages import Assistant, Image, Text, ToolResult, Usage, User
 from tau.records.models import Model
-from tau.wire.unfinished import Unfinished
+from tau.wire.unfinished import PartialJson
 
 MODEL = Model("demo", "Demo", "demo", "demo", "")
 ALL = ("bash", "edit", "read", "write")
@@ -27,7 +27,7 @@ class Offered:
 
 
 class NoNetwork:
-    def post(self, request: Request) -> AsyncIterator[bytes]:
+    def post(self, request: ModelRequest) -> AsyncIterator[bytes]:
         raise AssertionError("the demo model is offline")
 
 
@@ -35,18 +35,18 @@ async def no_pause(seconds: float) -> None:
     raise AssertionError("the demo model leaves pausing to others")
 
 
-def streamed(messages: Sequence[Spoken], tools: Sequence[str] = ALL) -> list[Update | Done | Pause]:
-    context = Context("system", messages, [Offered(name) for name in tools])
-    draft = Draft(MODEL, 0, Unfinished)
-    told: list[Update | Done | Pause] = []
-    for step in demo.answer(MODEL, context, draft, World(NoNetwork(), no_pause)):
+def streamed(messages: Sequence[ModelMessage], tools: Sequence[str] = ALL) -> list[Update | MessageDone | Pause]:
+    context = ModelContext("system", messages, [Offered(name) for name in tools])
+    draft = Draft(MODEL, 0, PartialJson)
+    told: list[Update | MessageDone | Pause] = []
+    for step in demo.answer(MODEL, context, draft, CallEnvironment(NoNetwork(), no_pause)):
         told += [step] if isinstance(step, Pause) else step  # type: ignore[arg-type]
     return told
 
 
-def says(*messages: Spoken, tools: Sequence[str] = ALL) -> Assistant:
+def says(*messages: ModelMessage, tools: Sequence[str] = ALL) -> Assistant:
     last = streamed(messages, tools)[-1]
-    assert isinstance(last, Done) and last.unreadable == {}
+    assert isinstance(last, MessageDone) and last.unreadable == {}
     return last.message
 
 
@@ -65,7 +65,7 @@ def result(answer: Assistant, text: str, *, is_error: bool = False, details: Any
 
 def talk(request: str, *outputs: str, tools: Sequence[str] = ALL) -> list[Assistant]:
     """All answers to a request, the tools giving `outputs`."""
-    messages: list[Spoken] = [user(request)]
+    messages: list[ModelMessage] = [user(request)]
     answers = [says(*messages, tools=tools)]
     for output in outputs:
         messages += [answers[-1], result(answers[-1], output)]

@@ -37,10 +37,10 @@ from support.provider_servers import (
 )
 from support.recorded_streams import Reading
 from tau import llm
-from tau.core.agent.draft import Done, Failed, Update
-from tau.core.agent.retry import after, retryable
-from tau.core.models.failures import overflows
-from tau.llm.types import Context, Options
+from tau.core.agent.draft import MessageDone, MessageFailed, Update
+from tau.core.agent.retry import is_retryable, next_retry
+from tau.core.models.failures import is_overflow_text
+from tau.llm.types import CallOptions, ModelContext
 from tau.records.base import encode, parse
 from tau.records.messages import Assistant, Text, ToolResult
 from tau.records.settings import RetrySettings
@@ -53,7 +53,7 @@ RETRIES = RetrySettings()
 @each_api
 def test_an_answer_that_nothing_happens_to_is_whole(speaker: Speaker) -> None:
     ending = ask(speaker, whole(speaker.says(*PIECES, calls=[LS])))
-    assert isinstance(ending.last, Done) and ending.last.unreadable == {}
+    assert isinstance(ending.last, MessageDone) and ending.last.unreadable == {}
     assert (ending.message.text, ending.message.stop_reason) == ("Hello, wörld 😀", "toolUse")
     assert [call.arguments for call in ending.message.tool_calls] == [{"command": "ls"}]
 
@@ -73,8 +73,8 @@ def test_E01_to_E03_a_stream_cut_after_any_event_is_an_error_and_keeps_what_came
             case _:
                 serve = streams(*events[:count], b"")
         ending = ask(speaker, serve)
-        assert retryable(ending.failure), ending.why
-        arrived = Reading(llm.apis.api(speaker.api), speaker.model(), events[:count]).draft.message("error")
+        assert is_retryable(ending.failure), ending.why
+        arrived = Reading(llm.apis.load_api(speaker.api), speaker.model(), events[:count]).draft.message("error")
         if how == "E01 reset":  # which takes with it what was still on its way
             assert arrived.text.startswith(text_of(ending.message))
         else:
@@ -87,7 +87,7 @@ def test_E04_a_stream_that_ends_in_the_middle_of_arguments_is_an_error(speaker: 
     events = speaker.says(*PIECES, calls=[("c1", "bash", '{"command":"rm -rf /tm')])
     at = len(speaker.up_to(b"rm -rf", events))
     for serve in (streams(*events[:at]), streams(*events[:at], b""), streams(*events[:at], reset=True)):
-        assert retryable(ask(speaker, serve).failure)
+        assert is_retryable(ask(speaker, serve).failure)
 
 
 @pytest.mark.promise("E05")
@@ -122,7 +122,7 @@ def test_E06_a_page_is_no_answer(speaker: Speaker) -> None:
 def test_E07_and_E08_nothing_is_no_answer(speaker: Speaker, body: bytes) -> None:
     ending = ask(speaker, sends(UNTIL_CLOSED, body))
     assert ending.failure.message.content == []
-    assert retryable(ending.failure)
+    assert is_retryable(ending.failure)
 
 
 @pytest.mark.promise("E09")
@@ -130,7 +130,7 @@ def test_E07_and_E08_nothing_is_no_answer(speaker: Speaker, body: bytes) -> None
 def test_E09_an_unknown_reason_to_stop_is_an_error_that_names_it(speaker: Speaker) -> None:
     ending = ask(speaker, whole(speaker.says(*PIECES, finish="zork")))
     assert "zork" in ending.why
-    assert not retryable(ending.failure)
+    assert not is_retryable(ending.failure)
     assert text_of(ending.message) == "Hello, wörld 😀"
 
 
@@ -138,7 +138,7 @@ def test_E09_an_unknown_reason_to_stop_is_an_error_that_names_it(speaker: Speake
 @each_api
 def test_E10_a_server_that_asks_to_wait_is_waited_for(speaker: Speaker) -> None:
     failure = ask(speaker, refuses(429, b"slow down", "retry-after: 7")).failure
-    retry = after(failure, RETRIES, 0)
+    retry = next_retry(failure, RETRIES, 0)
     assert retry is not None and retry.delay_ms == 7000
 
 
@@ -146,7 +146,7 @@ def test_E10_a_server_that_asks_to_wait_is_waited_for(speaker: Speaker) -> None:
 @each_api
 def test_E11_a_server_that_asks_to_wait_for_a_day_is_not(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(429, b"slow down", "retry-after: 86400"))
-    assert after(ending.failure, RETRIES, 0) is None
+    assert next_retry(ending.failure, RETRIES, 0) is None
     assert ending.seconds < 10
 
 
@@ -161,9 +161,9 @@ def test_E12_a_server_that_is_overloaded_is_asked_again_some_times_and_works_lat
 
         async with calling(speaker, serve) as calls:
             failures = [(await calls.ask()).failure for _ in range(4)]
-            tries = [after(failure, RETRIES, done) for done, failure in enumerate(failures)]
+            tries = [next_retry(failure, RETRIES, done) for done, failure in enumerate(failures)]
             assert [one.delay_ms if one else None for one in tries] == [2000, 4000, 8000, None]
-            assert isinstance((await calls.ask()).last, Done)
+            assert isinstance((await calls.ask()).last, MessageDone)
             assert answers == []  # nothing was tried again in secret
 
     asyncio.run(main())
@@ -174,14 +174,14 @@ def test_E12_a_server_that_is_overloaded_is_asked_again_some_times_and_works_lat
 def test_E13_a_wrong_key_is_told_without_the_key_and_not_tried_again(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(401, f'{{"error":"bad key {KEY}"}}'.encode()))
     assert ending.why == '401 {"error":"bad key ***"}'
-    assert not retryable(ending.failure)
+    assert not is_retryable(ending.failure)
 
 
 @pytest.mark.promise("E14")
 @each_api
 def test_E14_a_prompt_that_is_too_long_is_known_as_such(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(400, b"prompt is too long: 250000 tokens > 200000 maximum"))
-    assert overflows(ending.why) and not retryable(ending.failure)
+    assert is_overflow_text(ending.why) and not is_retryable(ending.failure)
 
 
 @pytest.mark.promise("E15")
@@ -189,7 +189,7 @@ def test_E14_a_prompt_that_is_too_long_is_known_as_such(speaker: Speaker) -> Non
 def test_E15_a_long_error_is_cut(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(500, b"<html>" + b"x" * 200_000))
     assert len(ending.why.encode()) <= 4096
-    assert retryable(ending.failure)
+    assert is_retryable(ending.failure)
 
 
 @pytest.mark.promise("E15", "G12")
@@ -239,8 +239,8 @@ def test_E18_calls_with_the_same_id_and_their_results_stay_apart(speaker: Speake
 @pytest.mark.parametrize("cut", ['{"command":"rm -rf /tm', "{", '{"a":1', '{"a":1}}', '{"a":1} x', "nul"])
 def test_E19_arguments_that_are_cut_or_garbled_never_run(speaker: Speaker, cut: str) -> None:
     last = ask(speaker, whole(speaker.says(calls=[("c1", "bash", cut)]))).last
-    assert isinstance(last, Failed) or last.unreadable == {0: cut}
-    assert isinstance(last, Failed) == speaker.api.startswith("google")
+    assert isinstance(last, MessageFailed) or last.unreadable == {0: cut}
+    assert isinstance(last, MessageFailed) == speaker.api.startswith("google")
 
 
 @pytest.mark.promise("E20")
@@ -248,7 +248,7 @@ def test_E19_arguments_that_are_cut_or_garbled_never_run(speaker: Speaker, cut: 
 def test_E20_arguments_that_are_no_object_never_run(speaker: Speaker) -> None:
     for arguments in ("[]", "5", '"x"', "true", "[{}]"):
         last = ask(speaker, whole(speaker.says(calls=[("c1", "bash", arguments)]))).last
-        assert isinstance(last, Failed) or last.unreadable == {0: arguments}
+        assert isinstance(last, MessageFailed) or last.unreadable == {0: arguments}
     strange = [("c1", "", "{}"), ("c2", "no-such-tool", "{}"), ("c3", "bash", '{"command":5}')]
     last = ask(speaker, whole(speaker.says(calls=strange))).last
     assert sorted((call.id.partition("|")[0], call.name, call.arguments) for call in last.message.tool_calls) == [
@@ -268,7 +268,7 @@ def test_E21_a_stream_that_stalls_can_be_left_at_once(speaker: Speaker) -> None:
 
             async def listen() -> None:
                 async for _ in calls.facts(draft):
-                    if draft.blocks and text_of(draft.message("stop")) == "Hello, ":
+                    if draft.block_count and text_of(draft.message("stop")) == "Hello, ":
                         some.set()
 
             task = asyncio.create_task(listen())
@@ -277,7 +277,7 @@ def test_E21_a_stream_that_stalls_can_be_left_at_once(speaker: Speaker) -> None:
             task.cancel()
             await asyncio.wait([task])
             assert task.cancelled() and time.monotonic() - began < 10  # and not only when it is left after a while
-            assert text_of(draft.failed("aborted", "").message) == "Hello, "
+            assert text_of(draft.fail("aborted", "").message) == "Hello, "
 
     asyncio.run(asyncio.wait_for(main(), SECONDS))
 
@@ -288,7 +288,7 @@ def test_E22_a_stream_that_stalls_is_left_after_a_while(speaker: Speaker) -> Non
     events = speaker.up_to(b"lo, ", speaker.says(*PIECES))
     for serve in (streams(*events, stall=True), sends(stall=True), sends(CHUNKED, stall=True)):
         ending = ask(speaker, serve, idle=0.2)
-        assert "timed out" in ending.why and retryable(ending.failure)
+        assert "timed out" in ending.why and is_retryable(ending.failure)
         assert ending.seconds < 10
         assert "Hello, ".startswith(text_of(ending.message))
 
@@ -302,7 +302,7 @@ def test_E23_nobody_there_may_be_there_later(speaker: Speaker) -> None:
                 pass
             return await Calls(speaker, gone, calls.http).ask()
 
-    assert retryable(asyncio.run(main()).failure)
+    assert is_retryable(asyncio.run(main()).failure)
 
 
 @each_api
@@ -339,12 +339,14 @@ def test_E25_one_byte_at_a_time_is_enough(speaker: Speaker) -> None:
 def test_E26_strange_characters_pass_and_what_is_kept_is_json(speaker: Speaker) -> None:
     strange = "a\x00b\x1b[31mc\u2028d"
     ending = ask(speaker, whole(speaker.says(strange, HALF, f"{HALF}!")))
-    assert isinstance(ending.last, Done)
+    assert isinstance(ending.last, MessageDone)
     assert ending.message.text == strange + "\ud83d\ud83d!"
     kept = encode(ending.message)
     assert b"\n" not in kept and parse(kept)["content"][0]["text"] == ending.message.text
     (said,) = for_model([ending.message], speaker.model())
-    request = llm.apis.api(speaker.api).request(speaker.model("http://x"), Context("", [said], []), Options(KEY))
+    request = llm.apis.load_api(speaker.api).request(
+        speaker.model("http://x"), ModelContext("", [said], []), CallOptions(KEY)
+    )
     assert "ud83d" not in encode(request.body).decode()
 
 
@@ -353,7 +355,7 @@ def test_E26_strange_characters_pass_and_what_is_kept_is_json(speaker: Speaker) 
 def test_E27_two_hundred_calls_in_one_answer_are_two_hundred(speaker: Speaker) -> None:
     many = [(f"c{at}", "bash", f'{{"n":{at}}}') for at in range(200)]
     ending = ask(speaker, whole(speaker.says(calls=many)))
-    assert isinstance(ending.last, Done) and ending.last.unreadable == {}
+    assert isinstance(ending.last, MessageDone) and ending.last.unreadable == {}
     assert [call.arguments for call in ending.message.tool_calls] == [{"n": at} for at in range(200)]
     assert len({call.id for call in ending.message.tool_calls}) == 200
 
@@ -363,4 +365,4 @@ def test_an_error_in_the_middle_keeps_what_came(speaker: Speaker) -> None:
     events = speaker.up_to(b"lo, ", speaker.says(*PIECES))
     ending = ask(speaker, whole([*events, speaker.error("Overloaded"), *speaker.says(*PIECES)[len(events) :]]))
     assert text_of(ending.failure.message) == "Hello, "
-    assert retryable(ending.failure)
+    assert is_retryable(ending.failure)

@@ -6,12 +6,12 @@ import pytest
 
 from support.loop_kit import assistant, call, user
 from support.recorded_streams import BASH, CALLS, Reading, asking, fails, recorded, sse, ways
-from tau.core.agent.draft import Done
-from tau.core.models.failures import transient
+from tau.core.agent.draft import MessageDone
+from tau.core.models.failures import is_transient
 from tau.errors import ModelError
 from tau.llm import google as api
 from tau.llm.google import conversation
-from tau.llm.types import Context, Options, Request
+from tau.llm.types import CallOptions, ModelContext, ModelRequest
 from tau.records.base import encode, replace
 from tau.records.deltas import (
     TextDelta,
@@ -51,7 +51,7 @@ def told(*messages: Any, model: Model = MODEL) -> list[dict[str, Any]]:
 
 
 def test_a_request_has_all_its_parts() -> None:
-    assert asking(api, MODEL, user("hi"), thinking="medium") == Request(
+    assert asking(api, MODEL, user("hi"), thinking="medium") == ModelRequest(
         "https://api.example.com/v1beta/models/gemini-x:streamGenerateContent?alt=sse",
         {"x-goog-api-key": "secret-key"},
         {
@@ -73,7 +73,7 @@ def test_a_request_has_all_its_parts() -> None:
 
 
 def test_what_there_is_none_of_is_left_out() -> None:
-    bare = api.request(replace(MODEL, reasoning=False), Context("", [], []), Options(thinking="high"))
+    bare = api.request(replace(MODEL, reasoning=False), ModelContext("", [], []), CallOptions(thinking="high"))
     assert bare.body == {"contents": [], "generationConfig": {"maxOutputTokens": 8192}}
     assert bare.headers == {}
 
@@ -207,7 +207,7 @@ def test_empty_text_is_never_sent() -> None:
 def test_nothing_is_sent_that_is_no_utf8() -> None:
     bad = "a\ud800b"
     said = [user(bad), assistant(bad, Thinking(bad), call("ls", path=bad, more=[{bad: bad}]))]
-    sent = api.request(MODEL, Context(bad, [*said, ToolResult("call_ls", "ls", [Text(bad)])], []), Options())
+    sent = api.request(MODEL, ModelContext(bad, [*said, ToolResult("call_ls", "ls", [Text(bad)])], []), CallOptions())
     assert "ud800" not in encode(sent.body).decode()
 
 
@@ -218,8 +218,8 @@ ACCOUNT = {"GOOGLE_OAUTH_ACCESS_TOKEN": "tok", "GOOGLE_CLOUD_PROJECT": "p", "GOO
 PATH = "/models/gemini-x:streamGenerateContent?alt=sse"
 
 
-def on_vertex(model: Model = VERTEX, key: str | None = "<authenticated>", **environment: str) -> Request:
-    return api.request(model, Context("", [user("hi")], []), Options(key, environment=environment))
+def on_vertex(model: Model = VERTEX, key: str | None = "<authenticated>", **environment: str) -> ModelRequest:
+    return api.request(model, ModelContext("", [user("hi")], []), CallOptions(key, environment=environment))
 
 
 @pytest.mark.parametrize("key", ["real-key", None, "<authenticated>"])
@@ -303,14 +303,14 @@ def read(*events: bytes) -> Reading:
 def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
     reading = read(*portions)
     assert reading.deltas == DELTAS
-    assert reading.done == Done(ANSWER)
+    assert reading.done == MessageDone(ANSWER)
 
 
 @pytest.mark.parametrize("count", range(len(RECORDED)))
 def test_a_stream_cut_after_any_event_is_an_error_and_never_an_answer(count: int) -> None:
     error, reading = fails(api, MODEL, RECORDED[:count])
     assert error.transient is True
-    kept = reading.draft.failed("error", str(error)).message.content
+    kept = reading.draft.fail("error", str(error)).message.content
     assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
 
 
@@ -372,7 +372,7 @@ def test_a_prompt_that_is_blocked_is_an_error() -> None:
 )
 def test_an_error_in_the_stream_is_told_in_its_own_words(bad: bytes) -> None:
     error, reading = fails(api, MODEL, HALF, bad)
-    assert transient(str(error)) and "Overloaded" in str(error)
+    assert is_transient(str(error)) and "Overloaded" in str(error)
     assert reading.draft.message("error").content == [Text("half")]
 
 

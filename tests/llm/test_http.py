@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from support.virtual_clock import Clock, played
-from tau.core.checks.secrets import masked, of_headers
+from tau.core.checks.secrets import header_secrets, mask_secrets
 from tau.errors import ModelError
-from tau.llm.http import RESPONSE_LIMIT, Http, proxy_for, retry_after_ms
-from tau.llm.types import Request
+from tau.llm.http import MAX_RESPONSE_BYTES, Http, proxy_for, retry_after_ms
+from tau.llm.types import ModelRequest
 from tau.records.base import parse
 
 KEY = "sk-very-secret-key"
@@ -79,7 +79,7 @@ async def posted(
     async with serving(serve) as url:
         http = Http(idle, connect, first_byte)
         try:
-            request = Request(url, headers or {"x-api-key": KEY}, {"model": "m", "text": "\ud800é"})
+            request = ModelRequest(url, headers or {"x-api-key": KEY}, {"model": "m", "text": "\ud800é"})
             return [portion async for portion in http.post(request)]
         finally:
             await http.close()
@@ -113,7 +113,7 @@ def test_bytes_are_given_before_the_answer_is_over() -> None:
         async with asyncio.timeout(30), serving(serve) as url:
             portions = []
             http = Http()
-            async for portion in http.post(Request(url, {}, {})):
+            async for portion in http.post(ModelRequest(url, {}, {})):
                 portions.append(portion)
                 got_it.set()
             await http.close()
@@ -202,7 +202,9 @@ def test_a_key_at_the_edge_of_the_cut_is_not_shown_in_part() -> None:
 
 
 def test_masking_leaves_short_values_and_other_headers_alone() -> None:
-    assert masked("a b tau-agent", of_headers({"x-api-key": "a", "user-agent": "tau-agent"})) == "a b tau-agent"
+    assert (
+        mask_secrets("a b tau-agent", header_secrets({"x-api-key": "a", "user-agent": "tau-agent"})) == "a b tau-agent"
+    )
 
 
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "TEXT/HTML", "text/plain"])
@@ -250,7 +252,7 @@ def test_nobody_there_may_be_there_next_time() -> None:
             pass
         http = Http()
         try:
-            async for _ in http.post(Request(url, {}, {})):
+            async for _ in http.post(ModelRequest(url, {}, {})):
                 pass
         finally:
             await http.close()
@@ -265,7 +267,7 @@ def test_an_address_that_is_none_is_not_tried_again(url: str) -> None:
     async def main() -> None:
         http = Http(1, 1)
         try:
-            async for _ in http.post(Request(url, {}, {})):
+            async for _ in http.post(ModelRequest(url, {}, {})):
                 pass
         finally:
             await http.close()
@@ -279,8 +281,8 @@ def test_one_client_serves_many_requests() -> None:
     async def main() -> list[bytes]:
         async with serving(says(STREAM, b"data: 1\n\n")) as url:
             http = Http()
-            http.warm()
-            portions = [portion for _ in range(3) async for portion in http.post(Request(url, {}, {}))]
+            http.preload()
+            portions = [portion for _ in range(3) async for portion in http.post(ModelRequest(url, {}, {}))]
             await http.close()
             await http.close()
             return portions
@@ -293,7 +295,7 @@ def test_one_client_serves_many_requests() -> None:
 def test_a_password_in_an_address_is_not_shown(login: str) -> None:
     async def main() -> None:
         http = Http(1, 1)
-        async for _ in http.post(Request(f"http://{login}@127.0.0.1:none/v1", {}, {})):
+        async for _ in http.post(ModelRequest(f"http://{login}@127.0.0.1:none/v1", {}, {})):
             pass
 
     with pytest.raises(ModelError) as caught:
@@ -391,7 +393,7 @@ def test_a_connection_has_a_deadline_too() -> None:
                 waiting.connect_ex(full.getsockname())
             http = Http(30, 0.2)
             try:
-                async for _ in http.post(Request(f"http://127.0.0.1:{full.getsockname()[1]}/", {}, {})):
+                async for _ in http.post(ModelRequest(f"http://127.0.0.1:{full.getsockname()[1]}/", {}, {})):
                     pass
             finally:
                 await http.close()
@@ -472,7 +474,7 @@ def test_where_a_request_ends_is_not_for_headers_to_say() -> None:
 
 @pytest.mark.parametrize("name", ["x-portkey-api-key", "Cookie", "X-Auth-Token", "proxy-authorization"])
 def test_whatever_may_be_a_secret_is_masked(name: str) -> None:
-    assert masked(f"you sent {KEY}", of_headers({name: KEY})) == "you sent ***"
+    assert mask_secrets(f"you sent {KEY}", header_secrets({name: KEY})) == "you sent ***"
 
 
 # Packed answers, which we do not ask for.
@@ -525,7 +527,7 @@ def test_the_text_of_an_error_is_not_waited_for_without_end(monkeypatch: pytest.
 
 
 def test_a_packed_answer_cannot_burst() -> None:
-    found = error(packed(bytes(RESPONSE_LIMIT + 1)))
+    found = error(packed(bytes(MAX_RESPONSE_BYTES + 1)))
     assert (str(found), found.transient) == ("The answer is larger than 64 MiB.", False)
 
 
@@ -565,7 +567,7 @@ def test_a_connection_serves_the_next_request_though_the_reader_stopped_at_the_l
         async with asyncio.timeout(30), serving(serve) as url:
             http = Http()
             for _ in range(2):
-                async with aclosing(http.post(Request(url, {}, {}))) as portions:
+                async with aclosing(http.post(ModelRequest(url, {}, {}))) as portions:
                     assert await anext(portions) == b"words"
                 kept.set()
                 await asyncio.gather(*http._lingering)
@@ -587,7 +589,7 @@ def test_an_answer_that_goes_on_and_on_is_hung_up() -> None:
 
         async with asyncio.timeout(30), serving(serve) as url:
             http = Http()
-            async with aclosing(http.post(Request(url, {}, {}))) as portions:
+            async with aclosing(http.post(ModelRequest(url, {}, {}))) as portions:
                 await anext(portions)
             await hung_up.wait()
             await http.close()
@@ -672,7 +674,7 @@ def test_a_proxy_that_is_not_there_is_told_from_a_server_that_is_not(monkeypatch
     async def main() -> None:
         async with serving(says()) as url:
             environment(monkeypatch, https_proxy=url.replace("http://", "http://me:pass@"))
-        async for _ in Http().post(Request("https://model.example/v1", {}, {})):
+        async for _ in Http().post(ModelRequest("https://model.example/v1", {}, {})):
             pass
 
     told = r"^Connection error: cannot connect to the proxy 127\.0\.0\.1:\d+: Connection refused$"
@@ -700,7 +702,7 @@ def test_a_request_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> No
         async with serving(serve) as url:
             environment(monkeypatch, http_proxy=url.replace("http://", "http://me:pass@"))
             http = Http()
-            portions = [portion async for portion in http.post(Request("http://model.example/v1", {}, {}))]
+            portions = [portion async for portion in http.post(ModelRequest("http://model.example/v1", {}, {}))]
             await http.close()
             return portions
 
@@ -721,7 +723,7 @@ def test_a_proxy_that_refuses_is_told_from_the_server(
             environment(monkeypatch, https_proxy=url)
             http = Http()
             try:
-                async for _ in http.post(Request("https://model.example/v1", {}, {})):
+                async for _ in http.post(ModelRequest("https://model.example/v1", {}, {})):
                     pass
             finally:
                 await http.close()
@@ -753,7 +755,7 @@ def secure_answer(context: ssl.SSLContext) -> list[bytes]:
         async with serving(says(STREAM, b"data: 1\n\n"), context) as url:
             http = Http()
             try:
-                return [portion async for portion in http.post(Request(url, {}, {}))]
+                return [portion async for portion in http.post(ModelRequest(url, {}, {}))]
             finally:
                 await http.close()
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tau.llm.http_connection import HELD_LIMIT, Broken
-from tau.llm.http_pool import Connections, ProxyRefused
+from tau.llm.http_connection import MAX_BUFFERED_BYTES, BrokenResponse
+from tau.llm.http_pool import ConnectionPool, ProxyRefused
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -49,20 +49,20 @@ async def read_request(reader: asyncio.StreamReader) -> tuple[list[str], bytes]:
 
 
 @asynccontextmanager
-async def connections(context: ssl.SSLContext | None = None) -> AsyncIterator[Connections]:
-    made = Connections(lambda: context or ssl.create_default_context())
+async def connections(context: ssl.SSLContext | None = None) -> AsyncIterator[ConnectionPool]:
+    made = ConnectionPool(lambda: context or ssl.create_default_context())
     try:
         yield made
     finally:
         await made.close()
 
 
-async def ask(open_ones: Connections, url: str, body: bytes = b"{}", proxy: str | None = None) -> tuple[int, bytes]:
+async def ask(open_ones: ConnectionPool, url: str, body: bytes = b"{}", proxy: str | None = None) -> tuple[int, bytes]:
     answer = await open_ones.post(url, {"content-length": str(len(body))}, [body], proxy=proxy, connect=60)
     portions = []
     while portion := await answer.read():
         portions.append(portion)
-    answer.done()
+    answer.finish()
     return answer.status, b"".join(portions)
 
 
@@ -82,7 +82,7 @@ def answers(*bodies: bytes) -> list[tuple[int, bytes] | str]:
             for _ in bodies:
                 try:
                     found.append(await ask(open_ones, f"http://{place}/"))
-                except Broken as error:
+                except BrokenResponse as error:
                     found.append(str(error))
         return found
 
@@ -188,7 +188,7 @@ def test_no_part_of_an_answer_goes_on_without_end(part: str) -> None:
 
     async def main() -> None:
         async with asyncio.timeout(60), serving(serve) as place, connections() as open_ones:
-            with pytest.raises(Broken, match=r"more than (64 KiB|20 interim responses)|not HTTP"):
+            with pytest.raises(BrokenResponse, match=r"more than (64 KiB|20 interim responses)|not HTTP"):
                 await ask(open_ones, f"http://{place}/")
             while not hung_up:
                 await asyncio.sleep(0.01)
@@ -228,7 +228,7 @@ def test_an_answer_that_we_cut_off_is_not_taken_for_a_whole_one() -> None:
             await open_ones.close()
             await answer.read()
 
-    with pytest.raises(Broken, match="in the middle of its answer"):
+    with pytest.raises(BrokenResponse, match="in the middle of its answer"):
         asyncio.run(main())
 
 
@@ -325,8 +325,8 @@ def test_a_long_request_that_nobody_reads_to_its_end_is_not_sent_to_its_end(
                     url = f"{'https' if secure else 'http'}://{place}/"
                     answer = await open_ones.post(url, {"content-length": "30000000"}, body)
                     found.append((answer.status, await answer.read()))
-                    answer.done()
-                except Broken as error:
+                    answer.finish()
+                except BrokenResponse as error:
                     found.append(str(error))
                 assert body
         return found
@@ -356,12 +356,12 @@ def test_a_server_that_is_faster_than_its_reader_waits() -> None:
             while not sent or before != sent:  # until it has to wait
                 before = sent
                 await asyncio.sleep(0.1)
-            held = len(answer.taken())
+            held = len(answer.take())
             assert await answer.read()
             answer.drop()
         return held
 
-    assert 0 < asyncio.run(main()) < 3 * HELD_LIMIT
+    assert 0 < asyncio.run(main()) < 3 * MAX_BUFFERED_BYTES
 
 
 @pytest.mark.parametrize(
@@ -541,7 +541,7 @@ def test_many_calls_leave_nothing_behind(said: bytes) -> None:
         async with asyncio.timeout(20), serving(serve) as place, connections() as open_ones:
             before = clocks()
             for _ in range(50):
-                with suppress(Broken):
+                with suppress(BrokenResponse):
                     await ask(open_ones, f"http://{place}/")
             for _ in range(3):  # the loop closes them in its next turns
                 await asyncio.sleep(0)
@@ -588,7 +588,7 @@ def test_connections_outlive_the_loop_that_they_were_made_in() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    open_ones = Connections(ssl.create_default_context)
+    open_ones = ConnectionPool(ssl.create_default_context)
 
     async def main() -> tuple[int, bytes]:
         async with asyncio.timeout(10):

@@ -6,13 +6,13 @@ import pytest
 
 from support.loop_kit import assistant, call, user
 from support.recorded_streams import CALLS, Reading, asking, fails, recorded, sse, ways
-from tau.core.agent.draft import Done
-from tau.core.models.failures import transient
+from tau.core.agent.draft import MessageDone
+from tau.core.models.failures import is_transient
 from tau.errors import ModelError
 from tau.llm import openai_chat as api
 from tau.llm.compat import Compat, compat
 from tau.llm.openai_chat import conversation
-from tau.llm.types import Context, Options, Request
+from tau.llm.types import CallOptions, ModelContext, ModelRequest
 from tau.records.base import encode, parse, replace
 from tau.records.deltas import (
     TextDelta,
@@ -45,14 +45,14 @@ URL = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
 
 
 def told(*messages: Any, model: Model = MODEL, system: str = "", **flags: Any) -> list[dict[str, Any]]:
-    return conversation(model, Context(system, messages, []), Compat(**flags))
+    return conversation(model, ModelContext(system, messages, []), Compat(**flags))
 
 
 # What is sent.
 
 
 def test_a_request_has_all_its_parts() -> None:
-    assert asking(api, MODEL, user("hi"), thinking="medium") == Request(
+    assert asking(api, MODEL, user("hi"), thinking="medium") == ModelRequest(
         "https://api.example.com/v1/chat/completions",
         {"authorization": "Bearer secret-key"},
         {
@@ -83,7 +83,7 @@ def test_a_request_has_all_its_parts() -> None:
 
 def test_what_there_is_none_of_is_left_out() -> None:
     plain = replace(MODEL, reasoning=False)
-    bare = api.request(plain, Context("", [], []), Options(thinking="high"))
+    bare = api.request(plain, ModelContext("", [], []), CallOptions(thinking="high"))
     assert list(bare.body) == ["model", "messages", "stream", "stream_options", "store", "max_completion_tokens"]
     assert bare.headers == {}
 
@@ -119,8 +119,8 @@ def test_an_answer_may_be_as_long_as_the_model_and_the_caller_allow(
 def test_tools_are_mentioned_when_there_were_some() -> None:
     ls = call("ls")
     said = [user("hi"), assistant(ls), ToolResult(ls.id, "ls", [Text("a")])]
-    assert api.request(MODEL, Context("", said, []), Options()).body["tools"] == []
-    assert "tools" not in api.request(MODEL, Context("", said[:1], []), Options()).body
+    assert api.request(MODEL, ModelContext("", said, []), CallOptions()).body["tools"] == []
+    assert "tools" not in api.request(MODEL, ModelContext("", said[:1], []), CallOptions()).body
 
 
 def test_a_turn_with_tools_is_told_as_the_api_wants_it() -> None:
@@ -201,7 +201,7 @@ def test_empty_text_is_never_sent() -> None:
 def test_nothing_is_sent_that_is_no_utf8() -> None:
     bad = "a\ud800b"
     said = [user(bad), assistant(bad, Thinking(bad, "reasoning"), call("ls", path=bad, more=[{bad: bad}]))]
-    sent = api.request(MODEL, Context(bad, [*said, ToolResult("call_ls", "ls", [Text(bad)])], []), Options())
+    sent = api.request(MODEL, ModelContext(bad, [*said, ToolResult("call_ls", "ls", [Text(bad)])], []), CallOptions())
     assert "ud800" not in encode(sent.body).decode()
 
 
@@ -480,7 +480,7 @@ def read(*events: bytes, model: Model = FREE) -> Reading:
 def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
     reading = Reading(api, FREE, portions)
     assert reading.deltas == DELTAS
-    assert reading.done == Done(ANSWER)
+    assert reading.done == MessageDone(ANSWER)
 
 
 def test_an_answer_has_its_price() -> None:
@@ -500,7 +500,7 @@ FINISHED = next(at for at, event in enumerate(RECORDED) if b'"finish_reason":"to
 def test_a_stream_cut_before_its_finish_reason_is_an_error_and_never_an_answer(count: int) -> None:
     error, reading = fails(api, MODEL, RECORDED[:count])
     assert error.transient is True
-    kept = reading.draft.failed("error", str(error)).message.content
+    kept = reading.draft.fail("error", str(error)).message.content
     assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
 
 
@@ -610,7 +610,7 @@ def test_arguments_cut_at_any_byte_never_become_a_call_that_can_run(recorded_cal
 )
 def test_tool_calls_are_told_apart_however_a_server_sends_them(calls: list[dict[str, Any]], ids: list[str]) -> None:
     reading = read(*(calling(one) for one in calls), chunk("tool_calls"), DONE)
-    assert reading.done == Done(reading.done.message)
+    assert reading.done == MessageDone(reading.done.message)
     assert reading.done.message.tool_calls == [ToolCall(id, "ls", {"n": at + 1}) for at, id in enumerate(ids)]
 
 
@@ -729,7 +729,7 @@ def test_tokens_are_counted_wherever_they_are_told(usage: dict[str, Any], counte
 )
 def test_an_error_in_the_stream_is_told_in_its_own_words(error: bytes) -> None:
     found, reading = fails(api, FREE, [chunk(content="half")], error)
-    assert transient(str(found)) and "Overloaded" in str(found)
+    assert is_transient(str(found)) and "Overloaded" in str(found)
     assert reading.draft.message("error").content == [Text("half")]
 
 
@@ -775,7 +775,7 @@ def test_an_empty_object_counts_for_arguments_unless_others_follow(empty: Any, r
     first = calling({"index": 0, "id": "c", "function": {"name": "ls", "arguments": empty}})
     more = [calling({"index": 0, "function": {"arguments": piece}}) for piece in rest]
     reading = read(first, *more, chunk("tool_calls"), DONE)
-    assert reading.done == Done(reading.done.message)
+    assert reading.done == MessageDone(reading.done.message)
     assert reading.done.message.tool_calls == [ToolCall("c", "ls", {"n": 1} if "".join(rest) else {})]
 
 

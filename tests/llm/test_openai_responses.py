@@ -6,12 +6,12 @@ import pytest
 
 from support.loop_kit import assistant, call, user
 from support.recorded_streams import BASH, CALLS, Reading, asking, fails, recorded, sse, ways
-from tau.core.agent.draft import Done
-from tau.core.models.failures import transient
+from tau.core.agent.draft import MessageDone
+from tau.core.models.failures import is_transient
 from tau.errors import ModelError
 from tau.llm import openai_responses as api
 from tau.llm.openai_responses import conversation
-from tau.llm.types import Context, Options, Request
+from tau.llm.types import CallOptions, ModelContext, ModelRequest
 from tau.records.base import encode, parse, replace
 from tau.records.deltas import (
     TextDelta,
@@ -43,7 +43,7 @@ SHOWN = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;b
 
 
 def told(*messages: Any, model: Model = MODEL, system: str = "") -> list[dict[str, Any]]:
-    return conversation(model, Context(system, messages, []))
+    return conversation(model, ModelContext(system, messages, []))
 
 
 def output(text: str, **more: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def output(text: str, **more: str) -> dict[str, Any]:
 
 
 def test_a_request_has_all_its_parts() -> None:
-    assert asking(api, MODEL, user("hi"), thinking="medium", session_id="s-1") == Request(
+    assert asking(api, MODEL, user("hi"), thinking="medium", session_id="s-1") == ModelRequest(
         "https://api.openai.com/v1/responses",
         {"authorization": "Bearer secret-key"},
         {
@@ -84,7 +84,7 @@ def test_a_request_has_all_its_parts() -> None:
 
 
 def test_what_there_is_none_of_is_left_out() -> None:
-    bare = api.request(replace(MODEL, reasoning=False), Context("", [], []), Options(thinking="high"))
+    bare = api.request(replace(MODEL, reasoning=False), ModelContext("", [], []), CallOptions(thinking="high"))
     assert list(bare.body) == ["model", "input", "stream", "store", "max_output_tokens"]
     assert bare.headers == {}
 
@@ -187,7 +187,7 @@ def test_nothing_is_sent_that_is_no_utf8() -> None:
         assistant(bad, call("ls", path=bad, more=[{bad: bad}])),
         ToolResult("call_ls", "ls", [Text(bad)]),
     ]
-    assert "ud800" not in encode(api.request(MODEL, Context(bad, said, []), Options()).body).decode()
+    assert "ud800" not in encode(api.request(MODEL, ModelContext(bad, said, []), CallOptions()).body).decode()
 
 
 # Azure.
@@ -307,14 +307,14 @@ def read(*events: bytes, model: Model = MODEL) -> Reading:
 def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
     reading = Reading(api, MODEL, portions)
     assert reading.deltas == DELTAS
-    assert reading.done == Done(ANSWER)
+    assert reading.done == MessageDone(ANSWER)
 
 
 @pytest.mark.parametrize("count", range(len(RECORDED)))
 def test_a_stream_cut_after_any_event_is_an_error_and_never_an_answer(count: int) -> None:
     error, reading = fails(api, MODEL, RECORDED[:count])
-    assert error.transient is True and transient(str(error))
-    kept = reading.draft.failed("error", str(error)).message.content
+    assert error.transient is True and is_transient(str(error))
+    kept = reading.draft.fail("error", str(error)).message.content
     assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
 
 
@@ -328,7 +328,7 @@ def test_arguments_cut_at_any_byte_never_become_a_call_that_can_run(recorded_cal
         reading = read(begin, delta("function_call_arguments", 0, piece), item, finished())
         assert reading.done.unreadable == {0: piece}
     whole = read(begin, delta("function_call_arguments", 0, arguments.decode()), finished())
-    assert whole.done == Done(whole.done.message)
+    assert whole.done == MessageDone(whole.done.message)
     assert whole.done.message.tool_calls == [ToolCall("c1|fc", name, parse(arguments))]
 
 
@@ -365,7 +365,7 @@ def test_empty_pieces_do_not_keep_arguments_from_being_taken(given: str, pieces:
         events.append(done(0, **whole))
     end = finished(output=[whole] if at_the_end == "response.completed" else [])
     reading = read(*events, end)
-    assert reading.done == Done(reading.done.message)
+    assert reading.done == MessageDone(reading.done.message)
     assert reading.done.message.tool_calls == [ToolCall("c|fc", "ls", {"n": 1})]
 
 
@@ -440,7 +440,7 @@ def test_an_answer_that_ran_out_of_tokens_says_so() -> None:
 )
 def test_an_error_in_the_stream_is_told_in_its_own_words(bad: bytes) -> None:
     error, reading = fails(api, MODEL, TEXT, bad)
-    assert "Oops" in str(error) and transient(str(error))
+    assert "Oops" in str(error) and is_transient(str(error))
     assert reading.draft.message("error").content == [Text("half")]
 
 

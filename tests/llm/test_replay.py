@@ -5,21 +5,30 @@ from typing import Any
 import pytest
 
 from tau.errors import ModelError
-from tau.llm.replay import Exchange, Heard, Shelf, difference, exchange, failure, normal, portions
-from tau.llm.types import Request
+from tau.llm.replay import (
+    ReceivedResponse,
+    RecordedExchange,
+    RecordingIndex,
+    difference,
+    make_exchange,
+    normalize_request,
+    recorded_chunks,
+    recorded_failure,
+)
+from tau.llm.types import ModelRequest
 from tau.records.base import decode, encode
 
 KEY = "sk-canary-0123456789abcdef"
 PLACES = {"/home/ann/project": "<cwd>", "/home/ann": "<home>"}
 
 
-def request(**body: Any) -> Request:
+def request(**body: Any) -> ModelRequest:
     said = {"model": "m1", "messages": [{"role": "user", "content": "hi"}], **body}
-    return Request("https://api.example/v1/messages", {"x-api-key": KEY, "content-type": "application/json"}, said)
+    return ModelRequest("https://api.example/v1/messages", {"x-api-key": KEY, "content-type": "application/json"}, said)
 
 
-def key(asked: Request) -> str:
-    return normal(asked, PLACES).key
+def key(asked: ModelRequest) -> str:
+    return normalize_request(asked, PLACES).key
 
 
 def says(text: str) -> dict[str, Any]:
@@ -29,7 +38,7 @@ def says(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (request(), Request("http://127.0.0.1:9/v1/messages", {"authorization": "Bearer x"}, request().body)),
+        (request(), ModelRequest("http://127.0.0.1:9/v1/messages", {"authorization": "Bearer x"}, request().body)),
         (request(), request(metadata={"user_id": "u"}, prompt_cache_key="s-1", user="ann")),
         (request(system=[{"text": "s", "cache_control": {"type": "ephemeral"}}]), request(system=[{"text": "s"}])),
         (request(system=[{"text": "s"}, {"cachePoint": {"type": "default"}}]), request(system=[{"text": "s"}])),
@@ -45,7 +54,7 @@ def says(text: str) -> dict[str, Any]:
         (request(**says("/tmp/pi-bash-0123456789abcdef.log")), request(**says("/tmp/pi-bash-fedcba9876543210.log"))),
     ],
 )
-def test_what_changes_from_run_to_run_does_not_count(one: Request, other: Request) -> None:
+def test_what_changes_from_run_to_run_does_not_count(one: ModelRequest, other: ModelRequest) -> None:
     assert key(one) == key(other)
 
 
@@ -57,23 +66,23 @@ def test_what_changes_from_run_to_run_does_not_count(one: Request, other: Reques
         request(max_tokens=5),
         request(tools=[{"name": "bash"}]),
         request(**says("in /home/anna")),
-        Request("https://api.example/v1/other", {}, request().body),
-        Request("https://api.example/v1/messages?beta=true", {}, request().body),
+        ModelRequest("https://api.example/v1/other", {}, request().body),
+        ModelRequest("https://api.example/v1/messages?beta=true", {}, request().body),
     ],
 )
-def test_everything_else_does(other: Request) -> None:
+def test_everything_else_does(other: ModelRequest) -> None:
     assert key(request()) != key(other)
 
 
 def test_a_key_in_the_address_does_not_count() -> None:
-    asked = Request(f"https://api.example/v1/messages?key={KEY}", {}, request().body)
-    assert normal(asked, PLACES) == normal(request(), PLACES)
+    asked = ModelRequest(f"https://api.example/v1/messages?key={KEY}", {}, request().body)
+    assert normalize_request(asked, PLACES) == normalize_request(request(), PLACES)
 
 
-def kept(asked: Request, *pieces: bytes, **heard: Any) -> Exchange:
+def kept(asked: ModelRequest, *pieces: bytes, **heard: Any) -> RecordedExchange:
     """Through a file and back."""
-    what = exchange(asked, normal(asked, PLACES), Heard(list(pieces), **heard))
-    return decode(Exchange, encode(what))
+    what = make_exchange(asked, normalize_request(asked, PLACES), ReceivedResponse(list(pieces), **heard))
+    return decode(RecordedExchange, encode(what))
 
 
 def test_an_exchange_gives_the_bytes_back_as_they_came() -> None:
@@ -81,28 +90,28 @@ def test_an_exchange_gives_the_bytes_back_as_they_came() -> None:
     response = kept(
         request(), *pieces, status=200, headers={"Content-Type": "text/event-stream"}, ended="whole"
     ).response
-    assert (list(portions(response)), response.status, response.headers) == (
+    assert (list(recorded_chunks(response)), response.status, response.headers) == (
         pieces,
         200,
         {"content-type": "text/event-stream"},
     )
-    assert failure(response) is None
+    assert recorded_failure(response) is None
 
 
 def test_a_failure_is_kept_with_all_that_a_retry_wants_to_know() -> None:
     error = ModelError("529 overloaded", status=529, transient=True, retry_after_ms=1500)
-    again = failure(kept(request(), b"data", ended="failed", failure=error).response)
+    again = recorded_failure(kept(request(), b"data", ended="failed", failure=error).response)
     assert again is not None
     assert (str(again), again.status, again.transient, again.retry_after_ms) == ("529 overloaded", 529, True, 1500)
 
 
 def test_an_answer_that_was_stopped_says_so_when_it_is_read_to_its_end() -> None:
-    cut = failure(kept(request(), b"data", ended="left").response)
+    cut = recorded_failure(kept(request(), b"data", ended="left").response)
     assert cut is not None and cut.transient is False and "ends here" in str(cut)
 
 
 def test_no_secret_is_kept() -> None:
-    asked = Request(
+    asked = ModelRequest(
         f"https://api.example/v1/messages?key={KEY}q",
         {"Authorization": f"Bearer {KEY}", "x-custom": f"{KEY}-custom", "cookie": "abcdef", "anthropic-version": "1"},
         {"model": "m1", "note": f"my key is {KEY}"},
@@ -114,22 +123,25 @@ def test_no_secret_is_kept() -> None:
     assert '"anthropic-version":"1"' in text and '"x-request-id":"r1"' in text
 
 
-def shelf(*asked: Request) -> Shelf:
+def shelf(*asked: ModelRequest) -> RecordingIndex:
     exchanges = {f"{at:04}.json": kept(one, b"%d" % at, ended="whole") for at, one in enumerate(asked, 1)}
-    return Shelf("recordings", exchanges)
+    return RecordingIndex("recordings", exchanges)
 
 
 def test_equal_requests_are_answered_in_the_order_of_recording() -> None:
     answers = shelf(request(), request(**says("other")), request())
-    assert [list(portions(answers.take(normal(request(), PLACES)))) for _ in range(2)] == [[b"1"], [b"3"]]
+    assert [list(recorded_chunks(answers.take(normalize_request(request(), PLACES)))) for _ in range(2)] == [
+        [b"1"],
+        [b"3"],
+    ]
     with pytest.raises(ModelError, match=r"was asked 3 times, and recordings has 2 recorded answers.*0001.json, 0003"):
-        answers.take(normal(request(), PLACES))
+        answers.take(normalize_request(request(), PLACES))
 
 
 def test_a_miss_names_the_nearest_and_the_first_difference() -> None:
     answers = shelf(request(**says("something else")), request(**says("list the files of the project")))
     with pytest.raises(ModelError) as told:
-        answers.take(normal(request(**says("list the files of my project"), tools=[]), PLACES))
+        answers.take(normalize_request(request(**says("list the files of my project"), tools=[]), PLACES))
     assert told.value.transient is False
     assert str(told.value) == (
         "Replay: there is no recorded answer to POST /v1/messages, model m1 in recordings. The nearest, 0002.json, "

@@ -7,10 +7,10 @@ import pytest
 
 from support.loop_kit import new_draft
 from tau import llm
-from tau.core.agent.draft import Begun, Done, Update
+from tau.core.agent.draft import MessageBegun, MessageDone, Update
 from tau.errors import ModelError
 from tau.llm.catalog import SCRIPTED
-from tau.llm.types import Context, Options, World
+from tau.llm.types import CallEnvironment, CallOptions, ModelContext
 from tau.records.base import UNSET, encode, replace
 from tau.records.deltas import (
     TextDelta,
@@ -38,9 +38,9 @@ class Played:
         asyncio.run(self._play(turn))
 
     async def _play(self, turn: int) -> None:
-        world = World(None, self._pause, turn, self._script)  # type: ignore[arg-type]
+        world = CallEnvironment(None, self._pause, turn, self._script)  # type: ignore[arg-type]
         try:
-            async for facts in llm.stream(SCRIPTED, Context("", [], []), Options(), self.draft, world):
+            async for facts in llm.stream(SCRIPTED, ModelContext("", [], []), CallOptions(), self.draft, world):
                 self.told += facts
         except ModelError as error:
             self.error = error
@@ -59,7 +59,7 @@ class Played:
     @property
     def message(self) -> Assistant:
         done = self.told[-1]
-        assert isinstance(done, Done)
+        assert isinstance(done, MessageDone)
         return done.message
 
 
@@ -74,7 +74,7 @@ def test_a_script_says_what_it_says() -> None:
             "usage": {"input": 7, "output": 8, "cacheRead": 1, "cacheWrite": 2},
         }
     )
-    assert played.told[0] == Begun(
+    assert played.told[0] == MessageBegun(
         replace(played.message, content=[], usage=Usage(), stop_reason="stop", response_id=UNSET)
     )
     assert played.deltas == [
@@ -146,7 +146,7 @@ def test_it_fails_after_so_many_pieces(after: int) -> None:
 def test_it_hangs_after_so_many_pieces(after: int) -> None:
     played = Played({"text": "a", "blocks": [{"text": "b"}], "hangAfter": after})
     assert [delta.delta for delta in played.deltas if isinstance(delta, TextDelta)] == list("ba"[:after])
-    assert not any(isinstance(fact, Done) for fact in played.told)
+    assert not any(isinstance(fact, MessageDone) for fact in played.told)
     assert len(played.paused) == 1 and played.paused[0] > 1000
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.llm.sigv4 import Credentials, signed, timestamp
+from tau.llm.sigv4 import Credentials, sign_headers, timestamp
 
 NOW = 1_769_904_000_123  # 2026-02-01T00:00:00.123Z
 WHO = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
@@ -53,12 +53,12 @@ def test_a_signature_is_the_one_of_botocore(url: str, body: bytes, who: Credenti
     theirs = by_botocore(url, headers, body, who)
     moment = datetime.strptime(theirs["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     now = int(moment.timestamp()) * 1000
-    assert signed(url, headers, body, who, region="eu-west-1", service="bedrock", now=now) == theirs
+    assert sign_headers(url, headers, body, who, region="eu-west-1", service="bedrock", now=now) == theirs
 
 
 def test_what_may_change_on_the_way_is_not_signed() -> None:
     def signature(**headers: str) -> str:
-        return signed("https://example.com/", headers, b"", WHO, region="us-east-1", service="bedrock", now=NOW)[
+        return sign_headers("https://example.com/", headers, b"", WHO, region="us-east-1", service="bedrock", now=NOW)[
             "authorization"
         ]
 

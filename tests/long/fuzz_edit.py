@@ -18,9 +18,9 @@ import unicodedata
 from collections import Counter
 from typing import NamedTuple
 
-from tau.core.text.diff import lines
-from tau.core.text.editing import BOM, Edit, Edited, edited
-from tau.core.text.normalize import WHITE, plain
+from tau.core.text.diff import split_lines
+from tau.core.text.editing import BOM, Edit, EditResult, apply_edits
+from tau.core.text.normalize import WHITESPACE, normalize
 from tau.errors import ToolError
 
 WORDS = [
@@ -118,7 +118,7 @@ def random_case(dice: random.Random) -> Case:
     start = dice.choice(cuts)
     end = dice.choice([at for at in cuts if start < at <= start + dice.choice([3, 30, 300])] or [start])
     # White space before the end of a line, retold, would be nothing, and the edit begin only after it.
-    told = dice.choice([seen, retold]) if text[start:end].split("\n")[0].strip(WHITE) else seen
+    told = dice.choice([seen, retold]) if text[start:end].split("\n")[0].strip(WHITESPACE) else seen
 
     def position(at: int) -> int:
         return len(data) - len(body) + len(text[:at].encode("utf-8", "surrogateescape"))
@@ -170,7 +170,7 @@ def _rewritten(old: str, dice: random.Random) -> str:
 def check(case: Case) -> str:
     """Raise AssertionError if the edit did what it should not; else what became of it."""
     try:
-        result = edited(case.data, [case.edit], "f")
+        result = apply_edits(case.data, [case.edit], "f")
     except ToolError as error:
         assert REFUSALS.fullmatch(str(error)), str(error)
         return re.sub(r"\d+", "N", str(error))[:24]
@@ -184,14 +184,14 @@ def check(case: Case) -> str:
     old, new = (text.replace("\r\n", "\n") for text in case.edit)
     exact = old.encode() == case.data[case.start : case.end].replace(b"\r\n", b"\n")
     # A new line may end as another one did, so all endings count as one here.
-    shown, wanted = (re.sub("\r+\n", "\n", text) if exact else plain(seen(text)) for text in (middle, new))
+    shown, wanted = (re.sub("\r+\n", "\n", text) if exact else normalize(seen(text)) for text in (middle, new))
     assert shown == wanted, "not the new text"
     check_diff(case.data, result)
     return "one letter" if case.wanted else "exact" if exact else "alike"
 
 
-def check_diff(data: bytes, result: Edited) -> None:
-    before, after = lines(data.removeprefix(BOM)), lines(result.data.removeprefix(BOM))
+def check_diff(data: bytes, result: EditResult) -> None:
+    before, after = split_lines(data.removeprefix(BOM)), split_lines(result.data.removeprefix(BOM))
     balance = 0
     for sign, number, text in re.findall(r"^([-+ ]) *(\d+) (.*)$", result.diff, re.MULTILINE):
         line = (after if sign == "+" else before)[int(number) - 1]

@@ -122,7 +122,7 @@ class ServedHere(Life):
             async with asyncio.timeout(GONE_WITHIN):
                 await self._serving
                 await self._session.close()
-                await self._outbox.drained()
+                await self._outbox.drain()
         except Exception as error:
             code, why = 1, f"{type(error).__name__}: {error}"
         self._machine.kill_all()

@@ -26,7 +26,7 @@ from support.loop_kit import assistant, call, user
 from tau.errors import CommandError
 from tau.records.messages import Text, ToolResult
 from tau.runtime.history.session_log import SessionLog
-from tau.store.sessions import Opened, open_session
+from tau.store.sessions import OpenedSession, open_session
 
 OFFSETS = 2_000
 ENTRIES = 200
@@ -113,7 +113,7 @@ def check(where: str, path: Path, data: bytes, kept: list[str], *, torn: bool) -
         raise Lost(f"{where}: what was in the file was changed")
 
 
-def _compare(where: str, found: Opened, kept: list[str], torn: bool) -> None:
+def _compare(where: str, found: OpenedSession, kept: list[str], torn: bool) -> None:
     there = [found.tree.id(at) for at in found.tree.branch]
     if there != kept:
         lost, more = set(kept) - set(there), set(there) - set(kept)

@@ -12,13 +12,13 @@ from tau.records.base import (
     Raw,
     Record,
     UnsetType,
+    attach_source,
     decode,
     encode,
-    keep,
-    one_line,
+    escape_separators,
     parse,
-    plain,
-    wire,
+    to_builtins,
+    wire_json,
 )
 
 
@@ -131,18 +131,18 @@ def test_an_error_names_the_place(data: bytes, error: str) -> None:
 
 def test_fields_of_another_version_survive_byte_for_byte() -> None:
     data = b'{ "xPlace":1, "new":[1.50,"\\ud800", {"a":null}], "xPlace2":"\\u00e9" }'
-    assert wire(keep(decode(Point, data), data)) == data
+    assert wire_json(attach_source(decode(Point, data), data)) == data
 
 
 def test_a_record_of_ours_is_encoded_once() -> None:
     point = Point(1)
-    assert wire(point) == b'{"xPlace":1,"points":[]}'
-    assert wire(point) is wire(point)
+    assert wire_json(point) == b'{"xPlace":1,"points":[]}'
+    assert wire_json(point) is wire_json(point)
 
 
 def test_a_record_as_plain_values_has_wire_names() -> None:
     given = {"a": Point(1, None, [Point(2, "b")]), "raw": Raw(b'{"c":[1]}')}
-    assert plain(given) == {
+    assert to_builtins(given) == {
         "a": {"xPlace": 1, "name": None, "points": [{"xPlace": 2, "name": "b", "points": []}]},
         "raw": {"c": [1]},
     }
@@ -155,5 +155,5 @@ def test_what_is_kept_as_bytes_is_written_as_it_is_even_beside_a_lone_surrogate(
 
 def test_line_separators_are_escaped_however_many_signs_look_like_them_at_first() -> None:
     for before in ("", "—", "─" * 3000):
-        assert one_line(f'"{before}\u2028 \u2029"'.encode()) == f'"{before}\\u2028 \\u2029"'.encode()
-        assert one_line(f'"{before}"'.encode()) == f'"{before}"'.encode()
+        assert escape_separators(f'"{before}\u2028 \u2029"'.encode()) == f'"{before}\\u2028 \\u2029"'.encode()
+        assert escape_separators(f'"{before}"'.encode()) == f'"{before}"'.encode()

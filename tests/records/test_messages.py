@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from support.loop_kit import assistant, call, user
-from tau.records.base import BadRecord, encode, wire
+from tau.records.base import BadRecord, encode, wire_json
 from tau.records.events import AgentEnd, Event, MessageEnd, TurnEnd, TurnStart, event_json
 from tau.records.messages import (
     Assistant,
@@ -13,7 +13,7 @@ from tau.records.messages import (
     Custom,
     Image,
     Other,
-    Stored,
+    StoredMessage,
     Text,
     Thinking,
     ToolCall,
@@ -77,7 +77,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("message", "data"), MESSAGES, ids=lambda given: type(given).__name__)
-def test_every_message_is_written_and_read_as_documented(message: Stored, data: bytes) -> None:
+def test_every_message_is_written_and_read_as_documented(message: StoredMessage, data: bytes) -> None:
     assert encode(message) == data
     assert read_message(data) == message
 
@@ -86,7 +86,7 @@ def test_a_message_of_a_newer_version_keeps_what_we_do_not_know() -> None:
     data = b'{"role":"user","content":"hi","timestamp":1,"mood":{"of":"tomorrow"}}'
     message = read_message(data)
     assert message == User("hi", 1)
-    assert wire(message) == data
+    assert wire_json(message) == data
     assert event_json(MessageEnd(message)) == b'{"type":"message_end","message":%b}' % data
 
 
@@ -94,7 +94,7 @@ def test_a_message_of_an_unknown_role_is_kept_and_passed_on() -> None:
     data = b'{"role":"system","content":"be nice","sections":{}}'
     message = read_message(data)
     assert message == Other("system")
-    assert wire(message) == data
+    assert wire_json(message) == data
 
 
 @pytest.mark.parametrize("data", [b"[]", b"{}", b'{"role":5}', b'{"role":"user"', b"null"])

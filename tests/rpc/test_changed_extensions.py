@@ -10,7 +10,7 @@ import pytest
 
 from support.rpc_process import WITHIN, Agent, Json, calls, said, surroundings, text
 from support.sandbox_escapes import LEVELS, missing
-from tau.store.trust import remember
+from tau.store.trust import save_decision
 
 OK: Json = {"text": "ok"}
 GATE = """
@@ -41,7 +41,7 @@ def laid_out(folder: Path, named: str) -> tuple[list[str], Path]:
         return [], file
     (folder / "work" / ".pi").mkdir()
     (folder / "work" / ".pi" / "settings.json").write_text('{"extensions": ["../tools/gate.py"]}')
-    remember(folder / "work", folder / "agent", trusted=True)
+    save_decision(folder / "work", folder / "agent", trusted=True)
     return [], file
 
 
@@ -101,7 +101,7 @@ def test_a_shell_that_was_changed_since_the_project_was_trusted_is_not_run(tmp_p
     shell.chmod(0o755)
     (work / ".pi").mkdir()
     (work / ".pi" / "settings.json").write_text('{"shellPath": "tools/shell"}')
-    remember(work, tmp_path / "agent", trusted=True)
+    save_decision(work, tmp_path / "agent", trusted=True)
     with Agent(tmp_path, calls("echo again"), OK) as agent:
         assert agent.get("bash", command="echo fine")["output"] == "fine\n"
         shell.write_text(f'#!/bin/sh\ntouch {mark}\nexec /bin/sh "$@"\n')
@@ -115,7 +115,7 @@ def test_a_shell_that_was_missing_when_the_project_was_trusted_is_not_run(tmp_pa
     work, mark = tmp_path / "work", tmp_path / "executed"
     (work / ".pi").mkdir()
     (work / ".pi" / "settings.json").write_text('{"shellPath": "shell"}')
-    remember(work, tmp_path / "agent", trusted=True)
+    save_decision(work, tmp_path / "agent", trusted=True)
     with Agent(tmp_path, calls("echo again"), OK) as agent:
         agent.get("get_state")
         (work / "shell").write_text(f'#!/bin/sh\ntouch {mark}\nexec /bin/sh "$@"\n')
@@ -131,7 +131,7 @@ def test_a_system_prompt_that_changed_since_the_project_was_trusted_is_not_used_
     work = tmp_path / "work"
     (work / ".pi").mkdir()
     (work / ".pi" / "SYSTEM.md").write_text("trusted words")
-    remember(work, tmp_path / "agent", trusted=True)
+    save_decision(work, tmp_path / "agent", trusted=True)
     extension = tmp_path / "ext.py"
     extension.write_text(
         "def setup(pi):\n"

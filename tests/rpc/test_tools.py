@@ -20,7 +20,7 @@ from faults.processes import children
 from support.in_process_session import inside
 from support.rpc_process import WITHIN, Agent, Json, Pipe, calls, is_gone, of, quick, said, text
 from tau.tools import find, grep
-from tau.tools.ripgrep import installed
+from tau.tools.ripgrep import find_ripgrep
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -228,7 +228,7 @@ class Search(NamedTuple):
 @pytest.fixture(params=["with ripgrep", "without"])
 def search(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
     if request.param == "with ripgrep":
-        return Search({"PATH": os.environ["PATH"]}) if installed("/") else pytest.skip("ripgrep is not installed")
+        return Search({"PATH": os.environ["PATH"]}) if find_ripgrep("/") else pytest.skip("ripgrep is not installed")
     # A Python outside of the virtual environment, because ripgrep is looked for beside the Python that runs tau.
     python = Path(sys.executable).resolve()
     if python.with_name("rg").exists():

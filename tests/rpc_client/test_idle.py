@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tau.client.idle import Ask, Idle, Verdict
+from tau.client.idle import AskState, IdleDetector, Verdict
 
-QUIET = Ask(0.1)
+QUIET = AskState(0.1)
 
 
 def after(*told: str, settles: bool = False) -> Verdict:
     """The verdict after a prompt was accepted and these events were heard; "+" is willRetry."""
-    idle = Idle(settles)
-    idle.accepted(0, slash=False, handled=False)
+    idle = IdleDetector(settles)
+    idle.on_prompt_accepted(0, slash=False, handled=False)
     for kind in told:
-        idle.hear(kind.removesuffix("+"), kind.endswith("+"))
+        idle.on_event(kind.removesuffix("+"), kind.endswith("+"))
     return idle.verdict
 
 
@@ -51,50 +51,50 @@ def test_an_agent_that_settles_is_believed_only_then() -> None:
 
 
 def test_before_any_prompt_it_is_idle() -> None:
-    assert Idle().verdict == "idle"
+    assert IdleDetector().verdict == "idle"
 
 
 def test_a_prompt_that_was_handled_starts_nothing() -> None:
-    idle = Idle()
-    idle.accepted(0, slash=True, handled=True)
+    idle = IdleDetector()
+    idle.on_prompt_accepted(0, slash=True, handled=True)
     assert idle.verdict == "idle"
 
 
 def test_a_prompt_that_may_have_been_a_command_is_asked_about() -> None:
-    idle = Idle()
-    idle.accepted(0, slash=True, handled=False)
-    assert idle.verdict == Ask(1.0)
+    idle = IdleDetector()
+    idle.on_prompt_accepted(0, slash=True, handled=False)
+    assert idle.verdict == AskState(1.0)
 
 
 def test_a_run_that_came_and_went_before_the_answer_is_not_waited_for() -> None:
-    idle = Idle()
+    idle = IdleDetector()
     for kind in ("agent_start", "agent_end", "agent_settled"):
-        idle.hear(kind)
-    idle.accepted(0, slash=False, handled=False)
+        idle.on_event(kind)
+    idle.on_prompt_accepted(0, slash=False, handled=False)
     assert idle.verdict == "idle"
 
 
 def test_a_prompt_between_the_end_and_the_settling_is_waited_for() -> None:
-    idle = Idle(settles=True)
-    idle.hear("agent_start")
-    idle.hear("agent_end")
-    idle.accepted(1, slash=False, handled=False)
-    idle.hear("agent_settled")
+    idle = IdleDetector(settles=True)
+    idle.on_event("agent_start")
+    idle.on_event("agent_end")
+    idle.on_prompt_accepted(1, slash=False, handled=False)
+    idle.on_event("agent_settled")
     assert idle.verdict == "busy"
     for kind in ("agent_start", "agent_end", "agent_settled"):
-        idle.hear(kind)
+        idle.on_event(kind)
     assert idle.verdict == "idle"
 
 
 def test_a_refusal_that_comes_late_is_believed() -> None:
-    idle = Idle()
-    idle.accepted(0, slash=False, handled=False)
-    idle.refused()
+    idle = IdleDetector()
+    idle.on_prompt_accepted(0, slash=False, handled=False)
+    idle.on_prompt_rejected()
     assert idle.verdict == "idle"
 
 
 def test_what_interrupted_a_run_may_have_ended_it() -> None:
-    idle = Idle(settles=True)
-    idle.hear("agent_start")
-    idle.interrupted()
+    idle = IdleDetector(settles=True)
+    idle.on_event("agent_start")
+    idle.on_interrupted()
     assert idle.verdict == QUIET

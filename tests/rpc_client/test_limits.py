@@ -3,14 +3,14 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from tau.client.pending import Pending
+from tau.client.pending import PendingRequests
 from tau.records.base import parse
 from tau.records.commands import Prompt, SetBudget
 
 
 def line(command: Any) -> dict[str, Any]:
     answer: Any = Future()
-    said: dict[str, Any] = parse(Pending().open(command, answer, 0)[1])
+    said: dict[str, Any] = parse(PendingRequests().register(command, answer, 0)[1])
     return said
 
 

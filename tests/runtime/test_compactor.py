@@ -9,9 +9,9 @@ import pytest
 
 from support.entry_builder import MODEL, Talk, answer, call, words
 from support.virtual_clock import leapt
-from tau.core.agent.draft import Done, Draft
+from tau.core.agent.draft import Draft, MessageDone
 from tau.core.conversation.branches import Branch
-from tau.core.conversation.compaction import Reason
+from tau.core.conversation.compaction import CompactionReason
 from tau.core.conversation.summaries import SummaryRequest
 from tau.core.conversation.tokens import estimate
 from tau.core.conversation.tree import context
@@ -107,7 +107,7 @@ class Home:
             raise step
         if callable(step):
             step = await step()
-        yield [Done(answer(step) if isinstance(step, str) else step)]
+        yield [MessageDone(answer(step) if isinstance(step, str) else step)]
 
     @property
     def context_tokens(self) -> int:
@@ -513,7 +513,9 @@ def test_a_window_that_is_full_of_what_must_be_kept_is_not_mentioned() -> None:
         (overflowed, "overflow", "Context overflow recovery failed: Summarization failed: 400 nope"),
     ],
 )
-def test_an_automatic_compaction_that_fails_says_why(talk: Callable[[], Talk], reason: Reason, error: str) -> None:
+def test_an_automatic_compaction_that_fails_says_why(
+    talk: Callable[[], Talk], reason: CompactionReason, error: str
+) -> None:
     async def told() -> None:
         home = Home(talk(), [ModelError("400 nope")])
         assert await home.compactor.after_run(AbortSignal()) is False
@@ -533,7 +535,7 @@ def test_the_run_goes_on_whatever_happens_to_its_compaction() -> None:
 
 
 @pytest.mark.parametrize(("talk", "reason"), [(full, "threshold"), (overflowed, "overflow")])
-def test_the_switch_of_the_run_stops_its_compaction(talk: Callable[[], Talk], reason: Reason) -> None:
+def test_the_switch_of_the_run_stops_its_compaction(talk: Callable[[], Talk], reason: CompactionReason) -> None:
     async def told() -> None:
         home, switch = Home(talk(), [for_ever]), AbortSignal()
         work = asyncio.create_task(home.compactor.after_run(switch))

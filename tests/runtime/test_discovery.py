@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.model_server import NOWHERE, serving
-from tau.llm.catalog import LOCAL, Catalog, providers
+from tau.llm.catalog import LOCAL_PROVIDERS, Catalog, parse_providers
 from tau.records.models import Model
 from tau.runtime.models.discovery import LocalServer, discover
 from tau.store.keys import Keys
@@ -15,12 +15,12 @@ from tau.store.keys import Keys
 
 def heard(address: str, environment: dict[str, str] | None = None, patience: float = 30) -> LocalServer:
     """What comes of asking a vLLM at this address; all others are where nobody is."""
-    given, problems = providers(
-        {"providers": {name: {"baseUrl": address if name == "vllm" else NOWHERE} for name in LOCAL}}
+    given, problems = parse_providers(
+        {"providers": {name: {"baseUrl": address if name == "vllm" else NOWHERE} for name in LOCAL_PROVIDERS}}
     )
     assert problems == []
     found = discover(Catalog(given), Keys(Path("/nonexistent"), environment or {}), patience)
-    assert set(found) == LOCAL
+    assert set(found) == LOCAL_PROVIDERS
     assert patience < 1 or found["ollama"] == LocalServer(
         NOWHERE, [], "Connection refused"
     )  # if there was time to hear it

@@ -8,14 +8,14 @@ import pytest
 
 from support.loop_kit import Stage, Tool, assistant, breaks, call, ok, play, speaks, user
 from support.virtual_clock import Clock, leapt, played
-from tau.core.agent.draft import Draft, Failed
+from tau.core.agent.draft import Draft, MessageFailed
 from tau.core.agent.loop import agent_run
 from tau.errors import ModelError, ToolError
 from tau.records.events import AgentEnd, Event, MessageEnd, Outcome, ToolEnd, ToolUpdate, TurnEnd
 from tau.records.messages import Assistant, Text, ToolCall, ToolResult
 from tau.runtime.abort import AbortSignal
 from tau.runtime.runs.driver import RESULT_QUEUE_LIMIT, run_agent
-from tau.tools.partial_result import StoppedWith
+from tau.tools.partial_result import CancelledWithResult
 
 LS, CAT = call("ls", path="."), call("cat")
 ABORTED = assistant(stop="aborted", why="Request was aborted.")
@@ -148,15 +148,15 @@ def test_what_waits_in_the_queues_is_taken() -> None:
 
 
 def test_a_failed_answer_keeps_what_came_and_says_whether_to_try_again() -> None:
-    failures: list[Failed] = []
+    failures: list[MessageFailed] = []
 
-    def will_retry(failure: Failed) -> bool:
+    def will_retry(failure: MessageFailed) -> bool:
         failures.append(failure)
         return True
 
     error = ModelError("529 overloaded", transient=True, retry_after_ms=7)
     told = play(agent_run([]), Stage([breaks(error, "half")]), will_retry=will_retry)
-    failed = Failed(assistant("half", why="529 overloaded"), True, 7)
+    failed = MessageFailed(assistant("half", why="529 overloaded"), True, 7)
     assert failures == [failed]
     assert told.all(AgentEnd) == [AgentEnd([failed.message], will_retry=True)]
     assert told.did[-4:] == ["message_update", "message_end", "turn_end", "agent_end"]
@@ -165,7 +165,7 @@ def test_a_failed_answer_keeps_what_came_and_says_whether_to_try_again() -> None
 def test_a_bug_in_a_model_call_ends_the_answer_and_is_not_tried_again() -> None:
     told = play(agent_run([]), Stage([breaks(ValueError("oops"), "half")]))
     assert told.end is not None
-    assert told.end.ending == Failed(assistant("half", why="ValueError: oops"), False)
+    assert told.end.ending == MessageFailed(assistant("half", why="ValueError: oops"), False)
 
 
 def test_an_answer_that_just_ends_is_a_failure() -> None:
@@ -194,7 +194,7 @@ def test_an_aborted_answer_keeps_what_came() -> None:
     waiting = Waiting()
     told = play(agent_run([user("hi")]), Stage([silent_after(waiting, "ha", "lf")]), during=waiting.flip)
     message = assistant("half", stop="aborted", why="Request was aborted.")
-    assert told.end is not None and told.end.ending == Failed(message)
+    assert told.end is not None and told.end.ending == MessageFailed(message)
     assert told.did[-4:] == ["message_update", "message_end", "turn_end", "agent_end"]
 
 
@@ -202,7 +202,7 @@ def test_an_aborted_answer_keeps_what_came() -> None:
     ("stop", "text"),
     [
         (asyncio.CancelledError, "Operation aborted"),
-        (lambda: StoppedWith("so far\n\nCommand aborted"), "so far\n\nCommand aborted"),
+        (lambda: CancelledWithResult("so far\n\nCommand aborted"), "so far\n\nCommand aborted"),
     ],
 )
 def test_an_aborted_tool_is_an_error_and_no_model_is_asked_again(stop: Any, text: str) -> None:
@@ -339,7 +339,7 @@ def test_a_slow_client_makes_the_model_wait() -> None:
         while len(said) < 4 * RESULT_QUEUE_LIMIT:
             said.append("x")
             yield [draft.add(0, "x")]
-        yield draft.done("stop")
+        yield draft.finish("stop")
 
     async def main() -> Stage:
         stage, reads = Stage([talkative]), asyncio.Event()

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from support.loop_kit import assistant
-from tau.core.models.patterns import Match
+from tau.core.models.patterns import ModelMatch
 from tau.errors import CommandError, UsageError
 from tau.llm import types
-from tau.llm.catalog import DEMO, SCRIPTED, SMALL, Catalog, providers
+from tau.llm.catalog import DEMO, LOCAL_MODEL, SCRIPTED, Catalog, parse_providers
 from tau.records.base import UNSET, replace
 from tau.records.models import Model, Price
 from tau.records.settings import Settings
 from tau.runtime.models.selection import ModelSelection
 from tau.store.keys import AUTHENTICATED, Keys
 
-CLAUDE = Catalog().of("anthropic")
+CLAUDE = Catalog().models_of("anthropic")
 HAIKU, OPUS, NEWEST_OPUS = (
     next(model for model in CLAUDE if model.id == id)
     for id in ("claude-haiku-5-5", "claude-opus-4-8", "claude-opus-5-5")
@@ -34,7 +34,7 @@ QWEN = Model("qwen3", "qwen3", "openai-completions", "ollama", "http://127.0.0.1
 
 def models(*with_key: str, environment: dict[str, str] | None = None, **given: Any) -> ModelSelection:
     """The models of a user who has a provider "lab" and keys for these."""
-    read, problems = providers({"providers": {"lab": OWN, **given}})
+    read, problems = parse_providers({"providers": {"lab": OWN, **given}})
     assert problems == []
     keys = Keys(Path("/nonexistent/auth.json"), environment or {})
     keys.configured = dict.fromkeys(with_key, "sk-key")
@@ -103,7 +103,7 @@ def test_without_a_wish_the_saved_model_is_taken_or_the_usual_one(
         ({"pattern": "m-2"}, LAB_TWO),
         ({"pattern": "demo"}, DEMO),
         ({"pattern": "scripted"}, SCRIPTED),
-        ({"pattern": "local"}, SMALL),
+        ({"pattern": "local"}, LOCAL_MODEL),
         ({"provider": "anthropic"}, OPUS),
         ({"provider": "lab"}, LAB),
         ({"provider": "LAB"}, LAB),
@@ -213,12 +213,12 @@ def test_the_level_is_the_one_asked_for_as_far_as_the_model_has_it(
 def test_patterns_that_match_nothing_are_warned_of() -> None:
     found = models("anthropic")
     assert found.choose(Settings(), scoped=["opus-4-8", "zork"]) == ['No models match pattern "zork"']
-    assert (found.scoped, found.current) == ([Match(OPUS)], OPUS)
+    assert (found.scoped, found.current) == ([ModelMatch(OPUS)], OPUS)
 
 
 def test_models_of_a_server_can_be_in_scope() -> None:
     found = chosen("lab", scoped=["ollama/qwen3", "m-2:low"])
-    assert found.scoped == [Match(QWEN), Match(LAB_TWO, "low")]
+    assert found.scoped == [ModelMatch(QWEN), ModelMatch(LAB_TWO, "low")]
 
 
 # Changing it.
@@ -292,7 +292,7 @@ def test_a_model_without_a_key_cannot_be_asked() -> None:
 def test_headers_are_looked_up_when_the_model_is_asked() -> None:
     headers = {"x-plain": "1", "x-team": "team-$TEAM", "x-told": "!echo told", "x-none": "$NOBODY"}
     found = models("lab", environment={"TEAM": "blue"}, lab={**OWN, "headers": headers})
-    (model, _) = found.catalog.of("lab")
+    (model, _) = found.catalog.models_of("lab")
     assert model.headers == headers
     assert (found.takes_time(model), models("lab").takes_time(LAB)) == (True, False)
     asked = found.asked(model)
@@ -302,7 +302,7 @@ def test_headers_are_looked_up_when_the_model_is_asked() -> None:
 
 def test_a_model_that_is_asked_keeps_nothing_that_could_not_be_looked_up() -> None:
     found = models("lab", lab={**OWN, "headers": {"x-none": "$NOBODY"}})
-    assert found.asked(found.catalog.of("lab")[0]).model.headers is UNSET
+    assert found.asked(found.catalog.models_of("lab")[0]).model.headers is UNSET
 
 
 def test_a_key_goes_into_the_usual_header_as_well_where_the_file_wants_it() -> None:

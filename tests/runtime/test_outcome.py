@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tau.core.agent.structured_output import output_schema
+from tau.core.agent.structured_output import parse_output_schema
 from tau.records.base import UNSET, encode
 from tau.records.budgets import Budget
 from tau.records.events import AgentSettled, BudgetExceeded
@@ -41,7 +41,7 @@ def came_to(folder: Path, *answers: dict[str, Any], budget: Budget | None = None
         opening = load(folder, wishes, {"HOME": str(folder)}, str(folder))
         session, machine, http = opening.create(client, "library")
         try:
-            session.prompt("go", [], None, aim=None if schema is None else output_schema(schema))
+            session.prompt("go", [], None, aim=None if schema is None else parse_output_schema(schema))
             async with asyncio.timeout(30):
                 outcome = await settled
         finally:

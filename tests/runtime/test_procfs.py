@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tau.cli.prompts import attached
+from tau.cli.prompts import read_attachment
 from tau.errors import ToolError, UsageError
 from tau.runtime.machine.files import LocalFiles
 from tau.store.context import context_files
@@ -93,7 +93,7 @@ def test_other_files_of_procfs_are_read() -> None:
     with LocalFiles().open("/proc/self/status") as file:
         assert b"Name:" in file.read()
     assert "Name:" in read_text(Path("/proc/self/status"), 4096).text
-    assert "Name:" in attached("/proc/self/status")[0]
+    assert "Name:" in read_attachment("/proc/self/status")[0]
     with LocalFiles().open("/proc/self/io") as file:  # only its owner may read it, but it is no secret
         assert b"rchar" in file.read()
 
@@ -105,7 +105,7 @@ def test_the_usual_names_are_refused(path: str) -> None:
     with pytest.raises(OSError, match="environment or the memory"):
         read_text(Path(path), 4096)
     with pytest.raises(UsageError, match="environment or the memory"):
-        attached(path)
+        read_attachment(path)
 
 
 def test_a_context_file_that_is_a_link_to_the_environment_is_not_read(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tau.errors import ToolError
 from tau.runtime.app.config import ProjectConfig
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.protected_files import OWN, ProtectedFiles
-from tau.store.trust import NEEDING
+from tau.store.trust import NAMES_NEEDING_TRUST
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_the_agents_own_files_are_not_written(place: Path, name: str) -> None:
     assert (place / "agent" / "settings.json").read_text() == "{}"
 
 
-@pytest.mark.parametrize("name", NEEDING)
+@pytest.mark.parametrize("name", NAMES_NEEDING_TRUST)
 @pytest.mark.parametrize("folder", ["work", "work/sub", "elsewhere"])
 def test_what_needs_trust_is_not_written_in_any_project(place: Path, folder: str, name: str) -> None:
     refused(place, f"{folder}/.pi/{name}")

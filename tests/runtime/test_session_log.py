@@ -15,7 +15,7 @@ import pytest
 from support.loop_kit import MODEL, assistant, user
 from tau.core.conversation.tree import ROOT
 from tau.errors import CommandError
-from tau.records.base import UNSET, Raw, decode, encode, wire
+from tau.records.base import UNSET, Raw, decode, encode, wire_json
 from tau.records.entries import (
     AnyEntry,
     CompactionEntry,
@@ -27,7 +27,7 @@ from tau.records.entries import (
     SessionInfo,
     ThinkingLevelChange,
 )
-from tau.records.lines import OtherEntry
+from tau.records.lines import UnknownEntry
 from tau.records.messages import CompactionSummary, Custom, Text, User
 from tau.runtime.history.session_log import SessionLog, iso, now, session_id
 from tau.runtime.history.sync import BackgroundSync
@@ -57,7 +57,7 @@ def told(*texts: str, folder: Path | None = None, trouble: Callable[[OSError], N
     return log
 
 
-def entries(log: SessionLog) -> list[AnyEntry | OtherEntry]:
+def entries(log: SessionLog) -> list[AnyEntry | UnknownEntry]:
     return [log.tree.entry(at) for at in log.tree.branch]
 
 
@@ -162,7 +162,7 @@ def test_a_dropped_answer_stays_dropped(tmp_path: Path, how: str) -> None:
         log.append_message(user("next"))
         log = log.forked(id_of(log, -1))
     assert counted(log) == (2, 2, 2)
-    assert ([*log.messages], sent(log)) == (kept, [wire(message) for message in kept])
+    assert ([*log.messages], sent(log)) == (kept, [wire_json(message) for message in kept])
     if how != "other place":  # a session that is opened again is at its last entry
         assert counted(reopened(log)) == (2, 2, 2)
 
@@ -291,7 +291,7 @@ def test_after_a_compaction_the_conversation_begins_with_its_summary() -> None:
     first = next(iter(log.messages))
     assert isinstance(first, CompactionSummary) and first.summary == "long ago"
     assert ([*log.messages][1:], log.message_count) == ([user("b"), user("c")], 3)
-    assert sent(log) == [wire(message) for message in log.messages]
+    assert sent(log) == [wire_json(message) for message in log.messages]
 
 
 def test_going_back_shows_the_conversation_up_to_there() -> None:
@@ -316,7 +316,7 @@ def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path)
         file.write(encode({"type": "message", "id": "y", "parentId": parent, "message": other}) + b"\n")
     back = SessionLog.resumed(open_session(log.path), unheard)
     assert sent(back) == [encode(user("a")), encode(other)]
-    assert [wire(message) for message in back.messages] == [encode(user("a")), encode(other)]
+    assert [wire_json(message) for message in back.messages] == [encode(user("a")), encode(other)]
     assert len(back.problems) == len(wrong)
     assert (back.last_model(), back.undelivered(), back.tree.fork_points()[1:]) == (None, [], [])
 

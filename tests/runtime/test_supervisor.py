@@ -247,7 +247,7 @@ def test_what_is_left_behind_lives_on_until_it_is_ended(hiding: str) -> None:
 def test_what_was_left_behind_through_one_part_of_the_machine_is_no_matter_of_another() -> None:
     async def main() -> list[bool]:
         machine = LocalMachine()
-        mine, yours = machine.part(), machine.part()
+        mine, yours = machine.sub_machine(), machine.sub_machine()
         one, two, three = [int((await run(some, "sleep 60 & echo $!"))[1]) for some in (machine, mine, yours)]
         mine.kill_background()
         after_mine = [await gone(two), is_alive(one), is_alive(three)]

@@ -164,14 +164,14 @@ def test_a_slip_on_the_command_line_is_told_of_without_the_key(tmp_path: Path, s
 def test_no_log_shows_a_key_not_even_in_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "auth.json").write_text('{"x": {"type": "api_key", "key": "sk-saved-0123"}}')
     keys = Keys(tmp_path / "auth.json", {"OPENAI_API_KEY": "sk-variable-0123", "FROM_HERE": "sk-named-0123"})
-    keys.give("y", "sk-given-0123")
+    keys.set_key("y", "sk-given-0123")
     keys.configured = {"z": "$FROM_HERE", "command": "!echo sk-told-0123"}
     assert keys.get("command") == "sk-told-0123"
     try:
         raise ValueError("sk-saved-0123 sk-variable-0123 sk-named-0123")
     except ValueError:
         record = logging.LogRecord("tau", logging.ERROR, "", 1, "%s", ("sk-given-0123 sk-told-0123",), sys.exc_info())
-    shown = LogFormatter(keys.known, "tau: %(message)s").format(record)
+    shown = LogFormatter(keys.known_secrets, "tau: %(message)s").format(record)
     assert shown.startswith("tau: *** ***\n  Traceback") and shown.endswith("ValueError: *** *** ***")
     assert "0123" not in shown
 

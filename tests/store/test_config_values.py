@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tau.store.config_values import is_command, missing, value
+from tau.store.config_values import is_command, missing_variables, resolve_value
 
 ENVIRONMENT = {"NAME": "value", "EMPTY": "", "_x1": "under", "SPACED": " padded\n"}
 
@@ -36,14 +36,14 @@ ENVIRONMENT = {"NAME": "value", "EMPTY": "", "_x1": "under", "SPACED": " padded\
     ],
 )
 def test_a_value_is_text_a_variable_or_what_a_command_says(text: str, expected: str | None) -> None:
-    assert value(text, ENVIRONMENT) == expected
+    assert resolve_value(text, ENVIRONMENT) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "names"), [("$A ${B} $NAME $$C", ["A", "B"]), ("$EMPTY", ["EMPTY"]), ("!$A", []), ("A", [])]
 )
 def test_what_is_not_set_can_be_named(text: str, names: list[str]) -> None:
-    assert missing(text, ENVIRONMENT) == names
+    assert missing_variables(text, ENVIRONMENT) == names
 
 
 def test_only_an_exclamation_mark_in_front_makes_a_command() -> None:
@@ -52,5 +52,5 @@ def test_only_an_exclamation_mark_in_front_makes_a_command() -> None:
 
 def test_a_command_that_fails_is_told_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert value("!echo secret; exit 4", {}) is None
+        assert resolve_value("!echo secret; exit 4", {}) is None
     assert "exit code 4" in caplog.text and "secret" not in caplog.text

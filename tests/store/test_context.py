@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tau.core.conversation.system_prompt import ContextFile
-from tau.store.context import ALL, NAMES, ONE, context_files, prompt_file, text_or_file
+from tau.store.context import MAX_FILE_BYTES, MAX_TOTAL_BYTES, NAMES, context_files, prompt_file, text_or_file
 
 
 class Tree:
@@ -84,18 +84,18 @@ def test_what_cannot_be_read_is_told_and_the_next_name_counts(tree: Tree) -> Non
 def test_a_file_without_end_is_cut(tree: Tree) -> None:
     tree.write("repo/src/AGENTS.md", "x" * 10_000_000)
     texts, problems = tree.found()
-    assert texts == ["x" * ONE + f"\n\n[{10_000_000 - ONE} more bytes of this file are left out]"]
-    assert problems == [f"repo/src/AGENTS.md has 10000000 bytes: only the first {ONE} are used"]
+    assert texts == ["x" * MAX_FILE_BYTES + f"\n\n[{10_000_000 - MAX_FILE_BYTES} more bytes of this file are left out]"]
+    assert problems == [f"repo/src/AGENTS.md has 10000000 bytes: only the first {MAX_FILE_BYTES} are used"]
 
 
 def test_of_too_much_the_nearest_is_kept(tree: Tree) -> None:
     for depth in range(8):
         tree.cwd = tree.cwd / str(depth)
         tree.cwd.mkdir()
-        (tree.cwd / "AGENTS.md").write_text(str(depth) * ONE)
+        (tree.cwd / "AGENTS.md").write_text(str(depth) * MAX_FILE_BYTES)
     texts, problems = tree.found()
-    assert [(text[0], len(text)) for text in texts] == [(str(depth), ONE) for depth in range(4, 8)]
-    assert sum(map(len, texts)) == ALL and len(problems) == 4
+    assert [(text[0], len(text)) for text in texts] == [(str(depth), MAX_FILE_BYTES) for depth in range(4, 8)]
+    assert sum(map(len, texts)) == MAX_TOTAL_BYTES and len(problems) == 4
 
 
 def test_a_link_out_of_a_project_is_followed_only_with_trust(tree: Tree) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tau.errors import UsageError
-from tau.store.extension_files import NEEDS_NODE, Found, extension_paths
+from tau.store.extension_files import NEEDS_NODE, FoundExtension, extension_paths
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def found(
 
 def look(
     place: Path, *given: str, trusted: bool = False, only: bool = False, entries: Sequence[str] = ()
-) -> tuple[list[Found], list[str]]:
+) -> tuple[list[FoundExtension], list[str]]:
     lists = {
         "user": {"extensions": [f"{place}/agent/listed.py", *entries]},
         "project": {"extensions": [f"{place / 'work'}/tools"]},

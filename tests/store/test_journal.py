@@ -50,7 +50,7 @@ def test_what_was_appended_is_in_the_file_at_once(path: Path, journal: Journal) 
     journal.append(b"one")
     assert path.read_bytes() == HEADER + b"\none\n"
     journal.append_or_fail(b"two")
-    assert (path.read_bytes(), journal.waiting) == (HEADER + b"\none\ntwo\n", 0)
+    assert (path.read_bytes(), journal.unwritten) == (HEADER + b"\none\ntwo\n", 0)
 
 
 def test_a_file_that_exists_is_never_written_over(path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_file_that_was_deleted_is_told_and_what_was_to_be_written_waits(path: 
         journal.append(b"two")
     with pytest.raises(FileNotFoundError):
         journal.append_or_fail(b"three")
-    assert (journal.waiting, path.exists()) == (1, False)
+    assert (journal.unwritten, path.exists()) == (1, False)
 
 
 def test_a_file_that_was_moved_is_written_where_it_is_now(path: Path, journal: Journal) -> None:
@@ -128,7 +128,7 @@ def test_syncing_is_only_needed_after_writing(path: Path) -> None:
     journal.create([HEADER])
     assert journal.unsynced
     journal.sync()
-    assert (journal.unsynced, journal.syncing(), disk.synced) == (False, None, [path.stat().st_size])
+    assert (journal.unsynced, journal.prepare_sync(), disk.synced) == (False, None, [path.stat().st_size])
 
 
 def test_the_folder_of_a_new_file_is_synced_once(path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_journal_may_be_closed_while_it_is_synced(path: Path) -> None:
     disk = Slow()
     journal = Journal(path, disk)
     journal.create([HEADER])
-    work = journal.syncing()
+    work = journal.prepare_sync()
     assert work is not None
     journal.append(b"meanwhile")
     journal.close()
@@ -239,7 +239,7 @@ class Story:
             self.told += 1
             if or_fail:
                 return
-            assert self.journal.waiting > 0
+            assert self.journal.unwritten > 0
         self.accepted.append(id)
 
     def sync(self) -> None:
@@ -262,10 +262,10 @@ class Story:
                 assert self.told
         kept = [id for id in there if id in self.accepted]
         assert kept == self.accepted[: len(kept)]
-        assert len(kept) >= len(self.accepted) - self.journal.waiting
+        assert len(kept) >= len(self.accepted) - self.journal.unwritten
 
     def end(self) -> None:
-        while self.journal.waiting:
+        while self.journal.unwritten:
             try:
                 self.journal.flush()
             except OSError:
@@ -333,7 +333,7 @@ def test_nothing_is_accepted_before_what_waits(path: Path) -> None:
             journal.append(line)
     with pytest.raises(OSError):
         journal.append_or_fail(b"refused")
-    assert (journal.waiting, path.read_bytes()) == (2, HEADER + b"\n")
+    assert (journal.unwritten, path.read_bytes()) == (2, HEADER + b"\n")
     disk.faulty = range(0)
     journal.append_or_fail(b"three")
     assert path.read_bytes() == HEADER + b"\none\ntwo\nthree\n"

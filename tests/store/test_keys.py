@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tau.llm.catalog import DEFAULTS, LOCAL, SERVERS
+from tau.llm.catalog import DEFAULT_MODELS, LOCAL_PROVIDERS, SERVERS
 from tau.records.base import encode
-from tau.store.keys import AMBIENT, AUTHENTICATED, VARIABLES, Keys
+from tau.store.keys import AMBIENT_VARIABLES, AUTHENTICATED, KEY_VARIABLES, Keys
 
 
 def keys(tmp_path: Path, environment: Mapping[str, str] | None = None, **saved: object) -> Keys:
@@ -32,7 +32,7 @@ def test_the_command_line_goes_before_auth_json_before_the_environment_before_mo
     everything = keys(tmp_path, {"ANTHROPIC_API_KEY": "from-env"}, anthropic=api_key("from-auth"))
     everything.configured = {"anthropic": "from-models"}
     assert everything.get("anthropic") == "from-auth"
-    everything.give("anthropic", "from-flag")
+    everything.set_key("anthropic", "from-flag")
     assert everything.get("anthropic") == "from-flag"
 
     less = Keys(tmp_path / "none.json", {"ANTHROPIC_API_KEY": "from-env"})
@@ -85,7 +85,7 @@ def test_whether_there_is_a_key_is_known_without_running_anything(tmp_path: Path
 def test_only_a_command_takes_time(tmp_path: Path) -> None:
     found = keys(tmp_path, {"ANTHROPIC_API_KEY": "a"})
     found.configured = {"lab": "!echo x", "other": "sk-literal"}
-    assert [found.takes_time(provider) for provider in ("lab", "other", "anthropic", "third")] == [True, *[False] * 3]
+    assert [found.runs_command(provider) for provider in ("lab", "other", "anthropic", "third")] == [True, *[False] * 3]
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,17 @@ def test_a_broken_file_is_reported_and_left_alone(tmp_path: Path, content: bytes
 
 
 def test_every_provider_has_its_variable_and_every_variable_a_provider() -> None:
-    assert set(DEFAULTS) | (set(SERVERS) - LOCAL) <= set(VARIABLES) <= set(DEFAULTS) | set(SERVERS)
+    assert (
+        set(DEFAULT_MODELS) | (set(SERVERS) - LOCAL_PROVIDERS)
+        <= set(KEY_VARIABLES)
+        <= set(DEFAULT_MODELS) | set(SERVERS)
+    )
 
 
-@pytest.mark.parametrize("provider", VARIABLES)
+@pytest.mark.parametrize("provider", KEY_VARIABLES)
 def test_the_first_variable_of_a_provider_that_is_set_is_its_key(tmp_path: Path, provider: str) -> None:
-    for at, name in enumerate(VARIABLES[provider]):
-        environment = dict.fromkeys(VARIABLES[provider][at:], "another") | {name: " key\n"}
+    for at, name in enumerate(KEY_VARIABLES[provider]):
+        environment = dict.fromkeys(KEY_VARIABLES[provider][at:], "another") | {name: " key\n"}
         found = keys(tmp_path, environment)
         assert (found.get(provider), found.has(provider), found.source(provider)) == ("key", True, name)
 
@@ -128,7 +132,7 @@ def test_tokens_are_told_from_keys(tmp_path: Path) -> None:
     assert [keys(tmp_path, {name: "x"}).is_token("anthropic") for name in names] == [True, True, False]
 
 
-@pytest.mark.parametrize("names", AMBIENT["amazon-bedrock"])
+@pytest.mark.parametrize("names", AMBIENT_VARIABLES["amazon-bedrock"])
 def test_aws_has_many_ways_to_be_signed_in(tmp_path: Path, names: tuple[str, ...]) -> None:
     found = keys(tmp_path, dict.fromkeys(names, "x"))
     assert (found.get("amazon-bedrock"), found.source("amazon-bedrock")) == (AUTHENTICATED, " and ".join(names))
@@ -171,8 +175,8 @@ def test_a_command_of_auth_json_runs_once_and_one_of_models_json_each_time(tmp_p
 def test_a_key_on_the_command_line_is_just_that(tmp_path: Path) -> None:
     found = keys(tmp_path, {"HOME": "/"})
     for key in ("!echo no", "$HOME", "HOME", "$MISSING"):
-        found.give("lab", key)
-        assert (found.get("lab"), found.has("lab"), found.takes_time("lab")) == (key, True, False)
+        found.set_key("lab", key)
+        assert (found.get("lab"), found.has("lab"), found.runs_command("lab")) == (key, True, False)
 
 
 # For people.
@@ -181,7 +185,7 @@ def test_a_key_on_the_command_line_is_just_that(tmp_path: Path) -> None:
 def test_it_can_be_said_where_a_key_comes_from_and_what_is_missing(tmp_path: Path) -> None:
     found = keys(tmp_path, {"XAI_API_KEY": "x"}, openai=api_key("o"))
     found.configured = {"lab": "${A}-$B", "other": "literal"}
-    found.give("groq", "g")
+    found.set_key("groq", "g")
     providers = ("xai", "openai", "lab", "groq", "zork")
     assert [found.source(name) for name in providers] == ["XAI_API_KEY", "auth.json", "models.json", "--api-key", None]
     assert (found.has("lab"), found.missing("lab"), found.missing("other")) == (False, ["A", "B"], [])

@@ -10,7 +10,16 @@ import pytest
 from support.rpc_process import quick
 from tau.records.base import UNSET, encode
 from tau.records.replies import SessionRow
-from tau.store.listing import NO_MESSAGES, all_rows, by_id, newest, read_header, row, rows, session_files
+from tau.store.listing import (
+    NO_MESSAGES,
+    all_session_rows,
+    by_id,
+    newest,
+    read_header,
+    session_files,
+    session_row,
+    session_rows,
+)
 
 Json = dict[str, Any]
 TIME = "2026-03-15T10:00:00.000Z"
@@ -50,7 +59,7 @@ def test_a_row_says_what_one_needs_to_choose(tmp_path: Path) -> None:
     path = session(
         tmp_path / "a.jsonl", named("old"), said("user", "first"), answer, named("new"), said("user", "second"), at=60
     )
-    assert row(path) == SessionRow(
+    assert session_row(path) == SessionRow(
         path=str(path),
         id="a",
         cwd="/w",
@@ -64,16 +73,16 @@ def test_a_row_says_what_one_needs_to_choose(tmp_path: Path) -> None:
 
 
 def test_a_session_without_name_messages_and_parent_has_a_row_too(tmp_path: Path) -> None:
-    found = row(session(tmp_path / "a.jsonl"))
+    found = session_row(session(tmp_path / "a.jsonl"))
     assert found is not None
     assert (found.name, found.message_count, found.first_message) == (UNSET, 0, NO_MESSAGES)
-    fork = row(session(tmp_path / "b.jsonl", named(""), parentSession="/a.jsonl"))
+    fork = session_row(session(tmp_path / "b.jsonl", named(""), parentSession="/a.jsonl"))
     assert fork is not None and (fork.name, fork.parent_session_path) == (UNSET, "/a.jsonl")
 
 
 def test_the_first_message_is_the_first_of_the_user(tmp_path: Path) -> None:
     plain = {**said("user", "x"), "message": {"role": "user", "content": "plain text", "timestamp": 1}}
-    found = row(session(tmp_path / "a.jsonl", said("assistant", "hi"), b"garbage", said("system", "s"), plain))
+    found = session_row(session(tmp_path / "a.jsonl", said("assistant", "hi"), b"garbage", said("system", "s"), plain))
     assert found is not None and found.first_message == "plain text"
 
 
@@ -85,7 +94,7 @@ def test_damage_does_not_cost_the_row(tmp_path: Path) -> None:
         b'{"type":"session_info"',
         b"\xff\xfe",
     )
-    found = row(session(tmp_path / "a.jsonl", *lines))
+    found = session_row(session(tmp_path / "a.jsonl", *lines))
     assert found is not None and (found.first_message, found.name) == ("still here", UNSET)
 
 
@@ -96,7 +105,7 @@ NO_SESSIONS = [b"", b"\n", b"# notes\n", b'{"type":"message","id":"a"}\n', b"nul
 def test_what_is_no_session_has_no_row(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(content)
-    assert (row(path), rows(tmp_path, None), newest(tmp_path, "/w")) == (None, [], None)
+    assert (session_row(path), session_rows(tmp_path, None), newest(tmp_path, "/w")) == (None, [], None)
     assert (by_id(tmp_path, tmp_path, "", "/w"), path.read_bytes()) == ([], content)
 
 
@@ -105,7 +114,7 @@ def test_a_header_with_a_bom_or_of_an_older_version_is_one(tmp_path: Path) -> No
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b'"version":3,', b""))
     header = read_header(path)
     assert header is not None and (header.id, header.version) == ("a", 1)
-    assert [found.first_message for found in rows(tmp_path, "/w")] == ["hi"]
+    assert [found.first_message for found in session_rows(tmp_path, "/w")] == ["hi"]
 
 
 # Lists.
@@ -114,7 +123,7 @@ def test_a_header_with_a_bom_or_of_an_older_version_is_one(tmp_path: Path) -> No
 def test_sessions_are_listed_the_newest_first(tmp_path: Path) -> None:
     for at, name in enumerate(("b", "a", "c")):
         session(tmp_path / f"{name}.jsonl", at=at)
-    assert [path.stem for path in session_files(tmp_path)] == ids(rows(tmp_path, None)) == ["c", "a", "b"]
+    assert [path.stem for path in session_files(tmp_path)] == ids(session_rows(tmp_path, None)) == ["c", "a", "b"]
 
 
 def test_only_session_files_are_looked_at(tmp_path: Path) -> None:
@@ -125,13 +134,13 @@ def test_only_session_files_are_looked_at(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.jsonl")  # to open it would be to wait for ever
     (tmp_path / "dangling.jsonl").symlink_to("nowhere")
     assert session_files(tmp_path) == [path]
-    assert (session_files(tmp_path / "missing"), rows(tmp_path / "missing", None)) == ([], [])
+    assert (session_files(tmp_path / "missing"), session_rows(tmp_path / "missing", None)) == ([], [])
 
 
 def test_a_folder_may_hold_the_sessions_of_several_projects(tmp_path: Path) -> None:
     session(tmp_path / "mine.jsonl", at=1)
     session(tmp_path / "theirs.jsonl", cwd="/other", at=2)
-    assert (ids(rows(tmp_path, "/w")), ids(rows(tmp_path, None))) == (["mine"], ["theirs", "mine"])
+    assert (ids(session_rows(tmp_path, "/w")), ids(session_rows(tmp_path, None))) == (["mine"], ["theirs", "mine"])
 
 
 def test_the_sessions_of_all_projects_are_one_list(tmp_path: Path) -> None:
@@ -139,7 +148,7 @@ def test_the_sessions_of_all_projects_are_one_list(tmp_path: Path) -> None:
     session(tmp_path / "--other--" / "b.jsonl", cwd="/other", at=3)
     session(tmp_path / "--w--" / "c.jsonl", at=2)
     session(tmp_path / "private" / "d.jsonl", at=4)
-    assert (ids(all_rows(tmp_path)), all_rows(tmp_path / "missing")) == (["b", "c", "a"], [])
+    assert (ids(all_session_rows(tmp_path)), all_session_rows(tmp_path / "missing")) == (["b", "c", "a"], [])
 
 
 @pytest.mark.promise("D23")
@@ -149,7 +158,7 @@ def test_listing_a_thousand_sessions_is_quick(tmp_path: Path) -> None:
 
     def measure() -> float:
         began = time.monotonic()
-        assert len(rows(tmp_path, "/w")) == 1000
+        assert len(session_rows(tmp_path, "/w")) == 1000
         return time.monotonic() - began
 
     quick(measure, 1)

@@ -15,8 +15,8 @@ from support.loop_kit import user
 from tau.records.base import encode
 from tau.runtime.history.session_log import SessionLog
 from tau.store.journal import Disk, Journal
-from tau.store.migrate import lifted
-from tau.store.sessions import Opened, open_session
+from tau.store.migrate import migrate_lines
+from tau.store.sessions import OpenedSession, open_session
 
 Json = dict[str, Any]
 TIME = "2025-12-01T10:00:00.000Z"
@@ -51,7 +51,7 @@ def write(path: Path, lines: list[Json], end: bytes = b"\n") -> bytes:
 
 def lift(lines: list[Json]) -> list[Json]:
     problems: list[str] = []
-    made = lifted([encode(line) for line in lines], lambda line, what: problems.append(what))
+    made = migrate_lines([encode(line) for line in lines], lambda line, what: problems.append(what))
     assert problems == []
     return [json.loads(line) for line in made]
 
@@ -64,7 +64,7 @@ def _unexpected(error: OSError) -> None:
     raise AssertionError(error)
 
 
-def texts(found: Opened) -> list[str]:
+def texts(found: OpenedSession) -> list[str]:
     log = SessionLog(found.header, None, _unexpected, found.tree)
     return [said.get("content", said.get("summary")) for said in json.loads(b"".join(log.messages_json()))]
 
@@ -128,7 +128,7 @@ def test_with_the_first_addition_the_file_is_lifted_and_the_old_one_kept(
     assert sorted(path.parent.iterdir()) == [path, backup]
     assert (backup.read_bytes(), backup.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (old, 0o600, 0o600)
     again = open_session(path)
-    assert (again.lifted, again.problems, again.header.version) == (None, [], 3)
+    assert (again.migrated_lines, again.problems, again.header.version) == (None, [], 3)
     assert list(again.tree.after(None)) == [*before, *list(log.tree.after(None))[-2:]]
     assert [*again.tree.branch[-2:]] == [len(again.tree) - 2, len(again.tree) - 1]
 
@@ -216,8 +216,8 @@ def test_a_lift_that_fails_at_any_call_leaves_the_old_file_and_can_be_tried_agai
     for at in range(2, 6):  # the first is to open it at all
         found = open_session(path)
         journal = Journal(path, Failing(at))
-        assert found.lifted is not None
-        journal.lift(found.lifted, found.size)
+        assert found.migrated_lines is not None
+        journal.resume_migrated(found.migrated_lines, found.size)
         try:
             journal.append(b"{}")
         except OSError:
@@ -228,7 +228,7 @@ def test_a_lift_that_fails_at_any_call_leaves_the_old_file_and_can_be_tried_agai
                 *([["s.jsonl", "s.jsonl.bak"]] if lifted_already else []),
             )
             journal.flush()
-        assert path.read_bytes() == b"".join(line + b"\n" for line in (*found.lifted, b"{}"))
+        assert path.read_bytes() == b"".join(line + b"\n" for line in (*found.migrated_lines, b"{}"))
         journal.close()
         assert path.with_name("s.jsonl.bak").read_bytes() == old
         path.with_name("s.jsonl.bak").replace(path)

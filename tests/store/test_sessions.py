@@ -18,7 +18,7 @@ from tau.records.base import encode
 from tau.records.entries import Header
 from tau.runtime.history.session_log import SessionLog
 from tau.store.files import make_folder
-from tau.store.sessions import Opened, file_name, folder_for, open_session
+from tau.store.sessions import OpenedSession, file_name, folder_for, open_session
 
 Json = dict[str, Any]
 TIME = "2026-03-15T10:00:00.000Z"
@@ -48,7 +48,7 @@ def _line(line: Json | bytes) -> bytes:
     return line if isinstance(line, bytes) else encode(line)
 
 
-def opened(path: Path) -> Opened:
+def opened(path: Path) -> OpenedSession:
     """Read it, and make sure that reading did not touch it."""
     before, stamp = path.read_bytes(), path.stat().st_mtime_ns
     found = open_session(path)
@@ -57,11 +57,11 @@ def opened(path: Path) -> Opened:
     return found
 
 
-def branch(found: Opened) -> str:
+def branch(found: OpenedSession) -> str:
     return "".join(found.tree.id(at) for at in found.tree.branch)
 
 
-def whole(found: Opened) -> str:
+def whole(found: OpenedSession) -> str:
     return "".join(found.tree.id(at) for at in range(len(found.tree)))
 
 
@@ -78,7 +78,7 @@ def test_a_session_is_a_header_and_a_tree(path: Path) -> None:
     found = opened(session(path, *lines))
     assert found.header == Header(id="s-1", timestamp=TIME, cwd="/w")
     assert (branch(found), whole(found), found.problems) == ("abde", "abcde", [])
-    assert (found.size, found.lifted) == (path.stat().st_size, None)
+    assert (found.size, found.migrated_lines) == (path.stat().st_size, None)
     assert list(found.tree.after(None)) == [encode(line) for line in lines]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tau.records.settings import CompactionSettings, RetrySettings, Settings
-from tau.store.files import STALE
+from tau.store.files import STALE_LOCK_S
 from tau.store.settings import SettingsFile
 
 
@@ -177,7 +177,7 @@ def test_a_lock_that_was_left_behind_is_broken(path: Path) -> None:
     file = write(path, {})
     lock = path.with_name("settings.json.lock")
     lock.mkdir()
-    os.utime(lock, (time.time() - STALE - 1,) * 2)
+    os.utime(lock, (time.time() - STALE_LOCK_S - 1,) * 2)
     file.change({"defaultModel": "b"})
     assert read(path) == {"defaultModel": "b"}
     assert not lock.exists()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tau.records.settings import CompactionSettings, RetrySettings, Settings
-from tau.store.settings import Layers, SettingsFile, layered, migrated
+from tau.store.settings import Layers, SettingsFile, migrate_names, read_layers
 
 
 def file(folder: Path, content: Any) -> SettingsFile:
@@ -19,7 +19,7 @@ def file(folder: Path, content: Any) -> SettingsFile:
 
 
 def both(folder: Path, user: Any, project: Any) -> Layers:
-    return layered(file(folder / "agent", user), file(folder / "work" / ".pi", project))
+    return read_layers(file(folder / "agent", user), file(folder / "work" / ".pi", project))
 
 
 # Two files.
@@ -37,7 +37,7 @@ def test_the_project_goes_before_the_user_and_objects_are_merged_one_level_deep(
 
 
 def test_without_trust_there_is_no_project_file(tmp_path: Path) -> None:
-    assert layered(file(tmp_path, {"defaultModel": "a"}), None).settings == Settings(default_model="a")
+    assert read_layers(file(tmp_path, {"defaultModel": "a"}), None).settings == Settings(default_model="a")
 
 
 def test_it_is_known_which_file_says_what(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_mistake_is_told_with_its_file_line_and_key_and_costs_only_that_key(tm
   "images": 7,
   "defaultModel": "m"
 }"""
-    read = layered(wrong := file(tmp_path, text), None)
+    read = read_layers(wrong := file(tmp_path, text), None)
     assert read.settings == Settings(
         retry=RetrySettings(base_delay_ms=5), compaction=CompactionSettings(keep_recent_tokens=1), default_model="m"
     )
@@ -97,7 +97,7 @@ def test_a_mistake_is_told_with_its_file_line_and_key_and_costs_only_that_key(tm
 
 def test_a_text_that_is_no_json_is_told_with_its_line(tmp_path: Path) -> None:
     wrong = file(tmp_path, b'{\n  "defaultModel": "m"\n  "theme": "dark"\n}')
-    assert layered(wrong, None).settings == Settings()
+    assert read_layers(wrong, None).settings == Settings()
     assert len(wrong.problems) == 1 and "line 3" in wrong.problems[0]
 
 
@@ -167,7 +167,7 @@ def test_what_older_versions_wrote_is_understood_and_left_as_it_is(tmp_path: Pat
 def test_reading_an_older_file_does_not_change_what_was_read() -> None:
     content = {"retry": {"provider": {"maxRetryDelayMs": 6}}, "skills": {"customDirectories": ["a"]}}
     before = json.dumps(content)
-    migrated(content)
+    migrate_names(content)
     assert json.dumps(content) == before
 
 

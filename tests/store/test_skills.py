@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tau.core.conversation.slash_commands import Origin, Skill
-from tau.store.path_lists import Entries
-from tau.store.skills import ENTRIES, LARGEST, MOST, Place, find_skills, skill_body
+from tau.core.conversation.slash_commands import ResourceOrigin, Skill
+from tau.store.path_lists import PathList
+from tau.store.skills import MAX_ENTRIES, MAX_SKILL_BYTES, MAX_SKILLS, ResourceLocation, find_skills, skill_body
 
-USER = Origin("user", "auto")
+USER = ResourceOrigin("user", "auto")
 
 
 def write(path: Path, name: str = "", description: str = "Does it.", body: str = "Do it.", **more: str) -> Path:
@@ -22,13 +22,13 @@ def write(path: Path, name: str = "", description: str = "Does it.", body: str =
 
 def found(*folders: Path, entries: tuple[str, ...] = ()) -> tuple[list[str], list[str]]:
     """Names, and what is wrong."""
-    skills, problems = find_skills([Place(folder, USER, Entries(entries)) for folder in folders])
+    skills, problems = find_skills([ResourceLocation(folder, USER, PathList(entries)) for folder in folders])
     return [skill.name for skill in skills], problems
 
 
 def test_a_skill_is_a_folder_with_a_file(tmp_path: Path) -> None:
     path = write(tmp_path / "deploy" / "SKILL.md", "deploy", '"To prod: now"', "# Deploy\n", license="MIT")
-    skills, problems = find_skills([Place(tmp_path, USER)])
+    skills, problems = find_skills([ResourceLocation(tmp_path, USER)])
     assert skills == [Skill("deploy", "To prod: now", str(path), str(path.parent), False, USER)]
     assert problems == []
     assert skill_body(skills[0]) == "# Deploy"
@@ -100,7 +100,7 @@ def test_an_ignore_file_made_to_take_for_ever_does_not(tmp_path: Path) -> None:
         ("---\ndescription: [a]\n---\n", "it has no description"),
         ("---\ndescription: a: b\n---\n", "line 2: mapping values are not allowed in this context"),
         ("---\nname: two words\ndescription: x\n---\n", "its name is not one word"),
-        ("---\ndescription: x\n---\n" + "x" * LARGEST, f"it has more than {LARGEST} bytes"),
+        ("---\ndescription: x\n---\n" + "x" * MAX_SKILL_BYTES, f"it has more than {MAX_SKILL_BYTES} bytes"),
         ("---\nx: " + "[" * 60_000, "it has no description"),
         ("---\nx: " + "[" * 60_000 + "\n---\n", "the fields are nested more than 16 deep"),
     ],
@@ -130,7 +130,7 @@ def test_what_is_wrong_with_a_skill_that_is_used_is_told(
 
 def test_a_skill_may_be_for_the_user_only(tmp_path: Path) -> None:
     write(tmp_path / "x" / "SKILL.md", disable_model_invocation="true")
-    assert [skill.hidden for skill in find_skills([Place(tmp_path, USER)])[0]] == [True]
+    assert [skill.hidden for skill in find_skills([ResourceLocation(tmp_path, USER)])[0]] == [True]
 
 
 def test_pipes_are_not_opened(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_pipes_are_not_opened(tmp_path: Path) -> None:
 
 
 def test_a_walk_has_an_end(tmp_path: Path) -> None:
-    for number in range(ENTRIES + 10):
+    for number in range(MAX_ENTRIES + 10):
         (tmp_path / f"{number:05}").touch()
     names, problems = found(tmp_path)
     assert (names, problems) == ([], [f"{tmp_path} has too many files or folders: only those found so far are used"])
@@ -153,15 +153,17 @@ def test_a_walk_has_an_end(tmp_path: Path) -> None:
 
 
 def test_there_are_not_more_skills_than_a_model_can_be_told(tmp_path: Path) -> None:
-    for number in range(MOST + 2):
+    for number in range(MAX_SKILLS + 2):
         write(tmp_path / f"s{number}" / "SKILL.md")
     names, problems = found(tmp_path)
-    assert len(names) == MOST and problems == [f"there are more than {MOST} skills: the others are not used"]
+    assert len(names) == MAX_SKILLS and problems == [
+        f"there are more than {MAX_SKILLS} skills: the others are not used"
+    ]
 
 
 def test_what_was_named_and_is_not_there_is_told(tmp_path: Path) -> None:
-    assert find_skills([Place(tmp_path / "no", USER)]) == ([], [])
-    assert find_skills([Place(tmp_path / "no", USER, expected=True)]) == (
+    assert find_skills([ResourceLocation(tmp_path / "no", USER)]) == ([], [])
+    assert find_skills([ResourceLocation(tmp_path / "no", USER, expected=True)]) == (
         [],
         [f"skill {tmp_path / 'no'}: not found"],
     )
@@ -179,4 +181,4 @@ def test_settings_name_files_folders_and_globs(tmp_path: Path) -> None:
     for name in ("a.md", "b.md", "c.txt"):
         (tmp_path / name).touch()
     lines = (f"{tmp_path}/*.md", f"{tmp_path}/c.txt", f"+{tmp_path}/d", f"-{tmp_path}/a.md", f"{tmp_path}/*.zip", "")
-    assert [path.name for path in Entries(lines).named()] == ["a.md", "b.md", "c.txt", "d"]
+    assert [path.name for path in PathList(lines).paths()] == ["a.md", "b.md", "c.txt", "d"]

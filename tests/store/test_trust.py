@@ -13,7 +13,7 @@ from tau.store import trust
 from tau.store.context import prompt_file
 from tau.store.settings import SettingsFile
 from tau.store.trust import Decision, TrustFile, Untrustable, decide, fingerprint
-from tau.store.trusted_files import Bound
+from tau.store.trusted_files import TrustedFile
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_folders_that_lead_back_cannot_be_trusted(project: Path) -> None:
 def test_there_is_a_limit_to_what_can_be_bound(agent: Path, project: Path) -> None:
     remember(agent, project)
     with (project / ".pi" / "extensions" / "huge").open("wb") as file:
-        file.truncate(trust.BYTES + 1)
+        file.truncate(trust.MAX_BYTES + 1)
     decision = said(agent, project)
     assert not decision.trusted and "larger than" in decision.warnings[0]
 
@@ -302,14 +302,14 @@ def test_a_yes_is_for_the_content_that_was_asked_about(agent: Path, project: Pat
     assert decision.warnings == [
         "This project was to be trusted, but its content changed while that was decided, so nothing of it is used."
     ]
-    trust.remember(project, agent, trusted=True, asked_about=asked_about)
+    trust.save_decision(project, agent, trusted=True, asked_about=asked_about)
     assert not is_trusted(agent, project)
 
 
 def test_a_shell_is_read_again_only_if_its_status_changed(tmp_path: Path) -> None:
     shell = tmp_path / "sh"
     shell.write_text("one")
-    bound = Bound(str(shell), hashlib.sha256(b"one").hexdigest())
+    bound = TrustedFile(str(shell), hashlib.sha256(b"one").hexdigest())
     assert bound.is_unchanged() and bound.is_unchanged()
     shell.write_text("two")
     assert not bound.is_unchanged()

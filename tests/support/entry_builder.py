@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tau.core.conversation.tree import Tree
-from tau.records.base import UNSET, wire
+from tau.records.base import UNSET, wire_json
 from tau.records.entries import (
     AnyEntry,
     BranchSummaryEntry,
@@ -26,7 +26,7 @@ from tau.records.entries import (
     MessageEntry,
     ThinkingLevelChange,
 )
-from tau.records.lines import OtherEntry
+from tau.records.lines import UnknownEntry
 from tau.records.messages import (
     AnyMessage,
     Assistant,
@@ -80,14 +80,14 @@ def answer(
 
 class Talk:
     def __init__(self) -> None:
-        self.branch: list[AnyEntry | OtherEntry] = []
+        self.branch: list[AnyEntry | UnknownEntry] = []
 
     @property
     def tree(self) -> Tree:
         tree = Tree()
         for entry in self.branch:
-            kind = entry.type if isinstance(entry, OtherEntry) else str(entry.__struct_config__.tag)
-            tree.add(wire(entry), entry.id, kind)
+            kind = entry.type if isinstance(entry, UnknownEntry) else str(entry.__struct_config__.tag)
+            tree.add(wire_json(entry), entry.id, kind)
         return tree
 
     @property
@@ -127,8 +127,8 @@ class Talk:
     def label(self) -> Label:
         return self._add(Label, "e1", "here")  # type: ignore[no-any-return]
 
-    def other(self) -> OtherEntry:
-        entry = OtherEntry("context_edit", self._id(), self._parent(), TIME)
+    def other(self) -> UnknownEntry:
+        entry = UnknownEntry("context_edit", self._id(), self._parent(), TIME)
         self.branch.append(entry)
         return entry
 
@@ -144,5 +144,5 @@ class Talk:
         return self.branch[-1].id if self.branch else None
 
 
-def ids(entries: Sequence[AnyEntry | OtherEntry]) -> list[str]:
+def ids(entries: Sequence[AnyEntry | UnknownEntry]) -> list[str]:
     return [entry.id for entry in entries]

@@ -45,7 +45,7 @@ class House:
 
     def _hear(self, event: Event | Update | UiRequest) -> Awaitable[None] | None:
         if isinstance(event, Update):
-            line = event.wire()
+            line = event.wire_json()
         else:
             line = ui_json(event) if isinstance(event, UiRequest) else event_json(event)
         self.heard.append(parse(line))

@@ -7,31 +7,31 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tau.core.agent.draft import Done, Draft, Failed, Update
+from tau.core.agent.draft import Draft, MessageDone, MessageFailed, Update
 from tau.core.agent.loop import (
     AskModel,
-    Check,
-    Fit,
-    MayGoOn,
-    Now,
+    CheckBudget,
+    CheckRetry,
+    CheckToolCall,
+    CompactIfNeeded,
     Publish,
+    PublishQueues,
+    ReadClock,
     RunEnd,
-    ShowQueues,
     StartTool,
-    Take,
-    Wait,
-    WillRetry,
-    refusal,
+    TakeQueued,
+    WaitForResult,
+    error_outcome,
 )
-from tau.core.conversation.provider_messages import Retold, Spoken
+from tau.core.conversation.provider_messages import ModelMessage, ProviderMessages
 from tau.errors import ModelError
 from tau.records.base import UNSET, encode, replace
 from tau.records.events import Event, Outcome
-from tau.records.messages import AnyMessage, Assistant, StopReason, Stored, Text, Thinking, ToolCall, Usage, User
+from tau.records.messages import AnyMessage, Assistant, StopReason, StoredMessage, Text, Thinking, ToolCall, Usage, User
 from tau.records.models import Model
 from tau.runtime.abort import AbortSignal
 from tau.runtime.runs.driver import RunPorts, run_agent
-from tau.wire.unfinished import Unfinished
+from tau.wire.unfinished import PartialJson
 
 MODEL = Model("m-1", "Model One", "scripted", "lab", "", reasoning=True, input=["text", "image"])
 Said = str | Text | Thinking | ToolCall
@@ -56,9 +56,9 @@ def assistant(*content: Said, stop: StopReason | None = None, why: str | None = 
     return Assistant(blocks, "scripted", "lab", "m-1", Usage(), reason, 0, error_message=UNSET if why is None else why)
 
 
-def says(*content: Said, stop: StopReason | None = None, unreadable: dict[int, str] | None = None) -> Done:
+def says(*content: Said, stop: StopReason | None = None, unreadable: dict[int, str] | None = None) -> MessageDone:
     """Fact: the model answered."""
-    return Done(assistant(*content, stop=stop), unreadable or {})
+    return MessageDone(assistant(*content, stop=stop), unreadable or {})
 
 
 def fails(
@@ -67,9 +67,9 @@ def fails(
     stop: Literal["error", "aborted"] = "error",
     transient: bool | None = None,
     retry_after_ms: int | None = None,
-) -> Failed:
+) -> MessageFailed:
     """Fact: the answer ended badly."""
-    return Failed(assistant(*content, stop=stop, why=why), transient, retry_after_ms)
+    return MessageFailed(assistant(*content, stop=stop, why=why), transient, retry_after_ms)
 
 
 def ok(text: str) -> Outcome:
@@ -136,10 +136,10 @@ def tell(
         match act:
             case Publish(event):
                 told.publish(event)
-            case ShowQueues(taken):
+            case PublishQueues(taken):
                 told.did.append("<queues>")
                 told.taken.append(list(taken))
-            case Fit():
+            case CompactIfNeeded():
                 answer = smaller.pop(0) if smaller else None
             case AskModel(history, new):
                 messages = [*history, *new]
@@ -148,19 +148,19 @@ def tell(
             case StartTool(tool, arguments):
                 told.did.append(f"<run {tool.name}>")
                 told.ran.append((tool.name, arguments))
-            case Check(tool):
+            case CheckToolCall(tool):
                 why = (refuse or {}).get(tool.name)
-                answer = tool.arguments if why is None else refusal(why)
-            case Take(queue):
+                answer = tool.arguments if why is None else error_outcome(why)
+            case TakeQueued(queue):
                 answer = queues[queue].pop(0) if queues[queue] else []
-            case MayGoOn():
+            case CheckBudget():
                 done += 1
                 answer = turns is None or done < turns
-            case WillRetry():
+            case CheckRetry():
                 answer = retries
-            case Now():
+            case ReadClock():
                 answer = now
-            case Wait():
+            case WaitForResult():
                 answer = next(coming)
 
 
@@ -171,7 +171,7 @@ Tool = Callable[[dict[str, Any], Callable[[Outcome], None]], Awaitable[Outcome]]
 
 
 def new_draft(model: Model = MODEL) -> Draft:
-    return Draft(model, 0, Unfinished)
+    return Draft(model, 0, PartialJson)
 
 
 def speaks(*content: str | ToolCall, stop: StopReason | None = None) -> Answer:
@@ -180,13 +180,13 @@ def speaks(*content: str | ToolCall, stop: StopReason | None = None) -> Answer:
     async def answer(draft: Draft) -> AsyncIterator[Sequence[Any]]:
         yield [draft.begin()]
         for said in content:
-            at = draft.blocks
+            at = draft.block_count
             if isinstance(said, ToolCall):
                 yield [draft.open_call(said.id, said.name), draft.add(at, encode(said.arguments).decode())]
             else:
                 yield [draft.open("text"), draft.add(at, said)]
             yield [draft.close(at)]
-        yield draft.done(stop or ("toolUse" if any(isinstance(said, ToolCall) for said in content) else "stop"))
+        yield draft.finish(stop or ("toolUse" if any(isinstance(said, ToolCall) for said in content) else "stop"))
 
     return answer
 
@@ -233,7 +233,7 @@ class Stage:
             yield facts
 
     async def _check(self, call: ToolCall) -> dict[str, Any] | Outcome:
-        return call.arguments if call.name in self._tools else refusal(f"Tool {call.name} not found")
+        return call.arguments if call.name in self._tools else error_outcome(f"Tool {call.name} not found")
 
     async def _execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         self.told.ran.append((call.name, arguments))
@@ -269,6 +269,6 @@ def byte_by_byte(data: bytes) -> list[bytes]:
     return [data[at : at + 1] for at in range(len(data))]
 
 
-def for_model(messages: Iterable[Stored], model: Model, *, block_images: bool = False) -> list[Spoken]:
+def for_model(messages: Iterable[StoredMessage], model: Model, *, block_images: bool = False) -> list[ModelMessage]:
     """A conversation as the model is told it."""
-    return [*Retold(messages, model, block_images=block_images)]
+    return [*ProviderMessages(messages, model, block_images=block_images)]

@@ -19,10 +19,10 @@ from support.loop_kit import for_model, new_draft, user
 from support.recorded_streams import frame
 from support.recorded_streams import sse as plain_sse
 from tau import llm
-from tau.core.agent.draft import Done, Draft, Failed
+from tau.core.agent.draft import Draft, MessageDone, MessageFailed
 from tau.errors import ModelError
 from tau.llm.http import Http
-from tau.llm.types import Context, Options, World
+from tau.llm.types import CallEnvironment, CallOptions, ModelContext
 from tau.records.base import encode, parse
 from tau.records.messages import AnyMessage, Assistant, Text
 from tau.records.models import Model
@@ -269,7 +269,7 @@ class Ending:
     """How a call ended: what was told on the way, and the fact that a run is told in the end."""
 
     told: list[Any]
-    last: Done | Failed
+    last: MessageDone | MessageFailed
     seconds: float
 
     @property
@@ -277,10 +277,10 @@ class Ending:
         return self.last.message
 
     @property
-    def failure(self) -> Failed:
-        assert isinstance(self.last, Failed), self.last
+    def failure(self) -> MessageFailed:
+        assert isinstance(self.last, MessageFailed), self.last
         assert self.message.stop_reason == "error"
-        assert not any(isinstance(fact, Done) for fact in self.told)
+        assert not any(isinstance(fact, MessageDone) for fact in self.told)
         return self.last
 
     @property
@@ -345,20 +345,22 @@ class Calls:
         return new_draft(self.speaker.model(self.url))
 
     async def facts(self, draft: Draft) -> AsyncIterator[Sequence[Any]]:
-        context = Context("", for_model(self.history, draft.model), [])
-        async for facts in llm.stream(draft.model, context, Options(KEY), draft, World(self.http, asyncio.sleep)):
+        context = ModelContext("", for_model(self.history, draft.model), [])
+        async for facts in llm.stream(
+            draft.model, context, CallOptions(KEY), draft, CallEnvironment(self.http, asyncio.sleep)
+        ):
             yield facts
 
     async def ask(self) -> Ending:
         draft, began = self.draft(), time.monotonic()
         told: list[Any] = []
-        last: Done | Failed
+        last: MessageDone | MessageFailed
         try:
             async with asyncio.timeout(SECONDS):
                 async for facts in self.facts(draft):
                     told += facts
         except ModelError as error:
-            last = draft.failed("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
+            last = draft.fail("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
         else:
             last = told.pop()
         assert KEY not in encode(last.message).decode()

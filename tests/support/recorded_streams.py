@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from support.loop_kit import byte_by_byte, new_draft
-from tau.core.agent.draft import Done, Update
-from tau.core.conversation.provider_messages import Spoken
+from tau.core.agent.draft import MessageDone, Update
+from tau.core.conversation.provider_messages import ModelMessage
 from tau.errors import ModelError
-from tau.llm.types import Context, Options, Request
+from tau.llm.types import CallOptions, ModelContext, ModelRequest
 from tau.records.base import encode, parse
 from tau.records.models import Model
 from tau.wire.sse import SSEDecoder
@@ -37,9 +37,11 @@ class Offered:
 BASH = Offered("bash", "run", {"type": "object", "properties": {}})
 
 
-def asking(api: ModuleType, model: Model, *messages: Spoken, **options: Any) -> Request:
+def asking(api: ModuleType, model: Model, *messages: ModelMessage, **options: Any) -> ModelRequest:
     """The request for a conversation with a system prompt and one tool."""
-    sent: Request = api.request(model, Context("Be nice.", messages, [BASH]), Options("secret-key", **options))
+    sent: ModelRequest = api.request(
+        model, ModelContext("Be nice.", messages, [BASH]), CallOptions("secret-key", **options)
+    )
     return sent
 
 
@@ -69,7 +71,7 @@ class Reading:
             self.told += self._reader.read(name, data)
 
     def end(self) -> Reading:
-        if not self.told or not isinstance(self.told[-1], Done):
+        if not self.told or not isinstance(self.told[-1], MessageDone):
             self.told += self._reader.end()
         return self
 
@@ -78,9 +80,9 @@ class Reading:
         return [fact.delta for fact in self.told if isinstance(fact, Update)]
 
     @property
-    def done(self) -> Done:
+    def done(self) -> MessageDone:
         done = self.told[-1]
-        assert isinstance(done, Done)
+        assert isinstance(done, MessageDone)
         return done
 
 
@@ -96,7 +98,7 @@ def fails(api: ModuleType, model: Model, events: Sequence[bytes], bad: bytes = b
     with pytest.raises(ModelError) as caught:
         reading.feed(bad)
         reading.end()
-    assert not any(isinstance(fact, Done) for fact in reading.told)
+    assert not any(isinstance(fact, MessageDone) for fact in reading.told)
     return caught.value, reading
 
 

@@ -14,14 +14,14 @@ from support.virtual_clock import Clock, leapt, played
 from tau.core.text.terminal_text import Cleaner
 from tau.core.text.truncate import Tail
 from tau.errors import ToolError
-from tau.records.base import UNSET, plain
+from tau.records.base import UNSET, to_builtins
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.runtime.machine.local import LocalMachine, LocalSpill
 from tau.tools import ToolContext
 from tau.tools.bash import TOOL as BASH
-from tau.tools.bash import Output, Ticker
-from tau.tools.partial_result import StoppedWith
+from tau.tools.bash import CommandOutput, RateLimiter
+from tau.tools.partial_result import CancelledWithResult
 
 QUIET = {"truncation": None, "fullOutputPath": None}
 
@@ -143,7 +143,7 @@ def stopped(cwd: Path, command: str, until: str) -> str:
         running.cancel()
         try:
             await running
-        except StoppedWith as stop:
+        except CancelledWithResult as stop:
             assert running.cancelled()
             return stop.text
         raise AssertionError("not cancelled")
@@ -174,7 +174,7 @@ def test_5000_lines_show_the_last_2000(tmp_path: Path) -> None:
     shown = "\n".join(map(str, range(3001, 5001)))
     path = outcome.details["fullOutputPath"]
     assert text(outcome) == f"{shown}\n\n[Showing lines 3001-5000 of 5000. Full output: {path}]"
-    assert plain(outcome.details["truncation"]) == {
+    assert to_builtins(outcome.details["truncation"]) == {
         "content": shown,
         "truncated": True,
         "truncatedBy": "lines",
@@ -228,18 +228,18 @@ def test_a_file_that_cannot_be_made_is_no_reason_to_fail(tmp_path: Path) -> None
     def full() -> LocalSpill:
         raise OSError(28, "No space left on device")
 
-    output = Output(Tail(), full)
-    output.take(b"x\n" * 3000)
-    output.take(b"y\n")
+    output = CommandOutput(Tail(), full)
+    output.feed(b"x\n" * 3000)
+    output.feed(b"y\n")
     output.end()
     assert output.path is None
-    assert output.where() == "The full output could not be saved: No space left on device"
+    assert output.location_note() == "The full output could not be saved: No space left on device"
 
 
 def test_the_file_holds_everything_even_if_little_of_it_is_text() -> None:
-    output = Output(Tail(cleaner=Cleaner()), LocalMachine().spill)
+    output = CommandOutput(Tail(cleaner=Cleaner()), LocalMachine().spill)
     for _ in range(10_000):
-        output.take(b"\x1b[31m\x1b[0m")
+        output.feed(b"\x1b[31m\x1b[0m")
     output.end()
     assert output.tail.truncation().content == ""
     assert output.path
@@ -297,10 +297,10 @@ def test_a_ticker_tells_held_back_news_when_its_time_comes() -> None:
             if len(ticks) == 3:
                 done.set()
 
-        ticker = Ticker(tell, period=0.05)
+        ticker = RateLimiter(tell, period=0.05)
         for number in (1, 2, 3):
             ticks.append(number)
-            ticker.tick()
+            ticker.trigger()
         await done.wait()
         return seen
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tau.core.checks.schema import check
+from tau.core.checks.schema import check_arguments
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
@@ -16,7 +16,7 @@ from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools.edit import TOOL as EDIT
 from tau.tools.read import TOOL as READ
-from tau.tools.read_tracking import Seen
+from tau.tools.read_tracking import ReadTracker
 
 ABC = {"oldText": "beta", "newText": "BETA"}
 CHANGED = {
@@ -27,13 +27,13 @@ CHANGED = {
 
 
 def context(cwd: Path, *, fresh: bool = False) -> ToolContext:
-    return ToolContext(LocalMachine(), str(cwd), lambda outcome: None, Seen(required=fresh))
+    return ToolContext(LocalMachine(), str(cwd), lambda outcome: None, ReadTracker(required=fresh))
 
 
 def called(where: ToolContext, **args: Any) -> Outcome:
     """As the session does it: checked first."""
     assert EDIT.schema_for
-    arguments, problems = check(EDIT.schema_for(args), args)
+    arguments, problems = check_arguments(EDIT.schema_for(args), args)
     assert problems == []
 
     async def main() -> Outcome:
@@ -107,7 +107,7 @@ def test_several_pairs_and_one_beside_them(four: Path) -> None:
 )
 def test_what_is_missing_is_named(args: dict[str, Any], problems: list[str]) -> None:
     assert EDIT.schema_for
-    assert check(EDIT.schema_for(args), args)[1] == problems
+    assert check_arguments(EDIT.schema_for(args), args)[1] == problems
 
 
 def test_an_empty_list_is_nothing_to_do(four: Path) -> None:

@@ -17,8 +17,8 @@ from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools import find as find_tool
 from tau.tools.find import TOOL as FIND
-from tau.tools.find import First, Names, Wanted, search
-from tau.tools.ripgrep import installed
+from tau.tools.find import FirstPaths, GlobFilter, PathCollector, search
+from tau.tools.ripgrep import find_ripgrep
 
 
 @pytest.fixture(params=BACK_ENDS)
@@ -124,7 +124,7 @@ def test_the_tool_finds_ripgrep_by_itself(project: Path) -> None:
     async def main() -> Outcome:
         return await FIND.run({"pattern": "a.py"}, ToolContext(LocalMachine(), str(project), lambda outcome: None))
 
-    assert without_note(asyncio.run(main()), find_tool, installed("/")) == Outcome([Text("a.py")], UNSET)
+    assert without_note(asyncio.run(main()), find_tool, find_ripgrep("/")) == Outcome([Text("a.py")], UNSET)
 
 
 def test_a_cancelled_search_is_killed(tmp_path: Path) -> None:
@@ -168,20 +168,20 @@ def test_a_cancelled_search_is_killed(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_pattern_looks_for(glob: str, path: str, is_folder: bool, found: bool) -> None:
-    wanted = Wanted(glob, "/top")
+    wanted = GlobFilter(glob, "/top")
     assert (wanted.is_folder(path) if is_folder else bool(wanted.files([path]))) is found
 
 
 def test_a_listing_can_come_byte_by_byte() -> None:
-    found = First(10)
-    names = Names(found, Wanted("*", "/"))
+    found = FirstPaths(10)
+    names = PathCollector(found, GlobFilter("*", "/"))
     for at in range(len(listing := b"a/b/c\0a/d\0e\0")):
         assert names.take(listing[at : at + 1])
     assert found.paths() == ["a/", "a/b/", "a/b/c", "a/d", "e"]
 
 
 def test_only_the_first_are_kept() -> None:
-    found = First(3)
+    found = FirstPaths(3)
     for number in range(10_000, 0, -1):
         found.add([f"{number:05}"])
     assert (found.paths(), found.more) == (["00001", "00002", "00003"], True)

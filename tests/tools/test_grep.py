@@ -21,8 +21,8 @@ from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools import grep as grep_tool
 from tau.tools.grep import TOOL as GREP
-from tau.tools.grep import Matches, search
-from tau.tools.ripgrep import installed
+from tau.tools.grep import MatchCollector, search
+from tau.tools.ripgrep import find_ripgrep
 
 
 @pytest.fixture(params=BACK_ENDS)
@@ -190,7 +190,7 @@ def test_loops_pipes_and_odd_names_are_no_trouble(tmp_path: Path, rg: str | None
 
 
 def test_a_configuration_of_ripgrep_does_not_count(tmp_path: Path) -> None:
-    rg = installed("/")
+    rg = find_ripgrep("/")
     put(tmp_path, {"a": "X", "rc": "--ignore-case\n--max-count=0\n"})
 
     async def main() -> Outcome:
@@ -260,11 +260,11 @@ def _content(path: Path) -> bytes:
 
 
 def test_output_can_come_byte_by_byte() -> None:
-    found = Matches(10, 1, lambda path: True)
+    found = MatchCollector(10, 1, lambda path: True)
     output = b"./a\x001-x\n./a\x002:y\n./b\nc\x003:z\n./d: binary file matches (found, offset 9)\n"
     for at in range(len(output)):
         assert found.take(output[at : at + 1])
-    assert [(path, list(file.shown(path.decode()))) for path, file in found.files.items()] == [
+    assert [(path, list(file.format_rows(path.decode()))) for path, file in found.files.items()] == [
         (b"./a", ["./a-1- x", "./a:2: y"]),
         (b"./b\nc", ["./b\nc:3: z"]),
         (b"./d", ["./d: binary file matches"]),
@@ -275,7 +275,7 @@ def test_megabytes_in_another_form_than_we_know_hold_up_nobody() -> None:
     portion = b"".join(b"./page.html:1: some text that stands there %d\n" % number for number in range(1000))
 
     def take() -> float:
-        found, began = Matches(10, 0, lambda path: True), time.monotonic()
+        found, began = MatchCollector(10, 0, lambda path: True), time.monotonic()
         for _ in range(50):
             found.take(portion)
         found.take(b"end\n./a\x001:x\n")
@@ -286,7 +286,7 @@ def test_megabytes_in_another_form_than_we_know_hold_up_nobody() -> None:
 
 
 def test_a_huge_limit_does_not_fill_the_memory() -> None:
-    found = Matches(10**9, 0, lambda path: True)
+    found = MatchCollector(10**9, 0, lambda path: True)
     portion = b"".join(b"./a\x00%d:%s\n" % (number, b"x" * 500) for number in range(100))
     taken = 0
     while found.take(portion):
@@ -304,15 +304,15 @@ def test_ripgrep_is_not_taken_from_the_project(tmp_path: Path, monkeypatch: pyte
         (folder / "rg").touch(mode=0o755)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f".:{project}:{elsewhere}")
-    assert installed(str(project)) == str(elsewhere / "rg")
+    assert find_ripgrep(str(project)) == str(elsewhere / "rg")
     monkeypatch.setenv("HOME", str(project / "home"))
-    assert installed(str(project)) == str(project / "rg")
+    assert find_ripgrep(str(project)) == str(project / "rg")
 
 
 def test_else_it_is_the_one_beside_our_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     beside = Path(sysconfig.get_path("scripts")) / "rg"
-    assert installed(str(tmp_path)) == (str(beside) if beside.exists() else None)
+    assert find_ripgrep(str(tmp_path)) == (str(beside) if beside.exists() else None)
 
 
 def test_ripgrep_is_found_also_after_no_file_could_be_opened_for_once() -> None:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tau.errors import ToolError
-from tau.tools.images import LARGEST, fitted
+from tau.tools.images import MAX_BASE64_BYTES, fit_image
 
 NOTE = "[Image: original {}, displayed at {}. Multiply coordinates by {} to map to original image.]"
 
@@ -38,37 +38,37 @@ def size(data: bytes) -> tuple[int, int]:
 @pytest.mark.parametrize(("kind", "mime"), [("PNG", "png"), ("JPEG", "jpeg"), ("GIF", "gif"), ("WEBP", "webp")])
 def test_a_picture_that_fits_is_left_alone(kind: str, mime: str) -> None:
     data = picture((2000, 20), kind)
-    assert fitted(data, f"image/{mime}") == (data, f"image/{mime}", None)
+    assert fit_image(data, f"image/{mime}") == (data, f"image/{mime}", None)
 
 
 def test_a_large_picture_is_made_smaller_and_the_model_is_told() -> None:
-    data, mime, note = fitted(picture((4000, 1000)), "image/png")
+    data, mime, note = fit_image(picture((4000, 1000)), "image/png")
     assert (size(data), mime, note) == ((2000, 500), "image/png", NOTE.format("4000x1000", "2000x500", "2.00"))
 
 
 def test_a_photo_stays_one() -> None:
-    data, mime, note = fitted(noise(900, 3000, "JPEG"), "image/jpeg")
+    data, mime, note = fit_image(noise(900, 3000, "JPEG"), "image/jpeg")
     assert (size(data), mime, note) == ((600, 2000), "image/jpeg", NOTE.format("900x3000", "600x2000", "1.50"))
 
 
 def test_what_is_sent_is_base64_and_that_must_fit() -> None:
     data = noise(1100, 1100)
-    assert len(data) < LARGEST < len(base64.b64encode(data))
-    data, mime, note = fitted(data, "image/png")
+    assert len(data) < MAX_BASE64_BYTES < len(base64.b64encode(data))
+    data, mime, note = fit_image(data, "image/png")
     assert (size(data), mime, note) == ((1100, 1100), "image/jpeg", NOTE.format("1100x1100", "1100x1100", "1.00"))
-    assert len(base64.b64encode(data)) <= LARGEST
+    assert len(base64.b64encode(data)) <= MAX_BASE64_BYTES
 
 
 def test_a_turned_photo_is_shown_upright() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
-    data, _, note = fitted(picture((3000, 1000), "JPEG", exif=exif), "image/jpeg")
+    data, _, note = fit_image(picture((3000, 1000), "JPEG", exif=exif), "image/jpeg")
     assert (size(data), note) == ((667, 2000), NOTE.format("1000x3000", "667x2000", "1.50"))
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16"])
 def test_every_kind_of_colour_can_be_made_smaller(mode: str) -> None:
-    data, _, _ = fitted(picture((2100, 10), mode=mode), "image/png")
+    data, _, _ = fit_image(picture((2100, 10), mode=mode), "image/png")
     assert size(data) == (2000, 10)
 
 
@@ -77,7 +77,7 @@ def test_what_is_transparent_becomes_white_in_a_photo() -> None:
     clear.putalpha(0)
     out = io.BytesIO()
     clear.save(out, "PNG")
-    data, mime, _ = fitted(out.getvalue(), "image/png")
+    data, mime, _ = fit_image(out.getvalue(), "image/png")
     shown = Image.open(io.BytesIO(data))
     assert (mime, shown.getpixel((600, 600))) == ("image/jpeg", (255, 255, 255))
 
@@ -85,7 +85,7 @@ def test_what_is_transparent_becomes_white_in_a_photo() -> None:
 def test_of_an_animation_the_first_picture_is_shown() -> None:
     out = io.BytesIO()
     Image.new("P", (2500, 10)).save(out, "GIF", save_all=True, append_images=[Image.new("P", (2500, 10), 1)])
-    data, mime, _ = fitted(out.getvalue(), "image/gif")
+    data, mime, _ = fit_image(out.getvalue(), "image/gif")
     assert (size(data), mime) == ((2000, 8), "image/png")
 
 
@@ -94,7 +94,7 @@ def test_of_an_animation_the_first_picture_is_shown() -> None:
     "data", [b"", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", picture((3000, 30))[:-30], b"GIF89a" + b"\0" * 99]
 )
 def test_what_cannot_be_read_stays_as_it_is(data: bytes) -> None:
-    assert fitted(data, "image/png") == (data, "image/png", None)
+    assert fit_image(data, "image/png") == (data, "image/png", None)
 
 
 def bomb(width: int, height: int) -> bytes:
@@ -111,7 +111,7 @@ def bomb(width: int, height: int) -> bytes:
 @pytest.mark.parametrize("side", [10_000, 30_000])
 def test_a_picture_that_would_fill_the_memory_is_refused(side: int) -> None:
     with pytest.raises(ToolError, match="too many pixels"):
-        fitted(bomb(side, side), "image/png")
+        fit_image(bomb(side, side), "image/png")
 
 
 def test_without_pillow_the_original_is_shown() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tau.errors import ToolError
-from tau.records.base import UNSET, plain
+from tau.records.base import UNSET, to_builtins
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.runtime.machine.local import LocalMachine
@@ -68,7 +68,7 @@ def test_long_lists_are_cut(tmp_path: Path) -> None:
     rows, notice = text.text.split("\n\n")
     assert notice == "[50.0KB limit reached]"
     assert [row[:3] for row in rows.split("\n")] == [f"{number:03}" for number in range(228)]
-    assert plain(outcome.details) == {
+    assert to_builtins(outcome.details) == {
         "truncation": {
             "content": rows,
             "truncated": True,

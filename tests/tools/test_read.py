@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 import pytest
 
 from tau.errors import ToolError
-from tau.records.base import UNSET, plain
+from tau.records.base import UNSET, to_builtins
 from tau.records.events import Outcome
 from tau.records.messages import Image, Text
 from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
-from tau.tools.paths import existing, resolve
+from tau.tools.paths import resolve, resolve_existing
 from tau.tools.read import TOOL as READ
 from tau.tools.read import image_type, scan
 
@@ -109,7 +109,7 @@ def test_3000_lines_show_the_first_2000(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(lines(1, 3000) + "\n")
     outcome = read(tmp_path, "a")
     assert text(outcome) == lines(1, 2000) + "\n\n[Showing lines 1-2000 of 3001. Use offset=2001 to continue.]"
-    assert {name: plain(value) for name, value in outcome.details.items()} == {
+    assert {name: to_builtins(value) for name, value in outcome.details.items()} == {
         "truncation": {
             "content": lines(1, 2000),
             "truncated": True,
@@ -418,11 +418,11 @@ def test_what_a_path_means() -> None:
 )
 def test_a_file_is_found_under_a_name_that_looks_the_same(asked: str, name: str, tmp_path: Path) -> None:
     (tmp_path / name).touch()
-    assert existing(asked, str(tmp_path)) == str(tmp_path / name)
+    assert resolve_existing(asked, str(tmp_path)) == str(tmp_path / name)
 
 
 def test_the_plain_meaning_of_a_path_comes_first(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     (tmp_path / "@a").touch()
-    assert existing("@a", str(tmp_path)) == str(tmp_path / "a")
-    assert existing("@nothing", str(tmp_path)) == str(tmp_path / "nothing")
+    assert resolve_existing("@a", str(tmp_path)) == str(tmp_path / "a")
+    assert resolve_existing("@nothing", str(tmp_path)) == str(tmp_path / "nothing")

@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 
 from tau.tools import search
-from tau.tools.ripgrep import words
-from tau.tools.search import BUFFER, LONGEST_LINE, MAX_LINE_CHARACTERS, Query
+from tau.tools.ripgrep import search_command
+from tau.tools.search import BUFFER_BYTES, MAX_LINE_CHARACTERS, MAX_SHOWN_LINE_BYTES, SearchQuery
 
 
-def run(folder: Path, query: Query) -> bytes:
-    ended = subprocess.run(words(query, None), cwd=folder, capture_output=True, stdin=subprocess.DEVNULL)
+def run(folder: Path, query: SearchQuery) -> bytes:
+    ended = subprocess.run(search_command(query, None), cwd=folder, capture_output=True, stdin=subprocess.DEVNULL)
     assert (ended.returncode, ended.stderr) == (0, b"")
     return ended.stdout
 
 
 def lines(folder: Path, pattern: str, **rest: object) -> list[str]:
-    text = run(folder, Query(pattern=pattern, **rest)).decode("utf-8", "replace")  # type: ignore[arg-type]
+    text = run(folder, SearchQuery(pattern=pattern, **rest)).decode("utf-8", "replace")  # type: ignore[arg-type]
     return text.replace("\0", ":").splitlines()
 
 
 def files(folder: Path, *, above: bool = False) -> list[str]:
-    return os.fsdecode(run(folder, Query(above=above))).split("\0")[:-1]
+    return os.fsdecode(run(folder, SearchQuery(above=above))).split("\0")[:-1]
 
 
 def put(folder: Path, *texts: tuple[str, str | bytes]) -> None:
@@ -110,7 +110,7 @@ def test_patterns_are_pythons_and_match_within_a_line(tmp_path: Path) -> None:
 
 
 def test_a_nul_byte_makes_a_file_binary(tmp_path: Path) -> None:
-    put(tmp_path, ("a", b"x\n\0x\n"), ("b", b"x\n" + b"y\n" * BUFFER + b"\0\nx\n"))
+    put(tmp_path, ("a", b"x\n\0x\n"), ("b", b"x\n" + b"y\n" * BUFFER_BYTES + b"\0\nx\n"))
     assert lines(tmp_path, "x") == ["./b:1:x"]
     assert lines(tmp_path, "x", target="./a") == ['./a: binary file matches (found "\\0" byte around offset 2)']
     assert [line[:24] for line in lines(tmp_path, "x", target="./b")] == ["./b:1:x", "./b: binary file matches"]
@@ -123,8 +123,11 @@ def test_byte_order_marks_tell_the_encoding(tmp_path: Path) -> None:
 
 
 def test_long_lines_are_cut_and_can_be_told_from_whole_ones(tmp_path: Path) -> None:
-    put(tmp_path, ("a", "x" * LONGEST_LINE + "\n" + "x" * 10**6 + "y"))
-    assert [len(line) - len("./a:1:") for line in lines(tmp_path, "x")] == [LONGEST_LINE, LONGEST_LINE + 1]
+    put(tmp_path, ("a", "x" * MAX_SHOWN_LINE_BYTES + "\n" + "x" * 10**6 + "y"))
+    assert [len(line) - len("./a:1:") for line in lines(tmp_path, "x")] == [
+        MAX_SHOWN_LINE_BYTES,
+        MAX_SHOWN_LINE_BYTES + 1,
+    ]
 
 
 def test_of_a_line_without_an_end_only_the_beginning_is_searched(tmp_path: Path) -> None:
@@ -136,7 +139,9 @@ def test_of_a_line_without_an_end_only_the_beginning_is_searched(tmp_path: Path)
 
 
 def test_a_bad_pattern_is_an_error_that_names_ripgrep(tmp_path: Path) -> None:
-    ended = subprocess.run(words(Query(pattern="[[:alpha:]]("), None), cwd=tmp_path, capture_output=True, text=True)
+    ended = subprocess.run(
+        search_command(SearchQuery(pattern="[[:alpha:]]("), None), cwd=tmp_path, capture_output=True, text=True
+    )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "ripgrep is not installed" in ended.stderr and "Warning" not in ended.stderr
 
@@ -147,5 +152,7 @@ def test_nothing_is_imported_from_the_searched_folder(tmp_path: Path) -> None:
         *((f"{name}.py", "raise SystemExit(7)") for name in ("re", "json", "io", "msgspec")),
         ("tau/__init__.py", "!"),
     )
-    ended = subprocess.run(words(Query(), None), cwd=tmp_path, capture_output=True, env={"PYTHONPATH": str(tmp_path)})
+    ended = subprocess.run(
+        search_command(SearchQuery(), None), cwd=tmp_path, capture_output=True, env={"PYTHONPATH": str(tmp_path)}
+    )
     assert (ended.returncode, ended.stdout.count(b"\0"), ended.stderr) == (0, 5, b"")

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from tau.core.checks.schema import check
+from tau.core.checks.schema import check_arguments
 from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome
@@ -16,16 +16,16 @@ from tau.records.messages import Text
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
-from tau.tools.partial_result import StoppedWith
+from tau.tools.partial_result import CancelledWithResult
 from tau.tools.read import TOOL as READ
-from tau.tools.read_tracking import Seen
+from tau.tools.read_tracking import ReadTracker
 from tau.tools.write import TOOL as WRITE
 
 WITHIN = 30.0  # seconds; only a failure takes them all
 
 
 def context(cwd: Path, *, fresh: bool = False, machine: LocalMachine | None = None) -> ToolContext:
-    return ToolContext(machine or LocalMachine(), str(cwd), lambda outcome: None, Seen(required=fresh))
+    return ToolContext(machine or LocalMachine(), str(cwd), lambda outcome: None, ReadTracker(required=fresh))
 
 
 def write(where: ToolContext, path: str, content: str) -> str:
@@ -87,7 +87,7 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path) -> No
 
 
 def test_its_arguments_are_checked() -> None:
-    assert check(WRITE.parameters, {"path": "a"})[1] == ["content: must have required property 'content'"]
+    assert check_arguments(WRITE.parameters, {"path": "a"})[1] == ["content: must have required property 'content'"]
 
 
 # Only what the model knows
@@ -205,7 +205,7 @@ def test_a_write_that_could_not_be_stopped_any_more_says_so(tmp_path: Path) -> N
         files.go.release()
         try:
             await call
-        except StoppedWith as stop:
+        except CancelledWithResult as stop:
             return stop.text
         raise AssertionError("not cancelled")
 
@@ -223,7 +223,7 @@ def test_a_write_that_waits_for_its_turn_is_stopped_and_lets_nobody_pass(tmp_pat
         second.cancel()
         with pytest.raises(asyncio.CancelledError) as stopped:
             await second
-        assert not isinstance(stopped.value, StoppedWith)
+        assert not isinstance(stopped.value, CancelledWithResult)
         assert not files.begun.acquire(blocking=False)
         files.go.release(2)
         await asyncio.gather(first, third)
@@ -247,7 +247,7 @@ def test_a_write_that_is_stopped_in_time_changes_nothing(tmp_path: Path) -> None
         files.go.release()
         with pytest.raises(asyncio.CancelledError) as stopped:
             await call
-        assert not isinstance(stopped.value, StoppedWith)
+        assert not isinstance(stopped.value, CancelledWithResult)
 
     asyncio.run(main())
     assert (tmp_path / "a").read_text() == "old"

@@ -10,7 +10,7 @@ import tau
 from tau import AgentGone, Answer, CommandError, Dialog, RpcClient, TauError, events, sync
 from tau.client.stream import Events
 from tau.records.events import CompactionResult
-from tau.records.messages import Stored
+from tau.records.messages import StoredMessage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.replies import (
     BashResult,
@@ -112,7 +112,7 @@ async def asynchronous() -> None:
     await client.abort()
     assert_type(await client.clear_queue(), Queues)
     assert_type(await client.get_state(), SessionState)
-    assert_type(await client.get_messages(), list[Stored])
+    assert_type(await client.get_messages(), list[StoredMessage])
     assert_type(await client.get_session_stats(), SessionStats)
     assert_type(await client.get_last_assistant_text(), str | None)
     assert_type(await client.get_commands(), list[SlashCommand])
@@ -156,7 +156,7 @@ def waiting() -> None:
                 assert_type(event, events.RpcEvent)
             assert_type(client.get_state(), SessionState)
             assert_type(client.get_state().model, Model | None)
-            assert_type(client.get_messages(), list[Stored])
+            assert_type(client.get_messages(), list[StoredMessage])
             assert_type(client.bash("ls").exit_code, int | events.UnsetType)
             assert_type(client.cycle_model(), Cycled | None)
             assert_type(client.export_html(), str)

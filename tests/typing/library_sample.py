@@ -30,7 +30,7 @@ from tau import (
     sync,
 )
 from tau.records.events import BudgetExceeded, CompactionResult
-from tau.records.messages import AnyMessage, StopReason, Stored, Usage
+from tau.records.messages import AnyMessage, StopReason, StoredMessage, Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.replies import (
     BashResult,
@@ -193,7 +193,7 @@ async def asynchronous() -> None:
     assert_type(agent.leaf_id, str | None)
     assert_type((agent.is_streaming, agent.is_busy, agent.is_compacting), tuple[bool, bool, bool])
     assert_type(agent.retry_attempt, int)
-    assert_type(agent.messages(), list[Stored])
+    assert_type(agent.messages(), list[StoredMessage])
     assert_type(agent.stats(), SessionStats)
     assert_type(agent.context_usage(), ContextUsage | None)
     assert_type(agent.last_text(), str | None)

@@ -15,7 +15,7 @@ from tau.records.base import UNSET, Record, encode
 from tau.records.messages import Assistant, Text, Usage, User
 from tau.wire import dialects
 from tau.wire.dialect import COMMANDS
-from tau.wire.dialects import NAMES, Dialect, everyone, find
+from tau.wire.dialects import NAMES, Dialect, all_dialects, find
 
 EMPTY = Assistant([], "api", "provider", "model", Usage(), "stop", 1)
 TIME = "2025-12-01T10:00:00.000Z"
@@ -24,7 +24,7 @@ COMPACTED = {"timestamp": TIME, "summary": "S", "firstKeptEntryIndex": 3, "token
 
 
 def told(name: str, event: e.Event) -> list[Any]:
-    return [json.loads(line) for line in find(name).event(event)]
+    return [json.loads(line) for line in find(name).event_lines(event)]
 
 
 def kinds(event: e.Event) -> dict[str, list[str]]:
@@ -65,7 +65,7 @@ def test_an_unknown_dialect_is_refused_with_the_names_there_are() -> None:
 
 def test_what_a_dialect_does_not_change_is_passed_on_as_it_is() -> None:
     message = e.MessageEnd(User("hello", 1))
-    assert {dialect.name: dialect.event(message) for dialect in everyone()} == {
+    assert {dialect.name: dialect.event_lines(message) for dialect in all_dialects()} == {
         name: [e.event_json(message)] for name in NAMES
     }
 
@@ -109,12 +109,12 @@ def test_what_a_compaction_took_is_told_in_the_default_and_the_newest_only() -> 
     more = {**common, "estimatedTokensAfter": 10, "usage": json.loads(encode(Usage()))}
     shapes = {"default": more, "1.5": more, "0.73": common, "2026-03": common, "2026-01": common}
     assert {name: told(name, end)[0]["result"] for name in shapes} == shapes
-    assert {name: json.loads(encode(find(name).reply(c.Compact, RESULT))) for name in shapes} == shapes
+    assert {name: json.loads(encode(find(name).reply_data(c.Compact, RESULT))) for name in shapes} == shapes
 
 
 def test_a_tool_that_has_nothing_to_show_yet_is_told_in_the_newer_ones_only() -> None:
     update = e.ToolUpdate("1", "bash", {}, e.Outcome([]))
-    assert [name for name in NAMES if find(name).made(update)] == ["1.5", "0.73"]
+    assert [name for name in NAMES if find(name).event_records(update)] == ["1.5", "0.73"]
 
 
 def test_an_error_of_an_extension_is_said_in_four_ways() -> None:
@@ -158,16 +158,16 @@ def test_an_answer_that_is_still_to_come_is_pending_in_the_newest() -> None:
 
 def test_json_mode_of_february_ends_with_turn_end() -> None:
     february = find("2026-02").for_json()
-    assert february.event(e.AgentEnd([])) == february.event(e.AgentSettled()) == []
-    assert february.event(e.CompactionEnd("threshold", RESULT, False, False)) == []
-    assert february.event(e.TurnEnd(EMPTY, [])) != []
-    assert find("2026-02").event(e.AgentEnd([])) == [b'{"type":"agent_end","messages":[]}']
+    assert february.event_lines(e.AgentEnd([])) == february.event_lines(e.AgentSettled()) == []
+    assert february.event_lines(e.CompactionEnd("threshold", RESULT, False, False)) == []
+    assert february.event_lines(e.TurnEnd(EMPTY, [])) != []
+    assert find("2026-02").event_lines(e.AgentEnd([])) == [b'{"type":"agent_end","messages":[]}']
 
 
-@pytest.mark.parametrize("dialect", everyone(), ids=NAMES)
+@pytest.mark.parametrize("dialect", all_dialects(), ids=NAMES)
 def test_every_event_becomes_what_the_dialect_says_it_makes(dialect: Dialect) -> None:
-    heard = {str(kind.__struct_config__.tag) for kind in dialect.spoken()}
-    said = [line for event in SAMPLES for line in dialect.event(event)]
+    heard = {str(kind.__struct_config__.tag) for kind in dialect.event_types()}
+    said = [line for event in SAMPLES for line in dialect.event_lines(event)]
     assert {json.loads(line)["type"] for line in said} <= heard
 
 
@@ -195,8 +195,8 @@ SAMPLES: list[e.Event] = [
 
 
 def test_the_older_names_of_forks_are_known_in_january_only() -> None:
-    assert {name: find(name).kind("branch") for name in NAMES} == {**dict.fromkeys(NAMES), "2026-01": c.Fork}
-    assert find("2026-01").kind("get_branch_messages") is c.GetForkMessages
+    assert {name: find(name).command_type("branch") for name in NAMES} == {**dict.fromkeys(NAMES), "2026-01": c.Fork}
+    assert find("2026-01").command_type("get_branch_messages") is c.GetForkMessages
 
 
 def test_the_first_dialect_knows_three_commands_and_the_question_for_itself() -> None:
@@ -204,7 +204,7 @@ def test_the_first_dialect_knows_three_commands_and_the_question_for_itself() ->
 
 
 def test_every_dialect_can_be_asked_what_it_is() -> None:
-    assert [dialect.name for dialect in everyone() if dialect.kind("get_protocol") is None] == []
+    assert [dialect.name for dialect in all_dialects() if dialect.command_type("get_protocol") is None] == []
 
 
 def test_the_default_knows_every_command() -> None:
@@ -213,9 +213,9 @@ def test_the_default_knows_every_command() -> None:
 
 def test_in_the_first_dialect_a_prompt_during_a_run_is_queued() -> None:
     first = find("2025-12")
-    assert first.filled(c.Prompt("x")) == c.Prompt("x", streaming_behavior="followUp")
-    assert first.filled(c.Prompt("x", streaming_behavior="steer")) == c.Prompt("x", streaming_behavior="steer")
-    assert dialects.DEFAULT.filled(c.Prompt("x")) == c.Prompt("x")
+    assert first.fill_defaults(c.Prompt("x")) == c.Prompt("x", streaming_behavior="followUp")
+    assert first.fill_defaults(c.Prompt("x", streaming_behavior="steer")) == c.Prompt("x", streaming_behavior="steer")
+    assert dialects.DEFAULT.fill_defaults(c.Prompt("x")) == c.Prompt("x")
 
 
 # Responses
@@ -224,7 +224,7 @@ def test_in_the_first_dialect_a_prompt_during_a_run_is_queued() -> None:
 @pytest.mark.parametrize("kind", [c.Prompt, c.Steer, c.FollowUp])
 def test_what_became_of_a_message_is_answered_in_the_newest_only(kind: type[c.Command]) -> None:
     accepted = r.Accepted("queued")
-    assert {name: find(name).reply(kind, accepted) for name in NAMES} == {
+    assert {name: find(name).reply_data(kind, accepted) for name in NAMES} == {
         **dict.fromkeys(NAMES, UNSET),
         "1.5": accepted,
     }
@@ -234,14 +234,16 @@ def test_the_streams_of_a_command_are_an_addition() -> None:
     result = r.BashResult("o", 0, False, False, UNSET, "o", "", None)
     plain = {"output": "o", "exitCode": 0, "cancelled": False, "truncated": False}
     extra = {"stdout": "o", "stderr": "", "signal": None}
-    assert json.loads(encode(find("2026-03").reply(c.Bash, result))) == plain
-    assert json.loads(encode(find("default").reply(c.Bash, result))) == {**plain, **extra}
+    assert json.loads(encode(find("2026-03").reply_data(c.Bash, result))) == plain
+    assert json.loads(encode(find("default").reply_data(c.Bash, result))) == {**plain, **extra}
 
 
 def test_a_slash_command_has_the_shape_of_its_time() -> None:
     both = r.SlashCommands([r.SlashCommand("fix", "mends", "prompt", "user", "/fix.md", {"path": "/fix.md"})])
     older, newer = {"location": "user", "path": "/fix.md"}, {"sourceInfo": {"path": "/fix.md"}}
-    shapes = {name: _first(find(name).reply(c.GetCommands, both)) for name in ("default", "2026-03", "0.73", "1.5")}
+    shapes = {
+        name: _first(find(name).reply_data(c.GetCommands, both)) for name in ("default", "2026-03", "0.73", "1.5")
+    }
     common = {"name": "fix", "description": "mends", "source": "prompt"}
     assert shapes == {
         "default": {**common, **older, **newer},
@@ -270,4 +272,4 @@ def _first(data: Record) -> Any:
     ],
 )
 def test_in_the_first_dialect_events_stand_for_responses(name: str, data: Any, error: Any, said: list[Any]) -> None:
-    assert [json.loads(line) for line in find("2025-12").instead(name, data, error)] == said
+    assert [json.loads(line) for line in find("2025-12").substitute(name, data, error)] == said

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tau.wire.lines import LineDecoder, TooLong
+from tau.wire.lines import LineDecoder, LineTooLong
 
-Lines = list[bytes | TooLong]
+Lines = list[bytes | LineTooLong]
 
 
 def read(*portions: bytes, limit: int = 1000) -> Lines:
@@ -50,17 +50,17 @@ def test_the_end_leaves_nothing_behind() -> None:
 
 
 def test_a_line_of_just_the_limit_is_taken_and_a_longer_one_refused() -> None:
-    assert read(b"1234\n12345\n12\n", limit=4) == [b"1234", TooLong(4), b"12"]
+    assert read(b"1234\n12345\n12\n", limit=4) == [b"1234", LineTooLong(4), b"12"]
 
 
 def test_a_line_is_refused_before_it_ends() -> None:
     decoder = LineDecoder(4)
     said = [decoder.feed(portion) for portion in (b"123", b"45", b"6789", b"0", b"\nnext\n")]
-    assert said == [[], [TooLong(4)], [], [], [b"next"]]
+    assert said == [[], [LineTooLong(4)], [], [], [b"next"]]
 
 
 def test_a_refused_line_at_the_end_is_told_once() -> None:
-    assert read(b"12345678", b"9", limit=4) == [TooLong(4)]
+    assert read(b"12345678", b"9", limit=4) == [LineTooLong(4)]
 
 
 @settings(deadline=None)
@@ -86,7 +86,7 @@ def test_an_endless_line_does_not_fill_the_memory() -> None:
         held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert lines == [TooLong(1024 * 1024)]
+    assert lines == [LineTooLong(1024 * 1024)]
     assert held < 100_000
     assert peak < 1_500_000
     assert decoder.feed(b"\nnext\n") == [b"next"]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from support.rpc_process import quick
 from tau.records.base import MAX_RECEIVED_NESTING
-from tau.wire.unfinished import Unfinished
+from tau.wire.unfinished import PartialJson
 
 
-def fed(*pieces: str) -> Unfinished:
-    unfinished = Unfinished()
+def fed(*pieces: str) -> PartialJson:
+    unfinished = PartialJson()
     for piece in pieces:
         unfinished.feed(piece)
     return unfinished
@@ -164,9 +164,9 @@ def test_the_text_is_kept_whole_even_when_it_is_broken() -> None:
 
 def test_a_cut_splices_without_parsing() -> None:
     unfinished = fed('{"path":"a.py","edits":[{"old":"x\\', 'n","new"', ":")
-    assert unfinished.cut() == (len('{"path":"a.py","edits":[{"old":"x\\n"'), "}]}")
+    assert unfinished.safe_prefix() == (len('{"path":"a.py","edits":[{"old":"x\\n"'), "}]}")
     unfinished.feed('"y')
-    assert unfinished.cut() == (len(unfinished.text), '"}]}')
+    assert unfinished.safe_prefix() == (len(unfinished.text), '"}]}')
 
 
 values = st.recursive(
@@ -192,17 +192,17 @@ styles = st.sampled_from(
 @given(values, styles)
 def test_every_prefix_is_valid_json_and_the_whole_is_the_value(value: Any, style: dict[str, Any]) -> None:
     text = json.dumps(value, **style)
-    unfinished = Unfinished()
+    unfinished = PartialJson()
     kept = 0
     for end in range(len(text) + 1):
-        n, suffix = unfinished.cut()
+        n, suffix = unfinished.safe_prefix()
         assert kept <= n <= end
         assert unfinished.completed() == text[:n] + suffix == fed(text[:end]).completed()
         json.loads(text[:n] + suffix)
         kept = n
         unfinished.feed(text[end : end + 1])
     assert not unfinished.broken
-    assert unfinished.cut() == (len(text), "")
+    assert unfinished.safe_prefix() == (len(text), "")
     assert json.loads(unfinished.completed()) == value
 
 
@@ -212,7 +212,11 @@ def test_pieces_make_no_difference_and_nothing_makes_it_invalid(text: str, draw:
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(text)))))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     whole, parts, chars = fed(text), fed(*pieces), fed(*text)
-    assert (whole.cut(), whole.broken) == (parts.cut(), parts.broken) == (chars.cut(), chars.broken)
+    assert (
+        (whole.safe_prefix(), whole.broken)
+        == (parts.safe_prefix(), parts.broken)
+        == (chars.safe_prefix(), chars.broken)
+    )
     json.loads(whole.completed())
 
 
@@ -231,16 +235,16 @@ def accepted(text: str) -> bool:
 @given(st.text('{}[]:,"\\u0d8c1-.eE+ \n', max_size=8))
 def test_it_is_as_strict_as_a_parser(text: str) -> None:
     unfinished = fed(text)
-    whole = unfinished.cut() == (len(text.rstrip()), "") and not unfinished.broken
+    whole = unfinished.safe_prefix() == (len(text.rstrip()), "") and not unfinished.broken
     assert whole == accepted(text)
 
 
 def time_to_feed(text: str) -> float:
-    unfinished = Unfinished()
+    unfinished = PartialJson()
     start = process_time()
     for at in range(0, len(text), 20):
         unfinished.feed(text[at : at + 20])
-        unfinished.cut()
+        unfinished.safe_prefix()
     return process_time() - start
 
 
@@ -262,13 +266,13 @@ def test_a_long_text_costs_what_its_length_costs(text: str) -> None:
 
 def test_what_is_nested_too_deeply_keeps_the_part_above_the_limit() -> None:
     fitting = "[" * MAX_RECEIVED_NESTING
-    assert (fed(fitting).broken, fed(fitting).cut()) == (False, (len(fitting), "]" * len(fitting)))
+    assert (fed(fitting).broken, fed(fitting).safe_prefix()) == (False, (len(fitting), "]" * len(fitting)))
     for text in ("[" * 100_000, "[" * 100_000 + "]" * 100_000):
-        assert (fed(text).broken, fed(text).cut()) == (True, (len(fitting), "]" * len(fitting)))
+        assert (fed(text).broken, fed(text).safe_prefix()) == (True, (len(fitting), "]" * len(fitting)))
 
 
 def test_many_escapes_in_one_piece_are_all_kept() -> None:
     text = '{"command": "' + "echo 'gr\\u00fc\\u00dfe' \\\"x\\\"\\n" * 1_000
     for size in (3, 700, len(text)):
         unfinished = fed(*(text[at : at + size] for at in range(0, len(text), size)))
-        assert unfinished.cut() == (len(text), '"}')
+        assert unfinished.safe_prefix() == (len(text), '"}')

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tau import __version__
-from tau.cli.progress import call, one_line, width
-from tau.cli.terminal_dialogs import Desk
+from tau.cli.progress import call_text, one_line, width
+from tau.cli.terminal_dialogs import TerminalDialogs
 from tau.core.agent.draft import Update
-from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, signalled
-from tau.core.text.terminal_text import Cleaner, message
+from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, exit_code_of_signal
+from tau.core.text.terminal_text import Cleaner, escape_message
 from tau.errors import CommandError, TauError, UsageError
 from tau.records.deltas import TextDelta, TextEnd
 from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest
@@ -66,7 +66,7 @@ def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
         log.exception("the chat broke off")
         code = FAILED
     except KeyboardInterrupt:  # while the session is being opened
-        code = signalled(signal.SIGINT)
+        code = exit_code_of_signal(signal.SIGINT)
     finally:
         if chat is not None:
             chat.end()
@@ -80,7 +80,7 @@ class Quit(Exception):
 class Chat:
     def __init__(self, open_session: Open) -> None:
         self._loop = asyncio.new_event_loop()
-        self._desk = Desk(self._loop.call_soon_threadsafe)
+        self._desk = TerminalDialogs(self._loop.call_soon_threadsafe)
         self._screen = Screen(self._on_question)
         self._stopping: asyncio.Future[None] | None = None
         self._typing = False  # the user is typing a line
@@ -105,7 +105,7 @@ class Chat:
         for prompt in prompts:
             self._say(prompt)
         while (line := self._line()) is not None:
-            for question in self._desk.here():
+            for question in self._desk.take_queued():
                 self._answer(question)
             if line.strip() and not self._run_command(line.strip()):
                 self._say(Prompt(line))
@@ -138,7 +138,7 @@ class Chat:
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine in the agent's loop and return its result. Dialogs are shown meanwhile."""
         future = self._start(work)
-        future.add_done_callback(lambda _: self._desk.nudge())
+        future.add_done_callback(lambda _: self._desk.wake())
         while (question := self._desk.next()) is not None:
             self._answer(question)
         return future.result()
@@ -188,7 +188,7 @@ class Chat:
         """Runs in the agent's loop when signals have arrived."""
         for number in os.read(self._wakeup, 64):
             if number in (signal.SIGTERM, signal.SIGHUP):
-                self._stopping = asyncio.ensure_future(self._leave(signalled(number)))
+                self._stopping = asyncio.ensure_future(self._leave(exit_code_of_signal(number)))
             elif number == signal.SIGINT and self._typing:
                 self._loop.call_later(RESEND_AFTER_S, self._resend_interrupt, self._discarded)
             elif number == signal.SIGINT and self._in_dialog:  # the main thread may be blocked in a system call
@@ -227,12 +227,14 @@ class Screen:
                 self._cleaner.end()
                 self.say("\n")
             case ToolStart():
-                self.say(f"* {call(event)[: width(1) - 2]}\n")
+                self.say(f"* {call_text(event)[: width(1) - 2]}\n")
             case ToolEnd(is_error=True, result=result):
                 text = " ".join(block.text for block in result.content if isinstance(block, Text))
                 self.say(f"  failed: {one_line(text)[: width(1) - 10]}\n")
             case MessageEnd(message=Assistant(failed=True) as answer):
-                why = "Stopped." if answer.stop_reason == "aborted" else message(f"Error: {answer.error_message}")
+                why = (
+                    "Stopped." if answer.stop_reason == "aborted" else escape_message(f"Error: {answer.error_message}")
+                )
                 self.say(f"\n{why}\n")
             case MessageEnd(message=Assistant(stop_reason="length")):
                 self.say("\nThe answer was cut off at its length limit.\n")
@@ -243,7 +245,7 @@ class Screen:
             case Select() | Confirm() | Input() | Editor():
                 self._on_question(event)
             case Notify(message=text):
-                self.say(f"{message(text)}\n")
+                self.say(f"{escape_message(text)}\n")
 
     def say(self, text: str) -> None:
         with self._lock, suppress(OSError):
@@ -279,9 +281,9 @@ def _save_history(path: Path) -> None:
 # The coroutines below run in the agent's loop.
 
 
-async def _open(open_session: Open, client: Callable[[Event | Update | UiRequest], None], desk: Desk) -> Any:
+async def _open(open_session: Open, client: Callable[[Event | Update | UiRequest], None], desk: TerminalDialogs) -> Any:
     opened = open_session(client)
-    desk.attend(opened[0].dialogs)
+    desk.attach(opened[0].dialogs)
     if opened[0].extension_lifecycle.has_extensions:
         await opened[0].extension_lifecycle.start()
     return opened

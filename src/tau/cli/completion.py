@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tau.cli.flags import FLAGS, Flag, Given
+from tau.cli.flags import FLAGS, Flag, ParsedArguments
 from tau.errors import UsageError
-from tau.records.models import LEVELS
+from tau.records.models import THINKING_LEVELS
 from tau.runtime.terminal import emit
 from tau.wire.dialects import NAMES
 
@@ -12,10 +12,10 @@ PROGRAMS = ("pi", "tau")
 COMMANDS = ("completion", "doctor")
 FILES = {"FILE", "DIR", "PATH", "PATH|ID"}  # values that are files
 # Values that the table of flags does not list.
-WORDS = {"thinking": LEVELS, "dialect": NAMES, "model": ("demo",), "permissions": ("ask", "rules")}
+WORDS = {"thinking": THINKING_LEVELS, "dialect": NAMES, "model": ("demo",), "permissions": ("ask", "rules")}
 
 
-def main(given: Given) -> int:
+def main(given: ParsedArguments) -> int:
     shell = given.words[1] if len(given.words) == 2 else None
     if shell not in SHELLS:
         raise UsageError(f"tau completion {'|'.join(SHELLS)} prints a script for that shell")

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tau import __version__
-from tau.cli.flags import Given
+from tau.cli.flags import ParsedArguments
 from tau.errors import UsageError
-from tau.llm.catalog import Catalog, ModelGiven, ProviderGiven, providers
+from tau.llm.catalog import Catalog, ModelConfig, ProviderConfig, parse_providers
 from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import Settings
 from tau.runtime.app.factory import SessionOptions, load
@@ -31,7 +31,7 @@ from tau.store.auth import AuthFile
 from tau.store.models import read_models
 from tau.store.paths import agent_dir, working_folder
 from tau.store.settings import SettingsFile
-from tau.wire.comments import strict
+from tau.wire.comments import strip_comments
 from tau.wire.position import line_of
 
 FINE, WRONG, NOTE = "ok", "!!", "--"
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
     text: str
 
 
-def main(given: Given) -> int:
+def main(given: ParsedArguments) -> int:
     folder = agent_dir()
     report = {
         "": list(_machine()),
@@ -128,10 +128,10 @@ def _models_file(path: Path) -> Iterator[Finding]:
         yield Finding(WRONG, trouble.partition("\n")[0])
     if content is None:
         return
-    given, problems = providers(content)
+    given, problems = parse_providers(content)
     catalog = Catalog(given)
     for name in given:
-        catalog.of(name)
+        catalog.models_of(name)
     for problem in [*problems, *catalog.problems]:
         names_it = problem.what.startswith("Provider ")
         yield _at(path, problem.what if names_it else f"{problem.place}: {problem.what}", problem.place)
@@ -141,11 +141,11 @@ def _models_file(path: Path) -> Iterator[Finding]:
 
 
 def _provider(path: Path, place: str, entry: Any) -> Iterator[Finding]:
-    yield from _misspelt(path, place, entry, ProviderGiven)
+    yield from _misspelt(path, place, entry, ProviderConfig)
     models = entry.get("models") if isinstance(entry, dict) else None
     if isinstance(models, list):
         for at, model in enumerate(models):
-            yield from _misspelt(path, f"{place}.models[{at}]", model, ModelGiven)
+            yield from _misspelt(path, f"{place}.models[{at}]", model, ModelConfig)
 
 
 def _auth(path: Path) -> Iterator[Finding]:
@@ -171,7 +171,7 @@ def _at(path: Path, mistake: str, place: str = "") -> Finding:
 
 
 def _text(path: Path) -> str:
-    text = strict(path.read_bytes().decode("utf-8", "replace"))
+    text = strip_comments(path.read_bytes().decode("utf-8", "replace"))
     parse(text.encode())
     return text
 
@@ -220,8 +220,8 @@ def _providers(models: ModelSelection) -> Iterator[Finding]:
             why = ", ".join(f"{variable} is not set" for variable in keys.missing(name)) or "it is empty"
             yield Finding(WRONG, f"{name}: {source} provides no key: {why}")
             continue
-        how = f"{source}, from a command" if keys.takes_time(name) else source
-        of = models.catalog.of(name)
+        how = f"{source}, from a command" if keys.runs_command(name) else source
+        of = models.catalog.models_of(name)
         yield Finding(FINE, f"{name}: {how}; {len(of)} models" if of else f"{name}: {how}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tau.cli.flags import Given
+from tau.cli.flags import ParsedArguments
 from tau.errors import CommandError, UsageError
 from tau.runtime.history.html_export import default_name, session_page, write_export
 from tau.runtime.history.session_log import SessionLog
@@ -12,7 +12,7 @@ from tau.runtime.terminal import emit
 from tau.store.sessions import open_session
 
 
-def main(given: Given) -> int:
+def main(given: ParsedArguments) -> int:
     source = Path(given.flags["export"]).expanduser()
     try:
         found = open_session(source)

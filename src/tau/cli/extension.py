@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tau.cli.flags import Given
+from tau.cli.flags import ParsedArguments
 from tau.errors import UsageError
 from tau.runtime.terminal import say
 
@@ -44,7 +44,7 @@ def setup(pi: Pi) -> None:
 '''
 
 
-def main(given: Given) -> int:
+def main(given: ParsedArguments) -> int:
     words = list(given.words[1:])
     if len(words) != 2 or words[0] != "new":
         raise UsageError(USAGE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tau.core.checks.exit_codes import EXITS
+from tau.core.checks.exit_codes import EXIT_CODES
 from tau.errors import UsageError
 
 
@@ -100,7 +100,7 @@ FLAGS = tuple(flag for group in GROUPS.values() for flag in group)
 _BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.short) if name}
 
 
-class Given(NamedTuple):
+class ParsedArguments(NamedTuple):
     flags: dict[str, str]
     words: list[str]
     unknown: list[str]
@@ -108,8 +108,8 @@ class Given(NamedTuple):
     after: dict[str, int]  # unknown flag -> index of the word after it: its value, if an extension defines it with one
 
 
-def parse(argv: list[str]) -> Given:
-    given = Given({}, [], [], {}, {})
+def parse(argv: list[str]) -> ParsedArguments:
+    given = ParsedArguments({}, [], [], {}, {})
     rest = list(argv)
     while rest:
         word = rest.pop(0)
@@ -145,7 +145,7 @@ def help_text(program: str) -> str:
     listed = "\n\n".join(
         f"{title}:\n" + "\n".join(_row(flag) for flag in flags) for title, flags in GROUPS.items() if title
     )
-    codes = "\n".join(f"  {code:<4}{meaning}" for code, meaning in EXITS.items())
+    codes = "\n".join(f"  {code:<4}{meaning}" for code, meaning in EXIT_CODES.items())
     return f"""\
 usage: {program} [options] [@file ...] [message ...]
 

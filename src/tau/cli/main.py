@@ -14,8 +14,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from tau import __version__
-from tau.cli.flags import Given, help_text, parse
-from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, signalled
+from tau.cli.flags import ParsedArguments, help_text, parse
+from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, exit_code_of_signal
 from tau.errors import UsageError
 
 # Output of `pi --version`: clients look for a release of pi whose protocol they know.
@@ -71,7 +71,7 @@ def main(program: str, argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ANSWERED
     except KeyboardInterrupt:
-        return signalled(signal.SIGINT)
+        return exit_code_of_signal(signal.SIGINT)
     except UsageError as error:
         _terminal().complain(f"Error: {error}")
         return USAGE
@@ -79,7 +79,7 @@ def main(program: str, argv: list[str]) -> int:
         gc.enable()  # also after a failed start: the calling process may continue
 
 
-def run(program: str, given: Given) -> int:
+def run(program: str, given: ParsedArguments) -> int:
     flags = given.flags
     if "help" in flags:
         print(help_text(program))
@@ -108,7 +108,7 @@ def mode_of(flags: dict[str, str], *, at_a_terminal: bool) -> str:
     return "chat" if at_a_terminal and "print" not in flags else "text"
 
 
-def start_mode(mode: str, given: Given) -> NoReturn:
+def start_mode(mode: str, given: ParsedArguments) -> NoReturn:
     """Start a mode. It ends the process."""
     flags = given.flags
     if "result" in flags and mode != "json":
@@ -152,7 +152,7 @@ def _load_quickly() -> None:
 
 def _exit_on_signal(number: int, frame: object) -> NoReturn:
     """Used until the front end installs its own handlers: waiting for piped input may take long."""
-    sys.exit(signalled(number))
+    sys.exit(exit_code_of_signal(number))
 
 
 def pi_version(dialect: str | None) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tau.cli.flags import Given
-from tau.core.text.terminal_text import displayed
+from tau.cli.flags import ParsedArguments
+from tau.core.text.terminal_text import escape_for_display
 from tau.records.models import Model
 from tau.runtime.app.factory import known_models, problem_text
 from tau.runtime.models.discovery import discover
@@ -17,7 +17,7 @@ from tau.store.paths import agent_dir
 HEAD = ("provider", "model", "context", "output", "thinking", "images", "$ in", "$ out")
 
 
-def main(given: Given) -> int:
+def main(given: ParsedArguments) -> int:
     folder = agent_dir()
     keys = Keys(folder / "auth.json")
     models, problems = known_models(folder, keys)
@@ -55,8 +55,8 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 def _row(model: Model) -> tuple[str, ...]:
     priced = model.cost.input or model.cost.output
     return (
-        displayed(model.provider, ""),
-        displayed(model.id, ""),
+        escape_for_display(model.provider, ""),
+        escape_for_display(model.id, ""),
         _short(model.context_window),
         _short(model.max_tokens),
         "yes" if model.reasoning else "no",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tau.cli.progress import Progress
-from tau.core.checks.exit_codes import CUT, FAILED
-from tau.core.text.terminal_text import Cleaner, answer
+from tau.core.checks.exit_codes import FAILED, TRUNCATED
+from tau.core.text.terminal_text import Cleaner, strip_controls
 from tau.runtime.app.batch import Open, Prompt, RunSummary, run_prompts, tell_failures
 from tau.runtime.app.process import STDOUT_CLOSED, StopSignal, claim_stdio, run_and_exit, stdout_is_closed
 from tau.runtime.terminal import complain
@@ -31,7 +31,7 @@ async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int | No
         tell_failures(tally)
     if session.log.unwritten:
         complain(f"Warning: the session file {session.log.path} could not be written.")
-    if code == CUT and tally.exceeded is None:
+    if code == TRUNCATED and tally.exceeded is None:
         complain("Warning: the answer was cut off at its length limit.")
     return code if write_texts(stdout, tally.texts) else FAILED
 
@@ -43,7 +43,7 @@ def write_texts(handle: int | None, texts: Sequence[str]) -> bool:
         return False
     text = "".join(f"{part}\n" for part in texts)
     if os.isatty(handle):
-        text = answer(Cleaner().feed(text))  # model output must not control the terminal
+        text = strip_controls(Cleaner().feed(text))  # model output must not control the terminal
     data = memoryview(text.encode("utf-8", "replace"))
     try:
         while data:

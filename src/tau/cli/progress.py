@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from tau.core.agent.draft import Update
-from tau.core.text.terminal_text import displayed
+from tau.core.text.terminal_text import escape_for_display
 from tau.records.dialogs import UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageStart, ToolStart
 from tau.records.messages import Assistant
@@ -45,7 +45,7 @@ def progress_text(event: Event) -> str | None:
         case MessageStart(message=Assistant(model=model)):
             return one_line(f"{model} answers ...")
         case ToolStart():
-            return f"{call(event)} ..."
+            return f"{call_text(event)} ..."
         case AutoRetryStart():
             return one_line(f"retry {event.attempt} of {event.max_attempts}: {event.error_message}")
         case CompactionStart():
@@ -53,7 +53,7 @@ def progress_text(event: Event) -> str | None:
     return None
 
 
-def call(event: ToolStart) -> str:
+def call_text(event: ToolStart) -> str:
     """A tool call on one line: its name and its scalar arguments."""
     values = event.args.values() if isinstance(event.args, dict) else ()
     arguments = " ".join(str(value) for value in values if isinstance(value, str | int | float))
@@ -61,7 +61,7 @@ def call(event: ToolStart) -> str:
 
 
 def one_line(text: str) -> str:
-    return displayed(" ".join(text.split()))
+    return escape_for_display(" ".join(text.split()))
 
 
 def width(handle: int) -> int:

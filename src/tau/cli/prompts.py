@@ -16,9 +16,9 @@ from tau.records.messages import Image
 from tau.runtime.app.batch import Prompt
 from tau.store.paths import working_folder
 from tau.store.procfs import opened_path, shows_process
-from tau.tools.images import fitted
-from tau.tools.paths import existing
-from tau.tools.read import LARGEST_IMAGE, SNIFFED, image_type
+from tau.tools.images import fit_image
+from tau.tools.paths import resolve_existing
+from tau.tools.read import MAX_IMAGE_BYTES, SNIFF_BYTES, image_type
 
 
 def gather_prompts(words: Sequence[str], *, piped: str = "", resize: bool = True) -> list[Prompt]:
@@ -27,7 +27,7 @@ def gather_prompts(words: Sequence[str], *, piped: str = "", resize: bool = True
     messages = [word for word in words if not word.startswith("@") and word.strip()]
     file_text, images = "", list[Image]()
     for file in files:
-        text, image = attached(file, resize=resize)
+        text, image = read_attachment(file, resize=resize)
         file_text += text
         images += [image] if image is not None else []
     first = file_text + (messages[0] if messages else "")
@@ -51,10 +51,10 @@ def read_pipe(handle: int = 0) -> str:
     return b"".join(chunks).decode("utf-8", "replace").strip()
 
 
-def attached(file: str, *, resize: bool = True) -> tuple[str, Image | None]:
+def read_attachment(file: str, *, resize: bool = True) -> tuple[str, Image | None]:
     """A file for a prompt: its text, or an image and its name."""
     try:
-        path = existing(file, working_folder())
+        path = resolve_existing(file, working_folder())
         with open(path, "rb") as source:
             status = os.fstat(source.fileno())
             if stat.S_ISDIR(status.st_mode):
@@ -72,18 +72,18 @@ def attached(file: str, *, resize: bool = True) -> tuple[str, Image | None]:
         raise UsageError(f"Cannot read {path}: {error.strerror}") from None
     if not data:
         return "", None
-    if (mime_type := image_type(data[:SNIFFED])) is None:
+    if (mime_type := image_type(data[:SNIFF_BYTES])) is None:
         return f'<file name="{path}">\n{data.decode("utf-8", "replace")}\n</file>\n', None
     return _image(path, data, mime_type, resize)
 
 
 def _image(path: str, data: bytes, mime_type: str, resize: bool) -> tuple[str, Image]:
-    if len(data) > LARGEST_IMAGE:
-        raise UsageError(f"{path} is an image of {len(data) >> 20} MiB; the limit is {LARGEST_IMAGE >> 20} MiB")
+    if len(data) > MAX_IMAGE_BYTES:
+        raise UsageError(f"{path} is an image of {len(data) >> 20} MiB; the limit is {MAX_IMAGE_BYTES >> 20} MiB")
     note: str | None = None
     if resize:
         try:
-            data, mime_type, note = fitted(data, mime_type)
+            data, mime_type, note = fit_image(data, mime_type)
         except ToolError as error:
             raise UsageError(f"{path}: {error}") from None
     image = Image(binascii.b2a_base64(data, newline=False).decode(), mime_type)

@@ -6,21 +6,21 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from tau.core.text.terminal_text import displayed
+from tau.core.text.terminal_text import escape_for_display
 from tau.errors import UsageError
 from tau.records.replies import SessionRow
 from tau.runtime.terminal import complain
-from tau.store.listing import rows
+from tau.store.listing import session_rows
 from tau.store.paths import agent_dir, working_folder
 from tau.store.sessions import folder_for
 
 MAX_LISTED = 20
 
 
-def chosen(folder: str | None) -> str:
+def choose_session(folder: str | None) -> str:
     """The path of the chosen session. Asks on stderr, because stdout belongs to the mode."""
     cwd = working_folder()
-    listed = rows(Path(folder).expanduser() if folder else folder_for(cwd, agent_dir()), cwd)[:MAX_LISTED]
+    listed = session_rows(Path(folder).expanduser() if folder else folder_for(cwd, agent_dir()), cwd)[:MAX_LISTED]
     if not listed:
         raise UsageError("There is no session of this project to resume.")
     if not sys.stdin.isatty():
@@ -36,5 +36,5 @@ def chosen(folder: str | None) -> str:
 
 def _line(row: SessionRow) -> str:
     when = datetime.fromtimestamp(row.modified / 1000).strftime("%Y-%m-%d %H:%M")
-    title = displayed((row.name or row.first_message.partition("\n")[0])[:60], keep="")
-    return f"{when}  {row.message_count:4} messages  {displayed(title[:60], '')}"
+    title = escape_for_display((row.name or row.first_message.partition("\n")[0])[:60], keep="")
+    return f"{when}  {row.message_count:4} messages  {escape_for_display(title[:60], '')}"

@@ -7,24 +7,24 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tau.cli.flags import Given
+from tau.cli.flags import ParsedArguments
 from tau.errors import UsageError
 from tau.records.budgets import Budget
 from tau.runtime.app.config import ProjectConfig
 from tau.runtime.app.factory import SessionFactory, SessionOptions, SessionTarget, load
 from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
 from tau.store.paths import agent_dir, working_folder
-from tau.store.resource_query import Requested
-from tau.tools.registry import DEFAULT, TOOLS
+from tau.store.resource_query import RequestedResources
+from tau.tools.registry import DEFAULT_TOOLS, TOOLS
 from tau.wire.dialect import Dialect
 
 
-def create_factory(given: Given) -> SessionFactory:
+def create_factory(given: ParsedArguments) -> SessionFactory:
     """Load the configuration and apply the process-wide settings: logging, hardening, proxy."""
     level = logging.INFO if "verbose" in given.flags else logging.WARNING
     log_to_stderr(level)
-    factory = load(agent_dir(), wishes(given))
-    hide_in_log(factory.models.keys.known)
+    factory = load(agent_dir(), session_options(given))
+    hide_in_log(factory.models.keys.known_secrets)
     _harden(factory, given.flags.get("api-key", ""))
     for warning in factory.warnings:
         complain(f"Warning: {warning}")
@@ -58,7 +58,7 @@ def chosen_dialect(named: str | None) -> Dialect:
     return ProjectConfig(agent_dir(), Path(working_folder()), None, dialect=named).dialect
 
 
-def wishes(given: Given) -> SessionOptions:
+def session_options(given: ParsedArguments) -> SessionOptions:
     flags, lists = given.flags, given.lists
     folder = flags.get("session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR")
     approve = False if "no-approve" in flags else True if "approve" in flags else None
@@ -97,7 +97,7 @@ def wishes(given: Given) -> SessionOptions:
         output_schema=flags.get("output-schema"),
         permissions=flags.get("permissions"),
         sandbox=flags.get("sandbox"),
-        resources=Requested(
+        resources=RequestedResources(
             system=flags.get("system-prompt"),
             appended=lists.get("append-system-prompt", ()),
             skills=lists.get("skill", ()),
@@ -115,9 +115,9 @@ def _extension_flag(word: str) -> tuple[str, bool | str]:
 
 
 def _chosen_session(folder: str | None, approve: bool | None) -> str:
-    from tau.cli.resume import chosen
+    from tau.cli.resume import choose_session
 
-    return chosen(folder or ProjectConfig(agent_dir(), Path(working_folder()), approve).settings.session_dir)
+    return choose_session(folder or ProjectConfig(agent_dir(), Path(working_folder()), approve).settings.session_dir)
 
 
 def _tools(flags: dict[str, str]) -> Sequence[str] | None:
@@ -130,7 +130,7 @@ def _tools(flags: dict[str, str]) -> Sequence[str] | None:
         plain = [*TOOLS, *(name for name in plain if name != "*")]
     if "tools" not in flags and not excluded:
         return () if none else None
-    defaults = () if none or plain or flags.get("tools") == "" else DEFAULT
+    defaults = () if none or plain or flags.get("tools") == "" else DEFAULT_TOOLS
     names = [*defaults, *plain, *(name[1:] for name in requested if name.startswith("+"))]
     return [name for name in dict.fromkeys(names) if name not in excluded]
 

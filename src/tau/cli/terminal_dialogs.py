@@ -16,7 +16,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from tau.core.text.terminal_text import visible
+from tau.core.text.terminal_text import escape_hidden
 from tau.records.dialogs import Confirm, Editor, Input, Select
 from tau.runtime.extensions.dialogs import Dialogs, Question
 from tau.runtime.terminal import say, stream
@@ -24,7 +24,7 @@ from tau.runtime.terminal import say, stream
 MAX_LINE_BYTES = 4096  # a terminal returns no longer line
 
 
-class Desk:
+class TerminalDialogs:
     """Queue of open dialogs. `post` runs a function in the agent's thread."""
 
     def __init__(self, post: Callable[..., object]) -> None:
@@ -37,7 +37,7 @@ class Desk:
 
     # Called in the agent's thread.
 
-    def attend(self, dialogs: Dialogs) -> None:
+    def attach(self, dialogs: Dialogs) -> None:
         """Answer the dialogs of a session from now on."""
         self._dialogs = dialogs
         dialogs.has_ui = True
@@ -47,7 +47,7 @@ class Desk:
         self._open.add(question.id)
         self._queue.put(question)
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Wake up a caller of `next`."""
         self._queue.put(None)
 
@@ -62,7 +62,7 @@ class Desk:
         """Wait for the next question; None after `wake`."""
         return self._queue.get()
 
-    def here(self) -> list[Question]:
+    def take_queued(self) -> list[Question]:
         """The questions that have arrived meanwhile, without waiting."""
         found: list[Question] = []
         with suppress(Empty):
@@ -113,9 +113,9 @@ def render(question: Question) -> str:
         more += question.prefill.split("\n")
     while more and not more[0]:
         del more[0]
-    lines = [visible(first), *(f"  | {visible(line)}" for line in more)]
+    lines = [escape_hidden(first), *(f"  | {escape_hidden(line)}" for line in more)]
     if isinstance(question, Select):
-        lines += [f"  {number} {visible(option)}" for number, option in enumerate(question.options, 1)]
+        lines += [f"  {number} {escape_hidden(option)}" for number, option in enumerate(question.options, 1)]
     timeout = getattr(question, "timeout", None)
     return "\n".join((*lines, _answer_hint(question) + (f" ({timeout / 1000:g} s)" if timeout else "") + ": "))
 
@@ -129,7 +129,7 @@ def _answer_hint(question: Question) -> str:
         case Editor():
             return "One line to replace it; an empty line keeps it as it is"
         case Input(placeholder=str(example)):
-            return f"For example {visible(example)}"
+            return f"For example {escape_hidden(example)}"
     return "One line"
 
 

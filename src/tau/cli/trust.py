@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tau.cli.flags import Given
-from tau.core.text.terminal_text import visible
+from tau.cli.flags import ParsedArguments
+from tau.core.text.terminal_text import escape_hidden
 from tau.errors import UsageError
 from tau.records.base import BadRecord
 from tau.runtime.terminal import complain, say
@@ -14,7 +14,7 @@ from tau.store.paths import agent_dir, working_folder
 from tau.store.trust import TrustFile, Untrustable, fingerprint
 
 
-def main(given: Given) -> int:
+def main(given: ParsedArguments) -> int:
     if len(given.words) > 2:
         raise UsageError("usage: tau trust [--remove] [DIR]")
     project = Path(os.path.realpath(os.path.join(working_folder(), *given.words[1:])))
@@ -34,13 +34,13 @@ def _trust(file: TrustFile, project: Path) -> int:
         raise UsageError(f"{file.path} is inside this project, so it cannot be used to trust it. Use --approve.")
     found = fingerprint(project)
     file.trust(project, found.digest)
-    say(f"{visible(str(project))} is trusted until any of this changes:")
+    say(f"{escape_hidden(str(project))} is trusted until any of this changes:")
     for name in found.files or ["(there are no files that need trust)"]:
-        say(f"  {visible(name)}")
+        say(f"  {escape_hidden(name)}")
     return 0
 
 
 def _revoke(file: TrustFile, project: Path) -> int:
-    name = visible(str(project))
+    name = escape_hidden(str(project))
     say(f"{name} is no longer trusted." if file.forget(project) else f"{name} was not trusted.")
     return 0

@@ -13,7 +13,7 @@ from tau.records.base import astuple
 from tau.records.budgets import Budget
 from tau.records.commands import Command, ImageGiven, QueueMode
 from tau.records.events import CompactionResult
-from tau.records.messages import Image, Stored
+from tau.records.messages import Image, StoredMessage
 from tau.records.models import Model, ThinkingLevel
 
 Images = Sequence[Image] | None
@@ -67,7 +67,7 @@ class Calls:
     async def get_state(self) -> r.SessionState:
         return read(r.SessionState, await self.call(c.GetState()), "get_state")
 
-    async def get_messages(self) -> list[Stored]:
+    async def get_messages(self) -> list[StoredMessage]:
         """Return the conversation as the model sees it. A message with an unknown role is an `Other`."""
         return read_messages(await self.call(c.GetMessages()), "get_messages")
 

@@ -22,7 +22,7 @@ from tau.client.connection import Connection
 from tau.client.events import RpcEvent
 from tau.client.handlers import EventHandler, Handlers
 from tau.client.process import AgentGone
-from tau.client.stream import BUFFER, Events
+from tau.client.stream import MAX_BUFFERED_EVENTS, Events
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import TauError
 from tau.records.commands import Command
@@ -61,12 +61,12 @@ class RpcClient(Calls):
 
     async def start(self) -> None:
         """Start the agent and wait until it responds. Raises AgentGone if it fails to start."""
-        if self._connection is not None and not self._connection.over:
+        if self._connection is not None and not self._connection.closed:
             raise TauError("The agent has already been started.")
         connection = Connection(self._handlers.publish, settles=self._settles, timeout=self._timeout)
         await connection.child.start(self._argv, self._cwd, {**os.environ, **(self._env or {})})
         self._connection = connection
-        self._handlers.begin(connection)
+        self._handlers.attach(connection)
         connection.open()
         try:
             await self.get_state()
@@ -80,7 +80,7 @@ class RpcClient(Calls):
             try:
                 await self._connection.stop()
             finally:
-                await self._handlers.end()
+                await self._handlers.detach()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -123,7 +123,7 @@ class RpcClient(Calls):
         """
         return self._handlers.add(handler)
 
-    def events(self, limit: int | None = BUFFER) -> Events:
+    def events(self, limit: int | None = MAX_BUFFERED_EVENTS) -> Events:
         """Return the events from now on, for `async for`. When the reader is `limit` events behind, the agent waits;
         None means no limit.
         """
@@ -135,12 +135,12 @@ class RpcClient(Calls):
         images: Images = None,
         *,
         streaming_behavior: Queued = None,
-        limit: int | None = BUFFER,
+        limit: int | None = MAX_BUFFERED_EVENTS,
     ) -> AsyncGenerator[RpcEvent, None]:
         """Send a message and yield events until the agent is idle. Leaving the loop early does not abort the run."""
         async with self.events(limit) as events:
             await self.prompt(message, images, streaming_behavior=streaming_behavior)
-            watch = asyncio.ensure_future(self._require_connection().watch_idle())
+            watch = asyncio.ensure_future(self._require_connection().wait_until_idle_at_reader_pace())
             watch.add_done_callback(lambda done: events.finish(None if done.cancelled() else done.exception()))
             try:
                 async for event in events:
@@ -162,7 +162,7 @@ class RpcClient(Calls):
         try:
             async with _within(timeout):
                 await self.prompt(message, images, streaming_behavior=streaming_behavior)
-                await self._require_connection().until_idle()
+                await self._require_connection().wait_until_idle()
         finally:
             unsubscribe()
         return events
@@ -170,7 +170,7 @@ class RpcClient(Calls):
     async def wait_for_idle(self, timeout: float | None = 60.0) -> None:
         """Wait until all prompts are finished. Raises TimeoutError after `timeout` seconds; the run continues."""
         async with _within(timeout):
-            await self._require_connection().until_idle()
+            await self._require_connection().wait_until_idle()
 
     # Dialogs.
 

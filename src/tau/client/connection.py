@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tau.client.events import Head, RpcEvent, UnknownEvent, read_event
-from tau.client.idle import Ask, Idle
-from tau.client.pending import Call, Pending
-from tau.client.process import Child
+from tau.client.events import LineHead, RpcEvent, UnknownEvent, read_event
+from tau.client.idle import AskState, IdleDetector
+from tau.client.pending import PendingRequest, PendingRequests
+from tau.client.process import AgentProcess
 from tau.client.replies import BadReply, envelope, read
 from tau.client.stream import Events
 from tau.errors import CommandError
 from tau.records.base import BadRecord, decode, encode, parse
 from tau.records.commands import Command, GetState
 from tau.records.replies import SessionState
-from tau.wire.lines import TooLong
+from tau.wire.lines import LineTooLong
 
 # Answered when the work is done, so no timeout applies.
 SLOW_COMMANDS = {
@@ -53,13 +53,13 @@ class Connection:
 
     def __init__(self, publish: Callable[[RpcEvent], None], *, settles: bool, timeout: float | None) -> None:
         self._publish, self._timeout = publish, timeout
-        self.child = Child(self._on_line, self._on_end)
-        self.over = False
-        self._pending = Pending()
-        self._idle = Idle(settles)
+        self.child = AgentProcess(self._on_line, self._on_end)
+        self.closed = False
+        self._pending = PendingRequests()
+        self._idle = IdleDetector(settles)
         self._state_changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._lines: deque[bytes | TooLong] = deque()
+        self._lines: deque[bytes | LineTooLong] = deque()
         self._readers: list[weakref.ref[Events]] = []
         self._blocked_callers = 0  # callers that wait for a line that has not been read yet
         self._end_of_output = self._stopping = False
@@ -85,7 +85,7 @@ class Connection:
         """Send a command. Returns the JSON of the response's data, b"" if it has none."""
         self._check_open()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        call, line = self._pending.open(command, answer, self._idle.runs)
+        call, line = self._pending.register(command, answer, self._idle.runs)
         seconds = None if call.command in SLOW_COMMANDS else self._timeout
         with self._keep_reading():
             try:
@@ -101,8 +101,8 @@ class Connection:
                     answer.exception()  # mark it as retrieved, even if the caller was cancelled
 
     def _check_open(self) -> None:
-        if self.over:
-            raise self.child.gone()
+        if self.closed:
+            raise self.child.gone_error()
 
     @contextmanager
     def _keep_reading(self) -> Iterator[None]:
@@ -117,23 +117,23 @@ class Connection:
 
     # Idle detection.
 
-    async def until_idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until the agent is idle. Output is read even if a reader's buffer is full."""
         with self._keep_reading():
-            await self.watch_idle()
+            await self.wait_until_idle_at_reader_pace()
 
-    async def watch_idle(self) -> None:
+    async def wait_until_idle_at_reader_pace(self) -> None:
         """Like `wait_until_idle`, but at the pace of the readers."""
         self._check_open()
         while (verdict := self._idle.verdict) != "idle":
             self._check_open()
             mark = self._idle.mark
-            if isinstance(verdict, Ask):
+            if isinstance(verdict, AskState):
                 state = read(SessionState, await self.call(GetState()), "get_state")
                 quiet = not (state.is_streaming or state.is_compacting)
                 changed = await self._wait_for_change(mark, verdict.quiet if quiet else STATE_POLL_S)
                 if quiet and not changed:
-                    self._idle.rest()
+                    self._idle.confirm_idle()
             else:
                 await self._wait_for_change(mark, None)
 
@@ -141,7 +141,7 @@ class Connection:
         """Return True if the idle state changed since `mark`, or changes within `seconds`."""
         try:
             async with asyncio.timeout(seconds):
-                while self._idle.mark == mark and not self.over:
+                while self._idle.mark == mark and not self.closed:
                     self._state_changed.clear()
                     await self._state_changed.wait()
         except TimeoutError:
@@ -164,7 +164,7 @@ class Connection:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._pump)
 
-    def _on_line(self, line: bytes | TooLong) -> None:
+    def _on_line(self, line: bytes | LineTooLong) -> None:
         if not self._stopping:
             self._lines.append(line)
             self._pump()
@@ -175,7 +175,7 @@ class Connection:
 
     def _pump(self) -> None:
         """Dispatch the lines that were read while the readers have room, then resume or pause reading."""
-        if self._pumping or self.over:
+        if self._pumping or self.closed:
             return
         self._pumping = True
         try:
@@ -196,40 +196,40 @@ class Connection:
     def _all_readers(self) -> list[Events]:
         return [events for reference in tuple(self._readers) if (events := reference()) is not None]
 
-    def _dispatch(self, line: bytes | TooLong) -> None:
-        if isinstance(line, TooLong):
+    def _dispatch(self, line: bytes | LineTooLong) -> None:
+        if isinstance(line, LineTooLong):
             self._pending.fail_all(BadReply(f"The agent sent a line of more than {line.size_limit} bytes."))
             return
         try:
-            head = decode(Head, line, nesting=None)
+            head = decode(LineHead, line, nesting=None)
             if head.type == "response":
                 self._respond(line)
             else:
-                self._idle.hear(head.type, bool(head.will_retry))
+                self._idle.on_event(head.type, bool(head.will_retry))
                 self._publish_event(read_event(head.type, line))
         except BadRecord:
-            self.child.keep(line + b"\n")  # not a record: something printed to stdout
+            self.child.append_stderr(line + b"\n")  # not a record: something printed to stdout
         self._state_changed.set()
 
     def _respond(self, line: bytes) -> None:
         reply, data = envelope(line)
-        call = self._pending.close(reply.id, reply.command, reply.success)
+        call = self._pending.resolve(reply.id, reply.command, reply.success)
         if call is not None and reply.success:
             self._record_success(call, data)
             call.succeed(data)
         elif call is not None:
             call.fail(CommandError(reply.error if isinstance(reply.error, str) else encode(reply.error).decode()))
-        elif not (reply.success and self._pending.is_ours(reply.id)):  # pi 0.55 responds twice to a rejected prompt
-            self._idle.refused()
+        elif not (reply.success and self._pending.was_issued(reply.id)):  # pi 0.55 responds twice to a rejected prompt
+            self._idle.on_prompt_rejected()
             self._publish_event(UnknownEvent("response", parse(line, nesting=None)))
 
-    def _record_success(self, call: Call, data: bytes) -> None:
+    def _record_success(self, call: PendingRequest, data: bytes) -> None:
         if call.command == "prompt":
             reply: Any = parse(data, nesting=None) if data else None
             handled = isinstance(reply, dict) and reply.get("disposition") == "handled"
-            self._idle.accepted(call.runs, slash=call.slash, handled=handled)
+            self._idle.on_prompt_accepted(call.runs, slash=call.slash, handled=handled)
         elif call.command in INTERRUPTING_COMMANDS:
-            self._idle.interrupted()
+            self._idle.on_interrupted()
 
     def _publish_event(self, event: RpcEvent) -> None:
         self._publish(event)
@@ -238,10 +238,10 @@ class Connection:
 
     def _finish(self) -> None:
         """Nothing more will be received: fail the pending calls and end the readers."""
-        if self.over:
+        if self.closed:
             return
-        self.over = True
-        gone = self.child.gone()
+        self.closed = True
+        gone = self.child.gone_error()
         self._pending.fail_all(gone)
         for reader in self._all_readers():
             reader.finish(None if self._stopping else gone)

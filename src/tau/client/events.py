@@ -11,7 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
-from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, keep, parse, replace, wire
+from tau.records.base import (
+    UNSET,
+    BadRecord,
+    Record,
+    UnsetType,
+    attach_source,
+    decode,
+    encode,
+    parse,
+    replace,
+    wire_json,
+)
 from tau.records.dialogs import AnyUiRequest, UiRequest
 from tau.records.events import (
     AgentEnd,
@@ -55,7 +66,7 @@ EVENTS: Any = AnyEvent | DialectEvent
 SHAPES: dict[str, Any] = {"extension_ui_request": AnyUiRequest}
 
 
-class Head(Record):
+class LineHead(Record):
     """The fields that identify a line. `willRetry` is used by idle.py."""
 
     type: str
@@ -64,7 +75,7 @@ class Head(Record):
 
 def raw(record: Record) -> dict[str, Any]:
     """Return an event or reply as the agent sent it: every field, with wire names."""
-    value: Any = record.raw if isinstance(record, UnknownEvent) else parse(wire(record), nesting=None)
+    value: Any = record.raw if isinstance(record, UnknownEvent) else parse(wire_json(record), nesting=None)
     return cast("dict[str, Any]", value)
 
 
@@ -79,7 +90,7 @@ def read_event(kind: str, line: bytes) -> RpcEvent:
     """Decode one line that is an event of this type."""
     shape = SHAPES.get(kind, EVENTS)
     try:
-        return keep(cast("RpcEvent", decode(shape, line, nesting=None)), line)
+        return attach_source(cast("RpcEvent", decode(shape, line, nesting=None)), line)
     except BadRecord:
         value = parse(line, nesting=None)
     converted = CONVERSIONS.get(kind, _unchanged)(value)
@@ -87,7 +98,7 @@ def read_event(kind: str, line: bytes) -> RpcEvent:
         event = cast("RpcEvent", decode(shape, encode(converted), nesting=None))
     except BadRecord:
         event = _with_foreign_messages(kind, converted) or UnknownEvent(kind, value)
-    return keep(event, line)
+    return attach_source(event, line)
 
 
 def _unchanged(value: dict[str, Any]) -> dict[str, Any]:

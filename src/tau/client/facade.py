@@ -15,7 +15,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-def waits(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
     """Wrap a coroutine method of the peer as a blocking method."""
 
     @wraps(method)
@@ -26,7 +26,7 @@ def waits(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Call
     return call
 
 
-def reads(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
+def in_loop(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
     """Wrap a plain method of the peer, to be called in the peer's event loop."""
 
     @wraps(method)
@@ -40,7 +40,7 @@ def reads(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any,
     return call
 
 
-class value(Generic[T_co]):
+class peer_property(Generic[T_co]):
     """A property of the peer, read in the peer's event loop: `name = peer_property[str | None](Agent.name)`."""
 
     def __init__(self, peer: Any) -> None:

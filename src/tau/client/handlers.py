@@ -14,8 +14,8 @@ from typing import Any, cast
 from tau.client.connection import Connection
 from tau.client.events import RpcEvent
 from tau.client.process import AgentGone
-from tau.client.stream import BUFFER, Events
-from tau.core.checks.dialog_handlers import Dialog, Dialogs, response
+from tau.client.stream import MAX_BUFFERED_EVENTS, Events
+from tau.core.checks.dialog_handlers import Dialog, DialogHandlers, ui_response
 from tau.records.base import encode
 from tau.records.dialogs import Confirm, Editor, Input, Select
 
@@ -28,19 +28,19 @@ FINAL_EVENTS_TIMEOUT_S = 1.0  # for handlers to process the last events
 
 class Handlers:
     def __init__(self) -> None:
-        self.dialogs = Dialogs()
+        self.dialogs = DialogHandlers()
         self._plain: list[PlainHandler] = []
         self._async: dict[object, AsyncHandler] = {}
         self._readers: dict[object, tuple[Events, asyncio.Task[None]]] = {}
         self._dialog_tasks: set[asyncio.Task[None]] = set()
         self._connection: Connection | None = None
 
-    def begin(self, connection: Connection) -> None:
+    def attach(self, connection: Connection) -> None:
         self._connection = connection
         for key in self._async:
             self._start_reader(key)
 
-    async def end(self) -> None:
+    async def detach(self) -> None:
         """Let the handlers process the remaining events, within FINAL_EVENTS_TIMEOUT_S."""
         self._connection = None
         for task in self._dialog_tasks:
@@ -58,7 +58,7 @@ class Handlers:
             return _once(lambda: self._plain.remove(plain))
         key = object()
         self._async[key] = cast("AsyncHandler", handler)
-        if self._connection is not None and not self._connection.over:
+        if self._connection is not None and not self._connection.closed:
             self._start_reader(key)
         return _once(lambda: self._remove_async(key))
 
@@ -78,12 +78,12 @@ class Handlers:
             answer = await self.dialogs.answer(dialog)
         except Exception as error:
             _report("A dialog handler failed, so the dialog is cancelled", error)
-            answer = response(dialog, None)
+            answer = ui_response(dialog, None)
         await connection.child.write(encode(answer) + b"\n")
 
     def _start_reader(self, key: object) -> None:
         assert self._connection is not None
-        events, handler = self._connection.events(BUFFER), self._async[key]
+        events, handler = self._connection.events(MAX_BUFFERED_EVENTS), self._async[key]
         task = asyncio.ensure_future(_deliver(events, handler))
         self._readers[key] = events, task
         task.add_done_callback(lambda _: self._readers.pop(key, None))

@@ -10,23 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-QUIET = 0.1  # seconds
+QUIET_S = 0.1  # seconds
 # A prompt that begins with "/" may be a command that starts no run, and older agents do not report this.
 QUIET_AFTER_SLASH_S = 1.0
 
 
 @dataclass(frozen=True)
-class Ask:
+class AskState:
     """Not known yet: the agent is idle if it reports no activity and sends nothing for `quiet` seconds."""
 
     quiet: float
 
 
-Verdict = Literal["idle", "busy"] | Ask
+Verdict = Literal["idle", "busy"] | AskState
 Phase = Literal["rest", "expected", "run", "again", "compaction", "ended", "unsure"]
 
 
-class Idle:
+class IdleDetector:
     """`mark` changes with every event that matters for being idle."""
 
     def __init__(self, settles: bool = False) -> None:
@@ -43,14 +43,14 @@ class Idle:
             case "rest":
                 return "idle"
             case "ended" if not self._settles:
-                return Ask(QUIET)
+                return AskState(QUIET_S)
             case "unsure":
-                return Ask(QUIET)
+                return AskState(QUIET_S)
             case "expected" if self._slash:
-                return Ask(QUIET_AFTER_SLASH_S)
+                return AskState(QUIET_AFTER_SLASH_S)
         return "busy"
 
-    def hear(self, kind: str, will_retry: bool = False) -> None:
+    def on_event(self, kind: str, will_retry: bool = False) -> None:
         """Process an event of this type."""
         match kind:
             case "agent_start":
@@ -74,7 +74,7 @@ class Idle:
                 before = self._before_compaction if self._phase == "compaction" else self._phase
                 self._go("again" if will_retry else before)
 
-    def accepted(self, runs: int, *, slash: bool, handled: bool) -> None:
+    def on_prompt_accepted(self, runs: int, *, slash: bool, handled: bool) -> None:
         """A prompt was accepted. `runs` is the number of runs that had started when it was sent."""
         if handled or self.runs != runs:
             return
@@ -84,17 +84,17 @@ class Idle:
         elif self._phase in ("ended", "unsure"):
             self._run_expected, self._slash = True, slash
 
-    def refused(self) -> None:
+    def on_prompt_rejected(self) -> None:
         """A prompt that had been accepted was rejected after all."""
         if self._phase == "expected":
             self._go("rest")
 
-    def interrupted(self) -> None:
+    def on_interrupted(self) -> None:
         """A command that ends the current run was answered."""
         if self._phase != "rest":
             self._go("unsure")
 
-    def rest(self) -> None:
+    def confirm_idle(self) -> None:
         """The agent reported no activity and stayed quiet."""
         self._go("rest")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tau.records.base import encode, plain
+from tau.records.base import encode, to_builtins
 from tau.records.commands import Command, Prompt
 
 
-class Waiting(Protocol):
+class FutureLike(Protocol):
     """The methods of a future that are used here."""
 
     def done(self) -> bool: ...
@@ -18,14 +18,14 @@ class Waiting(Protocol):
 
 
 @dataclass
-class Call:
+class PendingRequest:
     """A call without a response. It stays pending until the response arrives, even if the caller was cancelled.
 
     `runs` is the number of runs that had started when it was sent.
     """
 
     command: str
-    answer: Waiting
+    answer: FutureLike
     runs: int
     slash: bool
 
@@ -38,27 +38,27 @@ class Call:
             self.answer.set_exception(error)
 
 
-class Pending:
+class PendingRequests:
     def __init__(self) -> None:
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, PendingRequest] = {}
         self._count = 0
 
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def open(self, command: Command, answer: Waiting, runs: int) -> tuple[Call, bytes]:
+    def register(self, command: Command, answer: FutureLike, runs: int) -> tuple[PendingRequest, bytes]:
         """Register a call and return it with the line to send."""
         self._count += 1
         id = f"req_{self._count}"
-        declared = plain(command)
+        declared = to_builtins(command)
         fields = _without_null(declared)
         if fields.get("outputSchema"):  # null is meaningful inside a schema
             fields["outputSchema"] = declared["outputSchema"]
         slash = isinstance(command, Prompt) and command.message.lstrip().startswith("/")
-        call = self._calls[id] = Call(fields["type"], answer, runs, slash)
+        call = self._calls[id] = PendingRequest(fields["type"], answer, runs, slash)
         return call, encode({"id": id, **fields}) + b"\n"
 
-    def close(self, id: Any, command: str | None, success: bool) -> Call | None:
+    def resolve(self, id: Any, command: str | None, success: bool) -> PendingRequest | None:
         """Remove and return the call that a response belongs to.
 
         pi up to 0.58 sends some failures without an id and without the real command; those belong to the oldest call.
@@ -70,7 +70,7 @@ class Pending:
         oldest = next((id for id, call in self._calls.items() if call.command == command), next(iter(self._calls)))
         return self._calls.pop(oldest)
 
-    def is_ours(self, id: Any) -> bool:
+    def was_issued(self, id: Any) -> bool:
         """True if a call with this id was ever made."""
         number = id.removeprefix("req_") if isinstance(id, str) else ""
         return number.isdecimal() and int(number) <= self._count

@@ -15,7 +15,7 @@ from contextlib import suppress
 from subprocess import PIPE
 
 from tau.errors import TauError
-from tau.wire.lines import LineDecoder, TooLong
+from tau.wire.lines import LineDecoder, LineTooLong
 
 STDERR_BYTES = 64 * 1024  # the last ones are kept
 MAX_LINE_BYTES = 1 << 30  # a response can contain a whole session
@@ -36,10 +36,10 @@ class AgentGone(TauError, ConnectionError):
         self.stderr = stderr
 
 
-class Child(asyncio.SubprocessProtocol):
+class AgentProcess(asyncio.SubprocessProtocol):
     """One process. `on_line` is called with each line of its stdout, `on_end` once after the last line."""
 
-    def __init__(self, on_line: Callable[[bytes | TooLong], None], on_end: Callable[[], None]) -> None:
+    def __init__(self, on_line: Callable[[bytes | LineTooLong], None], on_end: Callable[[], None]) -> None:
         self._on_line, self._on_end = on_line, on_end
         self._decoder = LineDecoder(MAX_LINE_BYTES)
         self._stderr = bytearray()
@@ -97,7 +97,7 @@ class Child(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            self.keep(data)
+            self.append_stderr(data)
             return
         self._got_output = True
         for line in self._decoder.feed(data):
@@ -111,7 +111,7 @@ class Child(asyncio.SubprocessProtocol):
             for line in self._decoder.end():
                 self._on_line(line)
 
-    def keep(self, data: bytes) -> None:
+    def append_stderr(self, data: bytes) -> None:
         """Append to the stderr text that is kept for error messages."""
         self._stderr += data
         del self._stderr[:-STDERR_BYTES]
@@ -186,7 +186,7 @@ class Child(asyncio.SubprocessProtocol):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    def gone(self, while_doing: str = "") -> AgentGone:
+    def gone_error(self, while_doing: str = "") -> AgentGone:
         """Return the error for calls that can no longer be answered."""
         code = self.exit_code
         how = {None: "was stopped", 0: "has ended"}.get(code, f"ended with exit code {code}")

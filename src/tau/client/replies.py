@@ -11,8 +11,8 @@ from types import NoneType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from tau.errors import TauError
-from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, decode, encode, keep, parse, replace
-from tau.records.messages import Stored, read_message
+from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, attach_source, decode, encode, parse, replace
+from tau.records.messages import StoredMessage, read_message
 from tau.records.replies import BashResult
 
 T = TypeVar("T", bound=Record)
@@ -55,13 +55,13 @@ def envelope(line: bytes) -> tuple[Envelope, bytes]:
 def read(kind: type[T], data: bytes, command: str) -> T:
     """Decode the data of a response; `raw` returns what was sent. Raises BadReply."""
     try:
-        return keep(decode(kind, data, nesting=None), data)
+        return attach_source(decode(kind, data, nesting=None), data)
     except BadRecord as error:
         value = parse(data, nesting=None) if data else {}
         if not isinstance(value, dict):
             raise BadReply(f"The agent's answer to {command} cannot be read: {error}") from None
     try:
-        return keep(_with_missing_fields(kind, value), data or b"{}")
+        return attach_source(_with_missing_fields(kind, value), data or b"{}")
     except BadRecord as error:
         raise BadReply(f"The agent's answer to {command} cannot be read: {error}") from None
 
@@ -71,7 +71,7 @@ def read_or_none(kind: type[T], data: bytes, command: str) -> T | None:
     return None if data in (b"", b"null") else read(kind, data, command)
 
 
-def read_messages(data: bytes, command: str) -> list[Stored]:
+def read_messages(data: bytes, command: str) -> list[StoredMessage]:
     try:
         messages = [bytes(message) for message in decode(MessageList, data, nesting=None).messages]
     except BadRecord:

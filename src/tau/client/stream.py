@@ -14,7 +14,7 @@ from typing import Self
 
 from tau.client.events import RpcEvent
 
-BUFFER = 1000  # events
+MAX_BUFFERED_EVENTS = 1000  # events
 
 
 class Events:

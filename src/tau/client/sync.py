@@ -20,15 +20,15 @@ from tau.client.calls import Images
 from tau.client.client import Executable, Queued
 from tau.client.events import RpcEvent
 from tau.client.process import AgentGone
-from tau.client.stream import BUFFER
-from tau.client.sync_calls import WaitingCalls
+from tau.client.stream import MAX_BUFFERED_EVENTS
+from tau.client.sync_calls import SyncCalls
 from tau.core.checks.dialog_handlers import Answer, Dialog, Method
 
 T = TypeVar("T")
 JOIN_TIMEOUT_S = 5.0  # for a thread that has no work left
 
 
-class Loop:
+class LoopThread:
     """An event loop in a daemon thread. It ends with `close` or with the process."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Events(Iterator[RpcEvent]):
         self._wait(self._events.aclose())
 
 
-class RpcClient(WaitingCalls):
+class RpcClient(SyncCalls):
     """An agent in another process: `tau.RpcClient` with blocking methods."""
 
     def __init__(
@@ -99,7 +99,7 @@ class RpcClient(WaitingCalls):
         self._peer: client.RpcClient = client.RpcClient(
             cwd, provider, model, args, env, executable, dialect=dialect, timeout=timeout
         )
-        self._loop: Loop | None = None
+        self._loop: LoopThread | None = None
         self._handlers: list[Callable[[RpcEvent], None]] = []
         self._event_thread: threading.Thread | None = None
         self._event_stream: stream.Events | None = None
@@ -114,7 +114,7 @@ class RpcClient(WaitingCalls):
 
     def start(self) -> None:
         """Start the agent and wait until it responds. Raises AgentGone if it fails to start."""
-        loop = self._loop or Loop()
+        loop = self._loop or LoopThread()
         self._loop = loop
         try:
             loop.run(self._peer.start())
@@ -178,7 +178,7 @@ class RpcClient(WaitingCalls):
         return unsubscribe
 
     def _listen(self) -> None:
-        stream = self._event_stream = self._wait(self._events(BUFFER))
+        stream = self._event_stream = self._wait(self._events(MAX_BUFFERED_EVENTS))
         # Uses the loop directly: the thread delivers the last events after `self._loop` was reset.
         events = Events(stream, self._loop.run if self._loop else self._wait)
         self._event_thread = threading.Thread(target=self._dispatch, args=(events,), name="tau-events", daemon=True)
@@ -198,14 +198,19 @@ class RpcClient(WaitingCalls):
     async def _events(self, limit: int | None) -> stream.Events:
         return self._peer.events(limit)
 
-    def events(self, limit: int | None = BUFFER) -> Events:
+    def events(self, limit: int | None = MAX_BUFFERED_EVENTS) -> Events:
         """Return the events from now on. When the reader is `limit` events behind, the agent waits; None means no
         limit.
         """
         return Events(self._wait(self._events(limit)), self._wait)
 
     def prompt_events(
-        self, message: str, images: Images = None, *, streaming_behavior: Queued = None, limit: int | None = BUFFER
+        self,
+        message: str,
+        images: Images = None,
+        *,
+        streaming_behavior: Queued = None,
+        limit: int | None = MAX_BUFFERED_EVENTS,
     ) -> Iterator[RpcEvent]:
         """Send a message and yield events until the agent is idle. Leaving the loop early does not abort the run."""
         events = self._peer.prompt_events(message, images, streaming_behavior=streaming_behavior, limit=limit)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tau.records.entries import AnyEntry, Header
-from tau.records.lines import OtherEntry
+from tau.records.lines import UnknownEntry
 
 # An entry of an unknown type is its JSON object.
 Entry = AnyEntry | dict[str, Any]
-Given = Entry | OtherEntry
+ExportedEntry = Entry | UnknownEntry
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Export:
     """
 
     header: Header
-    entries: Sequence[Given]
+    entries: Sequence[ExportedEntry]
     leaf: str | None
     version: str
     name: str | None = None

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Literal
 
 from tau.export.code import Highlighter, plain_lines
-from tau.export.text import count, esc, sound
+from tau.export.text import count, esc, valid_text
 from tau.records.messages import Image, Text
 
 FOLD_SLACK_LINES = 3  # hiding no more lines than these is not worth a fold
@@ -30,14 +30,14 @@ _DIFF_ROW = re.compile(r"([-+ ])( *\d*) (.*)")
 
 
 @dataclass(frozen=True)
-class Context:
+class RenderContext:
     """Shared state of the functions that produce HTML."""
 
     code: Highlighter
     cwd: str
 
 
-def folded(lines: Sequence[str], shown: int, end: Literal["head", "tail"] = "head") -> str:
+def fold_lines(lines: Sequence[str], shown: int, end: Literal["head", "tail"] = "head") -> str:
     """Show the first or last `shown` lines of HTML, and the rest on a click."""
     visible, hidden = _split(lines, shown, end)
     if any(_is_wide(line) for line in visible):
@@ -89,7 +89,7 @@ def _fold(title: str, html: str) -> str:
 def output(text: str, shown: int, end: Literal["head", "tail"] = "head") -> str:
     """Plain text, folded. Empty text gives an empty string."""
     text = text.rstrip()
-    return folded(plain_lines(text), shown, end) if text else ""
+    return fold_lines(plain_lines(text), shown, end) if text else ""
 
 
 def image(block: Image) -> str:
@@ -108,9 +108,9 @@ def images(content: str | Sequence[Text | Image]) -> str:
 
 def diff(text: str) -> str:
     """The rows of an edit: sign, line number, text. Changed words within a changed line are marked."""
-    rows = [_row(line) for line in sound(text).split("\n")]
+    rows = [_row(line) for line in valid_text(text).split("\n")]
     html = [piece for sign, group in _changes(rows) for piece in _marked(sign, group)]
-    return f'<div class="diff">{folded(html, DIFF_LINES)}</div>'
+    return f'<div class="diff">{fold_lines(html, DIFF_LINES)}</div>'
 
 
 Row = tuple[str, str, str]  # sign, number, text

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tau.core.text.terminal_text import Cleaner
-from tau.export.blocks import Context, diff, folded, images, output
+from tau.export.blocks import RenderContext, diff, fold_lines, images, output
 from tau.export.code import language
 from tau.export.text import count, esc, pretty, short_path
 from tau.export.titles import text_of
@@ -30,7 +30,7 @@ _NOTICE = re.compile(r"\n\n(\[[^\n]{1,300}\])\Z")
 # Calls
 
 
-def call_html(call: ToolCall, slot: str, results: str, context: Context) -> str:
+def call_html(call: ToolCall, slot: str, results: str, context: RenderContext) -> str:
     head, body = _CALLS.get(call.name, _other)(call.arguments, context)
     name = esc(call.name)
     return (
@@ -39,14 +39,14 @@ def call_html(call: ToolCall, slot: str, results: str, context: Context) -> str:
     )
 
 
-def _bash(args: dict[str, Any], context: Context) -> tuple[str, str]:
+def _bash(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     timeout = args.get("timeout")
     head = f'<span class="aside">timeout {esc(str(timeout))} s</span>' if timeout is not None else ""
     command = _argument(args, "command")
-    return head, f'<div class="command">{folded(context.code.lines(command, "bash"), COMMAND_LINES)}</div>'
+    return head, f'<div class="command">{fold_lines(context.code.lines(command, "bash"), COMMAND_LINES)}</div>'
 
 
-def _read(args: dict[str, Any], context: Context) -> tuple[str, str]:
+def _read(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     offset, limit = args.get("offset"), args.get("limit")
     lines = ""
     if isinstance(offset, int | float) or isinstance(limit, int | float):
@@ -56,40 +56,40 @@ def _read(args: dict[str, Any], context: Context) -> tuple[str, str]:
     return _path(args, context) + lines, ""
 
 
-def _write(args: dict[str, Any], context: Context) -> tuple[str, str]:
+def _write(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     content = _argument(args, "content").removesuffix("\n")
     lines = context.code.beginning(content, language(_file(args)), HEAD_LINES)
     aside = f'<span class="aside">{count(len(lines), "line")}</span>'
-    return _path(args, context) + aside, folded(lines, HEAD_LINES) if content else ""
+    return _path(args, context) + aside, fold_lines(lines, HEAD_LINES) if content else ""
 
 
-def _edit(args: dict[str, Any], context: Context) -> tuple[str, str]:
+def _edit(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     """The diff is part of the result; the result of a failed call shows the intended change."""
     return _path(args, context), ""
 
 
-def _search(args: dict[str, Any], context: Context) -> tuple[str, str]:
+def _search(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     pattern = f"<code>{esc(_argument(args, 'pattern'))}</code>"
     where = f'<span class="aside">in</span>{_path(args, context)}' if args.get("path") else ""
     others = {key: value for key, value in args.items() if key not in ("pattern", "path")}
     return pattern + where + _asides(others), ""
 
 
-def _list(args: dict[str, Any], context: Context) -> tuple[str, str]:
+def _list(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     path = _path(args, context) if args.get("path") else "<code>.</code>"
     return path + _asides({key: value for key, value in args.items() if key != "path"}), ""
 
 
-def _other(args: dict[str, Any], context: Context) -> tuple[str, str]:
+def _other(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     if not args:
         return "", ""
     if len(text := pretty(args, None)) <= MAX_INLINE_CHARACTERS:
         return f"<code>{esc(text)}</code>", ""
     text = pretty(args)
-    return "", f'<div class="arguments">{folded(context.code.lines(text, "json"), ARGUMENT_LINES)}</div>'
+    return "", f'<div class="arguments">{fold_lines(context.code.lines(text, "json"), ARGUMENT_LINES)}</div>'
 
 
-_CALLS: dict[str, Callable[[dict[str, Any], Context], tuple[str, str]]] = {
+_CALLS: dict[str, Callable[[dict[str, Any], RenderContext], tuple[str, str]]] = {
     "bash": _bash,
     "read": _read,
     "write": _write,
@@ -104,7 +104,7 @@ def _file(args: dict[str, Any]) -> str:
     return _argument(args, "path") or _argument(args, "file_path")  # older sessions call it file_path
 
 
-def _path(args: dict[str, Any], context: Context) -> str:
+def _path(args: dict[str, Any], context: RenderContext) -> str:
     path = _file(args)
     return f'<code title="{esc(path)}">{esc(short_path(path, context.cwd))}</code>'
 
@@ -122,7 +122,7 @@ def _argument(args: dict[str, Any], name: str) -> str:
 # Results
 
 
-def result_html(result: ToolResult, call: ToolCall | None, context: Context) -> str:
+def result_html(result: ToolResult, call: ToolCall | None, context: RenderContext) -> str:
     text = Cleaner().feed(text_of(result.content))
     if result.is_error:
         return _failure(text, call, context) + images(result.content)
@@ -130,7 +130,7 @@ def result_html(result: ToolResult, call: ToolCall | None, context: Context) -> 
     return body + images(result.content)
 
 
-def _failure(text: str, call: ToolCall | None, context: Context) -> str:
+def _failure(text: str, call: ToolCall | None, context: RenderContext) -> str:
     end = _EXIT_LINE.search(text)
     intended = diff(_intended_diff(call.arguments)) if call and call.name == "edit" else ""
     body = output(text[: end.start()] if end else text, TAIL_LINES, "tail")
@@ -149,39 +149,39 @@ def _intended_diff(args: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def _bash_result(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
+def _bash_result(text: str, result: ToolResult, call: ToolCall | None, context: RenderContext) -> str:
     if text.strip() in ("", "(no output)"):
         return '<p class="note">no output</p>'
     return _with_notice(text, lambda body: output(body, TAIL_LINES, "tail"))
 
 
-def _read_result(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
+def _read_result(text: str, result: ToolResult, call: ToolCall | None, context: RenderContext) -> str:
     name = language(_file(call.arguments)) if call else ""
 
     def show(body: str) -> str:
         body = body.rstrip("\n")
-        return folded(context.code.beginning(body, name, HEAD_LINES), HEAD_LINES) if body else ""
+        return fold_lines(context.code.beginning(body, name, HEAD_LINES), HEAD_LINES) if body else ""
 
     return _with_notice(text, show)
 
 
-def _edit_result(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
+def _edit_result(text: str, result: ToolResult, call: ToolCall | None, context: RenderContext) -> str:
     changes = result.details.get("diff") if isinstance(result.details, dict) else None
     if isinstance(changes, str) and changes:
         return diff(changes)
     return (diff(_intended_diff(call.arguments)) if call else "") + output(text, HEAD_LINES)
 
 
-def _write_result(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
+def _write_result(text: str, result: ToolResult, call: ToolCall | None, context: RenderContext) -> str:
     # "Successfully wrote n bytes to …": the content is shown with the call.
     return "" if text.startswith("Successfully wrote ") and "\n" not in text else output(text, HEAD_LINES)
 
 
-def _other_result(text: str, result: ToolResult, call: ToolCall | None, context: Context) -> str:
+def _other_result(text: str, result: ToolResult, call: ToolCall | None, context: RenderContext) -> str:
     return _with_notice(text, lambda body: output(body, HEAD_LINES))
 
 
-_RESULTS: dict[str, Callable[[str, ToolResult, ToolCall | None, Context], str]] = {
+_RESULTS: dict[str, Callable[[str, ToolResult, ToolCall | None, RenderContext], str]] = {
     "bash": _bash_result,
     "read": _read_result,
     "write": _write_result,

@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 from tau.core.text.terminal_text import Cleaner
 from tau.export import Entry
-from tau.export.blocks import Context, images, output
+from tau.export.blocks import RenderContext, images, output
 from tau.export.calls import call_html, result_html
-from tau.export.markdown import prose
-from tau.export.text import clock, count, dollars, esc, line, moment, pretty, sound, tokens
-from tau.export.titles import text_of, unknown
+from tau.export.markdown import render_markdown
+from tau.export.text import clock, count, dollars, esc, format_time, pretty, single_line, tokens, valid_text
+from tau.export.titles import text_of, unknown_name
 from tau.records import entries as e
 from tau.records import messages as m
 from tau.records.base import UNSET
@@ -37,7 +37,7 @@ class Card:
     quiet: bool = False
 
 
-def card(entry: Entry, slots: str, results: Mapping[int, str], context: Context) -> Card:
+def card(entry: Entry, slots: str, results: Mapping[int, str], context: RenderContext) -> Card:
     """Return the card of an entry.
 
     `slots` is the id prefix of its slots for tool results; `results` are the results that are in them from the start.
@@ -63,10 +63,10 @@ def card(entry: Entry, slots: str, results: Mapping[int, str], context: Context)
             return _quiet("Context", _edited(entry))
         case e.CustomEntry():
             return _data(entry.custom_type, entry.data, context)
-    return _data(unknown(entry), entry, context)
+    return _data(unknown_name(entry), entry, context)
 
 
-def _message(message: Any, slots: str, results: Mapping[int, str], context: Context) -> Card:
+def _message(message: Any, slots: str, results: Mapping[int, str], context: RenderContext) -> Card:
     match message:
         case m.User():
             return Card("user", "You", _prompt(message.content, context))
@@ -95,24 +95,24 @@ def _edited(edit: e.ContextEdit) -> str:
 # Messages of the user
 
 
-def _prompt(content: str | list[m.Text | m.Image], context: Context) -> str:
+def _prompt(content: str | list[m.Text | m.Image], context: RenderContext) -> str:
     text = text_of(content)
     folds = ""
     while wrapper := _SKILL.match(text) or _FILE.match(text):
         kind = "skill" if wrapper.re is _SKILL else "file"
-        inside = prose(wrapper[2], context.code) if kind == "skill" else output(wrapper[2], TERMINAL_LINES)
+        inside = render_markdown(wrapper[2], context.code) if kind == "skill" else output(wrapper[2], TERMINAL_LINES)
         folds += f'<details class="wrapped"><summary>{kind} <b>{esc(wrapper[1])}</b></summary>{inside}</details>'
         text = text[wrapper.end() :]
     return folds + _typed(text, context) + images(content)
 
 
-def _typed(text: str, context: Context) -> str:
+def _typed(text: str, context: RenderContext) -> str:
     if len(text) <= MAX_PROSE_CHARACTERS:
-        return f'<div class="prose">{prose(text, context.code, breaks=True)}</div>' if text.strip() else ""
+        return f'<div class="prose">{render_markdown(text, context.code, breaks=True)}</div>' if text.strip() else ""
     return output(text, TERMINAL_LINES)
 
 
-def _terminal(run: m.BashExecution, context: Context) -> str:
+def _terminal(run: m.BashExecution, context: RenderContext) -> str:
     notes = []
     if run.cancelled:
         notes.append("cancelled")
@@ -132,12 +132,12 @@ def _terminal(run: m.BashExecution, context: Context) -> str:
 # Messages of models
 
 
-def _answer(answer: m.Assistant, slots: str, results: Mapping[int, str], context: Context) -> Card:
+def _answer(answer: m.Assistant, slots: str, results: Mapping[int, str], context: RenderContext) -> Card:
     pieces, number = [], 0
     for block in answer.content:
         match block:
             case m.Text(text=text) if text.strip():
-                pieces.append(f'<div class="prose">{prose(text, context.code)}</div>')
+                pieces.append(f'<div class="prose">{render_markdown(text, context.code)}</div>')
             case m.Thinking():
                 pieces.append(_thinking(block, context))
             case m.ToolCall():
@@ -147,13 +147,13 @@ def _answer(answer: m.Assistant, slots: str, results: Mapping[int, str], context
     return Card("assistant", answer.model, "".join(pieces), _usage(answer.usage))
 
 
-def _thinking(block: m.Thinking, context: Context) -> str:
+def _thinking(block: m.Thinking, context: RenderContext) -> str:
     if block.redacted is True or not block.thinking.strip():
         return '<p class="note">Thinking hidden by the provider</p>' if block.redacted is True else ""
-    first = line(block.thinking.replace("*", ""), 90)
+    first = single_line(block.thinking.replace("*", ""), 90)
     return (
         f'<details class="thinking"><summary>Thinking <q>{esc(first)}</q></summary>'
-        f'<div class="prose">{prose(block.thinking, context.code)}</div></details>'
+        f'<div class="prose">{render_markdown(block.thinking, context.code)}</div></details>'
     )
 
 
@@ -186,30 +186,31 @@ def _usage(usage: m.Usage) -> str:
 # Other entries
 
 
-def _custom(kind: str, content: str | list[m.Text | m.Image], display: bool, context: Context) -> Card:
-    body = prose(text_of(content), context.code, breaks=True)
+def _custom(kind: str, content: str | list[m.Text | m.Image], display: bool, context: RenderContext) -> Card:
+    body = render_markdown(text_of(content), context.code, breaks=True)
     html = f'<p class="kind">{esc(kind)}</p><div class="prose">{body}</div>'
     return Card("custom", "Extension", html + images(content), quiet=not display)
 
 
-def _compaction(before: int, summary: str, context: Context) -> Card:
+def _compaction(before: int, summary: str, context: RenderContext) -> Card:
     title = f"Compacted: {count(before, 'token')} replaced by this summary"
     return Card("summary", "", _summary(title, summary, context))
 
 
-def _branch(summary: str, context: Context) -> Card:
+def _branch(summary: str, context: RenderContext) -> Card:
     return Card("summary", "", _summary("Summary of the abandoned branch", summary, context))
 
 
-def _summary(title: str, summary: str, context: Context) -> str:
-    return f'<details><summary>{title}</summary><div class="prose">{prose(summary, context.code)}</div></details>'
+def _summary(title: str, summary: str, context: RenderContext) -> str:
+    prose = render_markdown(summary, context.code)
+    return f'<details><summary>{title}</summary><div class="prose">{prose}</div></details>'
 
 
 def _quiet(what: str, value: str) -> Card:
     return Card("line", "", f"<p>{what} <b>{esc(value)}</b></p>", quiet=True)
 
 
-def _data(kind: str, data: Any, context: Context) -> Card:
+def _data(kind: str, data: Any, context: RenderContext) -> Card:
     text = pretty(data) if data is not UNSET else ""
     return Card("data", "", f'<p class="kind">{esc(kind)}</p>{output(text, TERMINAL_LINES)}', quiet=True)
 
@@ -221,7 +222,7 @@ def article(id: str, at: str, content: Card, day: str, follows: bool) -> str:
     name.
     """
     classes = content.classes + (" quiet" if content.quiet else "") + (" follows" if follows else "")
-    when = f'<a class="when" href="#{quote(anchor(id))}" title="{esc(moment(at))}">{clock(at)}</a>'
+    when = f'<a class="when" href="#{quote(anchor(id))}" title="{esc(format_time(at))}">{clock(at)}</a>'
     dated = f'<p class="day">{esc(day)}</p>' if day else ""
     header = f'<header><span class="who">{esc(content.who)}</span>{when}{content.aside}</header>'
     body = f'<div class="body">{content.html}</div>'
@@ -230,4 +231,4 @@ def article(id: str, at: str, content: Card, day: str, follows: bool) -> str:
 
 def anchor(id: str) -> str:
     """Return the element id of an entry. With the hyphen it cannot shadow a global of the script."""
-    return "e-" + sound(id)
+    return "e-" + valid_text(id)

@@ -13,14 +13,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from tau.export.text import esc, sound
+from tau.export.text import esc, valid_text
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
-LONGEST = 16_000  # a longer block stays plain
+MAX_BLOCK_CHARACTERS = 16_000  # a longer block stays plain
 MAX_LINES = 200
-WIDEST = 160  # a longer line stays plain, because lexers are slow on it
+MAX_LINE_CHARACTERS = 160  # a longer line stays plain, because lexers are slow on it
 BUDGET_CHARACTERS = 400_000  # per page; each distinct block counts once
 
 # Pygments' name of a language: its other names and file extensions.
@@ -121,7 +121,7 @@ class Highlighter:
     def lines(self, text: str, language: str) -> list[str]:
         """Return each line of `text` as self-contained HTML."""
         name = LANGUAGES.get(language.lower(), "")
-        if not name or len(text) > LONGEST or text.count("\n") >= MAX_LINES:
+        if not name or len(text) > MAX_BLOCK_CHARACTERS or text.count("\n") >= MAX_LINES:
             return plain_lines(text)
         key = name, text
         if (cached := self._cache.get(key)) is not None:
@@ -129,7 +129,7 @@ class Highlighter:
         if len(text) > self._budget:
             return plain_lines(text)
         self._budget -= len(text)
-        self._cache[key] = rows = _highlighted(sound(text), _lexer(name))
+        self._cache[key] = rows = _highlighted(valid_text(text), _lexer(name))
         return rows
 
 
@@ -139,7 +139,7 @@ def plain_lines(text: str) -> list[str]:
 
 def _highlighted(text: str, lexer: Lexer) -> list[str]:
     lines = text.split("\n")
-    plain = {number: esc(line) for number, line in enumerate(lines) if len(line) > WIDEST}
+    plain = {number: esc(line) for number, line in enumerate(lines) if len(line) > MAX_LINE_CHARACTERS}
     rows = list(_rows("\n".join("" if number in plain else line for number, line in enumerate(lines)), lexer))
     return [plain.get(number, row) for number, row in enumerate(rows)]
 

@@ -11,7 +11,7 @@ from string import Template
 
 from tau.export import Export, OfferedTool
 from tau.export.outline import Outline, time_of
-from tau.export.text import count, dollars, esc, line, pretty, span, tokens
+from tau.export.text import count, dollars, esc, format_period, pretty, single_line, tokens
 from tau.export.totals import Totals
 
 BRANCH_GAP = "<!-- the branch that is shown -->\n"
@@ -58,7 +58,7 @@ def _top(export: Export, outline: Outline, sums: Totals, name: str) -> str:
         f"<div><dt>{term}</dt><dd>{html}</dd></div>" for term, html in _facts(export, outline, sums) if html
     )
     return (
-        f'<header id="top"><p class="brand"><b>τ</b> session</p><h1>{esc(line(name, 160))}</h1><dl>{facts}</dl>'
+        f'<header id="top"><p class="brand"><b>τ</b> session</p><h1>{esc(single_line(name, 160))}</h1><dl>{facts}</dl>'
         f"{_system_prompt(export)}{_tools(export.tools)}</header>"
     )
 
@@ -68,7 +68,7 @@ def _facts(export: Export, outline: Outline, sums: Totals) -> list[tuple[str, st
     last = time_of(outline.entries[-1]) if outline.entries else ""
     return [
         ("Session", f"<code>{esc(header.id)}</code>"),
-        ("Date", esc(span(header.timestamp, last))),
+        ("Date", esc(format_period(header.timestamp, last))),
         ("Folder", f"<code>{esc(header.cwd)}</code>"),
         ("Continues", f"<code>{esc(header.parent_session)}</code>" if isinstance(header.parent_session, str) else ""),
         ("Models", ", ".join(f"<code>{esc(model)}</code>" for model in sums.models)),
@@ -116,7 +116,7 @@ def _box(title: str, size: str, html: str) -> str:
 
 
 def _offer(tool: OfferedTool) -> str:
-    return f"<b>{esc(tool.name)}</b> {esc(line(tool.description, 300))}"
+    return f"<b>{esc(tool.name)}</b> {esc(single_line(tool.description, 300))}"
 
 
 def _parameters(tool: OfferedTool) -> str:

@@ -12,8 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tau.export.code import Highlighter
-from tau.export.safe import SCHEMES, cleaned
-from tau.export.text import esc, sound
+from tau.export.safe import SCHEMES, sanitize
+from tau.export.text import esc, valid_text
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # Hostile text can make the parser slow, so long texts are parsed in pieces. A piece that is still too long is not
 # prose and is shown as plain text.
-PIECE = 8_000
-LONGEST = 20_000
+PIECE_CHARACTERS = 8_000
+MAX_PIECE_CHARACTERS = 20_000
 
 # A text without any of these consists of plain paragraphs.
 _MARKUP = re.compile(r"[`*_\[\]<>~\\|&]|^[ \t]*(?:[-+#=]|\d{1,9}[.)])|^[ \t]|[ \t]$", re.MULTILINE)
@@ -32,21 +32,26 @@ _SCHEME = re.compile(r"[^/?#]*?:")
 _TASK = re.compile(r"\[([ xX])\]\s")
 
 
-def prose(text: str, code: Highlighter, *, breaks: bool = False) -> str:
+def render_markdown(text: str, code: Highlighter, *, breaks: bool = False) -> str:
     """Convert `text` to HTML. With `breaks`, line breaks are kept, as people who type a message expect."""
-    text = sound(text).strip("\n")
+    text = valid_text(text).strip("\n")
     return "\n".join(_piece(piece, code, breaks) for piece in _pieces(text))
 
 
 def _pieces(text: str) -> Iterator[str]:
     """Split the text before paragraphs that are not part of a preceding block."""
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_PIECE_CHARACTERS:
         yield text
         return
     start = position = 0
     fence = ""
     for line in text.splitlines(keepends=True):
-        if not fence and position - start > PIECE and text[position - 2 : position] == "\n\n" and line[0] not in " \t":
+        if (
+            not fence
+            and position - start > PIECE_CHARACTERS
+            and text[position - 2 : position] == "\n\n"
+            and line[0] not in " \t"
+        ):
             yield text[start:position]
             start = position
         if mark := _FENCE.match(line):
@@ -56,12 +61,12 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _piece(text: str, code: Highlighter, breaks: bool) -> str:
-    if len(text) > LONGEST:
+    if len(text) > MAX_PIECE_CHARACTERS:
         return f'<p class="plain">{esc(text)}</p>'
     if not _MARKUP.search(text):
         paragraphs = [esc(part) for part in _PARAGRAPH.split(text) if part]
         return "\n".join(f"<p>{part.replace(chr(10), '<br>') if breaks else part}</p>" for part in paragraphs)
-    return cleaned(_parser(breaks).render(text, {"code": code}))
+    return sanitize(_parser(breaks).render(text, {"code": code}))
 
 
 @cache

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tau.export import Entry, Given
-from tau.records.base import parse_stored, wire
+from tau.export import Entry, ExportedEntry
+from tau.records.base import parse_stored, wire_json
 from tau.records.entries import Label, MessageEntry
-from tau.records.lines import OtherEntry
+from tau.records.lines import UnknownEntry
 from tau.records.messages import Assistant, ToolResult
 
-NONE = -1
+NO_ENTRY = -1
 
 
 class Outline:
     """Entries by index. Every entry has a unique id here; in the file, an id refers to the first entry that has it."""
 
-    def __init__(self, entries: Sequence[Given], leaf: str | None) -> None:
+    def __init__(self, entries: Sequence[ExportedEntry], leaf: str | None) -> None:
         self.entries = [_read(entry) for entry in entries]
         self.ids: list[str] = []
         index_of: dict[str, int] = {}
@@ -32,26 +32,26 @@ class Outline:
             self.ids.append(id)
         self.parents = [self._parent(index, index_of) for index in range(len(self.entries))]
         self.children = self._children()
-        self.leaf = index_of.get(leaf, NONE) if leaf is not None else NONE
+        self.leaf = index_of.get(leaf, NO_ENTRY) if leaf is not None else NO_ENTRY
         self.path = self._path(self.leaf)
         self.tips = self._tips()
         self.labels = self._labels(index_of)
         self.slots = self._slots()
 
     def _parent(self, index: int, index_of: dict[str, int]) -> int:
-        parent = index_of.get(_parent_id(self.entries[index]) or "", NONE)
-        return parent if parent < index else NONE
+        parent = index_of.get(_parent_id(self.entries[index]) or "", NO_ENTRY)
+        return parent if parent < index else NO_ENTRY
 
     def _children(self) -> list[list[int]]:
         children: list[list[int]] = [[] for _ in self.entries]
         for index, parent in enumerate(self.parents):
-            if parent != NONE:
+            if parent != NO_ENTRY:
                 children[parent].append(index)
         return children
 
     def _path(self, leaf: int) -> list[int]:
         path = []
-        while leaf != NONE:
+        while leaf != NO_ENTRY:
             path.append(leaf)
             leaf = self.parents[leaf]
         return path[::-1]
@@ -60,7 +60,7 @@ class Outline:
         """For each entry, the newest end of a branch that contains it."""
         tips = list(range(len(self.entries)))
         for index in range(len(tips) - 1, -1, -1):
-            if (parent := self.parents[index]) != NONE:
+            if (parent := self.parents[index]) != NO_ENTRY:
                 tips[parent] = max(tips[parent], tips[index])
         return tips
 
@@ -78,16 +78,16 @@ class Outline:
         in the page is fixed.
         """
         slots: dict[int, tuple[int, int]] = {}
-        calls: dict[int, dict[str, int]] = {NONE: {}}
+        calls: dict[int, dict[str, int]] = {NO_ENTRY: {}}
         above: list[int] = []  # for each entry, the nearest assistant message, itself included
         for index, entry in enumerate(self.entries):
             parent = self.parents[index]
-            if answer := message(entry, Assistant):
+            if answer := message_of(entry, Assistant):
                 above.append(index)
                 calls[index] = {call.id: number for number, call in enumerate(answer.tool_calls)}
                 continue
-            above.append(above[parent] if parent != NONE else NONE)
-            result = message(entry, ToolResult)
+            above.append(above[parent] if parent != NO_ENTRY else NO_ENTRY)
+            result = message_of(entry, ToolResult)
             if result and (number := calls[above[index]].get(result.tool_call_id)) is not None:
                 slots[index] = above[index], number
         return slots
@@ -101,7 +101,7 @@ class Outline:
         """
         shown = set(self.path)
         ordered = []
-        stack = [(index, 0) for index, parent in enumerate(self.parents) if parent == NONE][::-1]
+        stack = [(index, 0) for index, parent in enumerate(self.parents) if parent == NO_ENTRY][::-1]
         while stack:
             index, depth = stack.pop()
             ordered.append((index, depth))
@@ -113,14 +113,14 @@ class Outline:
         return ordered
 
 
-def _read(entry: Given) -> Entry:
-    if not isinstance(entry, OtherEntry):
+def _read(entry: ExportedEntry) -> Entry:
+    if not isinstance(entry, UnknownEntry):
         return entry
-    value = parse_stored(wire(entry))
+    value = parse_stored(wire_json(entry))
     return value if isinstance(value, dict) else {}
 
 
-def message(entry: Entry, kind: type[Any]) -> Any:
+def message_of(entry: Entry, kind: type[Any]) -> Any:
     """Return the message of an entry if it is of this kind, else None."""
     return entry.message if isinstance(entry, MessageEntry) and isinstance(entry.message, kind) else None
 

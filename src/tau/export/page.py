@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from tau.export import Export
-from tau.export.blocks import Context
+from tau.export.blocks import RenderContext
 from tau.export.calls import result_html
 from tau.export.cards import anchor, article, card
 from tau.export.code import Highlighter
 from tau.export.frame import frame
-from tau.export.outline import NONE, Outline, message, time_of
-from tau.export.text import day, esc, json_in_html, sound
-from tau.export.titles import HIDDEN, title
+from tau.export.outline import NO_ENTRY, Outline, message_of, time_of
+from tau.export.text import day, esc, json_in_html, valid_text
+from tau.export.titles import HIDDEN_KINDS, title
 from tau.export.totals import totals
 from tau.records.messages import Assistant, ToolCall, ToolResult
 
@@ -38,7 +38,7 @@ def _page(export: Export) -> Iterator[str | bytes]:
     titles = [title(entry, _call(outline, index), cwd) for index, entry in enumerate(outline.entries)]
     name = export.name or next((text for kind, text in titles if kind == "user"), "Session")
     sums = totals(outline.entries)
-    cards = _Cards(outline, [kind for kind, _ in titles], Context(Highlighter(sums.code), cwd))
+    cards = _Cards(outline, [kind for kind, _ in titles], RenderContext(Highlighter(sums.code), cwd))
     shown = set(outline.path)
     start, after_branch, after_others, end = frame(export, outline, sums, name)
 
@@ -66,14 +66,14 @@ def _call(outline: Outline, index: int) -> ToolCall | None:
     if index not in outline.slots:
         return None
     owner, number = outline.slots[index]
-    answer: Assistant = message(outline.entries[owner], Assistant)
+    answer: Assistant = message_of(outline.entries[owner], Assistant)
     return answer.tool_calls[number]
 
 
 class _Cards:
     """The HTML of entries, by index."""
 
-    def __init__(self, outline: Outline, kinds: Sequence[str], context: Context) -> None:
+    def __init__(self, outline: Outline, kinds: Sequence[str], context: RenderContext) -> None:
         self._outline = outline
         self._context = context
         self._results: dict[int, list[int]] = {}  # results by the assistant message with the call
@@ -82,7 +82,7 @@ class _Cards:
         # The nearest card above an entry is the same on every branch that contains the entry.
         self._above: list[int] = []
         for parent in outline.parents:
-            hidden = parent != NONE and (parent in outline.slots or kinds[parent] in HIDDEN)
+            hidden = parent != NO_ENTRY and (parent in outline.slots or kinds[parent] in HIDDEN_KINDS)
             self._above.append(self._above[parent] if hidden else parent)
 
     def article(self, index: int, shown: Set[int]) -> str:
@@ -91,7 +91,7 @@ class _Cards:
         entry, above = outline.entries[index], self._above[index]
         content = card(entry, f"c{index}-", self._results_in_slots(index, shown), self._context)
         heading = day(time_of(entry))
-        if content.quiet or (above != NONE and heading == day(time_of(outline.entries[above]))):
+        if content.quiet or (above != NO_ENTRY and heading == day(time_of(outline.entries[above]))):
             heading = ""
         return article(outline.ids[index], time_of(entry), content, heading, self._follows(index, above))
 
@@ -109,7 +109,7 @@ class _Cards:
 
     def _result(self, index: int) -> str:
         outline = self._outline
-        result: ToolResult = message(outline.entries[index], ToolResult)
+        result: ToolResult = message_of(outline.entries[index], ToolResult)
         owner, number = outline.slots[index]
         status = " error" if result.is_error else ""
         id = esc(anchor(outline.ids[index]))
@@ -117,8 +117,8 @@ class _Cards:
         return f'<div class="result{status}" id="{id}" data-in="c{owner}-{number}">{body}</div>'
 
     def _follows(self, index: int, above: int) -> bool:
-        current = message(self._outline.entries[index], Assistant)
-        previous = message(self._outline.entries[above], Assistant) if above != NONE else None
+        current = message_of(self._outline.entries[index], Assistant)
+        previous = message_of(self._outline.entries[above], Assistant) if above != NO_ENTRY else None
         return bool(current and previous and current.model == previous.model)
 
 
@@ -129,12 +129,12 @@ def _rows(outline: Outline, titles: Sequence[tuple[str, str]]) -> list[list[Any]
     """
     order = outline.order()
     row_of = {index: number for number, (index, _) in enumerate(order)}
-    row_of[NONE] = NONE
+    row_of[NO_ENTRY] = NO_ENTRY
     rows: list[Any] = [row_of[outline.leaf]]
     for index, depth in order:
         kind, text = titles[index]
         label = outline.labels.get(index, "")
-        id = sound(outline.ids[index])
+        id = valid_text(outline.ids[index])
         rows.append(
             [
                 id,
@@ -142,8 +142,8 @@ def _rows(outline: Outline, titles: Sequence[tuple[str, str]]) -> list[list[Any]
                 kind,
                 depth,
                 row_of[outline.tips[index]],
-                sound(text),
-                sound(label),
+                valid_text(text),
+                valid_text(label),
                 index,
             ]
         )

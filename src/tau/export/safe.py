@@ -22,7 +22,7 @@ _SIDES = {"right", "center"}
 _CLASSES = {"span": CODE_CLASSES, "th": _SIDES, "td": _SIDES, "a": {"picture"}, "li": {"task"}}
 
 
-def cleaned(html: str) -> str:
+def sanitize(html: str) -> str:
     """Remove everything from `html` except text markup and links to the web or a mailbox."""
     return _cleaner().clean(html)
 

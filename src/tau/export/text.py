@@ -7,7 +7,7 @@ import re
 from html import escape
 from typing import Any
 
-from tau.records.base import BadRecord, encode, plain
+from tau.records.base import BadRecord, encode, to_builtins
 from tau.records.nesting import too_deep
 
 # Not allowed in HTML, or invisible: NUL, most control characters, lone surrogates.
@@ -16,7 +16,7 @@ TOO_DEEP = "(nested too deeply to be shown)"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)")
 
 
-def sound(text: str) -> str:
+def valid_text(text: str) -> str:
     """Make text valid for a document: LF line endings, no characters that HTML cannot contain."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -25,10 +25,10 @@ def sound(text: str) -> str:
 
 def esc(text: str) -> str:
     """Escape text for an element or a double-quoted attribute."""
-    return escape(sound(text), quote=True)
+    return escape(valid_text(text), quote=True)
 
 
-def line(text: str, longest: int) -> str:
+def single_line(text: str, longest: int) -> str:
     """Return the beginning of a text as one line of at most `longest` characters."""
     words = " ".join(text[: longest * 4].split())
     return words if len(words) <= longest else words[: longest - 1].rstrip() + "…"
@@ -50,13 +50,13 @@ def clock(timestamp: str) -> str:
     return match[2] if match else ""
 
 
-def moment(timestamp: str) -> str:
+def format_time(timestamp: str) -> str:
     """Format an ISO timestamp as date and time. Anything else is returned as it is, truncated."""
     match = _TIME.match(timestamp)
     return f"{match[1]} {match[2]}{match[3]} UTC" if match else timestamp[:40]
 
 
-def span(start: str, end: str) -> str:
+def format_period(start: str, end: str) -> str:
     """Format a period, to the minute."""
     first, last = (f"{day(time)} {clock(time)}" if day(time) else time[:40] for time in (start, end))
     return f"{first} to {last} UTC" if last and last != first else f"{first} UTC"
@@ -89,6 +89,6 @@ def pretty(value: Any, indent: int | None = 2) -> str:
     try:
         if too_deep(encode(value)):
             return TOO_DEEP
-        return json.dumps(plain(value), indent=indent, ensure_ascii=False)
+        return json.dumps(to_builtins(value), indent=indent, ensure_ascii=False)
     except (BadRecord, RecursionError):  # too deep to be readable anyway
         return TOO_DEEP

@@ -6,19 +6,19 @@ import re
 from typing import Any
 
 from tau.export import Entry
-from tau.export.text import count, line, short_path
+from tau.export.text import count, short_path, single_line
 from tau.records import entries as e
 from tau.records import messages as m
 
 MAX_TITLE_CHARACTERS = 110
 _MARKUP = re.compile(r"[*`]+|^#+ |(?<=\n)#+ ")
-HIDDEN = {"setting", "data"}  # kinds that are not part of the conversation
+HIDDEN_KINDS = {"setting", "data"}  # kinds that are not part of the conversation
 
 
 def title(entry: Entry, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:
     """Return (kind, text). `call` is the call that a tool result belongs to."""
     kind, text = _title(entry, call, cwd)
-    return kind, line(text, MAX_TITLE_CHARACTERS)
+    return kind, single_line(text, MAX_TITLE_CHARACTERS)
 
 
 def _title(entry: Entry, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:
@@ -43,10 +43,10 @@ def _title(entry: Entry, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:
             return "setting", f"Context: {entry.target_id} {'left out' if entry.replacement is None else 'changed'}"
         case e.CustomEntry():
             return "data", entry.custom_type
-    return "data", unknown(entry)
+    return "data", unknown_name(entry)
 
 
-def unknown(entry: dict[str, Any]) -> str:
+def unknown_name(entry: dict[str, Any]) -> str:
     """Return a name for an entry of an unknown type or a message with an unknown role."""
     message = entry.get("message")
     role = message.get("role") if isinstance(message, dict) else None

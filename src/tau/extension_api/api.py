@@ -17,16 +17,16 @@ from copy import deepcopy
 from typing import Any, TypeVar, overload
 
 from tau.errors import ExtensionFailure
-from tau.extension_api.context import Calling, CommandContext, Context, Event, Line, Run, given
+from tau.extension_api.context import CallHandle, Channel, CommandContext, Context, Event, TargetFunction, without_none
 from tau.extension_api.hooks import HOOKS
-from tau.extension_api.programs import run
+from tau.extension_api.programs import run_program
 from tau.extension_api.schemas import description_of, schema_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Fields that handlers may change in place, as well as by returning them.
-IN_PLACE = {"tool_call": "input", "before_provider_headers": "headers"}
-AHEAD = 256  # pieces of an answer that wait to be sent
+MUTABLE_FIELDS = {"tool_call": "input", "before_provider_headers": "headers"}
+MAX_QUEUED_PIECES = 256  # pieces of an answer that wait to be sent
 TOO_EARLY = (
     "This is not possible while the extension is being loaded; do it in a handler, after the session has started"
 )
@@ -35,7 +35,7 @@ TOO_EARLY = (
 class Pi:
     """The agent, as an extension sees it."""
 
-    def __init__(self, channel: Line, flags: Mapping[str, Any], following: Mapping[str, str] | None = None) -> None:
+    def __init__(self, channel: Channel, flags: Mapping[str, Any], following: Mapping[str, str] | None = None) -> None:
         """`following` has the words that follow options without a value of their own."""
         self._channel = channel
         self._flags = dict(flags)
@@ -44,7 +44,7 @@ class Pi:
         self._ready = False
         self.events = Bus(self)
 
-    def begin(self) -> None:
+    def mark_loaded(self) -> None:
         """Mark the end of loading: from now on, actions on the session are possible."""
         self._ready = True
 
@@ -82,7 +82,7 @@ class Pi:
 
         It may take fewer than these four arguments. An exception becomes an error result, whose text the model reads.
         """
-        spec = given(
+        spec = without_none(
             label=label or name,
             description=description,
             parameters=dict(parameters),
@@ -110,7 +110,9 @@ class Pi:
 
     def register_command(self, name: str, handler: Callable[..., Any], description: str | None = None) -> None:
         """Add a slash command: `/name args` calls `handler(args, ctx)`."""
-        self._register("command", name, given(description=description), _command_target(self._channel, handler), name)
+        self._register(
+            "command", name, without_none(description=description), _command_target(self._channel, handler), name
+        )
 
     def command(self, name: str, description: str | None = None) -> Callable[[F], F]:
         def register(function: F) -> F:
@@ -132,7 +134,7 @@ class Pi:
         if type is str and value is True:
             value = self._following.get(name)
         self._flags[name] = value if isinstance(value, type) else default
-        self._register("flag", name, given(type=kind, default=default, description=description), None, name)
+        self._register("flag", name, without_none(type=kind, default=default, description=description), None, name)
 
     def get_flag(self, name: str) -> Any:
         return self._flags.get(name)
@@ -169,16 +171,16 @@ class Pi:
         self, message: Mapping[str, Any], trigger_turn: bool = False, deliver_as: str | None = None
     ) -> None:
         """Add a custom message (customType, content, display, details) to the conversation."""
-        self.tell("send_message", given(message=dict(message), triggerTurn=trigger_turn, deliverAs=deliver_as))
+        self.tell("send_message", without_none(message=dict(message), triggerTurn=trigger_turn, deliverAs=deliver_as))
 
     def send_user_message(self, content: str | Sequence[Mapping[str, Any]], deliver_as: str | None = None) -> None:
         """Send a message as if the user had typed it. During a run, `deliver_as` must be "steer" or "followUp"."""
         blocks = content if isinstance(content, str) else list(content)
-        self.tell("send_user_message", given(content=blocks, deliverAs=deliver_as))
+        self.tell("send_user_message", without_none(content=blocks, deliverAs=deliver_as))
 
     def append_entry(self, custom_type: str, data: Any = None) -> None:
         """Append an entry to the session file that the model does not see."""
-        self.tell("append_entry", given(customType=custom_type, data=data))
+        self.tell("append_entry", without_none(customType=custom_type, data=data))
 
     def set_session_name(self, name: str) -> None:
         self.tell("set_session_name", {"name": name})
@@ -187,13 +189,13 @@ class Pi:
         return self._channel.facts.get("sessionName")
 
     def set_label(self, entry_id: str, label: str | None) -> None:
-        self.tell("set_label", given(entryId=entry_id, label=label))
+        self.tell("set_label", without_none(entryId=entry_id, label=label))
 
     async def exec(
         self, command: str, args: Sequence[str] = (), timeout: int | None = None, cwd: str | None = None
     ) -> Event:
         """Run a program without a shell; returns {stdout, stderr, code, killed}. `timeout` is in milliseconds."""
-        return Event(await run(command, list(args), timeout, cwd or self._channel.facts.get("cwd")))
+        return Event(await run_program(command, list(args), timeout, cwd or self._channel.facts.get("cwd")))
 
     def get_active_tools(self) -> list[str]:
         return list(self._channel.facts.get("activeTools") or ())
@@ -234,7 +236,7 @@ class Pi:
             raise ExtensionFailure(TOO_EARLY)
         return await self._channel.act(name, params or {})
 
-    def _register(self, kind: str, name: str, spec: dict[str, Any], run: Run | None, key: Any) -> None:
+    def _register(self, kind: str, name: str, spec: dict[str, Any], run: TargetFunction | None, key: Any) -> None:
         if key == name:  # kinds with unique names: the newest registration replaces the old one
             self._unregister(kind, key)
         self._targets.setdefault((kind, key), []).append(self._channel.register(kind, name, spec, run))
@@ -253,24 +255,24 @@ class Bus:
     def on(self, channel: str, handler: Callable[[Any], Any]) -> Callable[[], None]:
         """Add a listener. Returns a function that removes it."""
 
-        async def run(params: dict[str, Any], call: Calling) -> None:
+        async def run(params: dict[str, Any], call: CallHandle) -> None:
             await _result(handler(params.get("data")))
 
         self._pi._register("bus", channel, {}, run, handler)
         return lambda: self._pi._unregister("bus", handler)
 
     def emit(self, channel: str, data: Any = None) -> None:
-        self._pi.tell("emit", given(channel=channel, data=data))
+        self._pi.tell("emit", without_none(channel=channel, data=data))
 
 
 async def _result(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _handler_target(channel: Line, hook: str, function: Callable[..., Any]) -> Run:
-    mutable = IN_PLACE.get(hook)
+def _handler_target(channel: Channel, hook: str, function: Callable[..., Any]) -> TargetFunction:
+    mutable = MUTABLE_FIELDS.get(hook)
 
-    async def run(params: dict[str, Any], call: Calling) -> Any:
+    async def run(params: dict[str, Any], call: CallHandle) -> Any:
         event = Event(params)
         before = deepcopy(event.get(mutable)) if mutable else None
         answer = await _result(function(event, Context(channel, call)))
@@ -281,30 +283,30 @@ def _handler_target(channel: Line, hook: str, function: Callable[..., Any]) -> R
     return run
 
 
-def _tool_target(channel: Line, execute: Callable[..., Any]) -> Run:
+def _tool_target(channel: Channel, execute: Callable[..., Any]) -> TargetFunction:
     count = _positional_count(execute)
 
-    async def run(params: dict[str, Any], call: Calling) -> Any:
+    async def run(params: dict[str, Any], call: CallHandle) -> Any:
         arguments = (params["toolCallId"], params["arguments"], Context(channel, call), call.update)
         return await _run_off_loop(execute, *arguments[:count])
 
     return run
 
 
-def _command_target(channel: Line, handler: Callable[..., Any]) -> Run:
-    async def run(params: dict[str, Any], call: Calling) -> Any:
+def _command_target(channel: Channel, handler: Callable[..., Any]) -> TargetFunction:
+    async def run(params: dict[str, Any], call: CallHandle) -> Any:
         await _run_off_loop(handler, params.get("args", ""), CommandContext(channel, call))
 
     return run
 
 
-def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> Run:
+def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> TargetFunction:
     """Send the pieces that the function yields. Pieces yielded during a send go out together with the next one.
 
     Backpressure: with MAX_QUEUED_PIECES unsent pieces, the function is not resumed.
     """
 
-    async def run(params: dict[str, Any], call: Calling) -> None:
+    async def run(params: dict[str, Any], call: CallHandle) -> None:
         queue: list[Any] = []
         changed, room = asyncio.Event(), asyncio.Event()
 
@@ -314,7 +316,7 @@ def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> Run:
                 async for piece in pieces:
                     queue.append(_piece(piece))
                     changed.set()
-                    if len(queue) >= AHEAD:
+                    if len(queue) >= MAX_QUEUED_PIECES:
                         room.clear()
                         await room.wait()
 

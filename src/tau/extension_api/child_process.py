@@ -26,8 +26,8 @@ from typing import Any
 
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
-from tau.extension_api.context import Run
-from tau.extension_api.loader import load, text, told, where
+from tau.extension_api.context import TargetFunction
+from tau.extension_api.loader import describe_error, error_location, error_text, load_setup
 from tau.extension_api.messages import (
     Action,
     Answer,
@@ -49,19 +49,19 @@ from tau.extension_api.messages import (
     Update,
 )
 from tau.records.base import UNSET, UnsetType, decode, encode
-from tau.wire.lines import LineDecoder, TooLong
+from tau.wire.lines import LineDecoder, LineTooLong
 
 PR_SET_PDEATHSIG = 1
 MIB = 1024 * 1024
-ENDLESS = 1 << 62  # lines from tau need no limit
+NO_LINE_LIMIT = 1 << 62  # lines from tau need no limit
 
-CALL: contextvars.ContextVar[int | UnsetType] = contextvars.ContextVar("call", default=UNSET)
+current_call: contextvars.ContextVar[int | UnsetType] = contextvars.ContextVar("call", default=UNSET)
 
 
-class Answering:
+class ActiveCall:
     """A call in progress. Updates are coalesced: of those not sent yet, only the newest is sent."""
 
-    def __init__(self, id: int, channel: ChildLine) -> None:
+    def __init__(self, id: int, channel: ChildChannel) -> None:
         self.id = id
         self.cancelled = False
         self.task: asyncio.Task[None] | None = None
@@ -72,33 +72,33 @@ class Answering:
         scheduled = bool(self._newest)
         self._newest[:] = [value]
         if not scheduled:
-            self._channel.soon(self.flush)
+            self._channel.call_soon(self.flush)
 
     async def put(self, value: Any) -> None:
-        await self._channel.asked(lambda id: Update(self.id, value, id))
+        await self._channel.request(lambda id: Update(self.id, value, id))
 
     def flush(self) -> None:
         if self._newest:
             self._channel.send(Update(self.id, self._newest.pop()))
 
 
-class ChildLine(asyncio.Protocol):
+class ChildChannel(asyncio.Protocol):
     """The extension's end of the channel to tau."""
 
     def __init__(self) -> None:
         self.facts: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._decoder = LineDecoder(ENDLESS)
+        self._decoder = LineDecoder(NO_LINE_LIMIT)
         self._transport: asyncio.Transport | None = None
         self._pi: Pi | None = None
         self._path = ""
         self._count = 0
-        self._runs: dict[int, Run] = {}
-        self._calls: dict[int, Answering] = {}
+        self._runs: dict[int, TargetFunction] = {}
+        self._calls: dict[int, ActiveCall] = {}
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.over: asyncio.Future[None] = self._loop.create_future()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
 
     # asyncio.Protocol
 
@@ -108,16 +108,16 @@ class ChildLine(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for line in self._decoder.feed(data):
-            if not isinstance(line, TooLong):
+            if not isinstance(line, LineTooLong):
                 message: Message = decode(FromTau, line, nesting=None)  # type: ignore[arg-type]
-                HEARD[type(message)](self, message)
+                MESSAGE_HANDLERS[type(message)](self, message)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._end()
 
     # Messages to tau
 
-    def soon(self, work: Callable[[], None]) -> None:
+    def call_soon(self, work: Callable[[], None]) -> None:
         """Schedule work with the socket in the event loop; thread-safe."""
         if threading.get_ident() == self._thread:
             self._loop.call_soon(work)
@@ -127,7 +127,7 @@ class ChildLine(asyncio.Protocol):
     def send(self, message: Message) -> None:
         self._write(encode(message) + b"\n")
 
-    def register(self, kind: str, name: str, spec: dict[str, Any], run: Run | None = None) -> int:
+    def register(self, kind: str, name: str, spec: dict[str, Any], run: TargetFunction | None = None) -> int:
         self._count += 1
         target = self._count
         if run is not None:
@@ -140,12 +140,12 @@ class ChildLine(asyncio.Protocol):
         self.send(Unregister(target))
 
     def tell(self, name: str, params: dict[str, Any]) -> None:
-        self.send(Tell(name, params, CALL.get()))
+        self.send(Tell(name, params, current_call.get()))
 
     async def act(self, name: str, params: dict[str, Any]) -> Any:
-        return await self.asked(lambda id: Action(id, name, params, CALL.get()))
+        return await self.request(lambda id: Action(id, name, params, current_call.get()))
 
-    async def asked(self, message: Callable[[int], Message]) -> Any:
+    async def request(self, message: Callable[[int], Message]) -> Any:
         """Send a message with a new id and wait for its answer."""
         self._count += 1
         id = self._count
@@ -156,10 +156,10 @@ class ChildLine(asyncio.Protocol):
         finally:
             self._pending.pop(id, None)
 
-    def trouble(self, error: BaseException | None, what: str = "") -> None:
+    def report_failure(self, error: BaseException | None, what: str = "") -> None:
         """Report a failure outside of any call."""
         with suppress(Exception):
-            self.send(Trouble(told(error, self._path) if error else what))
+            self.send(Trouble(describe_error(error, self._path) if error else what))
 
     def _write(self, data: bytes) -> None:
         if threading.get_ident() != self._thread:
@@ -178,7 +178,7 @@ class ChildLine(asyncio.Protocol):
     async def _set_up(self, message: Load) -> None:
         pi = Pi(self, message.flags, message.following)
         try:
-            setup = load(message.path, message.modules)
+            setup = load_setup(message.path, message.modules)
         except ExtensionFailure as failure:  # its text contains the location
             self.send(Failed(str(failure)))
             return
@@ -187,9 +187,9 @@ class ChildLine(asyncio.Protocol):
             if isawaitable(value):
                 await value
         except Exception as error:
-            self.send(Failed(told(error, message.path)))
+            self.send(Failed(describe_error(error, message.path)))
         else:
-            pi.begin()
+            pi.mark_loaded()
             self.send(Loaded())
 
     def _update_facts(self, message: Facts) -> None:
@@ -200,17 +200,17 @@ class ChildLine(asyncio.Protocol):
         if run is None:  # unregistered while the call was in transit
             self.send(Answer(message.id))
             return
-        call = self._calls[message.id] = Answering(message.id, self)
+        call = self._calls[message.id] = ActiveCall(message.id, self)
         call.task = self._loop.create_task(self._answer(call, run, message.params))
 
-    async def _answer(self, call: Answering, run: Run, params: dict[str, Any]) -> None:
-        CALL.set(call.id)
+    async def _answer(self, call: ActiveCall, run: TargetFunction, params: dict[str, Any]) -> None:
+        current_call.set(call.id)
         try:
             answer = Answer(call.id, await run(params, call))
             call.flush()
             data = encode(answer)
         except Exception as error:
-            data = encode(Answer(call.id, error=text(error), where=where(error, self._path) or UNSET))
+            data = encode(Answer(call.id, error=error_text(error), where=error_location(error, self._path) or UNSET))
         finally:
             del self._calls[call.id]
         self._write(data + b"\n")
@@ -243,22 +243,22 @@ class ChildLine(asyncio.Protocol):
         self._end()
 
     def _end(self) -> None:
-        if not self.over.done():
-            self.over.set_result(None)
+        if not self.closed.done():
+            self.closed.set_result(None)
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-HEARD: dict[type[Message], Callable[[ChildLine, Any], None]] = {
-    Load: ChildLine._load,
-    Facts: ChildLine._update_facts,
-    Call: ChildLine._call,
-    Cancel: ChildLine._cancel,
-    Ping: ChildLine._pong,
-    Answer: ChildLine._answered,
-    Stop: ChildLine._stop,
+MESSAGE_HANDLERS: dict[type[Message], Callable[[ChildChannel, Any], None]] = {
+    Load: ChildChannel._load,
+    Facts: ChildChannel._update_facts,
+    Call: ChildChannel._call,
+    Cancel: ChildChannel._cancel,
+    Ping: ChildChannel._pong,
+    Answer: ChildChannel._answered,
+    Stop: ChildChannel._stop,
 }
 
 
@@ -279,10 +279,10 @@ def main(descriptor: int, parent: int) -> None:
 
 async def _serve(connection: socket.socket) -> None:
     loop = asyncio.get_running_loop()
-    _, channel = await loop.create_unix_connection(ChildLine, sock=connection)
-    loop.set_exception_handler(lambda _, what: channel.trouble(what.get("exception"), what.get("message", "")))
-    threading.excepthook = lambda what: channel.trouble(what.exc_value)
-    await channel.over
+    _, channel = await loop.create_unix_connection(ChildChannel, sock=connection)
+    loop.set_exception_handler(lambda _, what: channel.report_failure(what.get("exception"), what.get("message", "")))
+    threading.excepthook = lambda what: channel.report_failure(what.exc_value)
+    await channel.closed
 
 
 def _die_with(parent: int) -> None:

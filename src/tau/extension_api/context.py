@@ -9,10 +9,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-Run = Callable[[dict[str, Any], "Calling"], Awaitable[Any]]
+TargetFunction = Callable[[dict[str, Any], "CallHandle"], Awaitable[Any]]
 
 
-class Calling(Protocol):
+class CallHandle(Protocol):
     """A call in progress."""
 
     cancelled: bool  # tau no longer waits for it
@@ -24,14 +24,14 @@ class Calling(Protocol):
         """Send a part of the answer; returns when there is room for more."""
 
 
-class Line(Protocol):
+class Channel(Protocol):
     """The channel to tau: a socket from a child process, plain calls in tau's own process."""
 
     @property
     def facts(self) -> dict[str, Any]:
         """The values listed in FACTS in messages.py, as of the last message from tau."""
 
-    def register(self, kind: str, name: str, spec: dict[str, Any], run: Run | None = None) -> int:
+    def register(self, kind: str, name: str, spec: dict[str, Any], run: TargetFunction | None = None) -> int:
         """Register something; returns the target number, by which it can be unregistered."""
 
     def unregister(self, target: int) -> None: ...
@@ -56,7 +56,7 @@ class Event(dict[str, Any]):
         return None
 
 
-def given(**params: Any) -> dict[str, Any]:
+def without_none(**params: Any) -> dict[str, Any]:
     """Return parameters for the wire, without those that are None."""
     return {name: value for name, value in params.items() if value is not None}
 
@@ -67,7 +67,7 @@ class Ui:
     `timeout` is in milliseconds.
     """
 
-    def __init__(self, channel: Line) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
     async def select(self, title: str, options: Sequence[str], timeout: int | None = None) -> str | None:
@@ -84,16 +84,16 @@ class Ui:
 
     def notify(self, message: str, type: str | None = None) -> None:
         """`type` is "info", "warning" or "error"."""
-        self._channel.tell("notify", given(message=message, notifyType=type))
+        self._channel.tell("notify", without_none(message=message, notifyType=type))
 
     def set_status(self, key: str, text: str | None) -> None:
         """Set a status entry; None removes it."""
-        self._channel.tell("set_status", given(statusKey=key, statusText=text))
+        self._channel.tell("set_status", without_none(statusKey=key, statusText=text))
 
     def set_widget(self, key: str, lines: Sequence[str] | None, placement: str | None = None) -> None:
         """Set a widget; None removes it. `placement` is "aboveEditor" or "belowEditor"."""
         shown = None if lines is None else list(lines)
-        self._channel.tell("set_widget", given(widgetKey=key, widgetLines=shown, widgetPlacement=placement))
+        self._channel.tell("set_widget", without_none(widgetKey=key, widgetLines=shown, widgetPlacement=placement))
 
     def set_title(self, title: str) -> None:
         self._channel.tell("set_title", {"title": title})
@@ -132,13 +132,13 @@ class Ui:
     set_editor_component = set_tools_expanded = _nothing
 
     async def _ask(self, name: str, **params: Any) -> Any:
-        return await self._channel.act(name, given(**params))
+        return await self._channel.act(name, without_none(**params))
 
 
 class SessionView:
     """Read access to the session. Entries are dicts as in the session file."""
 
-    def __init__(self, channel: Line) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
     @property
@@ -162,7 +162,7 @@ class SessionView:
 
     async def branch(self, from_id: str | None = None) -> list[dict[str, Any]]:
         """Return the entries from the root to the leaf, or to `from_id`."""
-        return await self._channel.act("get_branch", given(fromId=from_id))  # type: ignore[no-any-return]
+        return await self._channel.act("get_branch", without_none(fromId=from_id))  # type: ignore[no-any-return]
 
     async def tree(self) -> list[dict[str, Any]]:
         return await self._channel.act("get_tree", {})  # type: ignore[no-any-return]
@@ -180,7 +180,7 @@ class SessionView:
 class Context:
     """The `ctx` of every handler, tool and command."""
 
-    def __init__(self, channel: Line, call: Calling) -> None:
+    def __init__(self, channel: Channel, call: CallHandle) -> None:
         self._channel = channel
         self._call = call
         self.ui = Ui(channel)
@@ -222,7 +222,7 @@ class Context:
 
     def compact(self, instructions: str | None = None) -> None:
         """Start a compaction; the event session_compact follows when it is done."""
-        self._channel.tell("compact", given(customInstructions=instructions))
+        self._channel.tell("compact", without_none(customInstructions=instructions))
 
     def shutdown(self) -> None:
         self._channel.tell("shutdown", {})
@@ -241,7 +241,7 @@ class CommandContext(Context):
         await self._channel.act("wait_for_idle", {})
 
     async def new_session(self, parent_session: str | None = None) -> Mapping[str, Any]:
-        return await self._channel.act("new_session", given(parentSession=parent_session))  # type: ignore[no-any-return]
+        return await self._channel.act("new_session", without_none(parentSession=parent_session))  # type: ignore[no-any-return]
 
     async def fork(self, entry_id: str) -> Mapping[str, Any]:
         return await self._channel.act("fork", {"entryId": entry_id})  # type: ignore[no-any-return]
@@ -254,7 +254,7 @@ class CommandContext(Context):
         replace_instructions: bool | None = None,
         label: str | None = None,
     ) -> Mapping[str, Any]:
-        params = given(
+        params = without_none(
             targetId=target_id,
             summarize=summarize,
             customInstructions=instructions,

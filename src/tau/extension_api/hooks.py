@@ -25,7 +25,7 @@ def observe(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payl
     return payload, result, False
 
 
-def until(stop: str) -> Fold:
+def last_until(stop: str) -> Fold:
     """Use the last answer; the first one with `stop` set ends the calls."""
 
     def fold(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
@@ -60,7 +60,7 @@ def patch(*keys: str) -> Fold:
     return fold
 
 
-def whole(key: str) -> Fold:
+def replace_key(key: str) -> Fold:
     """Replace `key` by the whole answer."""
 
     def fold(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
@@ -71,7 +71,7 @@ def whole(key: str) -> Fold:
     return fold
 
 
-def gather(*keys: str) -> Fold:
+def concatenate(*keys: str) -> Fold:
     """Concatenate the lists of all answers."""
 
     def fold(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
@@ -94,14 +94,14 @@ def first(*keys: str) -> Fold:
     return fold
 
 
-def decide(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
+def decide_trust(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
     """`project_trust`: use the first yes or no; an undecided handler leaves the decision to the next."""
     if isinstance(answer, Mapping) and answer.get("trusted") in ("yes", "no"):
         return payload, dict(answer), True
     return payload, result, False
 
 
-def rewrite(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
+def transform_input(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
     """`input`: handlers may change text and images, or handle the input completely."""
     if not isinstance(answer, Mapping):
         return payload, result, False
@@ -113,7 +113,7 @@ def rewrite(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payl
     return payload, result, False
 
 
-def introduce(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
+def start_agent(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Payload, dict[str, Any], bool]:
     """`before_agent_start`: messages are collected; each handler receives the system prompt of the previous one."""
     if not isinstance(answer, Mapping):
         return payload, result, False
@@ -128,20 +128,20 @@ def introduce(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[Pa
 HOOKS: dict[str, Hook] = {
     "session_start": Hook(observe),
     "session_shutdown": Hook(observe),
-    "session_before_switch": Hook(until("cancel")),
+    "session_before_switch": Hook(last_until("cancel")),
     "session_switch": Hook(observe),
-    "session_before_fork": Hook(until("cancel")),
+    "session_before_fork": Hook(last_until("cancel")),
     "session_fork": Hook(observe),
-    "session_before_compact": Hook(until("cancel")),
+    "session_before_compact": Hook(last_until("cancel")),
     "session_compact": Hook(observe),
     "session_compact_failed": Hook(observe),
-    "session_before_tree": Hook(until("cancel")),
+    "session_before_tree": Hook(last_until("cancel")),
     "session_tree": Hook(observe),
     "session_info_changed": Hook(observe),
-    "resources_discover": Hook(gather("skillPaths", "promptPaths", "themePaths")),
-    "project_trust": Hook(decide),
-    "input": Hook(rewrite),
-    "before_agent_start": Hook(introduce),
+    "resources_discover": Hook(concatenate("skillPaths", "promptPaths", "themePaths")),
+    "project_trust": Hook(decide_trust),
+    "input": Hook(transform_input),
+    "before_agent_start": Hook(start_agent),
     "agent_start": Hook(observe),
     "agent_end": Hook(observe),
     "agent_settled": Hook(observe),
@@ -155,7 +155,7 @@ HOOKS: dict[str, Hook] = {
     "tool_execution_end": Hook(observe),
     "context": Hook(patch("messages")),
     "before_provider_headers": Hook(patch("headers")),
-    "before_provider_request": Hook(whole("payload")),
+    "before_provider_request": Hook(replace_key("payload")),
     "after_provider_response": Hook(observe),
     "model_select": Hook(observe),
     "thinking_level_select": Hook(observe),

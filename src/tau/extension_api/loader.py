@@ -19,38 +19,38 @@ from typing import Any
 
 from tau.errors import ExtensionFailure
 
-NAME = "tau_extension"
+MODULE_NAME = "tau_extension"
 
 
-def load(path: str, modules: Mapping[str, str]) -> Callable[[Any], Any]:
+def load_setup(path: str, modules: Mapping[str, str]) -> Callable[[Any], Any]:
     """Import an extension and return its `setup` function. Raises ExtensionFailure with file and line.
 
     `modules` has the SHA-256 of every file that may be imported, by path.
     """
     file = Path(path) / "__init__.py" if Path(path).is_dir() else Path(path)
-    spec = _spec(NAME, file, modules)
+    spec = _spec(MODULE_NAME, file, modules)
     module = module_from_spec(spec)
-    sys.modules[NAME] = module
-    sys.meta_path.insert(0, Inside(modules))
+    sys.modules[MODULE_NAME] = module
+    sys.meta_path.insert(0, PackageFinder(modules))
     try:
         _execute(module, spec)
     except SyntaxError as error:
         raise ExtensionFailure(f"{error.filename}:{error.lineno}: {error.msg}") from None
     except Exception as error:
-        raise ExtensionFailure(told(error, path)) from None
+        raise ExtensionFailure(describe_error(error, path)) from None
     setup: Callable[[Any], Any] | None = getattr(module, "setup", None)
     if not callable(setup):
         raise ExtensionFailure(f"{file} has no function setup(pi)")
     return setup
 
 
-def told(error: BaseException, path: str) -> str:
+def describe_error(error: BaseException, path: str) -> str:
     """Return the text of an error and the location in the extension, for display."""
-    place = where(error, path)
-    return f"{text(error)} ({place})" if place else text(error)
+    place = error_location(error, path)
+    return f"{error_text(error)} ({place})" if place else error_text(error)
 
 
-def text(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the text of an exception, with its type where the text alone means little."""
     message = str(error)
     if isinstance(error, ExtensionFailure) or (
@@ -60,7 +60,7 @@ def text(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def where(error: BaseException, path: str) -> str | None:
+def error_location(error: BaseException, path: str) -> str | None:
     """Return the innermost line of the extension in the traceback, as file:line."""
     at: TracebackType | None = error.__traceback__
     lines = [
@@ -76,13 +76,13 @@ def _execute(module: ModuleType, spec: ModuleSpec) -> None:
 
 def _spec(name: str, file: Path, modules: Mapping[str, str]) -> ModuleSpec:
     places = [str(file.parent)] if file.name == "__init__.py" else None
-    loader = FromSource(name, str(file), modules)
+    loader = VerifiedSourceLoader(name, str(file), modules)
     spec = spec_from_file_location(name, file, loader=loader, submodule_search_locations=places)
     assert spec is not None
     return spec
 
 
-class FromSource(SourceFileLoader):
+class VerifiedSourceLoader(SourceFileLoader):
     """Compiles exactly the bytes whose digest it has checked, so that a file cannot change between check and use."""
 
     def __init__(self, name: str, path: str, modules: Mapping[str, str]) -> None:
@@ -97,7 +97,7 @@ class FromSource(SourceFileLoader):
         return self.source_to_code(data, path)
 
 
-class Inside:
+class PackageFinder:
     """Meta path finder for the modules of the extension's own package."""
 
     def __init__(self, modules: Mapping[str, str]) -> None:
@@ -106,7 +106,7 @@ class Inside:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith(f"{NAME}.") or path is None:
+        if not fullname.startswith(f"{MODULE_NAME}.") or path is None:
             return None
         last = fullname.rpartition(".")[2]
         for folder in map(Path, path):

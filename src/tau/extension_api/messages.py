@@ -15,7 +15,7 @@ from typing import Any
 from tau.records.base import UNSET, Record, UnsetType, field
 
 PROTOCOL = 1
-LIMIT = 32 * 1024 * 1024  # bytes of one line
+MAX_LINE_BYTES = 32 * 1024 * 1024  # bytes of one line
 
 
 class Message(Record, tag_field="type"):
@@ -180,7 +180,7 @@ TELLS = {
     "shutdown": (),
     "emit": ("channel", "data?"),
 }
-ASKED = {
+QUERIES = {
     "get_all_tools": (),
     "get_commands": (),
     "set_model": ("provider", "modelId"),
@@ -200,7 +200,7 @@ ASKED = {
     "switch_session": ("sessionPath",),
     "reload": (),
 }
-ACTIONS = {**DIALOGS, **TELLS, **ASKED}
+ACTIONS = {**DIALOGS, **TELLS, **QUERIES}
 
 FACTS = (
     "cwd",

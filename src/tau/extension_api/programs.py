@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-TERMINATED = 5.0  # seconds between SIGTERM and SIGKILL
-LAST_WORDS = 1.0  # seconds to drain the pipes, which a grandchild may hold open
+TERMINATE_TIMEOUT_S = 5.0  # seconds between SIGTERM and SIGKILL
+DRAIN_TIMEOUT_S = 1.0  # seconds to drain the pipes, which a grandchild may hold open
 
 
-async def run(command: str, args: Sequence[str], timeout: int | None, cwd: str | None) -> dict[str, Any]:
+async def run_program(command: str, args: Sequence[str], timeout: int | None, cwd: str | None) -> dict[str, Any]:
     """Run a program without a shell; returns {stdout, stderr, code, killed}. `timeout` is in milliseconds.
 
     A program that cannot be started has code 1.
@@ -31,7 +31,7 @@ async def run(command: str, args: Sequence[str], timeout: int | None, cwd: str |
     finally:
         if not reading.done():
             await _end(process)
-    await asyncio.wait([reading], timeout=LAST_WORDS)
+    await asyncio.wait([reading], timeout=DRAIN_TIMEOUT_S)
     stdout, stderr = reading.result() if reading.done() else (b"", b"")
     reading.cancel()
     return {
@@ -43,7 +43,7 @@ async def run(command: str, args: Sequence[str], timeout: int | None, cwd: str |
 
 
 async def _end(process: Process) -> None:
-    for signal, seconds in ((process.terminate, TERMINATED), (process.kill, LAST_WORDS)):
+    for signal, seconds in ((process.terminate, TERMINATE_TIMEOUT_S), (process.kill, DRAIN_TIMEOUT_S)):
         with suppress(ProcessLookupError):
             signal()
         with suppress(TimeoutError):

@@ -19,8 +19,8 @@ import types
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
-LISTS = (list, tuple, set, frozenset)
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
+LIST_TYPES = (list, tuple, set, frozenset)
 _SECTION = re.compile(r"^(?:Args|Arguments|Parameters|Params):[ \t]*\n((?:[ \t]+.*(?:\n|$)|[ \t]*\n)+)", re.MULTILINE)
 _ENTRY = re.compile(r"^(\*{0,2}\w+)[ \t]*(?:\([^)]*\))?:[ \t]*(.*)$")
 _FIELD = re.compile(r"^:param (?:[^:\n]* )?(\w+):[ \t]*(.*(?:\n[ \t]+.*)*)\n?", re.MULTILINE)
@@ -30,7 +30,7 @@ _OTHER_FIELD = re.compile(r"^:(?:type|returns?|rtype|raises?)\b[^:\n]*:.*(?:\n[ 
 def schema_of(function: Callable[..., Any], without: Collection[str] = ("ctx",)) -> dict[str, Any]:
     """Return a schema of all parameters but those in `without`; parameters with defaults are optional."""
     hints = get_type_hints(function, include_extras=True)
-    descriptions = meanings(function)
+    descriptions = parameter_descriptions(function)
     every = inspect.signature(function).parameters
     parameters = {name: item for name, item in every.items() if name not in without and item.kind not in _ANY_NUMBER}
     return {
@@ -55,7 +55,7 @@ def description_of(function: Callable[..., Any]) -> str:
     return _OTHER_FIELD.sub("", _FIELD.sub("", text)).strip()
 
 
-def meanings(function: Callable[..., Any]) -> dict[str, str]:
+def parameter_descriptions(function: Callable[..., Any]) -> dict[str, str]:
     """Return the descriptions of parameters in the docstring, by name."""
     doc = _doc(function)
     found = {name: _one_line(text) for name, text in _FIELD.findall(doc)}
@@ -96,13 +96,13 @@ def _schema(hint: Any) -> dict[str, Any]:
     if origin in (Union, types.UnionType):
         kinds = [_schema(kind) for kind in arguments if kind is not types.NoneType]
         return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-    if (origin or hint) in LISTS:
+    if (origin or hint) in LIST_TYPES:
         return {"type": "array", "items": _schema(arguments[0]) if arguments else {}}
     if is_typeddict(hint):
         fields = get_type_hints(hint, include_extras=True)
         required = [name for name in fields if name in hint.__required_keys__]
         return {"type": "object", "properties": {n: _schema(kind) for n, kind in fields.items()}, "required": required}
-    return {"type": PLAIN[origin or hint]} if _hashable(origin or hint) and (origin or hint) in PLAIN else {}
+    return {"type": JSON_TYPES[origin or hint]} if _hashable(origin or hint) and (origin or hint) in JSON_TYPES else {}
 
 
 def _hashable(hint: Any) -> bool:

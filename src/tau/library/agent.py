@@ -13,14 +13,14 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
-from tau.core.agent.structured_output import BadSchema, output_schema
+from tau.core.agent.structured_output import BadSchema, parse_output_schema
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError, UsageError
-from tau.library.commands import Commands, checked
-from tau.library.hooks import Partners
+from tau.library.commands import Commands, validated_images
+from tau.library.hooks import ProgramHooks
 from tau.library.results import Result
-from tau.library.run import Run, Telling, told
-from tau.library.subscriptions import EventHandler, Events, Hub
+from tau.library.run import Run, RunTracker, run_prompt
+from tau.library.subscriptions import EventHandler, EventHub, Events
 from tau.library.threads import Threads
 from tau.llm.http import Http
 from tau.records.messages import Assistant, Image
@@ -42,9 +42,9 @@ class Agent(Commands):
         session: Session,
         machine: LocalMachine,
         http: Http,
-        hub: Hub,
+        hub: EventHub,
         threads: Threads,
-        program_hooks: Partners,
+        program_hooks: ProgramHooks,
         warnings: Sequence[str] = (),
     ) -> None:
         self.warnings = list(warnings)
@@ -60,7 +60,7 @@ class Agent(Commands):
         self._closing: asyncio.Task[None] | None = None
         session.request_exit = self._begin_closing
 
-    def _live(self) -> Session:
+    def _require_session(self) -> Session:
         if self._closing is not None:
             raise CommandError("The agent was closed.")
         return self._session
@@ -92,21 +92,21 @@ class Agent(Commands):
         With `output_schema`, a JSON Schema or a class (msgspec, pydantic, dataclass), the model must return an object
         that matches, and `Result.output` holds it.
         """
-        session = self._live()
+        session = self._require_session()
         loop = self._loop
-        tracker = Telling(session)
+        tracker = RunTracker(session)
         try:
-            schema = None if output_schema is None else output_schema(output_schema)
+            schema = None if output_schema is None else parse_output_schema(output_schema)
         except BadSchema as error:
             raise UsageError(f"output_schema: {error}") from None
 
         async def submit() -> None:
-            await operations.submit(self._live(), text, checked(images), while_busy, aim=schema)
+            await operations.submit(self._require_session(), text, validated_images(images), while_busy, aim=schema)
 
         def start() -> asyncio.Task[Result]:
             if asyncio.get_running_loop() is not loop:
                 raise CommandError("This agent was opened in another event loop; it can only be prompted there.")
-            return self._spawn(told(session, self._hub, submit, tracker))
+            return self._spawn(run_prompt(session, self._hub, submit, tracker))
 
         return Run(text, tracker, start)
 
@@ -118,12 +118,12 @@ class Agent(Commands):
         A plain function is called directly and should be quick. A coroutine function is awaited for one event after
         the other; the agent does not wait for it.
         """
-        self._live()
+        self._require_session()
         return self._hub.subscribe(handler)
 
     def events(self) -> Events:
         """Return all events from now until the agent is closed, for `async for`."""
-        self._live()
+        self._require_session()
         return self._hub.events()
 
     @property
@@ -143,7 +143,7 @@ class Agent(Commands):
         `handler(event)` or `handler(event, ctx)` returns what an extension would return for that hook. With
         `handler`, returns a function that removes it.
         """
-        self._live()
+        self._require_session()
         if handler is not None:
             return self._program_hooks.on(hook, handler)
 
@@ -159,7 +159,7 @@ class Agent(Commands):
         It returns a string, or a boolean for `confirm`; None cancels the dialog. Returns a function that unsubscribes
         it.
         """
-        self._live()
+        self._require_session()
         return self._program_hooks.answer_dialogs(handler, methods)
 
     # End.
@@ -190,7 +190,7 @@ class Agent(Commands):
             session.extension_lifecycle.kill()
             self._machine.kill_all()
             session.log.close()
-            await _within(FINAL_TIMEOUT_S, self._program_hooks.end(), "hooks")
+            await _within(FINAL_TIMEOUT_S, self._program_hooks.close(), "hooks")
             await self._cancel_remaining()
             await self._hub.close()
             with suppress(TimeoutError):

@@ -89,7 +89,7 @@ def tool(
     return mark if function is None else mark(function)
 
 
-def as_tool(function: Callable[..., Any], threads: Threads) -> Tool:
+def function_tool(function: Callable[..., Any], threads: Threads) -> Tool:
     """Make a tool of a function. Raises UsageError if that is not possible."""
     overrides: Mapping[str, Any] = getattr(function, "__tau__", {})
     name = str(overrides.get("name") or getattr(function, "__name__", type(function).__name__))

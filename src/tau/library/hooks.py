@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from tau.core.agent.structured_output import NAME as STRUCTURED
-from tau.core.checks.dialog_handlers import Answer, Dialog, DialogHandler, Dialogs, Method, response
+from tau.core.agent.structured_output import TOOL_NAME as STRUCTURED
+from tau.core.checks.dialog_handlers import Answer, Dialog, DialogHandler, DialogHandlers, Method, ui_response
 from tau.extension_api.api import Pi
 from tau.library.subscriptions import AgentEvent, report
 from tau.library.threads import Threads
-from tau.records.base import plain
+from tau.records.base import to_builtins
 from tau.records.dialogs import Confirm, Editor, Input, Select
 from tau.runtime.extensions.loader import InProcessChannel, load_function
 from tau.runtime.extensions.registrations import Bus
@@ -34,7 +34,7 @@ AFTER_EXTENSIONS = 2_000_000  # after every extension, so that it sees the final
 DENIED = "The user does not allow this call of {name}."
 
 
-class Partners:
+class ProgramHooks:
     """The callbacks of one agent."""
 
     def __init__(self, session: Session, threads: Threads) -> None:
@@ -42,11 +42,11 @@ class Partners:
         self._threads = threads
         self._bus = Bus(session.extensions)
         self._channels: list[InProcessChannel] = []
-        self._dialogs = Dialogs()
+        self._dialogs = DialogHandlers()
         self._dialog_tasks: set[asyncio.Task[None]] = set()
         self._pi: Pi | None = None
 
-    async def begin(self, setups: Sequence[Setup], hooks: Mapping[str, Hook | Sequence[Hook]]) -> None:
+    async def load(self, setups: Sequence[Setup], hooks: Mapping[str, Hook | Sequence[Hook]]) -> None:
         """Load the setup functions and hooks as in-process extensions. Raises ExtensionFailure."""
 
         def program(pi: Pi) -> None:
@@ -104,7 +104,7 @@ class Partners:
         self._session.dialogs.has_ui = True
         return self._dialogs.add(answer, methods)
 
-    def hear(self, event: AgentEvent) -> None:
+    def on_event(self, event: AgentEvent) -> None:
         if isinstance(event, Select | Confirm | Input | Editor):
             task = asyncio.ensure_future(self._answer(event))
             self._dialog_tasks.add(task)
@@ -115,10 +115,10 @@ class Partners:
             answer = await self._dialogs.answer(dialog)
         except Exception as error:
             report("A dialog handler failed, so the dialog is cancelled", error)
-            answer = response(dialog, None)
-        self._session.dialogs.answer(plain(answer))
+            answer = ui_response(dialog, None)
+        self._session.dialogs.answer(to_builtins(answer))
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         for task in tuple(self._dialog_tasks):
             task.cancel()
         for channel in self._channels:

@@ -15,9 +15,9 @@ from tau.core.agent.budgets import NO_BUDGET
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import UsageError
 from tau.library.agent import Agent
-from tau.library.function_tools import as_tool
-from tau.library.hooks import Hook, Partners, Permission, Setup
-from tau.library.subscriptions import EventHandler, Hub
+from tau.library.function_tools import function_tool
+from tau.library.hooks import Hook, Permission, ProgramHooks, Setup
+from tau.library.subscriptions import EventHandler, EventHub
 from tau.library.threads import Threads
 from tau.records.base import encode
 from tau.records.budgets import Budget
@@ -25,12 +25,11 @@ from tau.records.models import ThinkingLevel
 from tau.records.settings import SandboxLevel
 from tau.runtime.app.factory import SessionOptions, SessionTarget, load
 from tau.store import paths
-from tau.store.resource_query import Requested
+from tau.store.resource_query import RequestedResources
 from tau.tools import Tool
-from tau.tools.registry import DEFAULT, TOOLS
+from tau.tools.registry import TOOLS
 
 log = logging.getLogger(__name__)
-DEFAULT_TOOLS: tuple[str, ...] = DEFAULT
 StrPath = str | os.PathLike[str]
 ToolLike = str | Tool | Callable[..., Any]
 Script = Mapping[str, Any] | Sequence[Any] | bytes | StrPath
@@ -136,10 +135,10 @@ class Opening(Awaitable[Agent]):
         factory = await asyncio.to_thread(lambda: load(agent_folder, options, environment, cwd).with_sandbox())
         for warning in factory.warnings:
             log.warning("%s", warning)
-        hub = Hub()
-        session, machine, http = factory.create(hub.hear, "library", saves=False, shared=True)
-        program_hooks = Partners(session, threads)
-        hub.listen(program_hooks.hear)
+        hub = EventHub()
+        session, machine, http = factory.create(hub.publish, "library", saves=False, shared=True)
+        program_hooks = ProgramHooks(session, threads)
+        hub.add_listener(program_hooks.on_event)
         agent = Agent(session, machine, http, hub, threads, program_hooks, factory.warnings)
         try:
             await self._attach(agent, program_hooks)
@@ -149,7 +148,7 @@ class Opening(Awaitable[Agent]):
             raise
         return agent
 
-    async def _attach(self, agent: Agent, program_hooks: Partners) -> None:
+    async def _attach(self, agent: Agent, program_hooks: ProgramHooks) -> None:
         if self.permission is not None:
             program_hooks.ask_before_tools(self.permission)
         if isinstance(self.dialogs, Mapping):
@@ -159,7 +158,7 @@ class Opening(Awaitable[Agent]):
             program_hooks.answer_dialogs(self.dialogs)
         if self.on_event is not None:
             agent.subscribe(self.on_event)
-        await program_hooks.begin([extension for extension in self.extensions if callable(extension)], self.hooks)
+        await program_hooks.load([extension for extension in self.extensions if callable(extension)], self.hooks)
 
     def _options(self, threads: Threads, environment: Mapping[str, str]) -> SessionOptions:
         scripted = self.script is not None and self.model is None and self.provider is None
@@ -196,9 +195,9 @@ class Opening(Awaitable[Agent]):
             name=self.name,
         )
 
-    def _resource_query(self) -> Requested:
+    def _resource_query(self) -> RequestedResources:
         added = self.append_system_prompt
-        return Requested(
+        return RequestedResources(
             system=self.system_prompt,
             appended=[added] if isinstance(added, str) else added,
             skills=() if isinstance(self.skills, bool) else [os.fspath(path) for path in self.skills],
@@ -231,7 +230,7 @@ def _tool(tool: ToolLike, threads: Threads) -> str | Tool:
     if isinstance(tool, Tool):
         return tool
     if callable(tool):
-        return as_tool(tool, threads)
+        return function_tool(tool, threads)
     if tool not in TOOLS:
         raise UsageError(f'tools: there is no tool "{tool}". Available: {", ".join(TOOLS)}, and your own functions')
     return tool

@@ -59,7 +59,7 @@ def result_of(
     """
     outcome = outcome or PromptOutcome()
     last = next((message for message in reversed(messages) if isinstance(message, Assistant)), None)
-    usage = total(answer.usage for answer in answers)
+    usage = total_usage(answer.usage for answer in answers)
     reason = "aborted" if outcome.aborted else last.stop_reason if last is not None else None
     error = last.error_message if last is not None and isinstance(last.error_message, str) else outcome.output_error
     if error is None and outcome.aborted:
@@ -77,7 +77,7 @@ def result_of(
     )
 
 
-def total(usages: Iterable[Usage]) -> Usage:
+def total_usage(usages: Iterable[Usage]) -> Usage:
     all_usages = list(usages)
 
     def tokens(name: str) -> int:

@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from tau.library.results import Result, result_of
-from tau.library.subscriptions import AgentEvent, Events, Hub
+from tau.library.subscriptions import AgentEvent, EventHub, Events
 from tau.records.events import AgentSettled, AutoRetryStart, MessageEnd
 from tau.records.messages import AnyMessage, Assistant
 from tau.runtime.runs.queue import PromptOutcome
 from tau.runtime.session.session import Session
 
 
-class Telling:
+class RunTracker:
     """Collects the events of one prompt until it is settled."""
 
     def __init__(self, session: Session) -> None:
@@ -32,12 +32,12 @@ class Telling:
         self._outcome: PromptOutcome | None = None
         self._settled = asyncio.Event()
 
-    def read(self) -> Events:
+    def new_reader(self) -> Events:
         events = Events()
         self._readers.append(weakref.ref(events))
         return events
 
-    def hear(self, event: AgentEvent) -> None:
+    def on_event(self, event: AgentEvent) -> None:
         if self._settled.is_set():
             return
         for reader in self._readers:
@@ -54,7 +54,7 @@ class Telling:
                 self._outcome = self._session.runs.outcome
                 self._check_settled()
 
-    async def over(self, number: int) -> Result:
+    async def wait_settled(self, number: int) -> Result:
         """Wait until prompt `number` of the session is settled."""
         self._prompt_number = number
         self._check_settled()
@@ -63,9 +63,9 @@ class Telling:
 
     def _check_settled(self) -> None:
         if self._prompt_number is not None and self._session.runs.settled >= self._prompt_number:
-            self.end()
+            self.finish()
 
-    def end(self, error: BaseException | None = None) -> None:
+    def finish(self, error: BaseException | None = None) -> None:
         # Set before readers are notified: the next prompt's events may follow immediately.
         self._settled.set()
         for reader in self._readers:
@@ -73,17 +73,19 @@ class Telling:
                 events.finish(error)
 
 
-async def told(session: Session, hub: Hub, submit: Callable[[], Awaitable[None]], tracker: Telling) -> Result:
+async def run_prompt(
+    session: Session, hub: EventHub, submit: Callable[[], Awaitable[None]], tracker: RunTracker
+) -> Result:
     """Submit a prompt and wait until it is settled."""
-    unsubscribe = hub.listen(tracker.hear)
+    unsubscribe = hub.add_listener(tracker.on_event)
     before, queued = session.runs.accepted, len(session.queues)
     try:
         await submit()
         if session.runs.accepted == before and len(session.queues) == queued:
             await session.running_commands.wait(None)  # the prompt was a slash command of an extension
-        return await tracker.over(session.runs.accepted)
+        return await tracker.wait_settled(session.runs.accepted)
     except BaseException as error:
-        tracker.end(error)
+        tracker.finish(error)
         raise
     finally:
         unsubscribe()
@@ -96,7 +98,7 @@ class Run(Awaitable[Result]):
     Leaving early, or being cancelled, does not abort it; use `agent.abort()`.
     """
 
-    def __init__(self, prompt: str, tracker: Telling, start: Callable[[], asyncio.Task[Result]]) -> None:
+    def __init__(self, prompt: str, tracker: RunTracker, start: Callable[[], asyncio.Task[Result]]) -> None:
         self._prompt = prompt
         self._tracker = tracker
         self._start = start
@@ -122,7 +124,7 @@ class Run(Awaitable[Result]):
 
     def __aiter__(self) -> Events:
         """Iterate over the events from now on, up to AgentSettled. Raises CommandError if the prompt is rejected."""
-        events = self._tracker.read()
+        events = self._tracker.new_reader()
         if self.done:
             events.finish()
         self.start()

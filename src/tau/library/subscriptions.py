@@ -106,7 +106,7 @@ class Events:
         await self.aclose()
 
 
-class Hub:
+class EventHub:
     """Distributes the events of a session to listeners and readers."""
 
     def __init__(self) -> None:
@@ -116,13 +116,13 @@ class Hub:
         self._latest: Update | None = None
         self._over = False
 
-    def hear(self, published: Event | Update | UiRequest) -> None:
+    def publish(self, published: Event | Update | UiRequest) -> None:
         """The `client` of the session: receives every event."""
         if isinstance(published, Update):
             self._latest = published
             if not self._listeners and not self._readers:
                 return
-            event: AgentEvent = published.brief()
+            event: AgentEvent = published.without_snapshot()
         else:
             if isinstance(published, MessageEnd):
                 self._latest = None
@@ -139,9 +139,9 @@ class Hub:
     @property
     def partial(self) -> Assistant | None:
         """The assistant message that is being streamed, as far as it has been received."""
-        return self._latest.so_far() if self._latest is not None else None
+        return self._latest.partial_message() if self._latest is not None else None
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def add_listener(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` directly with every event. Returns a function that unsubscribes it."""
         self._listeners.append(listener)
 
@@ -164,7 +164,7 @@ class Hub:
         event.
         """
         if not is_async(handler):
-            return self.listen(cast("Listener", handler))
+            return self.add_listener(cast("Listener", handler))
         events = self.events()
         task = asyncio.ensure_future(_deliver(events, cast("Callable[[AgentEvent], Awaitable[None]]", handler)))
         self._tasks[events] = task

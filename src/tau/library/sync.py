@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
-from tau.client.facade import reads, value, waits
-from tau.client.sync import Loop
+from tau.client.facade import blocking, in_loop, peer_property
+from tau.client.sync import LoopThread
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError
 from tau.library import opening
@@ -33,7 +33,7 @@ class Agent:
     """`tau.Agent` with blocking methods, for use from any thread. Close it when done, or use it in a `with`."""
 
     def __init__(self, opening: opening.Opening) -> None:
-        self._loop = Loop()
+        self._loop = LoopThread()
         self._closed = False
         try:
             self._peer = self._wait(_open_agent(opening))
@@ -101,14 +101,14 @@ class Agent:
         while (event := self._wait(_next(events))) is not None:
             yield event
 
-    steer = waits(Peer.steer)
-    follow_up = waits(Peer.follow_up)
-    clear_queue = waits(Peer.clear_queue)
-    send_user_message = waits(Peer.send_user_message)
-    send_message = waits(Peer.send_message)
-    abort = waits(Peer.abort)
-    wait_idle = waits(Peer.wait_idle)
-    abort_retry = waits(Peer.abort_retry)
+    steer = blocking(Peer.steer)
+    follow_up = blocking(Peer.follow_up)
+    clear_queue = blocking(Peer.clear_queue)
+    send_user_message = blocking(Peer.send_user_message)
+    send_message = blocking(Peer.send_message)
+    abort = blocking(Peer.abort)
+    wait_idle = blocking(Peer.wait_idle)
+    abort_retry = blocking(Peer.abort_retry)
 
     # State.
 
@@ -120,61 +120,61 @@ class Agent:
     def closed(self) -> bool:
         return self._closed
 
-    state = value[SessionState](Peer.state)
-    model = value[Model | None](Peer.model)
-    thinking = value[ThinkingLevel](Peer.thinking)
-    cwd = value[str](Peer.cwd)
-    session_id = value[str](Peer.session_id)
-    session_file = value[Path | None](Peer.session_file)
-    name = value[str | None](Peer.name)
-    leaf_id = value[str | None](Peer.leaf_id)
-    is_streaming = value[bool](Peer.is_streaming)
-    is_busy = value[bool](Peer.is_busy)
-    is_compacting = value[bool](Peer.is_compacting)
-    retry_attempt = value[int](Peer.retry_attempt)
-    partial = value[Assistant | None](Peer.partial)
-    tools = value[list[str]](Peer.tools)
-    all_tools = reads(Peer.all_tools)
-    set_tools = reads(Peer.set_tools)
-    messages = reads(Peer.messages)
-    stats = reads(Peer.stats)
-    context_usage = reads(Peer.context_usage)
-    last_text = reads(Peer.last_text)
-    system_prompt = waits(Peer.system_prompt)
-    commands = waits(Peer.commands)
+    state = peer_property[SessionState](Peer.state)
+    model = peer_property[Model | None](Peer.model)
+    thinking = peer_property[ThinkingLevel](Peer.thinking)
+    cwd = peer_property[str](Peer.cwd)
+    session_id = peer_property[str](Peer.session_id)
+    session_file = peer_property[Path | None](Peer.session_file)
+    name = peer_property[str | None](Peer.name)
+    leaf_id = peer_property[str | None](Peer.leaf_id)
+    is_streaming = peer_property[bool](Peer.is_streaming)
+    is_busy = peer_property[bool](Peer.is_busy)
+    is_compacting = peer_property[bool](Peer.is_compacting)
+    retry_attempt = peer_property[int](Peer.retry_attempt)
+    partial = peer_property[Assistant | None](Peer.partial)
+    tools = peer_property[list[str]](Peer.tools)
+    all_tools = in_loop(Peer.all_tools)
+    set_tools = in_loop(Peer.set_tools)
+    messages = in_loop(Peer.messages)
+    stats = in_loop(Peer.stats)
+    context_usage = in_loop(Peer.context_usage)
+    last_text = in_loop(Peer.last_text)
+    system_prompt = blocking(Peer.system_prompt)
+    commands = blocking(Peer.commands)
 
     # Model, thinking, settings.
 
-    models = reads(Peer.models)
-    set_model = waits(Peer.set_model)
-    cycle_model = waits(Peer.cycle_model)
-    set_scoped_models = reads(Peer.set_scoped_models)
-    thinking_levels = reads(Peer.thinking_levels)
-    set_thinking = waits(Peer.set_thinking)
-    cycle_thinking = waits(Peer.cycle_thinking)
-    set_steering_mode = waits(Peer.set_steering_mode)
-    set_follow_up_mode = waits(Peer.set_follow_up_mode)
-    set_auto_compaction = waits(Peer.set_auto_compaction)
-    set_auto_retry = waits(Peer.set_auto_retry)
+    models = in_loop(Peer.models)
+    set_model = blocking(Peer.set_model)
+    cycle_model = blocking(Peer.cycle_model)
+    set_scoped_models = in_loop(Peer.set_scoped_models)
+    thinking_levels = in_loop(Peer.thinking_levels)
+    set_thinking = blocking(Peer.set_thinking)
+    cycle_thinking = blocking(Peer.cycle_thinking)
+    set_steering_mode = blocking(Peer.set_steering_mode)
+    set_follow_up_mode = blocking(Peer.set_follow_up_mode)
+    set_auto_compaction = blocking(Peer.set_auto_compaction)
+    set_auto_retry = blocking(Peer.set_auto_retry)
 
     # Shell and sessions.
 
-    compact = waits(Peer.compact)
-    abort_compaction = waits(Peer.abort_compaction)
-    bash = waits(Peer.bash)
-    abort_bash = reads(Peer.abort_bash)
-    new_session = waits(Peer.new_session)
-    switch_session = waits(Peer.switch_session)
-    fork = waits(Peer.fork)
-    clone = waits(Peer.clone)
-    navigate = waits(Peer.navigate)
-    set_name = waits(Peer.set_name)
-    sessions = waits(Peer.sessions)
-    fork_points = reads(Peer.fork_points)
-    entries = reads(Peer.entries)
-    tree = reads(Peer.tree)
-    export_html = waits(Peer.export_html)
-    reload = waits(Peer.reload)
+    compact = blocking(Peer.compact)
+    abort_compaction = blocking(Peer.abort_compaction)
+    bash = blocking(Peer.bash)
+    abort_bash = in_loop(Peer.abort_bash)
+    new_session = blocking(Peer.new_session)
+    switch_session = blocking(Peer.switch_session)
+    fork = blocking(Peer.fork)
+    clone = blocking(Peer.clone)
+    navigate = blocking(Peer.navigate)
+    set_name = blocking(Peer.set_name)
+    sessions = blocking(Peer.sessions)
+    fork_points = in_loop(Peer.fork_points)
+    entries = in_loop(Peer.entries)
+    tree = in_loop(Peer.tree)
+    export_html = blocking(Peer.export_html)
+    reload = blocking(Peer.reload)
 
     # Events, hooks and dialogs.
 

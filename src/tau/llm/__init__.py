@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
-from tau.core.agent.draft import Done, Draft, Heard
-from tau.core.checks.secrets import masked, of_address, of_headers
+from tau.core.agent.draft import Draft, MessageDone, ResponseStarted
+from tau.core.checks.secrets import header_secrets, mask_secrets, url_secrets
 from tau.errors import ModelError, shortened
 from tau.llm import apis
-from tau.llm.types import Context, Decoder, Fact, Options, Pause, Reader, Request, World
+from tau.llm.types import CallEnvironment, CallOptions, Decoder, ModelContext, ModelRequest, ModelResult, Pause, Reader
 from tau.records.base import replace
 from tau.records.models import Model
 from tau.wire.sse import SSEDecoder
 
 
 async def stream(
-    model: Model, context: Context, options: Options, draft: Draft, world: World
-) -> AsyncIterator[Sequence[Fact]]:
+    model: Model, context: ModelContext, options: CallOptions, draft: Draft, world: CallEnvironment
+) -> AsyncIterator[Sequence[ModelResult]]:
     """Call `model` and yield results, in chunks as the network delivers them.
 
     Ends with a MessageDone, or raises ModelError; the draft contains what arrived before.
     """
-    api = apis.api(model.api)
+    api = apis.load_api(model.api)
     yield [draft.begin()]
     if hasattr(api, "answer"):
         for step in api.answer(model, context, draft, world):
@@ -35,24 +35,24 @@ async def stream(
             else:
                 yield step
         return
-    secrets = [options.secret, *(options.environment.get(name) for name in SECRETS), *of_address(model.base_url)]
-    secrets += of_headers(model.headers or {}, all_names=True)
+    secrets = [options.secret, *(options.environment.get(name) for name in SECRETS), *url_secrets(model.base_url)]
+    secrets += header_secrets(model.headers or {}, all_names=True)
     for name in PROXIES:
-        secrets += of_address(options.environment.get(name) or options.environment.get(name.lower()) or "")
+        secrets += url_secrets(options.environment.get(name) or options.environment.get(name.lower()) or "")
     try:
         if hasattr(api, "pieces"):
             async with aclosing(api.pieces(model, context, options, draft, world)) as chunks:
                 async for results in chunks:
                     yield results
             return
-        request: Request = api.request(model, context, options)
+        request: ModelRequest = api.request(model, context, options)
         if world.watchers is not None:
             request = await world.watchers.outgoing(request)
         if hasattr(api, "sign"):
             request = api.sign(request, model, options)
         if world.watchers is not None:
             request = replace(request, heard=world.watchers.incoming)
-        secrets += [*of_headers(request.headers), *of_address(request.url)]
+        secrets += [*header_secrets(request.headers), *url_secrets(request.url)]
         started = False
         decoder, reader = getattr(api, "Decoder", SSEDecoder)(), api.Reader(draft)
         async with aclosing(world.transport.post(request)) as chunks:
@@ -60,10 +60,10 @@ async def stream(
                 results, problem = _read(chunk, decoder, reader)
                 if not started:
                     started = True
-                    yield [Heard()]
+                    yield [ResponseStarted()]
                 if results:
                     yield results
-                    if isinstance(results[-1], Done):
+                    if isinstance(results[-1], MessageDone):
                         return  # do not wait for data after the end of the answer
                 if problem is not None:
                     raise problem
@@ -72,13 +72,13 @@ async def stream(
         raise _redact(error, secrets) from None
 
 
-def _read(chunk: bytes, decoder: Decoder, reader: Reader) -> tuple[list[Fact], ModelError | None]:
+def _read(chunk: bytes, decoder: Decoder, reader: Reader) -> tuple[list[ModelResult], ModelError | None]:
     """Decode `chunk` up to the end of the answer or the first error. Return the results and the error."""
-    results: list[Fact] = []
+    results: list[ModelResult] = []
     try:
         for event, data in decoder.feed(chunk):
             results += reader.read(event, data)
-            if results and isinstance(results[-1], Done):
+            if results and isinstance(results[-1], MessageDone):
                 break
     except ModelError as error:
         return results, error
@@ -92,5 +92,5 @@ SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDRO
 
 def _redact(error: ModelError, secrets: Sequence[str | None]) -> ModelError:
     """Shorten an error and mask credentials, which some servers repeat in their messages."""
-    text = shortened(masked(str(error), secrets))
+    text = shortened(mask_secrets(str(error), secrets))
     return ModelError(text, status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms)

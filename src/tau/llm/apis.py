@@ -30,14 +30,14 @@ CREDENTIALS = {
 }
 
 
-def api(name: str) -> Any:
+def load_api(name: str) -> Any:
     """The module for `name`; it has `request` and `Reader`, or `answer`, or `pieces` (see llm/__init__.py)."""
     if name not in APIS:
         raise ModelError(f'The API "{name}" is not supported. Supported: {", ".join(APIS)}.', transient=False)
     return import_module(APIS[name])
 
 
-def credentials(name: str) -> Callable[[Mapping[str, str]], Mapping[str, str]] | None:
+def credential_finder(name: str) -> Callable[[Mapping[str, str]], Mapping[str, str]] | None:
     """The function that adds credentials for `name` to an environment. It may block: call it in a thread."""
     if name not in CREDENTIALS:
         return None
@@ -45,6 +45,6 @@ def credentials(name: str) -> Callable[[Mapping[str, str]], Mapping[str, str]] |
     return find
 
 
-def forget(name: str) -> bool:
+def forget_credentials(name: str) -> bool:
     """Discard cached credentials for `name`. False if there were none."""
     return name in CREDENTIALS and bool(import_module(CREDENTIALS[name]).forget())

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tau.errors import ModelError
-from tau.llm.types import Options, address
+from tau.llm.types import CallOptions, base_url
 from tau.records.models import Model
 
 VERSION = "v1"
@@ -27,11 +27,11 @@ class Endpoint(NamedTuple):
         return f"{self.base}/{path}?api-version={self.version}"
 
 
-def serves(model: Model) -> bool:
+def is_azure(model: Model) -> bool:
     return model.api == "azure-openai-responses" or model.provider in ("azure", "azure-openai-responses")
 
 
-def place(model: Model, options: Options) -> Endpoint:
+def endpoint(model: Model, options: CallOptions) -> Endpoint:
     environment = options.environment
     return Endpoint(
         _base(model, options),
@@ -41,11 +41,11 @@ def place(model: Model, options: Options) -> Endpoint:
     )
 
 
-def _base(model: Model, options: Options) -> str:
+def _base(model: Model, options: CallOptions) -> str:
     base = options.environment.get("AZURE_OPENAI_BASE_URL", "").strip()
     if not base and (name := options.environment.get("AZURE_OPENAI_RESOURCE_NAME", "").strip()):
         base = f"https://{name}.openai.azure.com/openai/v1"
-    base = (base or address(model, options)).rstrip("/")
+    base = (base or base_url(model, options)).rstrip("/")
     if not base:
         raise ModelError(NO_BASE_URL, transient=False)
     parts = urlsplit(base)

@@ -13,13 +13,13 @@ from typing import Any
 from urllib.parse import quote
 
 from tau.core.agent.draft import Draft
-from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
+from tau.core.conversation.provider_messages import ModelMessage, is_blank, strip_surrogates, strip_surrogates_in
 from tau.errors import ModelError
 from tau.llm import anthropic, types
-from tau.llm.event_fields import MALFORMED, count, malformed, maybe_text, text
-from tau.llm.event_fields import event as read_event
-from tau.llm.sigv4 import Credentials, signed
-from tau.llm.types import Context, Fact, Options, Request, address, output_limit, own_headers
+from tau.llm.event_fields import MALFORMED, malformed, optional_text, require_text, token_count
+from tau.llm.event_fields import parse_event as read_event
+from tau.llm.sigv4 import Credentials, sign_headers
+from tau.llm.types import CallOptions, ModelContext, ModelRequest, ModelResult, base_url, model_headers, output_limit
 from tau.records.base import encode_parts, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
@@ -27,7 +27,7 @@ from tau.wire.eventstream import EventStreamDecoder as Decoder
 
 __all__ = ["Decoder", "Reader", "request", "sign"]
 
-MESSAGES = "bedrock-anthropic-messages"
+ANTHROPIC_API = "bedrock-anthropic-messages"
 VERSION = "bedrock-2023-05-31"
 SERVICE = "bedrock"
 DEFAULT_REGION = "us-east-1"
@@ -55,8 +55,8 @@ NO_CREDENTIALS = (
 )
 
 
-def request(model: Model, context: Context, options: Options) -> Request:
-    if model.api == MESSAGES:
+def request(model: Model, context: ModelContext, options: CallOptions) -> ModelRequest:
+    if model.api == ANTHROPIC_API:
         body = anthropic.message_body(model, context, options)
         del body["stream"]
         body["anthropic_version"] = VERSION
@@ -64,15 +64,15 @@ def request(model: Model, context: Context, options: Options) -> Request:
     return _to_endpoint(model, options, "converse-stream", converse(model, context, options))
 
 
-def _to_endpoint(model: Model, options: Options, verb: str, body: dict[str, Any]) -> Request:
+def _to_endpoint(model: Model, options: CallOptions, verb: str, body: dict[str, Any]) -> ModelRequest:
     # A colon is allowed in a path, and clients differ in their handling of %3A; slashes (in ARNs) must be encoded.
     url = f"{_base(model, options)}/model/{quote(model.id, safe=':')}/{verb}"
-    return Request(url, {"accept": "application/vnd.amazon.eventstream", **own_headers(model)}, body)
+    return ModelRequest(url, {"accept": "application/vnd.amazon.eventstream", **model_headers(model)}, body)
 
 
-def _base(model: Model, options: Options) -> str:
+def _base(model: Model, options: CallOptions) -> str:
     """The URL of the region, unless the model has a base URL of another server."""
-    own = address(model, options)
+    own = base_url(model, options)
     if own and not re.fullmatch(r"https://bedrock-runtime\.[\w-]+\.amazonaws\.com", own):
         return own
     return f"https://bedrock-runtime.{region(model, options.environment)}.amazonaws.com"
@@ -87,7 +87,7 @@ def region(model: Model, environment: Mapping[str, str]) -> str:
     return default[1] if default else DEFAULT_REGION
 
 
-def sign(request: Request, model: Model, options: Options) -> Request:
+def sign(request: ModelRequest, model: Model, options: CallOptions) -> ModelRequest:
     """`request` with authentication. The signature covers the body exactly as http.py sends it."""
     environment = options.environment
     if environment.get("AWS_BEDROCK_SKIP_AUTH") == "1" or "authorization" in request.headers:
@@ -100,7 +100,7 @@ def sign(request: Request, model: Model, options: Options) -> Request:
     credentials = Credentials(key_id, secret, environment.get("AWS_SESSION_TOKEN", ""))
     headers = {"content-type": "application/json", **request.headers}
     where = region(model, environment)
-    signed_headers = signed(
+    signed_headers = sign_headers(
         request.url,
         headers,
         b"".join(encode_parts(request.body)),
@@ -112,13 +112,15 @@ def sign(request: Request, model: Model, options: Options) -> Request:
     return replace(request, headers=signed_headers)
 
 
-def converse(model: Model, context: Context, options: Options) -> dict[str, Any]:
+def converse(model: Model, context: ModelContext, options: CallOptions) -> dict[str, Any]:
     caches = options.caches and _is_claude(model) and bool(model.cost.cache_read or model.cost.cache_write)
     # Only Claude takes thinking options; other models decide themselves.
-    max_tokens, fields = anthropic.thoughts(model, options) if _is_claude(model) else (output_limit(model, options), {})
+    max_tokens, fields = (
+        anthropic.thinking_fields(model, options) if _is_claude(model) else (output_limit(model, options), {})
+    )
     body: dict[str, Any] = {"messages": conversation(context.messages, model, caches=caches)}
     if context.system:
-        body["system"] = [{"text": clean(context.system)}, *([CACHE_POINT] if caches else [])]
+        body["system"] = [{"text": strip_surrogates(context.system)}, *([CACHE_POINT] if caches else [])]
     body["inferenceConfig"] = {"maxTokens": max_tokens}
     if context.tools:
         tools = [
@@ -127,7 +129,7 @@ def converse(model: Model, context: Context, options: Options) -> dict[str, Any]
         ]
         body["toolConfig"] = {"tools": tools}
     if fields:
-        if not anthropic.adaptive(model):
+        if not anthropic.uses_adaptive_thinking(model):
             fields["anthropic_beta"] = [anthropic.INTERLEAVED]
         body["additionalModelRequestFields"] = fields
     return body
@@ -137,7 +139,7 @@ def _is_claude(model: Model) -> bool:
     return "claude" in model.id
 
 
-def conversation(messages: Iterable[Spoken], model: Model, *, caches: bool) -> list[dict[str, Any]]:
+def conversation(messages: Iterable[ModelMessage], model: Model, *, caches: bool) -> list[dict[str, Any]]:
     """The messages of a request. Roles must alternate: consecutive messages of one role are merged."""
     sent: list[dict[str, Any]] = []
     for message in messages:
@@ -152,7 +154,7 @@ def conversation(messages: Iterable[Spoken], model: Model, *, caches: bool) -> l
     return sent
 
 
-def _blocks(message: Spoken, model: Model) -> list[dict[str, Any]]:
+def _blocks(message: ModelMessage, model: Model) -> list[dict[str, Any]]:
     match message:
         case User():
             content = [Text(message.content)] if isinstance(message.content, str) else message.content
@@ -166,35 +168,37 @@ def _blocks(message: Spoken, model: Model) -> list[dict[str, Any]]:
 
 
 def _visible_blocks(content: Sequence[Text | Image]) -> list[dict[str, Any]]:
-    return [_block(block) for block in content if not isinstance(block, Text) or not blank(block.text)]
+    return [_block(block) for block in content if not isinstance(block, Text) or not is_blank(block.text)]
 
 
 def _block(block: Text | Image) -> dict[str, Any]:
     if isinstance(block, Text):
-        return {"text": clean(block.text)}
+        return {"text": strip_surrogates(block.text)}
     return {"image": {"format": block.mime_type.removeprefix("image/"), "source": {"bytes": block.data}}}
 
 
 def _assistant_block(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | None:
     match block:
         case Text():
-            return None if blank(block.text) else {"text": clean(block.text)}
+            return None if is_blank(block.text) else {"text": strip_surrogates(block.text)}
         case Thinking(redacted=True):
             return {"reasoningContent": {"redactedContent": block.thinking_signature}}
         case Thinking():
-            thought = {"text": clean(block.thinking)}
+            thought = {"text": strip_surrogates(block.thinking)}
             if block.thinking_signature:
                 return {"reasoningContent": {"reasoningText": {**thought, "signature": block.thinking_signature}}}
-            if blank(block.thinking):
+            if is_blank(block.thinking):
                 return None
             # Claude rejects thinking without its signature.
             return thought if _is_claude(model) else {"reasoningContent": {"reasoningText": thought}}
         case ToolCall():
-            return {"toolUse": {"toolUseId": block.id, "name": block.name, "input": clean_all(block.arguments)}}
+            return {
+                "toolUse": {"toolUseId": block.id, "name": block.name, "input": strip_surrogates_in(block.arguments)}
+            }
 
 
 def Reader(draft: Draft) -> types.Reader:
-    return AnthropicReader(draft) if draft.model.api == MESSAGES else ConverseReader(draft)
+    return AnthropicReader(draft) if draft.model.api == ANTHROPIC_API else ConverseReader(draft)
 
 
 def stream_error(kind: str, data: str) -> ModelError | None:
@@ -214,19 +218,19 @@ class AnthropicReader:
     def __init__(self, draft: Draft) -> None:
         self._reader = anthropic.Reader(draft)
 
-    def read(self, event: str, data: str) -> Sequence[Fact]:
+    def read(self, event: str, data: str) -> Sequence[ModelResult]:
         if (error := stream_error(event, data)) is not None:
             raise error
         if event != "chunk":
             return ()
         try:
-            packed = text(read_event(data)["bytes"])
+            packed = require_text(read_event(data)["bytes"])
             unpacked = binascii.a2b_base64(packed, strict_mode=True).decode()
         except MALFORMED:
             raise malformed(event, data) from None
         return self._reader.read("message", unpacked)
 
-    def end(self) -> Sequence[Fact]:
+    def end(self) -> Sequence[ModelResult]:
         return self._reader.end()
 
 
@@ -238,7 +242,7 @@ class ConverseReader:
         self._place: dict[int, int] = {}
         self._stop: str | None = None
 
-    def read(self, event: str, data: str) -> Sequence[Fact]:
+    def read(self, event: str, data: str) -> Sequence[ModelResult]:
         if (error := stream_error(event, data)) is not None:
             raise error
         handler = HANDLERS.get(event)
@@ -250,66 +254,66 @@ class ConverseReader:
         except MALFORMED:
             raise malformed(event, data) from None
 
-    def end(self) -> Sequence[Fact]:
+    def end(self) -> Sequence[ModelResult]:
         if self._stop is None:
             raise ModelError("The stream ended before messageStop.", transient=True)
         if self._stop not in STOP_REASONS:
             raise ModelError(f"Unhandled stop reason: {self._stop}", transient=False)
-        return self._draft.done(STOP_REASONS[self._stop])
+        return self._draft.finish(STOP_REASONS[self._stop])
 
-    def _start(self, event: dict[str, Any]) -> Sequence[Fact]:
+    def _start(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         tool = (event.get("start") or {}).get("toolUse")
         if tool is None:
             return ()
-        name = text(tool["name"])
-        self._place[event["contentBlockIndex"]] = self._draft.blocks
-        return [self._draft.open_call(self._draft.call_id(maybe_text(tool.get("toolUseId")), name), name)]
+        name = require_text(tool["name"])
+        self._place[event["contentBlockIndex"]] = self._draft.block_count
+        return [self._draft.open_call(self._draft.call_id(optional_text(tool.get("toolUseId")), name), name)]
 
-    def _delta(self, event: dict[str, Any]) -> Sequence[Fact]:
+    def _delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         index, delta = event["contentBlockIndex"], event["delta"]
         if (piece := delta.get("text")) is not None:
             return self._write(index, "text", piece)
         if (tool := delta.get("toolUse")) is not None:
-            return [self._draft.add(self._place[index], text(tool["input"]))]
+            return [self._draft.add(self._place[index], require_text(tool["input"]))]
         if (thought := delta.get("reasoningContent")) is not None:
             return self._think(index, thought)
         return ()
 
-    def _think(self, index: int, thought: dict[str, Any]) -> Sequence[Fact]:
+    def _think(self, index: int, thought: dict[str, Any]) -> Sequence[ModelResult]:
         if (hidden := thought.get("redactedContent")) is not None:
-            return self._draft.redacted(text(hidden))
+            return self._draft.add_redacted(require_text(hidden))
         results = list(self._write(index, "thinking", thought.get("text") or ""))
         if (signature := thought.get("signature")) is not None:
-            self._draft.sign(self._place[index], text(signature))
+            self._draft.add_signature(self._place[index], require_text(signature))
         return results
 
-    def _write(self, index: int, kind: Any, piece: Any) -> Sequence[Fact]:
+    def _write(self, index: int, kind: Any, piece: Any) -> Sequence[ModelResult]:
         """Add a piece. A block of text opens with its first piece."""
-        results: list[Fact] = []
+        results: list[ModelResult] = []
         if index not in self._place:
-            place = self._draft.blocks
+            place = self._draft.block_count
             results.append(self._draft.open(kind))
             self._place[index] = place
-        return [*results, self._draft.add(self._place[index], piece)] if text(piece) else results
+        return [*results, self._draft.add(self._place[index], piece)] if require_text(piece) else results
 
-    def _block_stop(self, event: dict[str, Any]) -> Sequence[Fact]:
+    def _block_stop(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         place = self._place.pop(event["contentBlockIndex"], None)
         return [] if place is None else [self._draft.close(place)]
 
-    def _message_stop(self, event: dict[str, Any]) -> Sequence[Fact]:
-        self._stop = text(event["stopReason"])
+    def _message_stop(self, event: dict[str, Any]) -> Sequence[ModelResult]:
+        self._stop = require_text(event["stopReason"])
         return ()
 
-    def _metadata(self, event: dict[str, Any]) -> Sequence[Fact]:
+    def _metadata(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         usage = event.get("usage")
         if isinstance(usage, dict):
-            sent, received, read, written = (count(usage.get(name)) for name in COUNTS)
-            self._draft.note(usage=Usage(sent, received, read, written))
+            sent, received, read, written = (token_count(usage.get(name)) for name in COUNTS)
+            self._draft.set_usage(usage=Usage(sent, received, read, written))
         return self.end() if self._stop is not None else ()
 
 
 COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
-HANDLERS: dict[str, Callable[[ConverseReader, dict[str, Any]], Sequence[Fact]]] = {
+HANDLERS: dict[str, Callable[[ConverseReader, dict[str, Any]], Sequence[ModelResult]]] = {
     "contentBlockStart": ConverseReader._start,
     "contentBlockDelta": ConverseReader._delta,
     "contentBlockStop": ConverseReader._block_stop,

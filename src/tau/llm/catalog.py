@@ -20,7 +20,7 @@ SCRIPTED = Model(
     "scripted", "Scripted", "scripted", "scripted", "", reasoning=True, input=["text", "image"], context_window=200000
 )
 # A very small language model: it can chat but not use tools. The port is known once it runs.
-SMALL = Model(
+LOCAL_MODEL = Model(
     "local",
     "SmolLM2 135M on this machine",
     "openai-completions",
@@ -31,11 +31,11 @@ SMALL = Model(
     compat={"supportsStore": False, "maxTokensField": "max_tokens", "supportsTools": False},
 )
 # They need no key, and are used only if they are named.
-OFFLINE = (DEMO, SCRIPTED, SMALL)
+OFFLINE_MODELS = (DEMO, SCRIPTED, LOCAL_MODEL)
 
 # Default model by provider. With keys for several providers, the first one wins: makers of models come before
 # those who host or resell them.
-DEFAULTS = {
+DEFAULT_MODELS = {
     "anthropic": "claude-opus-4-8",
     "openai": "gpt-6.1-sol",
     "google": "gemini-3.1-pro-preview",
@@ -93,10 +93,10 @@ SERVERS = {
     "vllm": ModelServer("http://127.0.0.1:8000/v1"),
     "github-models": ModelServer("https://models.github.ai/inference", local=False, compat={"supportsStore": False}),
 }
-LOCAL = frozenset(name for name, server in SERVERS.items() if server.local)
+LOCAL_PROVIDERS = frozenset(name for name, server in SERVERS.items() if server.local)
 
 
-class ModelGiven(Record):
+class ModelConfig(Record):
     """A model in models.json; omitted fields come from the provider or a default."""
 
     id: str
@@ -113,18 +113,18 @@ class ModelGiven(Record):
     thinking_level_map: dict[str, str | None] | UnsetType = UNSET
 
 
-class ProviderGiven(Record):
+class ProviderConfig(Record):
     base_url: str | None = None
     api_key: str | None = None
     api: str | None = None
     headers: dict[str, str] = {}
     compat: dict[str, Any] | UnsetType = UNSET
     auth_header: bool = False
-    models: list[ModelGiven] | None = None
+    models: list[ModelConfig] | None = None
     model_overrides: dict[str, dict[str, Any]] | None = None
 
 
-class Problem(Value):
+class CatalogProblem(Value):
     """A mistake in models.json, and its place: "providers.lab.models[0].id"."""
 
     place: str
@@ -139,37 +139,37 @@ class Problem(Value):
         return f"Invalid models.json schema:\n  - {self.place}: {self.what}"
 
     @classmethod
-    def at(cls, place: str, error: BadRecord) -> Problem:
+    def at(cls, place: str, error: BadRecord) -> CatalogProblem:
         """`error` may name a place inside of `place`."""
         inside, colon, what = str(error).rpartition(": ")
         return cls(f"{place}.{inside}", what) if colon else cls(place, str(error))
 
 
-def providers(content: Any) -> tuple[dict[str, ProviderGiven], list[Problem]]:
+def parse_providers(content: Any) -> tuple[dict[str, ProviderConfig], list[CatalogProblem]]:
     """The providers in a models.json, and the mistakes in the file."""
     if not isinstance(content, dict) or not isinstance(content.get("providers"), dict):
-        return {}, [Problem("providers", "expected object")]
+        return {}, [CatalogProblem("providers", "expected object")]
     read, problems = {}, []
     for name, value in content["providers"].items():
         place = f"providers.{name}"
         try:
-            given = decode(ProviderGiven, encode(value))
+            given = decode(ProviderConfig, encode(value))
         except BadRecord as error:
-            problems.append(Problem.at(place, error))
+            problems.append(CatalogProblem.at(place, error))
         else:
-            found = [Problem(f"{place}{inside}", what) for inside, what in _config_problems(name, given)]
+            found = [CatalogProblem(f"{place}{inside}", what) for inside, what in _config_problems(name, given)]
             problems += found
             if not found:
                 read[name] = given
     return read, problems
 
 
-def _config_problems(name: str, given: ProviderGiven) -> Iterator[tuple[str, str]]:
+def _config_problems(name: str, given: ProviderConfig) -> Iterator[tuple[str, str]]:
     if not given.models:
         if given.base_url is None and given.compat is UNSET and not given.model_overrides:
             yield "", f'Provider {name}: must specify "baseUrl", "compat", "modelOverrides", or "models".'
         return
-    built_in = name in DEFAULTS or name in SERVERS
+    built_in = name in DEFAULT_MODELS or name in SERVERS
     for field_name, value in (("baseUrl", given.base_url), ("apiKey", given.api_key)):
         if value is None and not built_in:
             yield "", f'Provider {name}: "{field_name}" is required when defining custom models.'
@@ -186,18 +186,18 @@ class Catalog:
     """All models, including the user's own; those of a provider are read on first access."""
 
     def __init__(
-        self, given: Mapping[str, ProviderGiven] | None = None, environment: Mapping[str, str] | None = None
+        self, given: Mapping[str, ProviderConfig] | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        self.given = dict(given or {})
-        self._replaced: dict[str, ProviderGiven | None] = {}  # the entries before `replace_provider`
-        self.problems: list[Problem] = []
+        self.configured = dict(given or {})
+        self._replaced: dict[str, ProviderConfig | None] = {}  # the entries before `replace_provider`
+        self.problems: list[CatalogProblem] = []
         self._environment = environment or {}
         self._read: dict[str, list[Model]] = {}
 
-    def put(self, name: str, provider: ProviderGiven) -> None:
+    def replace_provider(self, name: str, provider: ProviderConfig) -> None:
         """Replace the configuration of a provider; if it lists models, it has no others."""
-        self._replaced.setdefault(name, self.given.get(name))
-        self.given[name] = provider
+        self._replaced.setdefault(name, self.configured.get(name))
+        self.configured[name] = provider
         self._read.pop(name, None)
 
     def restore(self, name: str) -> None:
@@ -206,32 +206,34 @@ class Catalog:
             previous = self._replaced.pop(name)
             self._read.pop(name, None)
             if previous is None:
-                del self.given[name]
+                del self.configured[name]
             else:
-                self.given[name] = previous
+                self.configured[name] = previous
 
     @property
     def providers(self) -> list[str]:
-        return list(dict.fromkeys([*DEFAULTS, *SERVERS, *self.given]))
+        return list(dict.fromkeys([*DEFAULT_MODELS, *SERVERS, *self.configured]))
 
-    def spelled(self, provider: str) -> str | None:
+    def canonical_name(self, provider: str) -> str | None:
         """The provider's name in the spelling of the catalogue, or None."""
         return next((name for name in self.providers if name.lower() == provider.lower()), None)
 
-    def of(self, provider: str) -> list[Model]:
+    def models_of(self, provider: str) -> list[Model]:
         """The models of a provider: the user's own replace built-in ones with the same id."""
         if provider not in self._read:
-            alone = provider in self._replaced and self.given[provider].models
-            built_in = decode(list[Model], _data(provider)) if provider in DEFAULTS and not alone else []
+            alone = provider in self._replaced and self.configured[provider].models
+            built_in = decode(list[Model], _data(provider)) if provider in DEFAULT_MODELS and not alone else []
             self._read[provider] = self._merged(provider, built_in)
         return self._read[provider]
 
     def default(self, provider: str) -> Model | None:
         """The model to use if none is named."""
-        models = self.of(provider)
-        return next((model for model in models if model.id == DEFAULTS.get(provider)), models[0] if models else None)
+        models = self.models_of(provider)
+        return next(
+            (model for model in models if model.id == DEFAULT_MODELS.get(provider)), models[0] if models else None
+        )
 
-    def made(self, provider: str, id: str) -> Model | None:
+    def custom_model(self, provider: str, id: str) -> Model | None:
         """An unlisted model with the properties of the provider's default. Its price is unknown."""
         if provider in SERVERS:
             return self._served(provider, id)
@@ -242,25 +244,25 @@ class Catalog:
         server = SERVERS[provider]
         base_url = _ollama_url(self._environment.get(server.variable, "")) or server.base_url
         model = Model(id, id, "openai-completions", provider, base_url, compat=dict(server.compat) or UNSET)
-        return _with_overrides(model, self.given[provider]) if provider in self.given else model
+        return _with_overrides(model, self.configured[provider]) if provider in self.configured else model
 
     def _merged(self, name: str, built_in: list[Model]) -> list[Model]:
-        if name not in self.given:
+        if name not in self.configured:
             return built_in
-        provider = self.given[name]
+        provider = self.configured[name]
         models = {model.id: _with_overrides(model, provider) for model in built_in}
-        like = self._served(name, "") if name in SERVERS else models.get(DEFAULTS.get(name, ""))
+        like = self._served(name, "") if name in SERVERS else models.get(DEFAULT_MODELS.get(name, ""))
         for model in provider.models or ():
             models[model.id] = _custom_model(name, provider, model, like)
         for id, change in (provider.model_overrides or {}).items():
             if id not in models and name not in SERVERS:
-                self.problems.append(Problem(f"providers.{name}.modelOverrides.{id}", "no such model"))
+                self.problems.append(CatalogProblem(f"providers.{name}.modelOverrides.{id}", "no such model"))
                 continue
             old = models.get(id) or self._served(name, id)
             try:
                 models[id] = decode(Model, encode(_deep_merge(decode(dict, encode(old)), change)))
             except BadRecord as error:
-                self.problems.append(Problem.at(f"providers.{name}.modelOverrides.{id}", error))
+                self.problems.append(CatalogProblem.at(f"providers.{name}.modelOverrides.{id}", error))
         return list(models.values())
 
 
@@ -282,7 +284,7 @@ def _ollama_url(given: str) -> str:
     return f"{scheme or 'http'}://{host}{':' if port else ''}{port}/v1"
 
 
-def _with_overrides(model: Model, provider: ProviderGiven) -> Model:
+def _with_overrides(model: Model, provider: ProviderConfig) -> Model:
     changes: dict[str, Any] = {}
     if provider.base_url is not None:
         changes["base_url"] = provider.base_url
@@ -293,7 +295,7 @@ def _with_overrides(model: Model, provider: ProviderGiven) -> Model:
     return replace(model, **changes) if changes else model
 
 
-def _custom_model(name: str, provider: ProviderGiven, given: ModelGiven, base: Model | None) -> Model:
+def _custom_model(name: str, provider: ProviderConfig, given: ModelConfig, base: Model | None) -> Model:
     headers = {**provider.headers, **(given.headers or {})}
     compat = {**(provider.compat or {}), **(given.compat or {})}
     return Model(

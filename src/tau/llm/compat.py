@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from tau.core.models.thinking import sent
+from tau.core.models.thinking import level_value
 from tau.errors import ModelError
 from tau.llm.anthropic import BUDGETS
-from tau.llm.types import Options
+from tau.llm.types import CallOptions
 from tau.records.base import BadRecord, Record, decode, encode
 from tau.records.models import Model
 
@@ -135,19 +135,19 @@ class ThinkingChoice(NamedTuple):
     on: bool
     effort: str | None
     model: Model
-    options: Options
+    options: CallOptions
     can: Compat
 
 
 EFFORTS = {"minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
 
 
-def thinking(model: Model, options: Options, can: Compat) -> dict[str, Any]:
+def thinking(model: Model, options: CallOptions, can: Compat) -> dict[str, Any]:
     """The fields for the thinking level, in the format of the server."""
     if not model.reasoning:
         return {}
     level = options.thinking
-    effort = sent(level, model, {**EFFORTS, **can.reasoning_effort_map})
+    effort = level_value(level, model, {**EFFORTS, **can.reasoning_effort_map})
     choice = ThinkingChoice(level != "off", effort, model, options, can)
     fields = FORMATS[can.thinking_format](choice)
     if choice.on and can.thinking_token_budget_field:

@@ -10,9 +10,20 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from tau.core.agent.draft import Draft
-from tau.core.conversation.provider_messages import Spoken
-from tau.llm.demo_rules import LINES_QUOTED, RULES, Call, Help, Say, Step, output, plan, quote, text_of
-from tau.llm.types import Context, Fact, Pause, World
+from tau.core.conversation.provider_messages import ModelMessage
+from tau.llm.demo_rules import (
+    LINES_QUOTED,
+    RULES,
+    HelpStep,
+    SayStep,
+    Step,
+    ToolStep,
+    describe_output,
+    plan,
+    quote,
+    text_of,
+)
+from tau.llm.types import CallEnvironment, ModelContext, ModelResult, Pause
 from tau.records.base import encode
 from tau.records.messages import Image, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
@@ -28,9 +39,11 @@ INTRODUCTION = (
 REAL_MODEL = "For real work start `pi` with the model of a provider and its API key."
 
 
-def answer(model: Model, context: Context, draft: Draft, world: World) -> Iterator[Sequence[Fact] | Pause]:
+def answer(
+    model: Model, context: ModelContext, draft: Draft, world: CallEnvironment
+) -> Iterator[Sequence[ModelResult] | Pause]:
     sent = _characters(context) // CHARS_PER_TOKEN
-    draft.note(usage=Usage(input=sent))
+    draft.set_usage(usage=Usage(input=sent))
     text, call = reply(context)
     arguments = encode(call.arguments).decode() if call else ""
 
@@ -49,11 +62,11 @@ def answer(model: Model, context: Context, draft: Draft, world: World) -> Iterat
         yield [draft.close(1)]
 
     written = (len(text) + len(arguments)) // CHARS_PER_TOKEN
-    draft.note(usage=Usage(input=sent, output=written))
-    yield draft.done("toolUse" if call else "stop")
+    draft.set_usage(usage=Usage(input=sent, output=written))
+    yield draft.finish("toolUse" if call else "stop")
 
 
-def reply(context: Context) -> tuple[str, Call | None]:
+def reply(context: ModelContext) -> tuple[str, ToolStep | None]:
     """The text of the next answer, and the tool call after it."""
     request, calls, results = _request_and_results([*context.messages])
     offered = {tool.name for tool in context.tools}
@@ -63,34 +76,34 @@ def reply(context: Context) -> tuple[str, Call | None]:
         return _next(_about_images(request, text), steps, offered)
 
     last = results[-1]
-    places = [at for at, step in enumerate(steps) if isinstance(step, Call)][: len(results)]
-    planned = [step for at in places if isinstance(step := steps[at], Call)]
+    places = [at for at, step in enumerate(steps) if isinstance(step, ToolStep)][: len(results)]
+    planned = [step for at in places if isinstance(step := steps[at], ToolStep)]
     if [(step.tool, step.arguments) for step in planned] != [(call.name, call.arguments) for call in calls]:
         # Another model called these tools, or the request is gone from the conversation.
-        return _next([_describe_result(last, output)], [], offered)
+        return _next([_describe_result(last, describe_output)], [], offered)
     if last.is_error:
-        return _next([_describe_result(last, output), "So I stop here."], [], offered)
-    return _next([_describe_result(last, planned[-1].told)], steps[places[-1] + 1 :], offered)
+        return _next([_describe_result(last, describe_output), "So I stop here."], [], offered)
+    return _next([_describe_result(last, planned[-1].describe)], steps[places[-1] + 1 :], offered)
 
 
-def _next(before: Sequence[str], steps: Sequence[Step], offered: set[str]) -> tuple[str, Call | None]:
+def _next(before: Sequence[str], steps: Sequence[Step], offered: set[str]) -> tuple[str, ToolStep | None]:
     """The text up to the next call, and that call."""
     paragraphs = list(before)
     for step in steps:
         match step:
-            case Say():
+            case SayStep():
                 paragraphs.append(step.text)
-            case Help():
+            case HelpStep():
                 paragraphs += [f"{step.words} {INTRODUCTION}".lstrip(), _help(offered)]
-            case Call() if step.tool in offered:
+            case ToolStep() if step.tool in offered:
                 return "\n\n".join([*paragraphs, step.words]), step
-            case Call():
+            case ToolStep():
                 paragraphs.append(f"For the next step I need the {step.tool} tool, which is switched off. I stop here.")
                 break
     return "\n\n".join(paragraphs), None
 
 
-def _request_and_results(messages: Sequence[Spoken]) -> tuple[User | None, list[ToolCall], list[ToolResult]]:
+def _request_and_results(messages: Sequence[ModelMessage]) -> tuple[User | None, list[ToolCall], list[ToolResult]]:
     """The last user message, and the calls and results since then."""
     at = max((at for at, message in enumerate(messages) if isinstance(message, User)), default=-1)
     since = messages[at + 1 :]
@@ -112,7 +125,7 @@ def _about_images(request: User | None, text: str) -> list[str]:
     return ["I cannot see images, so I go by your words alone."] if images and text.strip() else []
 
 
-def _characters(context: Context) -> int:
+def _characters(context: ModelContext) -> int:
     tools = sum(len(tool.name) + len(tool.description) + len(encode(tool.parameters)) for tool in context.tools)
     conversation = 0
     for message in context.messages:

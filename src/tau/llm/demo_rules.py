@@ -25,28 +25,28 @@ LINES_QUOTED = 8
 MAX_QUOTE_COLUMNS = 120
 
 
-class Say(Value):
+class SayStep(Value):
     """A step that only says something."""
 
     text: str
 
 
-class Call(Value):
+class ToolStep(Value):
     """A step that calls a tool: the text before it, and a function that describes its result."""
 
     words: str
     tool: str
     arguments: dict[str, Any]
-    told: Callable[[list[str]], str]
+    describe: Callable[[list[str]], str]
 
 
-class Help(Value):
+class HelpStep(Value):
     """A step that explains the model and its abilities, after `words`."""
 
     words: str = ""
 
 
-Step = Say | Call | Help
+Step = SayStep | ToolStep | HelpStep
 
 
 class Rule(Value):
@@ -65,9 +65,9 @@ def plan(text: str, results: Sequence[ToolResult]) -> list[Step]:
     for part in _parts(text):
         found = next(((rule, match) for rule in RULES if (match := _match(rule, part))), None)
         if found is None:
-            return [*steps, Help(_not_understood(part))]
+            return [*steps, HelpStep(_not_understood(part))]
         rule, match = found
-        done = sum(isinstance(step, Call) for step in steps)
+        done = sum(isinstance(step, ToolStep) for step in steps)
         steps += rule.steps(match, results[done:])
     return steps
 
@@ -97,7 +97,7 @@ def _contents(path: str) -> Callable[[list[str]], str]:
     return describe
 
 
-def output(lines: list[str]) -> str:
+def describe_output(lines: list[str]) -> str:
     if lines in ([], ["(no output)"]):
         return "It is done, and I got no output."
     return f"It is done, and I got {_count(lines)} of output. {_beginning(lines)}"
@@ -110,7 +110,7 @@ def _reported(lines: list[str]) -> str:
 def _line_count(path: str) -> Callable[[list[str]], str]:
     def describe(lines: list[str]) -> str:
         number = re.match(r"\s*(\d+)", lines[0]) if lines else None
-        return f"`wc` counts {number[1]} line ends in {path}." if number else output(lines)
+        return f"`wc` counts {number[1]} line ends in {path}." if number else describe_output(lines)
 
     return describe
 
@@ -134,10 +134,10 @@ def _list(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
     return [_listing(_unquoted(groups.get("path") or ""), hidden=bool(groups.get("all")))]
 
 
-def _listing(folder: str, *, hidden: bool = False) -> Call:
+def _listing(folder: str, *, hidden: bool = False) -> ToolStep:
     command = "ls -A" if hidden else "ls"
     words = f"I list the files in {folder}." if folder else "I list the files here."
-    return Call(words, "bash", {"command": f"{command} {_argument(folder)}" if folder else command}, _entries)
+    return ToolStep(words, "bash", {"command": f"{command} {_argument(folder)}" if folder else command}, _entries)
 
 
 def _read(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
@@ -145,38 +145,40 @@ def _read(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
     return [_reading(_unquoted(word)) for word in words if word.lower() != "and"]
 
 
-def _reading(path: str) -> Call:
+def _reading(path: str) -> ToolStep:
     path = "README.md" if path.lower() == "readme" else path
-    return Call(f"I read {path}.", "read", {"path": path}, _contents(path))
+    return ToolStep(f"I read {path}.", "read", {"path": path}, _contents(path))
 
 
 def _lines(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
     path = _unquoted(match["path"])
-    return [Call(f"I count the lines of {path}.", "bash", {"command": f"wc -l {_argument(path)}"}, _line_count(path))]
+    return [
+        ToolStep(f"I count the lines of {path}.", "bash", {"command": f"wc -l {_argument(path)}"}, _line_count(path))
+    ]
 
 
 def _search(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
     what, where = _unquoted(match["what"]), _unquoted(match.groupdict().get("path") or ".")
     command = f"grep -rnI --exclude-dir=.git -e {shlex.quote(what)} -- {_argument(where)}"
-    return [Call(f"I search for {what}.", "bash", {"command": command}, _reported)]
+    return [ToolStep(f"I search for {what}.", "bash", {"command": command}, _reported)]
 
 
 def _write(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
     path, content = _unquoted(match["path"]), _unquoted(match.groupdict().get("content") or "")
     text = content + "\n" if content and not content.endswith("\n") else content
-    return [Call(f"I write {path}.", "write", {"path": path, "content": text}, _reported)]
+    return [ToolStep(f"I write {path}.", "write", {"path": path, "content": text}, _reported)]
 
 
 def _replace(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
     path = _unquoted(match["path"])
     texts = {"oldText": _unquoted(match["old"]), "newText": _unquoted(match["new"])}
-    return [Call(f"I edit {path}.", "edit", {"path": path, **texts}, _reported)]
+    return [ToolStep(f"I edit {path}.", "edit", {"path": path, **texts}, _reported)]
 
 
 def _run(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
     command = _unquoted(match["command"])
     shown = f"`{command}`" if "\n" not in command and "`" not in command else "that script"
-    return [Call(f"I run {shown}.", "bash", {"command": command}, output)]
+    return [ToolStep(f"I run {shown}.", "bash", {"command": command}, describe_output)]
 
 
 def _project(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
@@ -184,11 +186,11 @@ def _project(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
     if results:
         names = [name for name in text_of(results[0].content).split("\n") if name.lower().startswith("readme")]
         names.sort(key=lambda name: name != "README.md")
-        steps.append(_reading(names[0]) if names else Say("I see no README among them, so that is all I can tell."))
+        steps.append(_reading(names[0]) if names else SayStep("I see no README among them, so that is all I can tell."))
     return steps
 
 
-def _says(step: Say | Help) -> Callable[[re.Match[str], Sequence[ToolResult]], list[Step]]:
+def _says(step: SayStep | HelpStep) -> Callable[[re.Match[str], Sequence[ToolResult]], list[Step]]:
     return lambda match, results: [step]
 
 
@@ -255,17 +257,17 @@ RULES = (
             r"(?:explain |describe |say )?(?:(?:what|who) you are|what you (?:can )?do)",
             r"(?:explain|describe|introduce|about) yourself",
         ),
-        steps=_says(Help()),
+        steps=_says(HelpStep()),
         verbs="who what are help how explain tell describe introduce",
         example="what are you?",
     ),
     Rule(
         asks=_asks(r"(?:hi|hello|hey|good (?:morning|afternoon|evening))(?: there)?"),
-        steps=_says(Say('Hello! I am tau\'s offline demo model. Say "help" to see what I understand.')),
+        steps=_says(SayStep('Hello! I am tau\'s offline demo model. Say "help" to see what I understand.')),
     ),
     Rule(
         asks=_asks(r"(?:thanks|thank you)(?: (?:very|so) much)?"),
-        steps=_says(Say("You are welcome.")),
+        steps=_says(SayStep("You are welcome.")),
     ),
     Rule(
         asks=_asks(
@@ -358,7 +360,7 @@ RULES = (
     ),
     Rule(
         asks=_asks(r"(?:run|execute)\b.*"),
-        steps=_says(Say("I cannot tell what the command is. Put it in backticks, with nothing after it: run `ls`")),
+        steps=_says(SayStep("I cannot tell what the command is. Put it in backticks, with nothing after it: run `ls`")),
     ),
 )
 

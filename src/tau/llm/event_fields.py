@@ -19,7 +19,7 @@ T = TypeVar("T")
 MALFORMED = (KeyError, TypeError, IndexError, AttributeError, ValueError)
 
 
-def event(data: str) -> dict[str, Any]:
+def parse_event(data: str) -> dict[str, Any]:
     """Parse an event as a JSON object."""
     try:
         value = parse(data.encode("utf-8", "surrogatepass"), MAX_RECEIVED_NESTING)
@@ -32,9 +32,11 @@ def event(data: str) -> dict[str, Any]:
     return value
 
 
-def handled(reader: R, handlers: Mapping[str, Callable[[R, dict[str, Any]], T]], name: str, data: str) -> T | tuple[()]:
+def dispatch(
+    reader: R, handlers: Mapping[str, Callable[[R, dict[str, Any]], T]], name: str, data: str
+) -> T | tuple[()]:
     """Call the handler for an event's type; unknown types are ignored."""
-    value = event(data)
+    value = parse_event(data)
     kind = value.get("type", name)
     if not isinstance(kind, str):
         raise ModelError(f"The model server sent an event without a type: {data[:200]}", transient=True)
@@ -49,23 +51,23 @@ def malformed(kind: str, data: str) -> ModelError:
     return ModelError(f"The model server sent a malformed {kind} event: {data[:200]}", transient=True)
 
 
-def told(error: Any) -> ModelError:
+def server_error(error: Any) -> ModelError:
     """An error event of the server, in its own words; these decide about a retry."""
     return ModelError(encode(error).decode())
 
 
-def text(value: Any) -> str:
+def require_text(value: Any) -> str:
     """Return a value that must be a string."""
     if not isinstance(value, str):
         raise ValueError
     return value
 
 
-def maybe_text(value: Any) -> str:
+def optional_text(value: Any) -> str:
     """Return a value that must be a string or missing."""
-    return "" if value is None else text(value)
+    return "" if value is None else require_text(value)
 
 
-def count(value: Any) -> int:
+def token_count(value: Any) -> int:
     """A number of tokens; anything else counts as 0, since an answer must not fail because of its usage."""
     return value if type(value) is int and value > 0 else 0

@@ -11,14 +11,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
-from tau.core.agent.draft import Done, Draft
+from tau.core.agent.draft import Draft, MessageDone
 from tau.errors import ModelError
-from tau.llm.types import Context, Fact, Options, World, output_limit
-from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, plain
+from tau.llm.types import CallEnvironment, CallOptions, ModelContext, ModelResult, output_limit
+from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, to_builtins
 from tau.records.messages import Usage
 from tau.records.models import Model
 
-STREAM = "extension-stream"
+API_NAME = "extension-stream"
 NO_KEY = "<of the extension>"
 
 
@@ -56,8 +56,8 @@ AnyPiece = TextPiece | ThinkingPiece | CallPiece | UsagePiece | DonePiece
 
 
 async def pieces(
-    model: Model, context: Context, options: Options, draft: Draft, world: World
-) -> AsyncGenerator[Sequence[Fact], None]:
+    model: Model, context: ModelContext, options: CallOptions, draft: Draft, world: CallEnvironment
+) -> AsyncGenerator[Sequence[ModelResult], None]:
     if world.streams is None:
         raise ModelError(f"The extension that answers for {model.provider} is not running.", transient=True)
     reader = Reader(draft)
@@ -65,12 +65,12 @@ async def pieces(
         async for chunk in chunks:
             results = reader.read(chunk)
             yield results
-            if results and isinstance(results[-1], Done):
+            if results and isinstance(results[-1], MessageDone):
                 return
     yield reader.end()
 
 
-def params(model: Model, context: Context, options: Options) -> dict[str, Any]:
+def params(model: Model, context: ModelContext, options: CallOptions) -> dict[str, Any]:
     tools = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in context.tools
     ]
@@ -80,9 +80,9 @@ def params(model: Model, context: Context, options: Options) -> dict[str, Any]:
         "sessionId": options.session_id,
         "apiKey": None if options.secret == NO_KEY else options.secret,
     }
-    messages = [plain(message) for message in context.messages]
+    messages = [to_builtins(message) for message in context.messages]
     call_context = {"system": context.system, "messages": messages, "tools": tools}
-    return {"model": plain(model), "context": call_context, "options": call_options}
+    return {"model": to_builtins(model), "context": call_context, "options": call_options}
 
 
 class Reader:
@@ -92,22 +92,22 @@ class Reader:
         self._draft = draft
         self._open: tuple[str, int] | None = None  # kind and index of the open block
 
-    def read(self, chunk: Any) -> list[Fact]:
+    def read(self, chunk: Any) -> list[ModelResult]:
         """Raises ModelError for an invalid piece; the draft contains what came before it."""
-        results: list[Fact] = []
+        results: list[ModelResult] = []
         try:
             for piece in decode(list[AnyPiece], encode(chunk)):
                 results += self._piece(piece)
-                if results and isinstance(results[-1], Done):
+                if results and isinstance(results[-1], MessageDone):
                     break
         except (BadRecord, TypeError) as error:
             raise ModelError(f"The extension sent an invalid piece of an answer: {error}", transient=False) from None
         return results
 
-    def end(self) -> list[Fact]:
-        return [*self._close(), *self._draft.done("toolUse" if self._draft.calls else "stop")]
+    def end(self) -> list[ModelResult]:
+        return [*self._close(), *self._draft.finish("toolUse" if self._draft.call_count else "stop")]
 
-    def _piece(self, piece: AnyPiece) -> list[Fact]:
+    def _piece(self, piece: AnyPiece) -> list[ModelResult]:
         draft = self._draft
         match piece:
             case TextPiece(delta=delta):
@@ -115,26 +115,26 @@ class Reader:
             case ThinkingPiece(delta=delta, signature=signature):
                 results = self._add("thinking", delta)
                 if signature:
-                    draft.sign(draft.blocks - 1, signature)
+                    draft.add_signature(draft.block_count - 1, signature)
                 return results
             case CallPiece(name=name, id=id, arguments=arguments):
                 results = [*self._close(), draft.open_call(draft.call_id(id, name), name)]
                 text = arguments if isinstance(arguments, str) else encode(arguments).decode()
-                return [*results, draft.add(draft.blocks - 1, text), draft.close(draft.blocks - 1)]
+                return [*results, draft.add(draft.block_count - 1, text), draft.close(draft.block_count - 1)]
             case UsagePiece():
-                draft.note(usage=Usage(piece.input, piece.output, piece.cache_read, piece.cache_write))
+                draft.set_usage(usage=Usage(piece.input, piece.output, piece.cache_read, piece.cache_write))
                 return []
             case DonePiece(stop_reason=reason):
-                return self.end() if reason is UNSET else [*self._close(), *draft.done(reason)]
+                return self.end() if reason is UNSET else [*self._close(), *draft.finish(reason)]
 
-    def _add(self, kind: Literal["text", "thinking"], delta: str) -> list[Fact]:
-        results: list[Fact] = []
+    def _add(self, kind: Literal["text", "thinking"], delta: str) -> list[ModelResult]:
+        results: list[ModelResult] = []
         if self._open is None or self._open[0] != kind:
             results = [*self._close(), self._draft.open(kind)]
-            self._open = kind, self._draft.blocks - 1
+            self._open = kind, self._draft.block_count - 1
         return [*results, self._draft.add(self._open[1], delta)]
 
-    def _close(self) -> list[Fact]:
+    def _close(self) -> list[ModelResult]:
         if self._open is None:
             return []
         (_, index), self._open = self._open, None

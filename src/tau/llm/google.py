@@ -13,11 +13,26 @@ from itertools import groupby
 from typing import Any, Literal
 
 from tau.core.agent.draft import Draft
-from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all, sends_ids
+from tau.core.conversation.provider_messages import (
+    ModelMessage,
+    is_blank,
+    sends_call_ids,
+    strip_surrogates,
+    strip_surrogates_in,
+)
 from tau.errors import ModelError
-from tau.llm.event_fields import MALFORMED, count, malformed, maybe_text, text, told
-from tau.llm.event_fields import event as read_event
-from tau.llm.types import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
+from tau.llm.event_fields import MALFORMED, malformed, optional_text, require_text, server_error, token_count
+from tau.llm.event_fields import parse_event as read_event
+from tau.llm.types import (
+    CallOptions,
+    ModelContext,
+    ModelRequest,
+    ModelResult,
+    base_url,
+    has_no_output_limit,
+    model_headers,
+    output_limit,
+)
 from tau.records.base import encode
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
@@ -50,10 +65,10 @@ LEVELS: tuple[tuple[re.Pattern[str], dict[str, str]], ...] = (
 DYNAMIC_BUDGET = -1
 
 
-def request(model: Model, context: Context, options: Options) -> Request:
+def request(model: Model, context: ModelContext, options: CallOptions) -> ModelRequest:
     body: dict[str, Any] = {"contents": conversation(context.messages, model)}
     if context.system:
-        body["systemInstruction"] = {"parts": [{"text": clean(context.system)}], "role": "user"}
+        body["systemInstruction"] = {"parts": [{"text": strip_surrogates(context.system)}], "role": "user"}
     if context.tools:
         declared = [
             {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
@@ -61,7 +76,7 @@ def request(model: Model, context: Context, options: Options) -> Request:
         ]
         body["tools"] = [{"functionDeclarations": declared}]
     config: dict[str, Any] = {}
-    if options.max_tokens or not fills_window(model):
+    if options.max_tokens or not has_no_output_limit(model):
         config["maxOutputTokens"] = output_limit(model, options)
     if thinking_config := thinking(model, options):
         config["thinkingConfig"] = thinking_config
@@ -69,12 +84,12 @@ def request(model: Model, context: Context, options: Options) -> Request:
     if model.api == "google-vertex":
         url, headers = _on_vertex(model, options)
     else:
-        url, headers = address(model, options), {"x-goog-api-key": options.secret} if options.secret else {}
+        url, headers = base_url(model, options), {"x-goog-api-key": options.secret} if options.secret else {}
     url = f"{url}/models/{model.id}:streamGenerateContent?alt=sse"
-    return Request(url, {**headers, **own_headers(model)}, body)
+    return ModelRequest(url, {**headers, **model_headers(model)}, body)
 
 
-def _on_vertex(model: Model, options: Options) -> tuple[str, dict[str, str]]:
+def _on_vertex(model: Model, options: CallOptions) -> tuple[str, dict[str, str]]:
     """URL and headers for Vertex AI: one address for API keys, the address of the project for accounts."""
     environment = options.environment
     own = model.base_url.rstrip("/") if model.base_url and "aiplatform.googleapis.com" not in model.base_url else None
@@ -95,7 +110,7 @@ def _on_vertex(model: Model, options: Options) -> tuple[str, dict[str, str]]:
     return (own or f"https://{host}") + place, {"authorization": f"Bearer {token}"}
 
 
-def thinking(model: Model, options: Options) -> dict[str, Any]:
+def thinking(model: Model, options: CallOptions) -> dict[str, Any]:
     """The thinkingConfig. Thoughts are included whenever thinking is on."""
     if not model.reasoning:
         return {}
@@ -112,7 +127,7 @@ def thinking(model: Model, options: Options) -> dict[str, Any]:
     return {**include, "thinkingBudget": options.budgets.get(level, default)}
 
 
-def conversation(messages: Iterable[Spoken], model: Model) -> list[dict[str, Any]]:
+def conversation(messages: Iterable[ModelMessage], model: Model) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
     for kind, group in groupby(messages, type):
         turn_messages = list(group)
@@ -128,12 +143,12 @@ def conversation(messages: Iterable[Spoken], model: Model) -> list[dict[str, Any
 
 def _user_parts(content: str | Sequence[Text | Image]) -> list[dict[str, Any]]:
     blocks = [Text(content)] if isinstance(content, str) else content
-    return [_part(block) for block in blocks if not isinstance(block, Text) or not blank(block.text)]
+    return [_part(block) for block in blocks if not isinstance(block, Text) or not is_blank(block.text)]
 
 
 def _part(block: Text | Image) -> dict[str, Any]:
     if isinstance(block, Text):
-        return {"text": clean(block.text)}
+        return {"text": strip_surrogates(block.text)}
     return {"inlineData": {"mimeType": block.mime_type, "data": block.data}}
 
 
@@ -144,15 +159,19 @@ def _assistant_parts(message: Assistant, model: Model) -> list[dict[str, Any]]:
 def _assistant_part(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | None:
     match block:
         case Text():
-            return None if blank(block.text) else {"text": clean(block.text), **_signature_field(block.text_signature)}
+            return (
+                None
+                if is_blank(block.text)
+                else {"text": strip_surrogates(block.text), **_signature_field(block.text_signature)}
+            )
         case Thinking():
             signed = _signature_field(block.thinking_signature)
-            if blank(block.thinking):
+            if is_blank(block.thinking):
                 return None
-            return {"text": clean(block.thinking), "thought": True, **signed}
+            return {"text": strip_surrogates(block.thinking), "thought": True, **signed}
         case ToolCall():
-            call: dict[str, Any] = {"name": block.name, "args": clean_all(block.arguments)}
-            if sends_ids(model):
+            call: dict[str, Any] = {"name": block.name, "args": strip_surrogates_in(block.arguments)}
+            if sends_call_ids(model):
                 call["id"] = block.id
             signed = _signature_field(block.thought_signature)
             if not signed and _newer(model):
@@ -175,13 +194,13 @@ def _results(messages: Sequence[ToolResult], model: Model) -> list[dict[str, Any
     responses, images = [], []
     for message in messages:
         result_images = [_part(block) for block in message.content if isinstance(block, Image)]
-        output = "\n".join(clean(block.text) for block in message.content if isinstance(block, Text))
+        output = "\n".join(strip_surrogates(block.text) for block in message.content if isinstance(block, Text))
         output = output or (SEE_IMAGE if result_images else NO_OUTPUT)
         response: dict[str, Any] = {
             "name": message.tool_name,
             "response": {"error" if message.is_error else "output": output},
         }
-        if sends_ids(model):
+        if sends_call_ids(model):
             response["id"] = message.tool_call_id
         if result_images and nested:
             response["parts"] = result_images
@@ -203,16 +222,16 @@ class Reader:
         self._named = False
         self._stop: str | None = None
 
-    def read(self, event: str, data: str) -> Sequence[Fact]:
+    def read(self, event: str, data: str) -> Sequence[ModelResult]:
         value = read_event(data)
         if event == "error" or value.get("error"):
-            raise told(value)
+            raise server_error(value)
         try:
             return self._chunk(value)
         except MALFORMED:
             raise malformed("generateContent", data) from None
 
-    def end(self) -> Sequence[Fact]:
+    def end(self) -> Sequence[ModelResult]:
         if self._stop is None:
             raise ModelError("The stream ended before a finishReason came.", transient=True)
         if self._stop not in STOP_REASONS:
@@ -220,69 +239,69 @@ class Reader:
                 f"Unhandled stop reason: {self._stop}", transient=self._stop in ("MALFORMED_FUNCTION_CALL", "OTHER")
             )
         reason = STOP_REASONS[self._stop]
-        if reason == "stop" and self._draft.calls:
+        if reason == "stop" and self._draft.call_count:
             reason = "toolUse"
-        return [*self._stop_writing(), *self._draft.done(reason)]
+        return [*self._stop_writing(), *self._draft.finish(reason)]
 
-    def _chunk(self, chunk: dict[str, Any]) -> Sequence[Fact]:
+    def _chunk(self, chunk: dict[str, Any]) -> Sequence[ModelResult]:
         if not self._named and isinstance(id := chunk.get("responseId"), str):
-            self._draft.note(response_id=id)
+            self._draft.set_usage(response_id=id)
             self._named = True
         self._count(chunk.get("usageMetadata"))
         if blocked := (chunk.get("promptFeedback") or {}).get("blockReason"):
             raise ModelError(f"The prompt was blocked (blockReason: {blocked}).", transient=False)
-        results: list[Fact] = []
+        results: list[ModelResult] = []
         for candidate in (chunk.get("candidates") or ())[:1]:
             for part in (candidate.get("content") or {}).get("parts") or ():
                 results += self._part(part)
             if reason := candidate.get("finishReason"):
-                self._stop = text(reason)
+                self._stop = require_text(reason)
         return results
 
-    def _part(self, part: dict[str, Any]) -> list[Fact]:
-        signature = maybe_text(part.get("thoughtSignature"))
+    def _part(self, part: dict[str, Any]) -> list[ModelResult]:
+        signature = optional_text(part.get("thoughtSignature"))
         if (call := part.get("functionCall")) is not None:
             return self._call(call, signature)
         if (piece := part.get("text")) is None:
             return []  # a type of part that was not requested
         kind: Literal["text", "thinking"] = "thinking" if part.get("thought") is True else "text"
-        results: list[Fact] = []
-        if text(piece):
+        results: list[ModelResult] = []
+        if require_text(piece):
             if self._writing != kind:
                 results = self._stop_writing()
-                self._writing, self._place = kind, self._draft.blocks
+                self._writing, self._place = kind, self._draft.block_count
                 results.append(self._draft.open(kind))
             results.append(self._draft.add(self._place, piece))
         if self._writing is not None:
             self._signature = signature or self._signature
         return results
 
-    def _stop_writing(self) -> list[Fact]:
+    def _stop_writing(self) -> list[ModelResult]:
         if self._writing is None:
             return []
         if self._signature:
-            self._draft.sign(self._place, self._signature)
+            self._draft.add_signature(self._place, self._signature)
         self._writing, self._signature = None, ""
         return [self._draft.close(self._place)]
 
-    def _call(self, call: dict[str, Any], signature: str) -> list[Fact]:
-        name, arguments = text(call["name"]), call.get("args")
+    def _call(self, call: dict[str, Any], signature: str) -> list[ModelResult]:
+        name, arguments = require_text(call["name"]), call.get("args")
         if arguments is not None and not isinstance(arguments, dict):
             raise ValueError
         results = self._stop_writing()
-        place = self._draft.blocks
-        results.append(self._draft.open_call(self._draft.call_id(maybe_text(call.get("id")), name), name))
+        place = self._draft.block_count
+        results.append(self._draft.open_call(self._draft.call_id(optional_text(call.get("id")), name), name))
         results.append(self._draft.add(place, encode(arguments or {}).decode()))
         if signature:
-            self._draft.sign(place, signature)
+            self._draft.add_signature(place, signature)
         return [*results, self._draft.close(place)]
 
     def _count(self, usage: Any) -> None:
         """Cached tokens are part of the prompt; thoughts are not part of the candidates."""
         if not isinstance(usage, dict):
             return
-        read = count(usage.get("cachedContentTokenCount"))
-        prompt = count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount"))
-        thought = count(usage.get("thoughtsTokenCount"))
-        output = count(usage.get("candidatesTokenCount")) + thought
-        self._draft.note(usage=Usage(max(0, prompt - read), output, read, reasoning=thought))
+        read = token_count(usage.get("cachedContentTokenCount"))
+        prompt = token_count(usage.get("promptTokenCount")) + token_count(usage.get("toolUsePromptTokenCount"))
+        thought = token_count(usage.get("thoughtsTokenCount"))
+        output = token_count(usage.get("candidatesTokenCount")) + thought
+        self._draft.set_usage(usage=Usage(max(0, prompt - read), output, read, reasoning=thought))

@@ -19,23 +19,23 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from tau.core.checks.secrets import masked, of_headers, shown_address
-from tau.core.models.failures import transient
+from tau.core.checks.secrets import header_secrets, mask_secrets, redact_url
+from tau.core.models.failures import is_transient
 from tau.errors import ModelError, shortened
-from tau.llm.types import Request
+from tau.llm.types import ModelRequest
 from tau.records.base import BadRecord, encode, encode_parts, parse
 
 if TYPE_CHECKING:
     import ssl
 
-    from tau.llm.http_connection import Exchange
-    from tau.llm.http_pool import Connections
+    from tau.llm.http_connection import HttpExchange
+    from tau.llm.http_pool import ConnectionPool
 
 log = logging.getLogger(__name__)
 
 MAX_ERROR_CHARACTERS = 4096
 ERROR_BODY_TIMEOUT_S = 30.0  # for the whole body of a response that is not 200
-RESPONSE_LIMIT = 64 * 1024 * 1024
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 MAX_CHUNK_BYTES = 256 * 1024
 DRAIN_TIMEOUT_S = 0.5
 UNTRUSTED_CODES = {2, 18, 19, 20, 21}  # OpenSSL's verify codes for an untrusted issuer
@@ -56,25 +56,25 @@ class Http:
     """
 
     def __init__(self, idle: float = 120, connect: float = 30, first_byte: float | None = None) -> None:
-        self.use(idle, connect, first_byte)
+        self.set_timeouts(idle, connect, first_byte)
         self._context: ssl.SSLContext | None = None
-        self._connections: Connections | None = None
+        self._connections: ConnectionPool | None = None
         self._draining: set[asyncio.Task[None]] = set()
 
-    def use(self, idle: float, connect: float, first_byte: float | None) -> None:
+    def set_timeouts(self, idle: float, connect: float, first_byte: float | None) -> None:
         """Set timeouts for subsequent requests."""
         self._idle = idle or None
         self._connect = connect or None
         self._first_byte = self._idle if first_byte is None else first_byte or None
 
-    def warm(self, url: str = "https:") -> None:
+    def preload(self, url: str = "https:") -> None:
         """Load the modules and certificates for this URL ahead of time; safe to call from any thread."""
         import tau.llm.http_pool  # noqa: F401
 
         if url.startswith("https:"):
             self._ssl_context()
 
-    async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
+    async def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
         response = await self._begin(request)
         try:
             if request.heard is not None:
@@ -87,21 +87,21 @@ class Http:
             while compressed := await self._next_chunk(response, request, seconds):
                 seconds = self._idle
                 received += len(compressed)
-                if received > RESPONSE_LIMIT:  # compressed data may decompress to nothing
+                if received > MAX_RESPONSE_BYTES:  # compressed data may decompress to nothing
                     raise _too_large_error()
                 for chunk in decompress(compressed):
                     size += len(chunk)
-                    if size > RESPONSE_LIMIT:
+                    if size > MAX_RESPONSE_BYTES:
                         raise _too_large_error()
                     if chunk:
                         yield chunk
-            response.done()
+            response.finish()
         except GeneratorExit:
             # The reader stopped, usually because the answer is complete. If only the end of the response is left, the
             # connection can be reused, which saves a handshake.
             self._draining.add(task := asyncio.create_task(_drain(response)))
             task.add_done_callback(self._draining.discard)
-            task.add_done_callback(lambda _: response.done())  # also for a task that was cancelled before it started
+            task.add_done_callback(lambda _: response.finish())  # also for a task that was cancelled before it started
             raise
         except zlib.error as error:
             response.drop()
@@ -110,11 +110,11 @@ class Http:
             response.drop()
             raise
 
-    async def _begin(self, request: Request) -> Exchange:
-        from tau.llm.http_pool import Connections, ConnectTimeout
+    async def _begin(self, request: ModelRequest) -> HttpExchange:
+        from tau.llm.http_pool import ConnectionPool, ConnectTimeout
 
         if self._connections is None:
-            self._connections = Connections(self._ssl_context)
+            self._connections = ConnectionPool(self._ssl_context)
         body = list(encode_parts(request.body))
         size = str(sum(map(len, body)))
         try:
@@ -127,7 +127,7 @@ class Http:
                     connect=self._connect,
                 )
         except ConnectTimeout:
-            where = shown_address(request.url)
+            where = redact_url(request.url)
             raise ModelError(f"Connection timed out after {self._connect:g} s: {where}", transient=True) from None
         except TimeoutError:
             raise _timeout_error(self._first_byte) from None
@@ -149,10 +149,10 @@ class Http:
             self._context = context
         return self._context
 
-    async def _next_chunk(self, response: Exchange, request: Request, seconds: float | None) -> bytes:
+    async def _next_chunk(self, response: HttpExchange, request: ModelRequest, seconds: float | None) -> bytes:
         """The next chunk of the body, empty at its end."""
         # Usually data is available, and then no timeout is needed.
-        if chunk := response.taken():
+        if chunk := response.take():
             return chunk
         try:
             async with asyncio.timeout(seconds):
@@ -162,7 +162,7 @@ class Http:
         except OSError as error:
             raise _connection_error(error, request) from None
 
-    async def _error_response(self, response: Exchange, request: Request) -> ModelError:
+    async def _error_response(self, response: HttpExchange, request: ModelRequest) -> ModelError:
         status, body, received = response.status, b"", 0
         with suppress(ModelError, zlib.error, TimeoutError):  # the status says enough
             decompress = _decompressor(response.headers)
@@ -173,11 +173,13 @@ class Http:
                         break
                     received += len(compressed)
                     body += next(decompress(compressed), b"")
-        text = masked(f"{status} {_redirect_notice(response, request)}{_body_text(body)}", of_headers(request.headers))
+        text = mask_secrets(
+            f"{status} {_redirect_notice(response, request)}{_body_text(body)}", header_secrets(request.headers)
+        )
         return ModelError(
             shortened(text, MAX_ERROR_CHARACTERS),
             status=status,
-            transient=transient(text, status),
+            transient=is_transient(text, status),
             retry_after_ms=retry_after_ms(response.headers),
         )
 
@@ -195,7 +197,7 @@ def _request_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {lower: value for name, value in headers.items() if (lower := name.lower()) != "transfer-encoding"}
 
 
-async def _drain(response: Exchange) -> None:
+async def _drain(response: HttpExchange) -> None:
     """Read the little that may be left, then release the connection: reusable if the body is complete."""
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
@@ -205,27 +207,27 @@ async def _drain(response: Exchange) -> None:
     except Exception as error:
         log.debug("a connection was not reused: %s", error)
     finally:
-        response.done()
+        response.finish()
 
 
 def _too_large_error() -> ModelError:
-    return ModelError(f"The answer is larger than {RESPONSE_LIMIT >> 20} MiB.", transient=False)
+    return ModelError(f"The answer is larger than {MAX_RESPONSE_BYTES >> 20} MiB.", transient=False)
 
 
 def _timeout_error(seconds: float | None) -> ModelError:
     return ModelError(f"The model server sent nothing for {seconds or 0:g} s (timed out).", transient=True)
 
 
-def _connection_error(error: Exception, request: Request) -> ModelError:
+def _connection_error(error: Exception, request: ModelRequest) -> ModelError:
     """A network error as a message for the user."""
     import ssl
 
     from tau.llm.http_pool import ProxyRefused
 
-    what = masked(str(error) or type(error).__name__, of_headers(request.headers))
+    what = mask_secrets(str(error) or type(error).__name__, header_secrets(request.headers))
     if not isinstance(error, OSError):
         return ModelError(
-            f"Bad model server address or header for {shown_address(request.url)!r}: {what}", transient=False
+            f"Bad model server address or header for {redact_url(request.url)!r}: {what}", transient=False
         )
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = (
@@ -235,7 +237,7 @@ def _connection_error(error: Exception, request: Request) -> ModelError:
         )
         return ModelError(f"Connection error: {what}{hint}", transient=False)
     if isinstance(error, ProxyRefused):
-        retry = transient("", error.status)
+        retry = is_transient("", error.status)
         return ModelError(f"Connection error: {what}", status=error.status, transient=retry)
     return ModelError(f"Connection error: {what}", transient=True)
 
@@ -246,12 +248,12 @@ def _check_type(headers: Mapping[str, str]) -> None:
         raise ModelError(f"The model server answered with {kind} instead of an event stream.", transient=False)
 
 
-def _redirect_notice(response: Exchange, request: Request) -> str:
+def _redirect_notice(response: HttpExchange, request: ModelRequest) -> str:
     """The target of a redirect, which is not followed: conversation and key go only to the configured server."""
     location = response.headers.get("location")
     if not location or not 300 <= response.status < 400:
         return ""
-    return f"The server points to {shown_address(urljoin(request.url, location))}, which tau does not follow: "
+    return f"The server points to {redact_url(urljoin(request.url, location))}, which tau does not follow: "
 
 
 def _body_text(body: bytes) -> str:

@@ -19,27 +19,27 @@ MAX_HEAD_BYTES = 64 * 1024  # headers; also anything else between two pieces of 
 MAX_INTERIM_RESPONSES = 20
 WRITE_BYTES = 128 * 1024  # size of one write
 HANDSHAKE_TIMEOUT_S = 20.0  # for TLS through a proxy
-HELD_LIMIT = 256 * 1024  # unread bytes before reading pauses (backpressure)
+MAX_BUFFERED_BYTES = 256 * 1024  # unread bytes before reading pauses (backpressure)
 
 
-class Broken(ConnectionError):
+class BrokenResponse(ConnectionError):
     """The response is invalid or incomplete."""
 
 
-class Unheard(Broken):
+class NoResponse(BrokenResponse):
     """The connection was closed before any byte of a response arrived."""
 
 
-class Line(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection, for one exchange at a time."""
 
-    def __init__(self, open_ones: set[Line]) -> None:
+    def __init__(self, open_ones: set[HttpConnection]) -> None:
         self._open = open_ones  # set of the open connections of the pool
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._waiting: asyncio.Future[None] | None = None
-        self._exchange: Exchange | None = None  # the current exchange
-        self.keep: Callable[[Line], None] | None = None
+        self._exchange: HttpExchange | None = None  # the current exchange
+        self.on_idle: Callable[[HttpConnection], None] | None = None
         self.writable = True
         self.closed = False
 
@@ -48,17 +48,17 @@ class Line(asyncio.Protocol):
         """True if a request can be sent: only in its own event loop, which may be closed or another process's."""
         return not self.closed and self._loop is asyncio.get_running_loop()
 
-    def begun(self) -> Exchange:
-        self._exchange = Exchange(self)
+    def begin_exchange(self) -> HttpExchange:
+        self._exchange = HttpExchange(self)
         return self._exchange
 
-    def over(self, exchange: Exchange, *, lasting: bool) -> None:
+    def end_exchange(self, exchange: HttpExchange, *, lasting: bool) -> None:
         """End an exchange. The connection is kept for the next one if `lasting`."""
         if self._exchange is not exchange:
             return  # already ended
         self._exchange = None
-        if lasting and not self.closed and self.keep is not None:
-            self.keep(self)
+        if lasting and not self.closed and self.on_idle is not None:
+            self.on_idle(self)
         else:
             self.drop()
 
@@ -87,15 +87,15 @@ class Line(asyncio.Protocol):
         finally:
             self._waiting = None
 
-    async def secured(self, context: ssl.SSLContext, host: str) -> Line:
+    async def start_tls(self, context: ssl.SSLContext, host: str) -> HttpConnection:
         """Start TLS over this connection, which may be a TLS connection itself.
 
         asyncio before 3.11.8 and 3.12.2 breaks while it reports a handshake that failed inside another TLS connection:
         it raises a TypeError or AttributeError instead of the reason, or never wakes its caller. Hence the deadline.
         """
         if self._transport.is_closing():
-            raise Broken(f"the proxy closed the connection before the TLS handshake with {host}")
-        inner = Line(self._open)
+            raise BrokenResponse(f"the proxy closed the connection before the TLS handshake with {host}")
+        inner = HttpConnection(self._open)
         self._exchange = None
         self._open.discard(self)  # asyncio reports the end of the connection to the inner protocol only
         try:
@@ -103,13 +103,15 @@ class Line(asyncio.Protocol):
                 transport = await self._loop.start_tls(self._transport, inner, context, server_hostname=host)
         except TimeoutError:
             seconds = f"{HANDSHAKE_TIMEOUT_S:g} s"
-            raise Broken(f"the TLS handshake with {host} through the proxy did not end within {seconds}") from None
+            raise BrokenResponse(
+                f"the TLS handshake with {host} through the proxy did not end within {seconds}"
+            ) from None
         except (OSError, TypeError, AttributeError) as error:
             reason = error if isinstance(error, OSError) else error.__context__
             if isinstance(reason, ssl.SSLError):
                 raise reason from None
             what = str(reason or "") or "the connection was closed"
-            raise Broken(f"the TLS handshake with {host} through the proxy failed: {what}") from None
+            raise BrokenResponse(f"the TLS handshake with {host} through the proxy failed: {what}") from None
         inner.connection_made(transport)
         return inner
 
@@ -127,12 +129,12 @@ class Line(asyncio.Protocol):
         if self._exchange is None:
             self.drop()  # unsolicited data
             return
-        self._exchange.hear(data)
+        self._exchange.feed(data)
         self._wake()
 
     def eof_received(self) -> None:
         if self._exchange is not None:
-            self._exchange.ended()
+            self._exchange.on_eof()
         # tau needs no half-closed connections. asyncio would first wait until all written data is flushed.
         self.drop()
 
@@ -140,7 +142,7 @@ class Line(asyncio.Protocol):
         self.closed = True
         self._open.discard(self)
         if self._exchange is not None:
-            self._exchange.lost()
+            self._exchange.on_connection_lost()
         self._wake()
 
     def pause_writing(self) -> None:
@@ -151,15 +153,15 @@ class Line(asyncio.Protocol):
         self._wake()
 
 
-class Exchange:
+class HttpExchange:
     """A request and its response, filled in by callbacks of the parser."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: HttpConnection) -> None:
         self._line = line
         self.status = 0
         self.reason = ""
         self.headers: dict[str, str] = {}
-        self.whole = False
+        self.complete = False
         self._received = False
         self._overhead = 0  # bytes since the last piece of the body, or since the start
         self._header_size = 0  # of headers, including interim responses and trailers
@@ -198,34 +200,34 @@ class Exchange:
         while not self._pieces:
             if self._failed is not None:
                 raise self._failed
-            if self.whole:
+            if self.complete:
                 return b""
             await self._line.wait()
-        return self.taken()
+        return self.take()
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         """Return the body data received so far, without waiting; may be empty."""
         pieces = self._pieces
         chunk = b"".join(pieces)
         pieces.clear()
-        if self._buffered > HELD_LIMIT:
+        if self._buffered > MAX_BUFFERED_BYTES:
             self._line.resume()
         self._buffered = 0
         return chunk
 
-    def done(self) -> None:
+    def finish(self) -> None:
         """End the exchange. The connection is reused if the response is complete."""
-        self._line.over(self, lasting=self._request_sent and self._keep_alive and self.whole)
+        self._line.end_exchange(self, lasting=self._request_sent and self._keep_alive and self.complete)
         self._parser = None  # breaks a reference cycle
 
     def drop(self) -> None:
         """Abort the exchange and close the connection."""
-        self._line.over(self, lasting=False)
+        self._line.end_exchange(self, lasting=False)
         self._parser = None
 
     # Callbacks of the connection.
 
-    def hear(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         if self._failed is not None:
             return
         self._received = True
@@ -234,7 +236,7 @@ class Exchange:
             self._parser.feed_data(data)
         except HttpParserError as error:
             # Data after a complete response does not invalidate it, but the connection is closed.
-            if not self.whole:
+            if not self.complete:
                 self._fail(f"the server's answer is not HTTP: {error}")
             self._line.drop()
         except HttpParserUpgrade:
@@ -247,12 +249,12 @@ class Exchange:
                 self._fail(self._too_much())
         if self._pieces:  # else no call of `take` would resume reading
             self._buffered += len(data)
-            if self._buffered > HELD_LIMIT:
+            if self._buffered > MAX_BUFFERED_BYTES:
                 self._line.pause()
 
     def _fail(self, why: str) -> None:
         if self._failed is None:
-            self._failed = Broken(why)
+            self._failed = BrokenResponse(why)
         self._line.drop()
 
     def _too_much(self) -> str:
@@ -261,22 +263,22 @@ class Exchange:
             return f"the server's answer begins with {size} of headers"
         return f"the server's answer has {size} of chunk headers or trailers without a byte of its body"
 
-    def ended(self) -> None:
+    def on_eof(self) -> None:
         """The server closed its side of the connection."""
-        self.whole = self.whole or self._until_close
+        self.complete = self.complete or self._until_close
 
-    def lost(self) -> None:
-        if self.whole or self._failed is not None:
+    def on_connection_lost(self) -> None:
+        if self.complete or self._failed is not None:
             return
         if not self.status and not self._received:
-            self._failed = Unheard("the server closed the connection without an answer")
+            self._failed = NoResponse("the server closed the connection without an answer")
         else:
-            self._failed = Broken("the server closed the connection in the middle of its answer")
+            self._failed = BrokenResponse("the server closed the connection in the middle of its answer")
 
     # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
-        if self.whole:
+        if self.complete:
             raise ValueError("a second response")
 
     def on_status(self, reason: bytes) -> None:
@@ -308,7 +310,7 @@ class Exchange:
         self._until_close = plain and "content-length" not in self.headers
 
     def on_message_complete(self) -> None:
-        self.whole = bool(self.status)
+        self.complete = bool(self.status)
         self._keep_alive = self._parser.should_keep_alive()
 
 

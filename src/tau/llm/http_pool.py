@@ -18,7 +18,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from tau.errors import shortened
-from tau.llm.http_connection import Exchange, Line, Unheard
+from tau.llm.http_connection import HttpConnection, HttpExchange, NoResponse
 
 MAX_REASON_CHARACTERS = 200
 IDLE_TIMEOUT_S = 15  # for unused connections
@@ -54,14 +54,14 @@ class Origin(NamedTuple):
         return host if self.port == PORTS["https" if self.secure else "http"] else f"{host}:{self.port}"
 
 
-class Connections:
+class ConnectionPool:
     """Open connections, and how new ones are made."""
 
     def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
         """`context` is called when the first TLS connection is made."""
         self._context = context
-        self._idle: dict[Origin, dict[Line, asyncio.TimerHandle]] = {}  # with the timer that closes them
-        self._open: set[Line] = set()
+        self._idle: dict[Origin, dict[HttpConnection, asyncio.TimerHandle]] = {}  # with the timer that closes them
+        self._open: set[HttpConnection] = set()
 
     async def post(
         self,
@@ -71,7 +71,7 @@ class Connections:
         *,
         proxy: str | None = None,
         connect: float | None = None,
-    ) -> Exchange:
+    ) -> HttpExchange:
         """Send a request. Returns when the response headers have arrived."""
         server, target, auth = _parse_url(url, proxy)
         sent = {"host": server.authority, **auth, **headers}
@@ -82,14 +82,14 @@ class Connections:
         while (connection := self._take_idle(server)) is not None:
             try:
                 return await _exchange(connection, head, body, again=True)
-            except Unheard:
+            except NoResponse:
                 continue  # closed by the server while it was idle: the request was not read
         try:
             async with asyncio.timeout(connect):
                 connection = await self._open_connection(server)
         except TimeoutError:
             raise ConnectTimeout(f"timed out after {connect:g} s") from None
-        connection.keep = partial(self._keep, server)
+        connection.on_idle = partial(self._keep, server)
         return await _exchange(connection, head, body, again=False)
 
     async def close(self) -> None:
@@ -105,7 +105,7 @@ class Connections:
                 break
             await asyncio.sleep(0)
 
-    def _take_idle(self, server: Origin) -> Line | None:
+    def _take_idle(self, server: Origin) -> HttpConnection | None:
         while idle := self._idle.get(server):
             connection, timer = idle.popitem()
             timer.cancel()
@@ -114,15 +114,15 @@ class Connections:
             connection.drop()
         return None
 
-    def _keep(self, server: Origin, connection: Line) -> None:
+    def _keep(self, server: Origin, connection: HttpConnection) -> None:
         timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._expire, server, connection)
         self._idle.setdefault(server, {})[connection] = timer
 
-    def _expire(self, server: Origin, connection: Line) -> None:
+    def _expire(self, server: Origin, connection: HttpConnection) -> None:
         del self._idle[server][connection]
         connection.drop()
 
-    async def _open_connection(self, server: Origin) -> Line:
+    async def _open_connection(self, server: Origin) -> HttpConnection:
         if server.proxy is None:
             return await self._connect(server.host, server.port, self._context() if server.secure else None)
         proxy = urlsplit(server.proxy)
@@ -139,16 +139,16 @@ class Connections:
             )
             if not 200 <= exchange.status < 300:
                 raise ProxyRefused(exchange.status, exchange.reason)
-            return await connection.secured(self._context(), server.host)
+            return await connection.start_tls(self._context(), server.host)
         except BaseException:
             connection.drop()
             raise
 
-    async def _connect(self, host: str, port: int, context: ssl.SSLContext | None, who: str = "") -> Line:
+    async def _connect(self, host: str, port: int, context: ssl.SSLContext | None, who: str = "") -> HttpConnection:
         loop = asyncio.get_running_loop()
         try:
             _, connection = await loop.create_connection(
-                lambda: Line(self._open), host, port, ssl=context, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
+                lambda: HttpConnection(self._open), host, port, ssl=context, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
             )
             return connection
         except ssl.SSLError:
@@ -159,8 +159,8 @@ class Connections:
             raise ConnectionError(f"cannot connect to {who}{host}:{port}: {_reason(error)}") from None
 
 
-async def _exchange(connection: Line, head: bytes, body: list[bytes], *, again: bool) -> Exchange:
-    exchange = connection.begun()
+async def _exchange(connection: HttpConnection, head: bytes, body: list[bytes], *, again: bool) -> HttpExchange:
+    exchange = connection.begin_exchange()
     try:
         await exchange.send(head, body, again=again)
     except BaseException:

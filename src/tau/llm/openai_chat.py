@@ -9,12 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
+from tau.core.conversation.provider_messages import ModelMessage, is_blank, strip_surrogates, strip_surrogates_in
 from tau.llm import azure
 from tau.llm.anthropic import EPHEMERAL
 from tau.llm.compat import Compat, compat, thinking
 from tau.llm.openai_chat_reader import REASONING, Reader
-from tau.llm.types import Context, Options, Request, ToolSpec, address, fills_window, output_limit, own_headers
+from tau.llm.types import (
+    CallOptions,
+    ModelContext,
+    ModelRequest,
+    ToolSpec,
+    base_url,
+    has_no_output_limit,
+    model_headers,
+    output_limit,
+)
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from tau.records.models import Model
@@ -27,7 +36,7 @@ ATTACHED = "Images that belong to the tool results above:"
 ACKNOWLEDGEMENT = "I have read the tool results."
 
 
-def request(model: Model, context: Context, options: Options) -> Request:
+def request(model: Model, context: ModelContext, options: CallOptions) -> ModelRequest:
     can = compat(model)
     body: dict[str, Any] = {
         "model": model.id,
@@ -38,7 +47,7 @@ def request(model: Model, context: Context, options: Options) -> Request:
         body["stream_options"] = {"include_usage": True}
     if can.supports_store:
         body["store"] = False
-    if options.max_tokens or not fills_window(model):
+    if options.max_tokens or not has_no_output_limit(model):
         body[can.max_tokens_field] = output_limit(model, options)
     if context.tools:
         body["tools"] = [_tool(tool, can) for tool in context.tools]
@@ -55,16 +64,20 @@ def request(model: Model, context: Context, options: Options) -> Request:
     return _to_endpoint(model, options, headers, body)
 
 
-def _to_endpoint(model: Model, options: Options, headers: dict[str, str], body: dict[str, Any]) -> Request:
-    if azure.serves(model):
-        endpoint = azure.place(model, options)
+def _to_endpoint(model: Model, options: CallOptions, headers: dict[str, str], body: dict[str, Any]) -> ModelRequest:
+    if azure.is_azure(model):
+        endpoint = azure.endpoint(model, options)
         body["model"] = endpoint.deployment
-        return Request(endpoint.url("chat/completions"), {**endpoint.headers, **headers, **own_headers(model)}, body)
+        return ModelRequest(
+            endpoint.url("chat/completions"), {**endpoint.headers, **headers, **model_headers(model)}, body
+        )
     if options.secret:
         headers["authorization"] = f"Bearer {options.secret}"
     # The base URL of Mistral has no version.
     version = "/v1" if model.api == "mistral-conversations" and not model.base_url.rstrip("/").endswith("/v1") else ""
-    return Request(f"{address(model, options)}{version}/chat/completions", {**headers, **own_headers(model)}, body)
+    return ModelRequest(
+        f"{base_url(model, options)}{version}/chat/completions", {**headers, **model_headers(model)}, body
+    )
 
 
 def _tool(tool: ToolSpec, can: Compat) -> dict[str, Any]:
@@ -72,11 +85,11 @@ def _tool(tool: ToolSpec, can: Compat) -> dict[str, Any]:
     return {"type": "function", "function": {**function, "strict": False} if can.supports_strict_mode else function}
 
 
-def conversation(model: Model, context: Context, can: Compat, *, thinks: bool = False) -> list[dict[str, Any]]:
+def conversation(model: Model, context: ModelContext, can: Compat, *, thinks: bool = False) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
     if context.system:
         role = "developer" if model.reasoning and can.supports_developer_role else "system"
-        sent.append({"role": role, "content": clean(context.system)})
+        sent.append({"role": role, "content": strip_surrogates(context.system)})
     empty_thoughts = thinks and model.reasoning and can.requires_reasoning_content_on_assistant_messages
     for kind, group in groupby(context.messages, type):
         turn_messages = list(group)
@@ -87,7 +100,7 @@ def conversation(model: Model, context: Context, can: Compat, *, thinks: bool = 
     return _insert_answers(sent) if can.requires_assistant_after_tool_result else sent
 
 
-def _turn(message: Spoken, can: Compat, empty_thoughts: bool) -> dict[str, Any] | None:
+def _turn(message: ModelMessage, can: Compat, empty_thoughts: bool) -> dict[str, Any] | None:
     if isinstance(message, User):
         parts = _parts(message.content)
         return {"role": "user", "content": parts} if parts else None
@@ -99,23 +112,27 @@ def _turn(message: Spoken, can: Compat, empty_thoughts: bool) -> dict[str, Any] 
 
 def _parts(content: str | Sequence[Text | Image]) -> list[dict[str, Any]]:
     blocks = [Text(content)] if isinstance(content, str) else content
-    return [_part(block) for block in blocks if not isinstance(block, Text) or not blank(block.text)]
+    return [_part(block) for block in blocks if not isinstance(block, Text) or not is_blank(block.text)]
 
 
 def _part(block: Text | Image) -> dict[str, Any]:
     if isinstance(block, Text):
-        return {"type": "text", "text": clean(block.text)}
+        return {"type": "text", "text": strip_surrogates(block.text)}
     return {"type": "image_url", "image_url": {"url": f"data:{block.mime_type};base64,{block.data}"}}
 
 
 def _assistant_message(message: Assistant, can: Compat) -> dict[str, Any] | None:
-    texts = [clean(block.text) for block in message.content if isinstance(block, Text) and not blank(block.text)]
-    thoughts = [block for block in message.content if isinstance(block, Thinking) and not blank(block.thinking)]
+    texts = [
+        strip_surrogates(block.text)
+        for block in message.content
+        if isinstance(block, Text) and not is_blank(block.text)
+    ]
+    thoughts = [block for block in message.content if isinstance(block, Thinking) and not is_blank(block.thinking)]
     sent: dict[str, Any] = {"role": "assistant", "content": None}
     if can.requires_thinking_as_text:
-        texts = [*(clean(block.thinking) for block in thoughts), *texts]
+        texts = [*(strip_surrogates(block.thinking) for block in thoughts), *texts]
     elif thoughts and (field := thoughts[0].thinking_signature) in REASONING:
-        sent[str(field)] = clean("\n".join(block.thinking for block in thoughts))
+        sent[str(field)] = strip_surrogates("\n".join(block.thinking for block in thoughts))
     if texts:
         sent["content"] = "\n\n".join(texts)
     calls = message.tool_calls
@@ -131,7 +148,7 @@ def _assistant_message(message: Assistant, can: Compat) -> dict[str, Any] | None
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    arguments = encode(clean_all(call.arguments)).decode()
+    arguments = encode(strip_surrogates_in(call.arguments)).decode()
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
@@ -150,7 +167,7 @@ def _results(messages: Sequence[ToolResult], can: Compat) -> Iterator[dict[str, 
     images: list[Image] = []
     for message in messages:
         result_images = [block for block in message.content if isinstance(block, Image)]
-        text = "\n".join(clean(block.text) for block in message.content if isinstance(block, Text))
+        text = "\n".join(strip_surrogates(block.text) for block in message.content if isinstance(block, Text))
         sent = {"role": "tool", "content": text or (SEE_IMAGE if result_images else NO_OUTPUT)}
         sent["tool_call_id"] = message.tool_call_id
         if can.requires_tool_result_name:
@@ -171,7 +188,7 @@ def _insert_answers(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return sent
 
 
-def _cache(body: dict[str, Any], model: Model, options: Options, can: Compat) -> dict[str, str]:
+def _cache(body: dict[str, Any], model: Model, options: CallOptions, can: Compat) -> dict[str, str]:
     """Mark the cacheable parts of the body, and return the headers for session affinity."""
     if not options.caches:
         return {}

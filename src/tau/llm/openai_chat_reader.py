@@ -14,9 +14,9 @@ from typing import Any, Literal
 from tau.core.agent.draft import Draft
 from tau.errors import ModelError
 from tau.llm.compat import compat
-from tau.llm.event_fields import MALFORMED, count, malformed, maybe_text, text, told
-from tau.llm.event_fields import event as read_event
-from tau.llm.types import Fact
+from tau.llm.event_fields import MALFORMED, malformed, optional_text, require_text, server_error, token_count
+from tau.llm.event_fields import parse_event as read_event
+from tau.llm.types import ModelResult
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import StopReason, Usage
 
@@ -59,19 +59,19 @@ class Reader:
         self._named = False
         self._stop: str | None = None
 
-    def read(self, event: str, data: str) -> Sequence[Fact]:
+    def read(self, event: str, data: str) -> Sequence[ModelResult]:
         if data.strip() == "[DONE]":
             return self.end()
         value = read_event(data)
         if event == "error" or value.get("error") or value.get("object") == "error":
-            raise told(value)
+            raise server_error(value)
         try:
             return self._chunk(value)
         except MALFORMED:
             raise malformed("chat.completion.chunk", data) from None
 
-    def end(self) -> Sequence[Fact]:
-        if self._stop is None and (self._ends_with_reason or not self._draft.blocks):
+    def end(self) -> Sequence[ModelResult]:
+        if self._stop is None and (self._ends_with_reason or not self._draft.block_count):
             raise ModelError("The stream ended before a finish_reason came.", transient=True)
         stop = self._stop or "stop"
         if stop == "content_filter":
@@ -88,25 +88,25 @@ class Reader:
         reason = STOP_REASONS[stop]
         if reason != "length":  # some servers send `stop` although there are tool calls
             reason = "toolUse" if self._calls else "stop"
-        return [*results, *self._draft.done(reason)]
+        return [*results, *self._draft.finish(reason)]
 
-    def _chunk(self, chunk: dict[str, Any]) -> Sequence[Fact]:
+    def _chunk(self, chunk: dict[str, Any]) -> Sequence[ModelResult]:
         if not self._named and (id := chunk.get("id")) and isinstance(id, str):
-            self._draft.note(response_id=id)
+            self._draft.set_usage(response_id=id)
             self._named = True
         self._count(chunk.get("usage"))
-        results: list[Fact] = []
+        results: list[ModelResult] = []
         for choice in chunk.get("choices") or ():
             if choice.get("index"):  # only one choice was requested
                 continue
             self._count(choice.get("usage"))
             results += self._delta(choice.get("delta") or {})
             if reason := choice.get("finish_reason"):
-                self._stop = text(reason)
+                self._stop = require_text(reason)
         return results
 
-    def _delta(self, delta: dict[str, Any]) -> list[Fact]:
-        results: list[Fact] = []
+    def _delta(self, delta: dict[str, Any]) -> list[ModelResult]:
+        results: list[ModelResult] = []
         if source := next((name for name in REASONING if delta.get(name)), None):
             results += self._write("thinking", delta[source], source)
         content = delta.get("content")
@@ -126,35 +126,35 @@ class Reader:
         ]
         return results
 
-    def _part(self, part: dict[str, Any]) -> list[Fact]:
+    def _part(self, part: dict[str, Any]) -> list[ModelResult]:
         """Content in parts, the format of Mistral."""
         match part.get("type"):
             case "text":
                 return self._write("text", part["text"]) if part["text"] else []
             case "thinking":
-                return self._write("thinking", "".join(maybe_text(each.get("text")) for each in part["thinking"]))
+                return self._write("thinking", "".join(optional_text(each.get("text")) for each in part["thinking"]))
         return []
 
-    def _write(self, kind: Literal["text", "thinking"], piece: Any, signature: str = "") -> list[Fact]:
-        piece = text(piece)
-        results: list[Fact] = []
+    def _write(self, kind: Literal["text", "thinking"], piece: Any, signature: str = "") -> list[ModelResult]:
+        piece = require_text(piece)
+        results: list[ModelResult] = []
         if self._writing != kind:
             results = self._stop_writing()
-            self._writing, self._place = kind, self._draft.blocks
+            self._writing, self._place = kind, self._draft.block_count
             results.append(self._draft.open(kind, signature))
         return [*results, self._draft.add(self._place, piece)]
 
-    def _stop_writing(self) -> list[Fact]:
+    def _stop_writing(self) -> list[ModelResult]:
         if self._writing is None:
             return []
         self._writing = None
         return [self._draft.close(self._place)]
 
-    def _call(self, given: dict[str, Any]) -> list[Fact]:
+    def _call(self, given: dict[str, Any]) -> list[ModelResult]:
         function = given.get("function") or {}
-        index, id, name = given.get("index"), maybe_text(given.get("id")), maybe_text(function.get("name"))
+        index, id, name = given.get("index"), optional_text(given.get("id")), optional_text(function.get("name"))
         arguments = function.get("arguments")
-        piece = encode(arguments).decode() if isinstance(arguments, dict) else maybe_text(arguments)
+        piece = encode(arguments).decode() if isinstance(arguments, dict) else optional_text(arguments)
         results = self._stop_writing()
         call = self._find_call(index, id, name)
         if call is None:
@@ -192,12 +192,14 @@ class Reader:
         another = id != call.id if id and call.id else call.whole
         return None if another else call
 
-    def _show(self, call: PendingToolCall) -> list[Fact]:
-        call.place = self._draft.blocks
-        results: list[Fact] = [self._draft.open_call(self._draft.call_id(call.id, call.name or "call"), call.name)]
+    def _show(self, call: PendingToolCall) -> list[ModelResult]:
+        call.place = self._draft.block_count
+        results: list[ModelResult] = [
+            self._draft.open_call(self._draft.call_id(call.id, call.name or "call"), call.name)
+        ]
         return results + [self._draft.add(call.place, piece) for piece in call.held]
 
-    def _add(self, call: PendingToolCall, piece: str) -> list[Fact]:
+    def _add(self, call: PendingToolCall, piece: str) -> list[ModelResult]:
         if call.place is None:
             call.held.append(piece)
             return []
@@ -207,7 +209,7 @@ class Reader:
         for detail in self._details:
             for call in self._calls:
                 if call.place is not None and call.id and call.id == detail.get("id"):
-                    self._draft.sign(call.place, encode(detail).decode())
+                    self._draft.add_signature(call.place, encode(detail).decode())
                     break
 
     def _count(self, usage: Any) -> None:
@@ -216,15 +218,15 @@ class Reader:
             return
         details = usage.get("prompt_tokens_details") or {}
         read = (
-            count(details.get("cached_tokens"))
-            or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
-            or count(usage.get("cached_tokens"))  # Moonshot
+            token_count(details.get("cached_tokens"))
+            or token_count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
+            or token_count(usage.get("cached_tokens"))  # Moonshot
         )
-        written = count(details.get("cache_write_tokens"))
-        fresh = max(0, count(usage.get("prompt_tokens")) - read - written)
-        thought = count((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
-        output = count(usage.get("completion_tokens"))
-        self._draft.note(usage=Usage(fresh, output, read, written, reasoning=thought))
+        written = token_count(details.get("cache_write_tokens"))
+        fresh = max(0, token_count(usage.get("prompt_tokens")) - read - written)
+        thought = token_count((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
+        output = token_count(usage.get("completion_tokens"))
+        self._draft.set_usage(usage=Usage(fresh, output, read, written, reasoning=thought))
 
 
 def _is_object(piece: str) -> bool:

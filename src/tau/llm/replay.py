@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from tau.core.checks.secrets import MASK, forms, of_address, of_headers, without
+from tau.core.checks.secrets import MASK, encoded_forms, header_secrets, mask_forms, url_secrets
 from tau.errors import ModelError
-from tau.llm.types import Request
+from tau.llm.types import ModelRequest
 from tau.records.base import Record, encode, encode_parts, parse
 
 VERSION = 1
@@ -75,14 +75,14 @@ class RecordedAnswer(Record):
     failure: RecordedError | None = None
 
 
-class Exchange(Record):
+class RecordedExchange(Record):
     version: int
     key: str
     request: RecordedRequest
     response: RecordedAnswer
 
 
-class Normal(NamedTuple):
+class NormalizedRequest(NamedTuple):
     """A request without what changes from run to run."""
 
     key: str
@@ -90,7 +90,7 @@ class Normal(NamedTuple):
     body: Any
 
 
-def normal(request: Request, places: Mapping[str, str]) -> Normal:
+def normalize_request(request: ModelRequest, places: Mapping[str, str]) -> NormalizedRequest:
     """Normalize a request. `places` maps texts of this machine, the longest first, to placeholders."""
     address = urlsplit(request.url)
     query = [(name, value) for name, value in parse_qsl(address.query) if not SECRET_QUERY.search(name)]
@@ -101,7 +101,7 @@ def normal(request: Request, places: Mapping[str, str]) -> Normal:
     sent = {name: item for name, item in request.body.items() if name not in VOLATILE_FIELDS}
     body = _without_volatile(parse(b"".join(encode_parts(sent))), (*patterns, *_TEXTS))
     key = hashlib.sha256(path.encode("utf-8", "replace") + b"\n" + encode(body)).hexdigest()
-    return Normal(key, path, body)
+    return NormalizedRequest(key, path, body)
 
 
 def _without_volatile(value: Any, patterns: Sequence[tuple[re.Pattern[str], str]]) -> Any:
@@ -123,7 +123,7 @@ def _without_volatile(value: Any, patterns: Sequence[tuple[re.Pattern[str], str]
 
 
 @dataclass
-class Heard:
+class ReceivedResponse:
     """The response so far."""
 
     portions: list[bytes]
@@ -133,7 +133,7 @@ class Heard:
     ended: Ended = "left"
 
 
-def exchange(request: Request, normalized: Normal, received: Heard) -> Exchange:
+def make_exchange(request: ModelRequest, normalized: NormalizedRequest, received: ReceivedResponse) -> RecordedExchange:
     secrets = _secrets(request)
     headers = {name.lower(): value if name.lower() in SHOWN else MASK for name, value in request.headers.items()}
     response = RecordedAnswer(
@@ -141,32 +141,32 @@ def exchange(request: Request, normalized: Normal, received: Heard) -> Exchange:
         ended=received.ended,
         status=received.status,
         headers={
-            name.lower(): without(secrets, value)
+            name.lower(): mask_forms(secrets, value)
             for name, value in (received.headers or {}).items()
             if not HIDDEN.search(name)
         },
         failure=None if received.failure is None else _recorded_error(received.failure, secrets),
     )
-    body = parse(without(secrets, encode(normalized.body).decode()).encode())
-    return Exchange(
-        VERSION, normalized.key, RecordedRequest(without(secrets, normalized.path), headers, body), response
+    body = parse(mask_forms(secrets, encode(normalized.body).decode()).encode())
+    return RecordedExchange(
+        VERSION, normalized.key, RecordedRequest(mask_forms(secrets, normalized.path), headers, body), response
     )
 
 
-def _secrets(request: Request) -> set[str]:
+def _secrets(request: ModelRequest) -> set[str]:
     others = [(name, value) for name, value in request.headers.items() if name.lower() not in SHOWN]
     hidden = [value for name, value in others if HIDDEN.search(name) or len(value) >= MIN_UNNAMED_SECRET]
     hidden += [value for name, value in parse_qsl(urlsplit(request.url).query) if SECRET_QUERY.search(name)]
     whole = [value for value in hidden if len(value) >= MIN_SECRET_LENGTH]
     # "Bearer abc", "Basic abc", and signatures with several parts
     parts = [part for value in whole for part in re.split(r"[\s,;]+|=(?=\w)", value) if len(part) >= MIN_UNNAMED_SECRET]
-    found = {*whole, *parts, *of_headers(dict(others)), *of_address(request.url)}
-    return {form for secret in found if secret for form in (forms(secret) or {secret})}
+    found = {*whole, *parts, *header_secrets(dict(others)), *url_secrets(request.url)}
+    return {form for secret in found if secret for form in (encoded_forms(secret) or {secret})}
 
 
 def _masked_chunks(chunks: Sequence[bytes], secrets: Collection[str]) -> list[Any]:
     whole = b"".join(chunks).decode("latin-1")  # one character per byte, whatever the encoding
-    kept = without([secret.encode("utf-8", "replace").decode("latin-1") for secret in secrets], whole)
+    kept = mask_forms([secret.encode("utf-8", "replace").decode("latin-1") for secret in secrets], whole)
     if kept != whole:
         chunks = [kept.encode("latin-1")]  # a secret may have spanned two chunks
     return [_chunk_text(chunk) for chunk in chunks]
@@ -180,15 +180,15 @@ def _chunk_text(chunk: bytes) -> Any:
 
 
 def _recorded_error(error: ModelError, secrets: Collection[str]) -> RecordedError:
-    return RecordedError(without(secrets, str(error)), error.status, error.transient, error.retry_after_ms)
+    return RecordedError(mask_forms(secrets, str(error)), error.status, error.transient, error.retry_after_ms)
 
 
-def portions(answered: RecordedAnswer) -> Iterator[bytes]:
+def recorded_chunks(answered: RecordedAnswer) -> Iterator[bytes]:
     for chunk in answered.portions:
         yield chunk.encode() if isinstance(chunk, str) else b64decode(chunk["base64"])
 
 
-def failure(answered: RecordedAnswer) -> ModelError | None:
+def recorded_failure(answered: RecordedAnswer) -> ModelError | None:
     """The error at the end of a recorded answer, or None."""
     if answered.failure is not None:
         error = answered.failure
@@ -202,10 +202,10 @@ def failure(answered: RecordedAnswer) -> ModelError | None:
     return None
 
 
-class Shelf:
+class RecordingIndex:
     """Recorded calls by request. Answers to equal requests are returned in the order of their recording."""
 
-    def __init__(self, place: str, exchanges: Mapping[str, Exchange]) -> None:
+    def __init__(self, place: str, exchanges: Mapping[str, RecordedExchange]) -> None:
         self._place = place
         self._exchanges = exchanges
         self._unused: dict[str, list[str]] = {}
@@ -213,7 +213,7 @@ class Shelf:
             self._unused.setdefault(exchange.key, []).append(name)
         self._used: dict[str, list[str]] = {}
 
-    def take(self, normalized: Normal) -> RecordedAnswer:
+    def take(self, normalized: NormalizedRequest) -> RecordedAnswer:
         """The next answer to a request. Raises a ModelError that says what is missing."""
         names = self._unused.get(normalized.key)
         if not names:
@@ -222,7 +222,7 @@ class Shelf:
         self._used.setdefault(normalized.key, []).append(name)
         return self._exchanges[name].response
 
-    def _missing(self, normalized: Normal) -> str:
+    def _missing(self, normalized: NormalizedRequest) -> str:
         model = normalized.body.get("model") if isinstance(normalized.body, dict) else None
         asked = f"POST {normalized.path}" + (f", model {model}" if model else "")
         if given := self._used.get(normalized.key):
@@ -241,11 +241,11 @@ class Shelf:
         )
 
 
-def _comparable(request: RecordedRequest | Normal) -> dict[str, Any]:
+def _comparable(request: RecordedRequest | NormalizedRequest) -> dict[str, Any]:
     return {"path": request.path, "body": request.body}
 
 
-def _similarity(recorded: RecordedRequest, normalized: Normal) -> tuple[int, int]:
+def _similarity(recorded: RecordedRequest, normalized: NormalizedRequest) -> tuple[int, int]:
     """How much is equal before the first difference: values, and characters of the next value."""
     count = 0
     for one, other in zip(_leaves(_comparable(recorded), ""), _leaves(_comparable(normalized), ""), strict=False):

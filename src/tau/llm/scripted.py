@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 from tau.core.agent.draft import Draft
 from tau.errors import ModelError
-from tau.llm.types import Context, Fact, Pause, World
+from tau.llm.types import CallEnvironment, ModelContext, ModelResult, Pause
 from tau.records.base import BadRecord, Record, decode, encode
 from tau.records.messages import Usage
 from tau.records.models import Model
@@ -84,16 +84,18 @@ def read_script(data: bytes) -> Script:
     return script
 
 
-def answer(model: Model, context: Context, draft: Draft, world: World) -> Iterator[Sequence[Fact] | Pause]:
+def answer(
+    model: Model, context: ModelContext, draft: Draft, world: CallEnvironment
+) -> Iterator[Sequence[ModelResult] | Pause]:
     answers = read_script(world.script).answers
     yield from play(answers[min(world.turn, len(answers) - 1)], draft, world.turn)
 
 
-def play(answer: Answer, draft: Draft, turn: int) -> Iterator[Sequence[Fact] | Pause]:
+def play(answer: Answer, draft: Draft, turn: int) -> Iterator[Sequence[ModelResult] | Pause]:
     if answer.start_delay_ms:
         yield Pause(answer.start_delay_ms)
     use = answer.usage
-    draft.note(usage=Usage(use.input, 0, use.cache_read, use.cache_write), response_id=f"scripted_{turn}")
+    draft.set_usage(usage=Usage(use.input, 0, use.cache_read, use.cache_write), response_id=f"scripted_{turn}")
     count = 0
     for results, piece in _steps(answer, draft, turn):
         if piece is not None:
@@ -110,16 +112,16 @@ def play(answer: Answer, draft: Draft, turn: int) -> Iterator[Sequence[Fact] | P
         raise ModelError(answer.error.message, retry_after_ms=answer.error.retry_after_ms)
     if answer.hang_after is not None:
         yield Pause(FOREVER_MS)
-    draft.note(usage=Usage(use.input, use.output, use.cache_read, use.cache_write))
+    draft.set_usage(usage=Usage(use.input, use.output, use.cache_read, use.cache_write))
     calls = any(block.tool for block in answer.blocks)
-    yield draft.done(answer.stop or ("toolUse" if calls else "stop"))
+    yield draft.finish(answer.stop or ("toolUse" if calls else "stop"))
 
 
-def _steps(answer: Answer, draft: Draft, turn: int) -> Iterator[tuple[Sequence[Fact], tuple[int, str] | None]]:
+def _steps(answer: Answer, draft: Draft, turn: int) -> Iterator[tuple[Sequence[ModelResult], tuple[int, str] | None]]:
     """Results to yield, or the next piece to add as (block, text)."""
     blocks = [*answer.blocks, *([ScriptBlock(text=answer.text)] if answer.text is not None else [])]
     for block in blocks:
-        at = draft.blocks
+        at = draft.block_count
         if block.tool is not None:
             yield [draft.open_call(block.id or f"call_{turn}_{at}", block.tool)], None
             pieces = _pieces(encode(block.arguments).decode() if isinstance(block.arguments, dict) else block.arguments)
@@ -131,7 +133,7 @@ def _steps(answer: Answer, draft: Draft, turn: int) -> Iterator[tuple[Sequence[F
             for _ in range(answer.repeat):
                 yield (), (at, piece)
         if block.signature:
-            draft.sign(at, block.signature)
+            draft.add_signature(at, block.signature)
         yield [draft.close(at)], None
 
 

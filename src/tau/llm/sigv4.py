@@ -23,7 +23,7 @@ class Credentials(NamedTuple):
     token: str = ""
 
 
-def signed(
+def sign_headers(
     url: str, headers: Mapping[str, str], body: bytes, credentials: Credentials, *, region: str, service: str, now: int
 ) -> dict[str, str]:
     """`headers` of a POST with those that sign it. `now` is in milliseconds since 1970."""

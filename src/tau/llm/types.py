@@ -6,14 +6,14 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from tau.core.agent.draft import Begun, Done, Draft, Heard, Update
-from tau.core.checks.secrets import shown_address
-from tau.core.conversation.provider_messages import Spoken
+from tau.core.agent.draft import Draft, MessageBegun, MessageDone, ResponseStarted, Update
+from tau.core.checks.secrets import redact_url
+from tau.core.conversation.provider_messages import ModelMessage
 from tau.records.base import Value, field
 from tau.records.models import Model, ThinkingLevel
 
-Fact = Begun | Heard | Update | Done
-OUTPUT_LIMIT = 32000
+ModelResult = MessageBegun | ResponseStarted | Update | MessageDone
+DEFAULT_OUTPUT_TOKENS = 32000
 # Placeholder for a key where the environment has other credentials.
 AUTHENTICATED = "<authenticated>"
 
@@ -31,15 +31,15 @@ class ToolSpec(Protocol):
     def parameters(self) -> dict[str, Any]: ...
 
 
-class Context(Value):
+class ModelContext(Value):
     """Input of a model call. `messages` can be iterated repeatedly: a long conversation is not kept in memory."""
 
     system: str
-    messages: Iterable[Spoken]
+    messages: Iterable[ModelMessage]
     tools: Sequence[ToolSpec]
 
 
-class Options(Value):
+class CallOptions(Value):
     """Options of a model call.
 
     `key` is None for a model that needs none; `max_tokens` limits answers below the model's maximum. `environment`
@@ -74,29 +74,29 @@ class Options(Value):
         return self.environment.get("PI_CACHE_RETENTION") != "none"
 
 
-def output_limit(model: Model, options: Options) -> int:
+def output_limit(model: Model, options: CallOptions) -> int:
     """Maximum number of tokens of an answer."""
-    return min(options.max_tokens or OUTPUT_LIMIT, model.max_tokens)
+    return min(options.max_tokens or DEFAULT_OUTPUT_TOKENS, model.max_tokens)
 
 
-def fills_window(model: Model) -> bool:
+def has_no_output_limit(model: Model) -> bool:
     """True if the model has no output limit of its own: an answer may fill the rest of the context window."""
     return model.max_tokens >= model.context_window
 
 
-def address(model: Model, options: Options) -> str:
+def base_url(model: Model, options: CallOptions) -> str:
     """The base URL of the model, with `{NAME}` replaced from the environment."""
     return re.sub(
         r"\{([A-Z_]+)\}", lambda found: options.environment.get(found[1], found[0]), model.base_url.rstrip("/")
     )
 
 
-def own_headers(model: Model) -> dict[str, str]:
+def model_headers(model: Model) -> dict[str, str]:
     """The headers of the model's configuration, in lower case like the others."""
     return {name.lower(): value for name, value in (model.headers or {}).items()}
 
 
-class Request(Value):
+class ModelRequest(Value):
     """An HTTP request. `heard` is called with status and headers of the response before its body is read."""
 
     url: str
@@ -106,7 +106,7 @@ class Request(Value):
 
     def __repr__(self) -> str:
         """Without secrets, for logs."""
-        return f"Request({shown_address(self.url)!r})"
+        return f"Request({redact_url(self.url)!r})"
 
 
 class Pause(Value):
@@ -124,9 +124,9 @@ class Decoder(Protocol):
 class Reader(Protocol):
     """Converts the events of one response to results."""
 
-    def read(self, event: str, data: str) -> Sequence[Fact]: ...
+    def read(self, event: str, data: str) -> Sequence[ModelResult]: ...
 
-    def end(self) -> Sequence[Fact]:
+    def end(self) -> Sequence[ModelResult]:
         """Called at the end of the stream; raises ModelError if the answer is incomplete."""
         ...
 
@@ -138,7 +138,7 @@ class Api(Protocol):
     signature covers the whole request.
     """
 
-    def request(self, model: Model, context: Context, options: Options) -> Request: ...
+    def request(self, model: Model, context: ModelContext, options: CallOptions) -> ModelRequest: ...
 
     def Reader(self, draft: Draft) -> Reader: ...
 
@@ -147,25 +147,25 @@ class OfflineApi(Protocol):
     """A module in llm/ that answers without a network."""
 
     def answer(
-        self, model: Model, context: Context, draft: Draft, world: World
-    ) -> Iterator[Sequence[Fact] | Pause]: ...
+        self, model: Model, context: ModelContext, draft: Draft, world: CallEnvironment
+    ) -> Iterator[Sequence[ModelResult] | Pause]: ...
 
 
 class Transport(Protocol):
     """The network: http.py, or a replacement in tests."""
 
-    def post(self, request: Request) -> AsyncGenerator[bytes, None]: ...
+    def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]: ...
 
 
-class Watchers(Protocol):
+class RequestHooks(Protocol):
     """Hooks that can change a request before it is sent, and observe the response."""
 
-    async def outgoing(self, request: Request) -> Request: ...
+    async def outgoing(self, request: ModelRequest) -> ModelRequest: ...
 
     async def incoming(self, status: int, headers: Mapping[str, str]) -> None: ...
 
 
-class Streams(Protocol):
+class ExtensionStreams(Protocol):
     """Model calls that an extension makes itself."""
 
     def stream(self, provider: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
@@ -173,12 +173,12 @@ class Streams(Protocol):
         ...
 
 
-class World(Value):
+class CallEnvironment(Value):
     """Dependencies of a model call. `turn` counts earlier calls; llm/scripted.py reads `script`."""
 
     transport: Transport
     pause: Callable[[float], Awaitable[None]]
     turn: int = 0
     script: bytes = b""
-    watchers: Watchers | None = None
-    streams: Streams | None = None
+    watchers: RequestHooks | None = None
+    streams: ExtensionStreams | None = None

@@ -29,30 +29,30 @@ __all__ = [
     "UNSET",
     "BadRecord",
     "Count",
-    "Packed",
+    "PackedList",
     "Raw",
     "Record",
-    "Spliced",
+    "SplicedList",
     "UnsetType",
     "Value",
     "astuple",
+    "attach_source",
     "convert",
     "decode",
     "decode_lines",
-    "derived",
+    "derive_record",
     "encode",
     "encode_parts",
+    "escape_separators",
     "field",
-    "keep",
-    "one_line",
-    "packed",
+    "packed_list",
     "parse",
     "parse_text",
-    "plain",
     "replace",
     "schema_of",
     "schemas",
-    "wire",
+    "to_builtins",
+    "wire_json",
 ]
 
 T = TypeVar("T")
@@ -93,17 +93,17 @@ def encode(value: Any) -> bytes:
         data = _encode_surrogates(value)
     except RecursionError:
         raise BadRecord(TOO_DEEP) from None
-    return one_line(data)
+    return escape_separators(data)
 
 
 def _encode_surrogates(value: Any) -> bytes:
     try:
-        return json.dumps(_finite(plain(value)), separators=(",", ":")).encode()
+        return json.dumps(_finite(to_builtins(value)), separators=(",", ":")).encode()
     except RecursionError:
         raise BadRecord(TOO_DEEP) from None
 
 
-class Packed:
+class PackedList:
     """A long list of which all but the last items are encoded already, so that those items can be freed."""
 
     def __init__(self, parts: list[bytes], rest: list[Any]) -> None:
@@ -111,7 +111,7 @@ class Packed:
         self.rest = rest
 
 
-def packed(items: Iterable[Any], length: int = 256) -> list[Any] | Packed:
+def packed_list(items: Iterable[Any], length: int = 256) -> list[Any] | PackedList:
     """Return `items` as a list, or as a `PackedList` if there are many. Encodes `length` items at a time."""
     parts: list[bytes] = []
     rest: list[Any] = []
@@ -120,7 +120,7 @@ def packed(items: Iterable[Any], length: int = 256) -> list[Any] | Packed:
         if len(rest) == 2 * length:
             parts.append(encode(rest[:length])[1:-1])
             del rest[:length]
-    return Packed(parts, rest) if parts else rest
+    return PackedList(parts, rest) if parts else rest
 
 
 def encode_parts(value: Mapping[str, Any]) -> Iterator[bytes]:
@@ -129,7 +129,7 @@ def encode_parts(value: Mapping[str, Any]) -> Iterator[bytes]:
     for name, item in value.items():
         yield separator + encode(name) + b":"
         separator = b","
-        if not isinstance(item, Packed):
+        if not isinstance(item, PackedList):
             yield encode(item)
             continue
         yield b"["
@@ -140,7 +140,7 @@ def encode_parts(value: Mapping[str, Any]) -> Iterator[bytes]:
     yield b"{}" if separator == b"{" else b"}"
 
 
-def one_line(data: bytes) -> bytes:
+def escape_separators(data: bytes) -> bytes:
     """Escape U+2028 and U+2029, which can only occur inside JSON strings."""
     at = -1
     for _ in range(MAX_BYTE_SEARCHES):  # searching one byte is many times faster than three, if it is rare
@@ -152,7 +152,7 @@ def one_line(data: bytes) -> bytes:
     return data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
 
 
-def wire(record: Record) -> bytes:
+def wire_json(record: Record) -> bytes:
     """Return the JSON of a record: the bytes it was decoded from, or else its encoding, which is cached.
 
     Only for records that are sent several times (messages, entries). Records are frozen, so the bytes stay valid.
@@ -163,13 +163,13 @@ def wire(record: Record) -> bytes:
     return cached
 
 
-def keep(record: T, data: bytes) -> T:
+def attach_source(record: T, data: bytes) -> T:
     """Attach the bytes that `record` was decoded from, and return it."""
     record.__dict__["_wire"] = data
     return record
 
 
-class Spliced:
+class SplicedList:
     """A list of encoded JSON items that is written item by item, for lists that are too large to be copied.
 
     The items may be read later and from another thread, so they must come from data that does not change, and reading
@@ -223,7 +223,7 @@ def decode_lines(kind: type[T], data: bytes | memoryview) -> list[T] | None:
         return None
 
 
-MOST_DIGITS = 4_000  # Python refuses to parse integers of more than 4300 digits by default
+MAX_INT_DIGITS = 4_000  # Python refuses to parse integers of more than 4300 digits by default
 
 
 def parse(data: bytes, nesting: int | None = MAX_NESTING) -> Any:
@@ -283,7 +283,7 @@ def parse_text(text: str, nesting: int | None = MAX_NESTING) -> Any:
         raise BadRecord(str(error)) from None
 
 
-def derived(
+def derive_record(
     kind: type[T],
     *,
     without: Iterable[str] = (),
@@ -361,7 +361,7 @@ def schema_of(kind: Any) -> dict[str, Any]:
     return msgspec.json.schema(kind)
 
 
-def plain(value: Any) -> Any:
+def to_builtins(value: Any) -> Any:
     """Convert a record to dicts, lists and scalars, with wire names."""
     return msgspec.to_builtins(value, enc_hook=_unpack)
 
@@ -409,7 +409,7 @@ def _float_or_none(digits: str) -> float | None:
 
 
 def _int_or_none(digits: str) -> int | None:
-    return int(digits) if len(digits) <= MOST_DIGITS else None
+    return int(digits) if len(digits) <= MAX_INT_DIGITS else None
 
 
 def _finite_float(text: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from tau.records.base import UNSET, Record, UnsetType, encode, wire
+from tau.records.base import UNSET, Record, UnsetType, encode, wire_json
 from tau.records.deltas import AnyDelta
 from tau.records.messages import AnyMessage, Assistant, Image, Text, ToolResult, Usage
 from tau.records.models import ThinkingLevel
@@ -271,8 +271,8 @@ def event_json(event: Event) -> bytes:
         if name not in event.carries:
             body = encode(value)
         elif isinstance(value, list):
-            body = b"[%b]" % b",".join(map(wire, value))
+            body = b"[%b]" % b",".join(map(wire_json, value))
         else:
-            body = wire(value)
+            body = wire_json(value)
         parts.append(b',"%b":%b' % (wire_name.encode(), body))
     return b'{"type":%b%b}' % (encode(event.__struct_config__.tag), b"".join(parts))

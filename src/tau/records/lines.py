@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, Value, decode, decode_lines, encode, keep, parse
+from tau.records.base import (
+    UNSET,
+    BadRecord,
+    Raw,
+    Record,
+    UnsetType,
+    Value,
+    attach_source,
+    decode,
+    decode_lines,
+    encode,
+    parse,
+)
 from tau.records.entries import AnyEntry
 from tau.records.messages import AnyMessage, Assistant, Custom, ToolCall, ToolResult
 from tau.records.nesting import MAX_NESTING, is_deeper
@@ -27,7 +39,7 @@ class MessageLine(Record):
     message: Raw
 
 
-class Head(Value, rename="camel", gc=False):
+class FullOutline(Value, rename="camel", gc=False):
     """Like Outline, for lines in which all fields are present. Decoding is faster."""
 
     type: str
@@ -35,12 +47,12 @@ class Head(Value, rename="camel", gc=False):
     parent_id: str | None
 
 
-def outlines(block: bytes, size: int) -> tuple[list[Head], list[int]] | None:
+def read_outlines(block: bytes, size: int) -> tuple[list[FullOutline], list[int]] | None:
     """Decode the outlines of the lines in the first `size` bytes of `block`, and the offsets at which the lines end.
 
     None if a line does not have the usual form and must be decoded on its own.
     """
-    heads = decode_lines(Head, memoryview(block)[:size])
+    heads = decode_lines(FullOutline, memoryview(block)[:size])
     if heads is None:
         return None
     is_ascii = block.isascii()
@@ -66,7 +78,7 @@ def _is_text(line: bytes) -> bool:
     return True
 
 
-def messages(count: int, block: bytes) -> list[bytes] | None:
+def raw_messages(count: int, block: bytes) -> list[bytes] | None:
     """Return the raw JSON of the messages in a block of `count` message entries.
 
     None if a line does not have the usual form and must be decoded on its own.
@@ -98,7 +110,7 @@ def _is_deep(message: AnyMessage) -> bool:
     return isinstance(message, ToolResult | Custom) and is_deeper(message.details, MAX_NESTING - 2)
 
 
-class OtherEntry(Record):
+class UnknownEntry(Record):
     """An entry of an unknown type. It keeps its place in the tree and its bytes."""
 
     type: str
@@ -107,12 +119,12 @@ class OtherEntry(Record):
     timestamp: str = ""
 
 
-def read_entry(line: bytes) -> AnyEntry | OtherEntry:
+def read_entry(line: bytes) -> AnyEntry | UnknownEntry:
     """Decode one entry; `wire_json()` returns its original bytes. Raises BadRecord if it is not an entry."""
     try:
-        return keep(decode(AnyEntry, line), line)  # type: ignore[arg-type]
+        return attach_source(decode(AnyEntry, line), line)  # type: ignore[arg-type]
     except BadRecord:
-        return keep(decode(OtherEntry, line, nesting=None), line)
+        return attach_source(decode(UnknownEntry, line, nesting=None), line)
 
 
 def message_json(line: bytes) -> bytes:

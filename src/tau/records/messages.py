@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, keep, parse
+from tau.records.base import UNSET, BadRecord, Record, UnsetType, attach_source, decode, parse
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
@@ -179,20 +179,20 @@ class Other(Record):
 
 
 AnyMessage = User | Assistant | ToolResult | BashExecution | Custom | BranchSummary | CompactionSummary
-Stored = AnyMessage | Other
+StoredMessage = AnyMessage | Other
 
 
-def as_message(data: bytes) -> Stored:
+def parse_message(data: bytes) -> StoredMessage:
     """Decode one message. It does not keep its bytes, for callers that hold them elsewhere. Raises BadRecord."""
     try:
         return decode(AnyMessage, data)  # type: ignore[arg-type]
     except BadRecord:
         value = parse(data)
         if isinstance(value, dict) and isinstance(value.get("role"), str):
-            return keep(Other(value["role"]), data)
+            return attach_source(Other(value["role"]), data)
         raise
 
 
-def read_message(data: bytes) -> Stored:
+def read_message(data: bytes) -> StoredMessage:
     """Decode one message; `wire_json()` returns its original bytes. Raises BadRecord."""
-    return keep(as_message(data), data)
+    return attach_source(parse_message(data), data)

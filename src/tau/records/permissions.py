@@ -9,15 +9,15 @@ from typing import Literal
 
 from tau.records.base import UNSET, Record, UnsetType
 
-Words = str | list[str]
+StringOrList = str | list[str]
 
 
 class Rule(Record, forbid_unknown_fields=True):
     """Selects tool calls. A rule matches if every field that is present matches; in a list, one match is enough."""
 
-    tool: Words | UnsetType = UNSET
-    path: Words | UnsetType = UNSET
-    command: Words | UnsetType = UNSET
+    tool: StringOrList | UnsetType = UNSET
+    path: StringOrList | UnsetType = UNSET
+    command: StringOrList | UnsetType = UNSET
 
 
 class Permissions(Record, forbid_unknown_fields=True):

@@ -204,7 +204,7 @@ class Settings(Record):
 RESOURCE_LISTS = ("packages", "extensions", "skills", "prompts", "themes")
 
 # Ignored in a project's file, even in a trusted one: they concern the user's machine, and trust itself.
-USER_ONLY = (
+USER_ONLY_SETTINGS = (
     "defaultProjectTrust",
     "allowConfigWrites",
     "httpProxy",
@@ -215,7 +215,7 @@ USER_ONLY = (
 # A project may switch these on, but not off.
 STRICTER_ONLY = ("childEnvironment.filterSecrets", "childEnvironment.noNewPrivileges")
 
-WITHOUT_EFFECT = """
+IGNORED_SETTINGS = """
 autocompleteMaxVisible cacheWarming codemode collapseChangelog doubleEscapeAction editorPaddingX enableAnalytics
 enableInstallTelemetry externalEditor hideThinkingBlock lastChangelogVersion markdown modelThinkingLevels outputPad
 quietStartup showCacheMissNotices showHardwareCursor terminal theme treeFilterMode tuiMode warnings

@@ -70,7 +70,7 @@ class Backlog:
         self._items.append(line)
         self.size += len(line)
 
-    def add_parts(self, pieces: Iterator[bytes], size: int) -> None:
+    def add_large(self, pieces: Iterator[bytes], size: int) -> None:
         """Add one record as an iterator of pieces, which must satisfy the contract of SplicedList."""
         self._progress.clear()
         self._items.append(LargeRecord(pieces, size))
@@ -84,7 +84,7 @@ class Backlog:
             self._items.append(update)
             self.size += _size(update)
 
-    def add_shown(self, event: ToolUpdate) -> None:
+    def add_progress(self, event: ToolUpdate) -> None:
         new = PendingProgress(event)
         pending = self._progress.get(event.tool_call_id)
         if pending is None:
@@ -95,7 +95,7 @@ class Backlog:
             self.size += new.size - pending.size
             pending.event, pending.size = new.event, new.size
 
-    def too_soon(self) -> bool:
+    def should_delay(self) -> bool:
         """True if the only item is a snapshot that would exceed SNAPSHOT_BYTES_PER_S."""
         return len(self._items) == 1 and isinstance(self._items[0], Update) and self._now() < self.next_update
 
@@ -142,7 +142,7 @@ class Backlog:
             if self._progress.get(item.event.tool_call_id) is item:
                 del self._progress[item.event.tool_call_id]
             return event_json(item.event)
-        line = item.wire(snapshots=self._dialect.snapshots, extras=self._dialect.extras)
+        line = item.wire_json(snapshots=self._dialect.snapshots, extras=self._dialect.extras)
         self.next_update = self._now() + len(line) / SNAPSHOT_BYTES_PER_S
         return line
 

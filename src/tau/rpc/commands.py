@@ -12,29 +12,29 @@ from collections.abc import Callable
 from typing import Any
 
 from tau import __version__
-from tau.core.agent.queues import Queue
-from tau.core.agent.structured_output import BadSchema, OutputSchema, output_schema
-from tau.core.checks.attachments import attached
-from tau.core.checks.images import accepted
-from tau.core.checks.secrets import shown
+from tau.core.agent.queues import QueueName
+from tau.core.agent.structured_output import BadSchema, OutputSchema, parse_output_schema
+from tau.core.checks.attachments import attachment_blocks
+from tau.core.checks.images import checked_images
+from tau.core.checks.secrets import redact_model
 from tau.errors import CommandError
 from tau.records import commands as c
 from tau.records import replies as r
-from tau.records.base import UNSET, Raw, UnsetType, replace, wire
+from tau.records.base import UNSET, Raw, UnsetType, replace, wire_json
 from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
 from tau.records.models import Model
-from tau.rpc.envelopes import opened
+from tau.rpc.envelopes import parse_envelope
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.session import choices, operations
 from tau.runtime.session.session import Session
 from tau.wire import dialects
 
-BEHAVIORS: dict[str | None, Queue | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
+BEHAVIORS: dict[str | None, QueueName | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
 
 
 async def prompt(session: Session, command: c.Prompt) -> r.Accepted:
-    blocks = [*attached(command.attachments), *accepted(command.images)]
+    blocks = [*attachment_blocks(command.attachments), *checked_images(command.images)]
     queue, attachments = BEHAVIORS[command.streaming_behavior], command.attachments or ()
     schema = _output_schema(command.output_schema)
     return r.Accepted(
@@ -44,18 +44,20 @@ async def prompt(session: Session, command: c.Prompt) -> r.Accepted:
 
 def _output_schema(schema: dict[str, Any] | None) -> OutputSchema | None:
     try:
-        return None if schema is None else output_schema(schema)
+        return None if schema is None else parse_output_schema(schema)
     except BadSchema as error:
         raise CommandError(f"outputSchema: {error}") from None
 
 
 async def steer(session: Session, command: c.Steer) -> r.Accepted:
-    return r.Accepted(await operations.submit(session, command.message, accepted(command.images), "steer", queue=True))
+    return r.Accepted(
+        await operations.submit(session, command.message, checked_images(command.images), "steer", queue=True)
+    )
 
 
 async def follow_up(session: Session, command: c.FollowUp) -> r.Accepted:
     return r.Accepted(
-        await operations.submit(session, command.message, accepted(command.images), "follow_up", queue=True)
+        await operations.submit(session, command.message, checked_images(command.images), "follow_up", queue=True)
     )
 
 
@@ -75,7 +77,7 @@ async def new_session(session: Session, command: c.NewSession) -> r.Cancelled:
 
 def get_state(session: Session, command: c.GetState) -> r.SessionState:
     state = operations.get_state(session)
-    return state if state.model is None else replace(state, model=shown(state.model))
+    return state if state.model is None else replace(state, model=redact_model(state.model))
 
 
 def get_messages(session: Session, command: c.GetMessages) -> r.Messages:
@@ -84,18 +86,18 @@ def get_messages(session: Session, command: c.GetMessages) -> r.Messages:
 
 async def set_model(session: Session, command: c.SetModel) -> Model:
     await session.navigator.wait_until_done()
-    return shown(await choices.set_model(session, command.provider, command.model_id))
+    return redact_model(await choices.set_model(session, command.provider, command.model_id))
 
 
 async def cycle_model(session: Session, command: c.CycleModel) -> r.Cycled | None:
     await session.navigator.wait_until_done()
     scoped = bool(session.models.scoped)
     chosen = await choices.cycle_model(session)
-    return None if chosen is None else r.Cycled(shown(chosen[0]), chosen[1], scoped)
+    return None if chosen is None else r.Cycled(redact_model(chosen[0]), chosen[1], scoped)
 
 
 def get_available_models(session: Session, command: c.GetAvailableModels) -> r.Models:
-    return r.Models([shown(model) for model in session.models.available])
+    return r.Models([redact_model(model) for model in session.models.available])
 
 
 async def set_thinking_level(session: Session, command: c.SetThinkingLevel) -> UnsetType:
@@ -160,7 +162,7 @@ def set_budget(session: Session, command: c.SetBudget) -> Budget:
 
 
 async def bash(session: Session, command: c.Bash) -> r.BashResult:
-    envelope = opened(wire(command))  # bash_execution_update events carry the id of the command
+    envelope = parse_envelope(wire_json(command))  # bash_execution_update events carry the id of the command
     id = envelope.id if bytes(envelope.id) else UNSET
     await session.navigator.wait_until_done()
     return await session.user_bash.run(command.command, exclude=command.exclude_from_context is True, id=id)
@@ -233,7 +235,7 @@ async def get_commands(session: Session, command: c.GetCommands) -> r.SlashComma
 
 def get_protocol(session: Session, command: c.GetProtocol) -> r.Protocol:
     dialect = dialects.find(session.settings.dialect)
-    events = [str(kind.__struct_config__.tag) for kind in dialect.spoken()]
+    events = [str(kind.__struct_config__.tag) for kind in dialect.event_types()]
     capabilities = r.Capabilities([*dialect.commands()], events, dialect.snapshots, dialect.responses)
     return r.Protocol(dialect.name, dialect.pi, __version__, [*dialects.NAMES], capabilities)
 

@@ -14,7 +14,7 @@ class Envelope(Record):
     type: Any = UNSET
 
 
-def opened(line: bytes) -> Envelope:
+def parse_envelope(line: bytes) -> Envelope:
     """Decode the envelope of a line. Raises BadRecord."""
     try:
         if not line.isascii():

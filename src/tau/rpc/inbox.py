@@ -12,12 +12,12 @@ import os
 import threading
 from collections import deque
 
-from tau.wire.lines import LineDecoder, TooLong
+from tau.wire.lines import LineDecoder, LineTooLong
 
-LIMIT = 16 * 1024 * 1024
+MAX_QUEUED_BYTES = 16 * 1024 * 1024
 READ_BYTES = 256 * 1024
 
-Line = bytes | TooLong
+InputLine = bytes | LineTooLong
 
 
 class Inbox:
@@ -27,7 +27,7 @@ class Inbox:
         self._descriptor = descriptor
         self._decoder = LineDecoder(line_limit)
         self._loop = asyncio.get_running_loop()
-        self._lines: deque[Line] = deque()
+        self._lines: deque[InputLine] = deque()
         self._size = 0
         self._ended = False
         self._full = False
@@ -39,7 +39,7 @@ class Inbox:
             self._room = threading.Event()
             threading.Thread(target=self._read_in_thread, args=(self._room,), name="tau-stdin", daemon=True).start()
 
-    async def next(self) -> Line | None:
+    async def next(self) -> InputLine | None:
         """Return the next line, or None at the end of input."""
         while not self._lines:
             if self._ended:
@@ -49,7 +49,7 @@ class Inbox:
         line = self._lines.popleft()
         if isinstance(line, bytes):
             self._size -= len(line)
-            if self._full and self._size <= LIMIT // 2:
+            if self._full and self._size <= MAX_QUEUED_BYTES // 2:
                 self._resume()
         return line
 
@@ -83,7 +83,7 @@ class Inbox:
         self._lines += lines
         self._size += sum(len(line) for line in lines if isinstance(line, bytes))
         self._ended = not data
-        self._full = self._size > LIMIT and not self._ended
+        self._full = self._size > MAX_QUEUED_BYTES and not self._ended
         if self._room is not None and not self._full:
             self._room.set()
         if lines or self._ended:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tau.core.checks.exit_codes import FAILED
-from tau.records.base import encode, wire
+from tau.records.base import encode, wire_json
 from tau.rpc.outbox import Outbox
 from tau.runtime.app.batch import Open, Prompt, RunSummary, run_prompts, tell_failures
 from tau.runtime.app.process import (
@@ -42,15 +42,15 @@ async def _serve(
     summary = RunSummary(outbox.send)
     session, machine, _ = open_session(summary.pass_on)
     if dialect.session_line:
-        outbox.put(wire(session.log.header))
+        outbox.send_line(wire_json(session.log.header))
     code = await run_prompts(stop, session, machine, summary, prompts)
     if result:
-        outbox.put(encode(summary.result(session, code)))
+        outbox.send_line(encode(summary.result(session, code)))
     if not stop.asked:  # a signal or a lost reader explains itself
         tell_failures(summary)
-    if await stop.unless(outbox.drained()):
+    if await stop.unless(outbox.drain()):
         if lost:
             complain(STDOUT_CLOSED)
         return FAILED if lost else code
-    await within(SHUTDOWN_TIMEOUT_S / 2, outbox.drained())
+    await within(SHUTDOWN_TIMEOUT_S / 2, outbox.drain())
     return stop.code

@@ -22,8 +22,8 @@ from tau.rpc.backlog import Backlog
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
-HIGH = 4 * 1024 * 1024
-LOW_WATER_BYTES = HIGH // 2
+HIGH_WATER_BYTES = 4 * 1024 * 1024
+LOW_WATER_BYTES = HIGH_WATER_BYTES // 2
 # A pipe that polls as writable takes this much without blocking.
 PIPE_BUF_BYTES = 4096
 
@@ -54,37 +54,37 @@ class Outbox:
             with self._lock:
                 self._backlog.add_update(event)
         elif isinstance(event, ToolUpdate):
-            for progress in self._dialect.made(event):
+            for progress in self._dialect.event_records(event):
                 with self._lock:
-                    self._backlog.add_shown(progress)
+                    self._backlog.add_progress(progress)
         elif isinstance(event, UiRequest):
-            self.put(ui_json(event))
+            self.send_line(ui_json(event))
         else:
-            for line in self._dialect.event(event):
-                self.put(line)
+            for line in self._dialect.event_lines(event):
+                self.send_line(line)
         self._flush_soon()
-        return self.room()
+        return self.wait_for_room()
 
-    def put(self, line: bytes) -> None:
+    def send_line(self, line: bytes) -> None:
         with self._lock:
             self._backlog.add(line)
         self._flush_soon()
 
-    def put_parts(self, pieces: Iterator[bytes], size: int) -> None:
+    def send_large(self, pieces: Iterator[bytes], size: int) -> None:
         """Queue one record as an iterator of pieces, which must satisfy the contract of SplicedList."""
         with self._lock:
-            self._backlog.add_parts(pieces, max(size, PIPE_BUF_BYTES + 1))  # so that the thread writes it
+            self._backlog.add_large(pieces, max(size, PIPE_BUF_BYTES + 1))  # so that the thread writes it
         self._flush_soon()
 
-    def room(self) -> Awaitable[None] | None:
-        return self._wait_for_low_water() if self._backlog.size > HIGH else None
+    def wait_for_room(self) -> Awaitable[None] | None:
+        return self._wait_for_low_water() if self._backlog.size > HIGH_WATER_BYTES else None
 
     @property
     def busy(self) -> bool:
         """True while there is unwritten output."""
         return bool(self._backlog) or self._busy
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until everything is written or the reader has closed its end."""
         self._backlog.next_update = 0.0
         self._flush()
@@ -111,7 +111,7 @@ class Outbox:
         with self._lock:
             if self._busy or not self._backlog or self._failed:
                 return
-            if self._backlog.too_soon():
+            if self._backlog.should_delay():
                 self._flushing = True
                 self._loop.call_at(self._backlog.next_update, self._flush)
                 return
@@ -167,7 +167,7 @@ class Outbox:
     def _write_all(self) -> bool:
         while True:
             with self._lock:
-                if self._backlog.too_soon():
+                if self._backlog.should_delay():
                     self._busy = False
                     self._call_in_loop(self._flush_soon)
                     return True

@@ -15,21 +15,31 @@ from itertools import chain
 from typing import Any
 
 from tau.errors import CommandError
-from tau.records.base import UNSET, BadRecord, Spliced, UnsetType, decode, encode, keep, one_line, parse
+from tau.records.base import (
+    UNSET,
+    BadRecord,
+    SplicedList,
+    UnsetType,
+    attach_source,
+    decode,
+    encode,
+    escape_separators,
+    parse,
+)
 from tau.records.commands import Command
 from tau.records.replies import Messages
 from tau.rpc.commands import HANDLERS
-from tau.rpc.envelopes import opened
-from tau.rpc.inbox import Inbox, Line
+from tau.rpc.envelopes import parse_envelope
+from tau.rpc.inbox import Inbox, InputLine
 from tau.rpc.outbox import Outbox
 from tau.runtime.session.session import Session
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
-from tau.wire.lines import TooLong
+from tau.wire.lines import LineTooLong
 
 log = logging.getLogger(__name__)
 
-AT_THE_SAME_TIME = 1024
+MAX_CONCURRENT_COMMANDS = 1024
 LINES_PER_YIELD = 64
 COMMAND_TIMEOUT_S = 1.0  # for a slash command of an extension to end after the input has ended and no run is active
 
@@ -50,7 +60,7 @@ class Server:
         self._inbox = inbox
         self._outbox = outbox
         self._tasks: set[asyncio.Task[None]] = set()
-        self.answered = asyncio.Event()
+        self.first_response_sent = asyncio.Event()
 
     async def serve(self) -> None:
         """Handle lines until the input ends, then wait for everything that was started."""
@@ -58,7 +68,7 @@ class Server:
         lines = await self._start_extensions() if session.extension_lifecycle.has_extensions else deque()
         count = 0
         while (line := lines.popleft() if lines else await self._inbox.next()) is not None:
-            if (backpressure := self._outbox.room()) is not None:
+            if (backpressure := self._outbox.wait_for_room()) is not None:
                 await backpressure
             if self._handle(line):
                 await asyncio.sleep(0)  # start the command before handling the next line
@@ -73,12 +83,12 @@ class Server:
             await session.runs.idle()  # a run that the slash command started or waits for
         await session.runs.idle()
 
-    async def _start_extensions(self) -> deque[Line | None]:
+    async def _start_extensions(self) -> deque[InputLine | None]:
         """Start the extensions while reading ahead. Returns the lines that were read.
 
         Only answers to dialogs and aborts take effect during the start: they are meant for the extensions.
         """
-        session, lines = self._session, deque[Line | None]()
+        session, lines = self._session, deque[InputLine | None]()
         start = asyncio.ensure_future(session.extension_lifecycle.start())
         try:
             while not start.done() and (not lines or lines[-1] is not None):
@@ -102,7 +112,7 @@ class Server:
             start.cancel()
         return lines
 
-    def _handle(self, line: Line) -> bool:
+    def _handle(self, line: InputLine) -> bool:
         """Handle one line. Returns True if it started a task."""
         if isinstance(line, bytes) and not line.strip():
             return False
@@ -120,8 +130,8 @@ class Server:
             return False
         kind, name, id, body = request
         try:
-            command = self._dialect.filled(keep(decode(kind, body), body))
-            if len(self._tasks) >= AT_THE_SAME_TIME:
+            command = self._dialect.fill_defaults(attach_source(decode(kind, body), body))
+            if len(self._tasks) >= MAX_CONCURRENT_COMMANDS:
                 raise CommandError("Too many commands are under way. Try again later.")
             reply = HANDLERS[kind](self._session, command)
         except (CommandError, BadRecord) as error:
@@ -131,7 +141,7 @@ class Server:
             self._respond_with_bug(id, name, error)
             return False
         if not inspect.iscoroutine(reply):
-            self._respond(id, name, data=self._dialect.reply(kind, reply))
+            self._respond(id, name, data=self._dialect.reply_data(kind, reply))
             return False
         task = asyncio.create_task(self._finish(kind, id, name, reply))
         self._tasks.add(task)
@@ -140,7 +150,7 @@ class Server:
 
     async def _finish(self, kind: type[Command], id: bytes, name: str, reply: Any) -> None:
         try:
-            data = self._dialect.reply(kind, await reply)
+            data = self._dialect.reply_data(kind, await reply)
         except CommandError as error:
             self._respond(id, name, error=str(error))
         except Exception as error:
@@ -154,40 +164,40 @@ class Server:
 
     def _respond(self, id: bytes, name: str, *, data: Any = UNSET, error: str | UnsetType = UNSET) -> None:
         if not self._dialect.responses:
-            for line in self._dialect.instead(name, data, error):
-                self._outbox.put(line)
-        elif isinstance(data, Messages) and isinstance(data.messages, Spliced):
+            for line in self._dialect.substitute(name, data, error):
+                self._outbox.send_line(line)
+        elif isinstance(data, Messages) and isinstance(data.messages, SplicedList):
             head, _, tail = response(id, name, Messages([]), error).rpartition(b"[]")
-            self._outbox.put_parts(chain([head], data.messages, [tail]), data.messages.size)
+            self._outbox.send_large(chain([head], data.messages, [tail]), data.messages.size)
         else:
-            self._outbox.put(response(id, name, data, error))
-        self.answered.set()
+            self._outbox.send_line(response(id, name, data, error))
+        self.first_response_sent.set()
 
 
-def _type_of(line: Line | None) -> Any:
+def _type_of(line: InputLine | None) -> Any:
     try:
-        return opened(line).type if isinstance(line, bytes) else None
+        return parse_envelope(line).type if isinstance(line, bytes) else None
     except BadRecord:
         return None
 
 
-def parse_request(line: Line, dialect: Dialect = DEFAULT) -> tuple[type[Command], str, bytes, bytes] | None:
+def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> tuple[type[Command], str, bytes, bytes] | None:
     """Return the record type of a command, its name in the line, its id and its JSON; None for an answer to a dialog.
 
     Raises InvalidLine.
     """
-    if isinstance(line, TooLong):
+    if isinstance(line, LineTooLong):
         raise InvalidLine("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
     try:
-        envelope = opened(line)
+        envelope = parse_envelope(line)
     except BadRecord as error:
         raise InvalidLine("parse", b"", f"Failed to parse command: {error}") from None
-    id, name = one_line(bytes(envelope.id)), envelope.type
+    id, name = escape_separators(bytes(envelope.id)), envelope.type
     if not isinstance(name, str):
         raise InvalidLine("parse", id, 'Failed to parse command: expected an object with a string "type"')
     if name == "extension_ui_response":
         return None
-    kind = dialect.kind(name)
+    kind = dialect.command_type(name)
     if kind is None:
         raise InvalidLine(name, id, f"Unknown command: {name}")
     return kind, name, id, with_canonical_type(line, kind, name)

@@ -30,7 +30,7 @@ from tau.runtime.session.session import Client, Session
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
-LINE_LIMIT = 32 * 1024 * 1024
+MAX_LINE_BYTES = 32 * 1024 * 1024
 log = logging.getLogger(__name__)
 WARM_UP_DELAY_S = 0.03  # lets the client send the commands that it has ready
 
@@ -55,13 +55,13 @@ async def _serve(open_session: Callable[[Client], OpenedSession], dialect: Diale
 
     session, machine, http = open_session(publish)
     session.request_exit = lambda: stop.ask(ANSWERED)
-    server = Server(session, Inbox(stdin, LINE_LIMIT), outbox, dialect)
+    server = Server(session, Inbox(stdin, MAX_LINE_BYTES), outbox, dialect)
     warm_up = asyncio.create_task(_warm(server, outbox, http, session))
     try:
         if await stop.unless(server.serve()) and await stop.unless(_close_and_drain(session, outbox)):
             return ANSWERED
         await within(SHUTDOWN_TIMEOUT_S * (1.3 if session.extension_lifecycle.has_extensions else 1), session.close())
-        await within(SHUTDOWN_TIMEOUT_S / 2, outbox.drained())
+        await within(SHUTDOWN_TIMEOUT_S / 2, outbox.drain())
         return stop.code
     finally:
         machine.kill_all()
@@ -72,12 +72,12 @@ async def _serve(open_session: Callable[[Client], OpenedSession], dialect: Diale
 async def _close_and_drain(session: Session, outbox: Outbox) -> None:
     """Close the session, which writes and syncs pending entries, and write the remaining output."""
     await session.close()
-    await outbox.drained()
+    await outbox.drain()
 
 
 async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) -> None:
     """Load tools and the HTTP client while the user thinks about the first prompt, not while they wait."""
-    await server.answered.wait()
+    await server.first_response_sent.wait()
     await asyncio.sleep(WARM_UP_DELAY_S)
     while outbox.busy:
         await asyncio.sleep(WARM_UP_DELAY_S)
@@ -89,6 +89,6 @@ def _load(http: Http, session: Session) -> None:
         list(session.services.tools.values())
         model = session.models.current
         if model is not None and model.api not in OFFLINE_APIS:
-            http.warm(model.base_url)
+            http.preload(model.base_url)
     except OSError as error:  # out of descriptors; it is loaded again on first use
         log.debug("warm-up failed: %s", error)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tau.records.events import ExtensionError
 from tau.records.replies import SlashCommand
-from tau.store.resource_query import Sought
+from tau.store.resource_query import ResourceQuery
 
 if TYPE_CHECKING:
-    from tau.core.conversation.system_prompt import Listed
-    from tau.store.resources import Found
+    from tau.core.conversation.system_prompt import ListedTool
+    from tau.store.resources import FoundResources
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -30,12 +30,12 @@ class InThread(Protocol):
 
 
 class Resources:
-    def __init__(self, sought: Sought, in_thread: InThread, tell: Callable[[ExtensionError], None]) -> None:
+    def __init__(self, sought: ResourceQuery, in_thread: InThread, tell: Callable[[ExtensionError], None]) -> None:
         self._sought = sought
         self._in_thread = in_thread
         self._tell = tell
         self._offers: list[tuple[str, Sequence[str], Sequence[str]]] = []
-        self._found: Found | None = None
+        self._found: FoundResources | None = None
         self._turn = asyncio.Lock()
         self._in_line = 0  # messages that are being looked at, or wait for that
 
@@ -51,13 +51,13 @@ class Resources:
         """Forget what was offered: the extensions are asked anew."""
         self._offers.clear()
 
-    async def reload(self, sought: Sought | None = None) -> None:
+    async def reload(self, sought: ResourceQuery | None = None) -> None:
         """Look again; somewhere else, if settings have changed."""
         async with self._turn:
             self._sought, self._found = sought or self._sought, None
             await self._look()
 
-    async def prompt(self, tools: Sequence[Listed]) -> str:
+    async def prompt(self, tools: Sequence[ListedTool]) -> str:
         """The system prompt for a model that has these tools."""
         return (await self._known()).prompt(tools)
 
@@ -82,21 +82,21 @@ class Resources:
 
     async def _expansion(self, text: str) -> str:
         found = await self._look()
-        if not found.knows(text):
+        if not found.is_command(text):
             return text
         try:
-            return await self._in_thread(lambda: found.expansion(text))
+            return await self._in_thread(lambda: found.expand(text))
         except OSError as error:
             self._tell(ExtensionError(str(error.filename), "skill_expansion", error.strerror or str(error)))
             return text
 
-    async def _known(self) -> Found:
+    async def _known(self) -> FoundResources:
         if self._found is not None:
             return self._found
         async with self._turn:
             return await self._look()
 
-    async def _look(self) -> Found:
+    async def _look(self) -> FoundResources:
         """Only in turn."""
         if self._found is None:
             sought, offers = self._sought, tuple(self._offers)
@@ -106,7 +106,7 @@ class Resources:
         return self._found
 
 
-def _look(sought: Sought, offers: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> Found:
-    from tau.store.resources import look
+def _look(sought: ResourceQuery, offers: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> FoundResources:
+    from tau.store.resources import find_resources
 
-    return look(sought, offers)
+    return find_resources(sought, offers)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TextIO
 
-from tau.core.checks.secrets import masked
+from tau.core.checks.secrets import mask_secrets
 from tau.core.text import terminal_text
 
 logger = logging.getLogger(__name__)
@@ -28,13 +28,13 @@ LOG_LINE = "tau: %(levelname)s: %(message)s"
 
 def say(text: str = "", *, end: str = "\n") -> None:
     """A message on stdout. Lines after the first are indented, so a table is said line by line."""
-    _write(sys.stdout, terminal_text.message(text) + end)
+    _write(sys.stdout, terminal_text.escape_message(text) + end)
 
 
 def complain(text: str, *, end: str = "\n") -> None:
     """A message on stderr. A stderr that is closed or broken changes nothing: there is no better place to say so."""
     with suppress(OSError):
-        _write(sys.stderr, terminal_text.message(text) + end)
+        _write(sys.stderr, terminal_text.escape_message(text) + end)
 
 
 def wipe() -> None:
@@ -45,13 +45,13 @@ def wipe() -> None:
 
 def stream(text: str) -> None:
     """Words of a model, a piece at a time, after a `Cleaner`; or a text that is spelled out already."""
-    _write(sys.stdout, terminal_text.answer(text))
+    _write(sys.stdout, terminal_text.strip_controls(text))
 
 
 def emit(text: str) -> None:
     """A result on stdout: spelled out at a terminal, otherwise byte for byte, since it may be a path for a program."""
     if sys.stdout is None or sys.stdout.isatty():
-        _write(sys.stdout, terminal_text.message(text) + "\n")
+        _write(sys.stdout, terminal_text.escape_message(text) + "\n")
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(os.fsencode(text) + b"\n")
@@ -77,7 +77,7 @@ class LogFormatter(logging.Formatter):
         self._known = known
 
     def format(self, record: logging.LogRecord) -> str:
-        return terminal_text.message(masked(super().format(record), self._known()))
+        return terminal_text.escape_message(mask_secrets(super().format(record), self._known()))
 
 
 def log_to_stderr(level: int = logging.WARNING) -> None:

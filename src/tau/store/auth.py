@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tau.records.base import BadRecord, parse
-from tau.store.files import locked, replaced
+from tau.store.files import locked, replace_file
 
-PRIVATE = 0o600
+PRIVATE_MODE = 0o600
 
 
 class AuthFile:
@@ -41,8 +41,8 @@ class AuthFile:
             content = self._content()
             kept = {name: other for name, other in content.items() if name != provider}
             changed = kept if entry is None else {**kept, provider: entry}
-            replaced(self.path, json.dumps(changed, indent=2).encode())
-            os.chmod(self.path, PRIVATE)
+            replace_file(self.path, json.dumps(changed, indent=2).encode())
+            os.chmod(self.path, PRIVATE_MODE)
 
     def _content(self) -> dict[str, Any]:
         try:
@@ -61,7 +61,7 @@ class AuthFile:
         if not open_to_others:
             return
         try:
-            os.chmod(self.path, PRIVATE)
+            os.chmod(self.path, PRIVATE_MODE)
         except OSError as error:  # the file may be mounted, or belong to another user
             self.problems.append(f"{self.path}: others can read it, and this cannot be changed: {error.strerror}")
         else:

@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Mapping
 
 log = logging.getLogger(__name__)
-COMMAND_TIMEOUT = 10
+COMMAND_TIMEOUT_S = 10
 _running: set[subprocess.Popen[bytes]] = set()
 _MARK = r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
@@ -26,17 +26,17 @@ def is_command(text: str) -> bool:
     return text.startswith("!")
 
 
-def value(text: str, environment: Mapping[str, str]) -> str | None:
+def resolve_value(text: str, environment: Mapping[str, str]) -> str | None:
     if is_command(text):
-        return output(text[1:])
-    if missing(text, environment):
+        return command_output(text[1:])
+    if missing_variables(text, environment):
         return None
     if environment.get(text):
         return environment[text].strip() or None
     return re.sub(_MARK, lambda mark: mark[1] or environment[mark[2] or mark[3]], text).strip() or None
 
 
-def missing(text: str, environment: Mapping[str, str]) -> list[str]:
+def missing_variables(text: str, environment: Mapping[str, str]) -> list[str]:
     """Return the variables that a text refers to and that are unset or empty."""
     if is_command(text):
         return []
@@ -44,12 +44,12 @@ def missing(text: str, environment: Mapping[str, str]) -> list[str]:
     return [name for name in names if not environment.get(name)]
 
 
-def variables(text: str) -> list[str]:
+def variables_in(text: str) -> list[str]:
     """Return the variables that a text may refer to."""
     return [] if is_command(text) else [text, *(mark[2] or mark[3] for mark in re.finditer(_MARK, text) if not mark[1])]
 
 
-def output(command: str) -> str | None:
+def command_output(command: str) -> str | None:
     try:
         stdout, code = _run(command)
     except (subprocess.SubprocessError, OSError) as error:
@@ -68,7 +68,7 @@ def _run(command: str) -> tuple[bytes, int]:
     with subprocess.Popen(command, shell=True, stdin=nothing, stdout=pipe, stderr=pipe) as process:
         _running.add(process)
         try:
-            stdout, _ = process.communicate(timeout=COMMAND_TIMEOUT)
+            stdout, _ = process.communicate(timeout=COMMAND_TIMEOUT_S)
         except BaseException:
             process.kill()
             raise

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tau.core.conversation.system_prompt import ContextFile
-from tau.store.safe_read import Taken, is_file, leads_out, read_text, why
+from tau.store.safe_read import BoundedText, error_reason, is_file, leads_out, read_text
 from tau.store.trusted_files import read_bound
 
 # In each folder, the first of these that exists is used.
 NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
-ONE = 128 * 1024  # bytes of one file
-ALL = 512 * 1024  # bytes of all files together
-PROMPT = 1024 * 1024  # bytes of a system prompt
-BYTES = 64 * 1024 * 1024  # bytes of a file that trust is bound to
+MAX_FILE_BYTES = 128 * 1024  # bytes of one file
+MAX_TOTAL_BYTES = 512 * 1024  # bytes of all files together
+MAX_PROMPT_BYTES = 1024 * 1024  # bytes of a system prompt
+MAX_BOUND_BYTES = 64 * 1024 * 1024  # bytes of a file that trust is bound to
 
 
 def project_root(cwd: Path) -> Path:
@@ -71,10 +71,16 @@ def text_or_file(given: str, cwd: Path) -> tuple[str, list[str]]:
 
 def _prompt(path: Path, content: Mapping[str, str] | None = None) -> tuple[str | None, list[str]]:
     try:
-        taken = read_text(path, PROMPT) if content is None else Taken.of(read_bound(path, content, BYTES), PROMPT)
+        taken = (
+            read_text(path, MAX_PROMPT_BYTES)
+            if content is None
+            else BoundedText.from_bytes(read_bound(path, content, MAX_BOUND_BYTES), MAX_PROMPT_BYTES)
+        )
     except OSError as error:
-        return None, [f"{path} cannot be read: {why(error)}"]
-    return taken.text, [] if taken.is_whole(PROMPT) else [f"{path}: only the first {PROMPT} bytes are used"]
+        return None, [f"{path} cannot be read: {error_reason(error)}"]
+    return taken.text, [] if taken.is_complete(MAX_PROMPT_BYTES) else [
+        f"{path}: only the first {MAX_PROMPT_BYTES} bytes are used"
+    ]
 
 
 class _Reader:
@@ -83,7 +89,7 @@ class _Reader:
         self.problems: list[str] = []
         self._root = root
         self._trusted = trusted
-        self._left = ALL
+        self._left = MAX_TOTAL_BYTES
         self._seen: set[str] = set()  # real paths, and texts: a worktree inside its repository repeats the same file
 
     def read(self, folder: Path) -> list[ContextFile]:
@@ -95,7 +101,7 @@ class _Reader:
             try:
                 text = self._text(path)
             except OSError as error:
-                self.problems.append(f"{path} cannot be read: {why(error)}")
+                self.problems.append(f"{path} cannot be read: {error_reason(error)}")
                 continue
             known = text in self._seen or not text.strip()
             self._seen |= {real, text}
@@ -110,23 +116,23 @@ class _Reader:
             if self._bound and folder.is_relative_to(self._root) and leads_out(path, self._root):
                 reason = "and a sandbox is on" if self._trusted else "which is not trusted"
                 self.problems.append(f"{path} is a link that leads out of the project, {reason}: not read")
-            elif not self._trusted and not folder.is_relative_to(self._root) and planted(path):
+            elif not self._trusted and not folder.is_relative_to(self._root) and may_be_planted(path):
                 self.problems.append(f"{path} belongs to another user: not read")
             else:
                 yield path
 
     def _text(self, path: Path) -> str:
-        limit = min(ONE, self._left)
+        limit = min(MAX_FILE_BYTES, self._left)
         taken = read_text(path, limit, self._root if self._bound and path.is_relative_to(self._root) else None)
         text = taken.text
-        if not taken.is_whole(limit):
+        if not taken.is_complete(limit):
             self.problems.append(f"{path} has {taken.size} bytes: only the first {limit} are used")
             text = f"{text}\n\n[{taken.size - limit} more bytes of this file are left out]" if limit else ""
         self._left -= min(limit, taken.size)
         return text
 
 
-def planted(path: Path) -> bool:
+def may_be_planted(path: Path) -> bool:
     """True if another user may have put the file there: it belongs to another user, in a world-writable folder."""
     try:
         world_writable = os.stat(path.parent).st_mode & stat.S_IWOTH

@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tau.core.text.globs import Rules
+from tau.core.text.globs import IgnoreRules
 from tau.errors import UsageError
 from tau.records.base import Value
 from tau.store.files import read_small
-from tau.store.path_lists import Entries
+from tau.store.path_lists import PathList
 from tau.store.settings import Scope
 
-OF_NODE = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")
+NODE_SUFFIXES = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")
 NEEDS_NODE = "TypeScript extensions need a Node host, which tau does not have yet"
 _SKIPPED = ("__pycache__", "node_modules", "__init__.py")
 
 
-class Found(Value):
+class FoundExtension(Value):
     path: Path
     given: bool  # named on the command line: tau does not start without it
     scope: Literal["cli", "project", "user"]
@@ -39,31 +39,31 @@ def extension_paths(
     given: Sequence[str] = (),
     only_given: bool = False,
     content: Mapping[str, str] | None = None,
-) -> tuple[list[Found], list[str]]:
+) -> tuple[list[FoundExtension], list[str]]:
     """Return the extensions to load, in order, and warnings about others. `lists` is Layers.lists.
 
     `content` is what trust in the project is bound to.
     Raises UsageError for a path on the command line that cannot be an extension.
     """
-    found = [Found(path, True, "cli") for text in given for path in _from_flag(text, cwd)]
+    found = [FoundExtension(path, True, "cli") for text in given for path in _from_flag(text, cwd)]
     foreign: list[Path] = []
     if not only_given:
         scopes: tuple[Scope, ...] = ("project", "user") if trusted else ("user",)
         for scope in scopes:
-            named = _loadable(listed(lists[scope].get("extensions", ())), foreign)
-            found += [Found(path, False, scope, content if scope == "project" else None) for path in named]
+            named = _loadable(listed_extensions(lists[scope].get("extensions", ())), foreign)
+            found += [FoundExtension(path, False, scope, content if scope == "project" else None) for path in named]
         for scope, folder in (("project", cwd / ".pi" / "extensions"), ("user", agent_dir / "extensions")):
             if scope in scopes:
-                entries = Entries(lists[scope].get("extensions", ()))
+                entries = PathList(lists[scope].get("extensions", ()))
                 kept = _loadable(filter(entries.allows, in_folder(folder)), foreign)
-                found += [Found(path, False, scope, content if scope == "project" else None) for path in kept]
+                found += [FoundExtension(path, False, scope, content if scope == "project" else None) for path in kept]
     return _unique(found), _warnings(foreign)
 
 
-def listed(lines: Sequence[str]) -> list[Path]:
+def listed_extensions(lines: Sequence[str]) -> list[Path]:
     """Return the extensions that a path list of settings includes."""
-    entries = Entries(lines)
-    return [path for named in entries.named() for path in _expand(named) if entries.allows(path)]
+    entries = PathList(lines)
+    return [path for named in entries.paths() for path in _expand(named) if entries.allows(path)]
 
 
 def in_folder(folder: Path) -> list[Path]:
@@ -78,7 +78,7 @@ def in_folder(folder: Path) -> list[Path]:
         path = folder / entry.name
         if entry.name.startswith(".") or entry.name in _SKIPPED or rules.ignore(entry.name, path.is_dir()):
             continue
-        if path.is_file() and path.suffix in (".py", *OF_NODE):
+        if path.is_file() and path.suffix in (".py", *NODE_SUFFIXES):
             found.append(path)
         elif path.is_dir() and (main := _main_of(path)):
             found.append(path if main.suffix == ".py" else main)
@@ -93,7 +93,7 @@ def _from_flag(text: str, cwd: Path) -> list[Path]:
     if not paths:
         raise UsageError(f"--extension {text}: this folder contains no Python extension")
     for each in paths:
-        if each.suffix in OF_NODE:
+        if each.suffix in NODE_SUFFIXES:
             raise UsageError(f"--extension {text}: {NEEDS_NODE}")
         if not each.exists():
             raise UsageError(f"--extension {text}: there is no such file")
@@ -116,26 +116,26 @@ def _main_of(folder: Path) -> Path | None:
 def _loadable(paths: Iterable[Path], foreign: list[Path]) -> list[Path]:
     """Return the extensions that Python can load; the others are added to `foreign`."""
     paths = list(paths)
-    foreign += [path for path in paths if path.suffix in OF_NODE]
-    return [path for path in paths if path.suffix not in OF_NODE]
+    foreign += [path for path in paths if path.suffix in NODE_SUFFIXES]
+    return [path for path in paths if path.suffix not in NODE_SUFFIXES]
 
 
-def _unique(found: Iterable[Found]) -> list[Found]:
+def _unique(found: Iterable[FoundExtension]) -> list[FoundExtension]:
     """Drop duplicates: a file with two names is one extension, under the first name."""
-    by_file: dict[str, Found] = {}
+    by_file: dict[str, FoundExtension] = {}
     for each in found:
         by_file.setdefault(os.path.realpath(each.path), each)
     return list(by_file.values())
 
 
-def _ignored(folder: Path) -> Rules:
+def _ignored(folder: Path) -> IgnoreRules:
     lines: list[str] = []
     for name in (".gitignore", ".ignore", ".fdignore"):
         try:
             lines += read_small(folder / name).decode("utf-8", "replace").splitlines()
         except OSError:
             continue
-    return Rules(lines)
+    return IgnoreRules(lines)
 
 
 def _warnings(foreign: Sequence[Path]) -> list[str]:

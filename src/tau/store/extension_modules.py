@@ -53,12 +53,12 @@ def module_digests(path: Path) -> dict[str, str]:
     return digests
 
 
-def changed(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+def first_changed(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
     """Return the first file that differs, is new or is missing; None if there is none."""
     return next((path for path in sorted({*before, *now}) if before.get(path) != now.get(path)), None)
 
 
-def trusted_part(modules: Mapping[str, str], content: Mapping[str, str]) -> dict[str, str]:
+def trusted_digests(modules: Mapping[str, str], content: Mapping[str, str]) -> dict[str, str]:
     """Return the trusted digests of the same modules. `content` is keyed by real paths."""
     return {path: content[real] for path in modules if (real := os.path.realpath(path)) in content}
 

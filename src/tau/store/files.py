@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-STALE = 10.0
-PATIENCE = 5.0
-SMALL = 4 * 1024 * 1024
+STALE_LOCK_S = 10.0
+LOCK_TIMEOUT_S = 5.0
+MAX_SMALL_BYTES = 4 * 1024 * 1024
 
 
 @contextmanager
@@ -24,14 +24,14 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the lock of `path`. Raises TimeoutError if another program does not release it."""
     lock = path.with_name(path.name + ".lock")
     make_folder(path.parent)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
             lock.mkdir(mode=0o700)
             break
         except FileExistsError:
             with suppress(OSError):
-                if time.time() - lock.stat().st_mtime > STALE:
+                if time.time() - lock.stat().st_mtime > STALE_LOCK_S:
                     lock.rmdir()
                     continue
         if time.monotonic() > deadline:
@@ -55,7 +55,7 @@ def make_folder(path: Path) -> None:
             folder.mkdir(mode=0o700)
 
 
-def replaced(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Replace a file atomically and keep its mode. If `path` is a link, its target is replaced."""
     target = Path(os.path.realpath(path))
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
@@ -74,7 +74,7 @@ def replaced(path: Path, data: bytes) -> None:
         raise
 
 
-def read_small(path: Path | str, limit: int = SMALL) -> bytes:
+def read_small(path: Path | str, limit: int = MAX_SMALL_BYTES) -> bytes:
     """Read a regular file of at most `limit` bytes. Raises OSError for anything else; never blocks on a pipe."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
     try:

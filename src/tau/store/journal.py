@@ -23,8 +23,8 @@ from tau.store.locks import holder, lock
 
 log = logging.getLogger(__name__)
 
-BATCH = 64 * 1024
-REMEMBERED = 16 * 1024 * 1024  # bytes kept in memory until a sync; more would be read back from the file
+BATCH_BYTES = 64 * 1024
+MAX_REMEMBERED_BYTES = 16 * 1024 * 1024  # bytes kept in memory until a sync; more would be read back from the file
 
 
 class Disk:
@@ -48,7 +48,7 @@ class Disk:
             finally:
                 os.close(handle)
 
-    def cut(self, handle: int, size: int) -> None:
+    def truncate(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)
 
     def write_at(self, handle: int, data: bytes | memoryview, at: int) -> int:
@@ -77,7 +77,7 @@ class Journal:
         self._migrated: list[bytes] | None = None
 
     @property
-    def waiting(self) -> int:
+    def unwritten(self) -> int:
         """Number of entries that are not in the file yet because a write failed."""
         return len(self._waiting)
 
@@ -89,7 +89,7 @@ class Journal:
             waiting: list[bytes] = []
             for line in lines:
                 waiting += (line, b"\n")
-                if len(line) > BATCH or len(waiting) > BATCH // 64:
+                if len(line) > BATCH_BYTES or len(waiting) > BATCH_BYTES // 64:
                     self._write(b"".join(waiting))
                     waiting.clear()
             self._write(b"".join(waiting))
@@ -115,7 +115,7 @@ class Journal:
             self.close()
             raise
 
-    def lift(self, lines: list[bytes], size: int) -> None:
+    def resume_migrated(self, lines: list[bytes], size: int) -> None:
         """Continue a file of an older version; `lines` are its entries in the current format.
 
         The file is replaced when the first entry is added; the old one is kept as `.bak`.
@@ -154,10 +154,10 @@ class Journal:
 
     def sync(self) -> None:
         """fsync the file, so that it survives a power failure. Blocks."""
-        if (work := self.syncing()) is not None:
+        if (work := self.prepare_sync()) is not None:
             work()
 
-    def syncing(self) -> Callable[[], None] | None:
+    def prepare_sync(self) -> Callable[[], None] | None:
         """Return the blocking part of `sync`, to be run in a thread; None if there is nothing to sync.
 
         It has its own descriptor, so this journal may be written and closed meanwhile.
@@ -200,8 +200,8 @@ class Journal:
         at = self._synced
         for start, data in [*written, (size, b"")]:
             while at < start:
-                self._write_at(handle, os.pread(handle, min(BATCH, start - at), at), at)
-                at += min(BATCH, start - at)
+                self._write_at(handle, os.pread(handle, min(BATCH_BYTES, start - at), at), at)
+                at += min(BATCH_BYTES, start - at)
             self._write_at(handle, data, start)
             at = start + len(data)
 
@@ -240,7 +240,7 @@ class Journal:
     def _remember(self, data: bytes) -> None:
         self._recent.append((self._size, data))
         self._remembered += len(data)
-        while self._recent and (self._recent[0][0] < self._synced or self._remembered > REMEMBERED):
+        while self._recent and (self._recent[0][0] < self._synced or self._remembered > MAX_REMEMBERED_BYTES):
             self._remembered -= len(self._recent.popleft()[1])
 
     def _undo_write(self) -> None:
@@ -250,7 +250,7 @@ class Journal:
         if size == self._size:
             return
         try:
-            self._disk.cut(self._handle, self._size)
+            self._disk.truncate(self._handle, self._size)
         except OSError as error:
             log.warning("a partial line is left in %s: %s", self.path, error)
             self._line_break = b"\n"

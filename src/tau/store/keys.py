@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from tau.store.auth import AuthFile
-from tau.store.config_values import is_command, missing, value, variables
+from tau.store.config_values import is_command, missing_variables, resolve_value, variables_in
 
 # Placeholder for a key where the environment has other credentials, which the API's own module reads.
 AUTHENTICATED = "<authenticated>"
 
-VARIABLES = {
+KEY_VARIABLES = {
     "amazon-bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
     "ant-ling": ("ANT_LING_API_KEY",),
     "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY"),
@@ -62,13 +62,13 @@ VARIABLES = {
     "zai-coding-cn": ("ZAI_CODING_CN_API_KEY",),
 }
 # These are tokens, which are sent in another header than keys.
-BEARER = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"}
+BEARER_VARIABLES = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"}
 
 # Variables of other kinds of credentials that contain secrets.
 SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GOOGLE_OAUTH_ACCESS_TOKEN")
 
 # Groups of variables that replace a key if all of a group are set.
-AMBIENT = {
+AMBIENT_VARIABLES = {
     "amazon-bedrock": (
         ("AWS_PROFILE",),
         ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
@@ -97,11 +97,11 @@ class Keys:
         self.problems = file.problems
         self._command_keys: dict[str, str] = {}  # keys that commands of auth.json have printed
 
-    def give(self, provider: str, key: str) -> None:
+    def set_key(self, provider: str, key: str) -> None:
         """Set a key from the command line: it precedes all others, for this process only."""
         self._given[provider] = key
 
-    def give_all(self, key: str) -> None:
+    def set_key_for_all(self, key: str) -> None:
         """Set one key for every provider, for a run in which no server checks keys."""
         self._for_all = key
 
@@ -110,9 +110,9 @@ class Keys:
         source, text = self._found(provider)
         if not text or is_command(text) or source == "--api-key":
             return bool(text)
-        return value(text, self.environment(provider)) is not None
+        return resolve_value(text, self.environment(provider)) is not None
 
-    def takes_time(self, provider: str) -> bool:
+    def runs_command(self, provider: str) -> bool:
         """True if `get` runs a command and must be called in a thread."""
         source, text = self._found(provider)
         return source != "--api-key" and is_command(text or "")
@@ -123,17 +123,17 @@ class Keys:
             self._used.add(key)
         return key
 
-    def known(self) -> set[str]:
+    def known_secrets(self) -> set[str]:
         """Return every key seen so far, from any source: no log may show them. Runs no command."""
         found = {self._environment.get(name) for name in self.variables()}
         found |= {self._for_all, *self._given.values(), *self._used}
-        found |= {value(text, self._environment) for text in self._written() if not is_command(text)}
+        found |= {resolve_value(text, self._environment) for text in self._written() if not is_command(text)}
         return {key for key in found if key}
 
     def variables(self) -> set[str]:
         """Return the names of all variables that keys come from, or may come from."""
-        usual = {name for names in (*VARIABLES.values(), SECRET_VARIABLES) for name in names}
-        return usual.union(*map(variables, self._written()))
+        usual = {name for names in (*KEY_VARIABLES.values(), SECRET_VARIABLES) for name in names}
+        return usual.union(*map(variables_in, self._written()))
 
     def _written(self) -> list[str]:
         """Return all values in files."""
@@ -147,16 +147,16 @@ class Keys:
         if source == "--api-key":
             return text
         if source != "auth.json" or not is_command(text):
-            return value(text, self.environment(provider))
-        if provider not in self._command_keys and (key := value(text, self._environment)) is not None:
+            return resolve_value(text, self.environment(provider))
+        if provider not in self._command_keys and (key := resolve_value(text, self._environment)) is not None:
             self._command_keys[provider] = key
         return self._command_keys.get(provider)
 
-    def forget(self, provider: str) -> bool:
+    def drop_command_key(self, provider: str) -> bool:
         """Drop a key that a command has printed, so that the command runs again. False if there is no such key."""
         return self._command_keys.pop(provider, None) is not None
 
-    def ambient(self, provider: str) -> bool:
+    def is_ambient(self, provider: str) -> bool:
         """True if the key is a placeholder for credentials in the environment."""
         return self._found(provider)[1] == AUTHENTICATED
 
@@ -166,11 +166,11 @@ class Keys:
 
     def missing(self, provider: str) -> list[str]:
         """Return the variables that the key refers to and that are not set."""
-        return missing(self._found(provider)[1] or "", self.environment(provider))
+        return missing_variables(self._found(provider)[1] or "", self.environment(provider))
 
     def is_token(self, provider: str) -> bool:
         """True if `get` returns a bearer token, for APIs that send keys in another header."""
-        return self.source(provider) in BEARER
+        return self.source(provider) in BEARER_VARIABLES
 
     def environment(self, provider: str) -> Mapping[str, str]:
         """Return the environment for a provider; auth.json may add variables for it alone."""
@@ -189,10 +189,10 @@ class Keys:
             return "--api-key", self._given[provider]
         if provider in self._saved:
             return "auth.json", self._saved[provider]["key"]
-        for name in VARIABLES.get(provider, ()):
+        for name in KEY_VARIABLES.get(provider, ()):
             if self._environment.get(name):
                 return name, f"${name}"
-        for names in AMBIENT.get(provider, ()):
+        for names in AMBIENT_VARIABLES.get(provider, ()):
             if all(self._environment.get(name) for name in names) and self._signed_in(provider):
                 return " and ".join(names), AUTHENTICATED
         if provider in self.configured:

@@ -14,7 +14,7 @@ from tau.records.lines import read_entry
 from tau.records.replies import SessionRow
 from tau.store.sessions import read_header as header_of
 
-HEAD = 64 * 1024
+MAX_HEADER_BYTES = 64 * 1024
 NO_MESSAGES = "(no messages)"
 
 
@@ -46,18 +46,18 @@ def by_id(folder: Path, everywhere: Path, id: str, cwd: str) -> list[Path]:
     ]
 
 
-def rows(folder: Path, cwd: str | None) -> list[SessionRow]:
+def session_rows(folder: Path, cwd: str | None) -> list[SessionRow]:
     """Return the rows of a session list: the sessions of `cwd`, or all of the folder."""
-    found = (row(path) for path in session_files(folder))
+    found = (session_row(path) for path in session_files(folder))
     return [each for each in found if each is not None and (cwd is None or each.cwd == cwd)]
 
 
-def all_rows(everywhere: Path) -> list[SessionRow]:
-    found = [each for folder in _folders(everywhere) for each in rows(folder, None)]
+def all_session_rows(everywhere: Path) -> list[SessionRow]:
+    found = [each for folder in _folders(everywhere) for each in session_rows(folder, None)]
     return sorted(found, key=lambda each: each.modified, reverse=True)
 
 
-def row(path: Path) -> SessionRow | None:
+def session_row(path: Path) -> SessionRow | None:
     header = read_header(path)
     if header is None:
         return None
@@ -81,7 +81,7 @@ def row(path: Path) -> SessionRow | None:
 def read_header(path: Path) -> Header | None:
     try:
         with path.open("rb") as file:
-            return header_of(file.readline(HEAD).strip().removeprefix(b"\xef\xbb\xbf"))
+            return header_of(file.readline(MAX_HEADER_BYTES).strip().removeprefix(b"\xef\xbb\xbf"))
     except OSError:
         return None
 

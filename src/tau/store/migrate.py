@@ -18,7 +18,7 @@ from tau.records.base import BadRecord, encode, parse
 from tau.records.entries import VERSION
 
 
-def lifted(lines: list[bytes], report: Callable[[int, str], None]) -> list[bytes]:
+def migrate_lines(lines: list[bytes], report: Callable[[int, str], None]) -> list[bytes]:
     """Return the lines of an older file in the current format. Calls `report(number, problem)` for lines left out."""
     entries: list[dict[str, Any] | None] = []
     for number, line in enumerate(lines, 1):

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from tau.records.base import BadRecord, parse
-from tau.wire.comments import strict
+from tau.wire.comments import strip_comments
 
 
 def read_models(path: Path) -> tuple[Any, str | None]:
     """Return the content (None if there is no file) and an error message."""
     try:
-        return parse(strict(path.read_bytes().decode()).encode()), None
+        return parse(strip_comments(path.read_bytes().decode()).encode()), None
     except FileNotFoundError:
         return None, None
     except BadRecord as error:

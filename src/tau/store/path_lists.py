@@ -15,16 +15,16 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from tau.core.text.globs import BadGlob, compiled
+from tau.core.text.globs import BadGlob, compile_glob
 from tau.records.base import Value
 
-MOST = 1000  # files of one glob
+MAX_GLOB_FILES = 1000  # files of one glob
 
 
-class Entries(Value):
+class PathList(Value):
     lines: Sequence[str] = ()
 
-    def named(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """Return the included paths in order, with globs expanded."""
         found: list[Path] = []
         for line in self.lines:
@@ -32,7 +32,7 @@ class Entries(Value):
             if not path or line[0] in "!-":
                 continue
             if glob.has_magic(path) and not os.path.lexists(path):
-                found += map(Path, sorted(islice(glob.iglob(path, recursive=True), MOST)))
+                found += map(Path, sorted(islice(glob.iglob(path, recursive=True), MAX_GLOB_FILES)))
             else:
                 found.append(Path(path))
         return list(dict.fromkeys(found))
@@ -48,7 +48,7 @@ class Entries(Value):
 
 def _matches(pattern: str, path: Path) -> bool:
     try:
-        matches = compiled(pattern).fullmatch
+        matches = compile_glob(pattern).fullmatch
     except BadGlob:
         return False
     return any(matches(str(folder)) for folder in (path, *path.parents))

@@ -12,7 +12,7 @@ import stat
 import sys
 
 PROC_SUPER_MAGIC = 0x9FA0
-SECRET = frozenset({"environ", "mem", "kcore", "vmcore"})
+SECRET_NAMES = frozenset({"environ", "mem", "kcore", "vmcore"})
 
 _OF_A_PROCESS = re.compile(r".*/\d+(?:/task/\d+)?/\w+")
 _STATFS_BYTES = 512  # struct statfs has 120 bytes or fewer; its first member is f_type, a long
@@ -28,7 +28,7 @@ def shows_process(descriptor: int, status: os.stat_result, path: str) -> bool:
         return False
     if not _is_on_procfs(descriptor):
         return False
-    if os.path.basename(path) in SECRET:
+    if os.path.basename(path) in SECRET_NAMES:
         return True
     # Bind-mounted under another name. Only the owner may read environ and mem; a world-readable file is no secret.
     return not status.st_mode & (stat.S_IRGRP | stat.S_IROTH) and _OF_A_PROCESS.fullmatch(path) is None

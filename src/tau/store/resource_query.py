@@ -11,7 +11,7 @@ from pathlib import Path
 from tau.records.base import Value
 
 
-class Requested(Value):
+class RequestedResources(Value):
     """Resources requested on the command line. The `no_` switches do not exclude what is named explicitly."""
 
     system: str | None = None  # a text, or the path of a file
@@ -23,13 +23,13 @@ class Requested(Value):
     no_context: bool = False
 
 
-class Sought(Value):
+class ResourceQuery(Value):
     """The locations in which a session searches for resources."""
 
     cwd: str
     agent_dir: Path
     trusted: bool = False
-    requested: Requested = Requested()
+    requested: RequestedResources = RequestedResources()
     skills: Sequence[str] = ()  # path lists of settings, absolute
     prompts: Sequence[str] = ()
     skill_commands: bool = True
@@ -37,6 +37,6 @@ class Sought(Value):
     confined: bool = False  # sandboxed commands write to the project but must not gain read access through it
 
     @property
-    def bound(self) -> bool:
+    def must_stay_inside(self) -> bool:
         """True if files of the project must be inside it: a link could send the user's own files to a model."""
         return self.confined or not self.trusted

@@ -11,71 +11,73 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tau.core.conversation.slash_commands import (
-    SKILL,
-    Origin,
+    SKILL_PREFIX,
+    ResourceOrigin,
     Scope,
     Skill,
     Template,
-    arguments,
-    call,
-    filled,
+    fill_template,
+    parse_slash_command,
     skill_block,
+    split_arguments,
 )
-from tau.core.conversation.system_prompt import ContextFile, Listed, Parts, system_prompt
+from tau.core.conversation.system_prompt import ContextFile, ListedTool, PromptParts, system_prompt
 from tau.records.base import UNSET
 from tau.records.replies import SlashCommand, SourceInfo
-from tau.store.context import context_files, planted, project_root, prompt_file, text_or_file
-from tau.store.path_lists import Entries
-from tau.store.resource_query import Sought
-from tau.store.skills import Place, find_skills, skill_body
+from tau.store.context import context_files, may_be_planted, project_root, prompt_file, text_or_file
+from tau.store.path_lists import PathList
+from tau.store.resource_query import ResourceQuery
+from tau.store.skills import ResourceLocation, find_skills, skill_body
 from tau.store.templates import find_templates
 
-Offers = Sequence[tuple[str, Sequence[str], Sequence[str]]]  # of extensions: name, skill paths, template paths
+ExtensionResources = Sequence[
+    tuple[str, Sequence[str], Sequence[str]]
+]  # of extensions: name, skill paths, template paths
 # The order in lists. Which of two resources with the same name is used is decided by _in_order.
-LISTED: dict[Scope, int] = {"project": 0, "user": 1, "temporary": 2}
+LIST_ORDER: dict[Scope, int] = {"project": 0, "user": 1, "temporary": 2}
 
 
-class Found(NamedTuple):
+class FoundResources(NamedTuple):
     """The resources of a session."""
 
-    sought: Sought
-    parts: Parts
+    sought: ResourceQuery
+    parts: PromptParts
     skills: dict[str, Skill]
     templates: dict[str, Template]
     problems: Sequence[str]
 
-    def prompt(self, tools: Sequence[Listed]) -> str:
+    def prompt(self, tools: Sequence[ListedTool]) -> str:
         return system_prompt(tools, self.sought.cwd, self.parts)
 
-    def knows(self, text: str) -> bool:
-        called = call(text)
+    def is_command(self, text: str) -> bool:
+        called = parse_slash_command(text)
         return called is not None and (self._skill(called[0]) is not None or called[0] in self.templates)
 
-    def expansion(self, text: str) -> str:
+    def expand(self, text: str) -> str:
         """Expand a slash command. Reads the current file of a skill; raises OSError with its name if that fails."""
-        called = call(text)
+        called = parse_slash_command(text)
         if called is None:
             return text
         name, rest = called
         if skill := self._skill(name):
             return skill_block(skill, skill_body(skill, _within(self.sought)), rest)
         template = self.templates.get(name)
-        return text if template is None else filled(template.body, arguments(rest))
+        return text if template is None else fill_template(template.body, split_arguments(rest))
 
     def _skill(self, name: str) -> Skill | None:
-        return self.skills.get(name.removeprefix(SKILL)) if name.startswith(SKILL) else None
+        return self.skills.get(name.removeprefix(SKILL_PREFIX)) if name.startswith(SKILL_PREFIX) else None
 
     def commands(self) -> list[SlashCommand]:
         """Return the slash commands: templates, then skills."""
         skills = self.skills.values() if self.sought.skill_commands else ()
         return [
             *(_row(item.name, "prompt", item) for item in _listed(self.templates.values())),
-            *(_row(SKILL + item.name, "skill", item) for item in _listed(skills)),
+            *(_row(SKILL_PREFIX + item.name, "skill", item) for item in _listed(skills)),
         ]
 
 
 def _listed(items: Iterable[Template] | Iterable[Skill]) -> list[Template | Skill]:
-    return sorted(items, key=lambda item: LISTED[item.origin.scope])
+    return sorted(items, key=lambda item: LIST_ORDER[item.origin.scope])
 
 
 def _row(name: str, kind: Literal["prompt", "skill"], item: Template | Skill) -> SlashCommand:
@@ -87,7 +89,7 @@ def _row(name: str, kind: Literal["prompt", "skill"], item: Template | Skill) ->
 # Search
 
 
-def look(sought: Sought, offers: Offers = ()) -> Found:
+def find_resources(sought: ResourceQuery, offers: ExtensionResources = ()) -> FoundResources:
     requested = sought.requested
     custom, problems = _prompts("SYSTEM.md", sought, () if requested.system is None else (requested.system,))
     appended, more = _prompts("APPEND_SYSTEM.md", sought, requested.appended)
@@ -117,21 +119,21 @@ def look(sought: Sought, offers: Offers = ()) -> Found:
         within=_within(sought),
     )
     problems += more
-    parts = Parts(custom[0] if custom else None, appended, context, skills)
+    parts = PromptParts(custom[0] if custom else None, appended, context, skills)
     by_name = ({skill.name: skill for skill in skills}, {template.name: template for template in templates})
-    return Found(sought, parts, *by_name, problems)
+    return FoundResources(sought, parts, *by_name, problems)
 
 
-def _within(sought: Sought) -> Path | None:
+def _within(sought: ResourceQuery) -> Path | None:
     """Return the folder that must contain the files of the project; None if there is no such limit."""
-    return project_root(Path(sought.cwd)) if sought.bound else None
+    return project_root(Path(sought.cwd)) if sought.must_stay_inside else None
 
 
-def _context(sought: Sought) -> tuple[list[ContextFile], list[str]]:
+def _context(sought: ResourceQuery) -> tuple[list[ContextFile], list[str]]:
     return context_files(Path(sought.cwd), sought.agent_dir, sought.trusted, confined=sought.confined)
 
 
-def _prompts(name: str, sought: Sought, given: Sequence[str]) -> tuple[list[str], list[str]]:
+def _prompts(name: str, sought: ResourceQuery, given: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return what the command line gives for a part of the system prompt; otherwise the file for it."""
     cwd = Path(sought.cwd)
     if not given:
@@ -142,8 +144,12 @@ def _prompts(name: str, sought: Sought, given: Sequence[str]) -> tuple[list[str]
 
 
 def _in_order(
-    sought: Sought, settings: list[Place], folders: list[Place], given: list[Place], offered: list[Place]
-) -> list[Place]:
+    sought: ResourceQuery,
+    settings: list[ResourceLocation],
+    folders: list[ResourceLocation],
+    given: list[ResourceLocation],
+    offered: list[ResourceLocation],
+) -> list[ResourceLocation]:
     """Order the sources: the first one with a name wins. An untrusted project cannot override the user's names."""
     if sought.trusted:
         return [*settings, *folders, *given, *offered]
@@ -152,17 +158,17 @@ def _in_order(
     return [*settings, *users, *given, *offered, *projects]
 
 
-def _folders(sought: Sought, names: Sequence[str], agents: bool) -> Iterator[Place]:
+def _folders(sought: ResourceQuery, names: Sequence[str], agents: bool) -> Iterator[ResourceLocation]:
     """Yield the default folders, those of the project first."""
     users = {sought.agent_dir / name: sought.agent_dir for name in names}
     if agents:
         users[Path.home() / ".agents" / "skills"] = Path.home() / ".agents"
-    entries = Entries(sought.skills if agents else sought.prompts)
+    entries = PathList(sought.skills if agents else sought.prompts)
     for path, base in _of_project(Path(sought.cwd), names, agents, sought.trusted):
         if path not in users:
-            yield Place(path, Origin("project", "auto", str(base)), entries)
+            yield ResourceLocation(path, ResourceOrigin("project", "auto", str(base)), entries)
     for path, base in users.items():
-        yield Place(path, Origin("user", "auto", str(base)), entries)
+        yield ResourceLocation(path, ResourceOrigin("user", "auto", str(base)), entries)
 
 
 def _of_project(cwd: Path, names: Sequence[str], agents: bool, trusted: bool) -> Iterator[tuple[Path, Path]]:
@@ -175,22 +181,22 @@ def _of_project(cwd: Path, names: Sequence[str], agents: bool, trusted: bool) ->
     has_git = os.path.lexists(root / ".git")
     for folder in (cwd, *cwd.parents):
         outside = not folder.is_relative_to(root)
-        if outside and (has_git or (not trusted and planted(folder / ".agents"))):
+        if outside and (has_git or (not trusted and may_be_planted(folder / ".agents"))):
             continue
         yield folder / ".agents" / "skills", folder / ".agents"
 
 
-def _settings_places(sought: Sought, lines: Sequence[str]) -> list[Place]:
-    entries, project = Entries(lines), Path(sought.cwd, ".pi")
+def _settings_places(sought: ResourceQuery, lines: Sequence[str]) -> list[ResourceLocation]:
+    entries, project = PathList(lines), Path(sought.cwd, ".pi")
     return [
-        Place(path, Origin("project", "local", str(project)), entries, expected=True)
+        ResourceLocation(path, ResourceOrigin("project", "local", str(project)), entries, expected=True)
         if path.is_relative_to(sought.cwd) and sought.trusted
-        else Place(path, Origin("user", "local", str(sought.agent_dir)), entries, expected=True)
-        for path in entries.named()
+        else ResourceLocation(path, ResourceOrigin("user", "local", str(sought.agent_dir)), entries, expected=True)
+        for path in entries.paths()
     ]
 
 
-def _named(sought: Sought, paths: Sequence[str], source: str) -> list[Place]:
+def _named(sought: ResourceQuery, paths: Sequence[str], source: str) -> list[ResourceLocation]:
     """Return the locations named by the command line or an extension, relative to the working directory."""
     full = (os.path.normpath(os.path.join(sought.cwd, os.path.expanduser(path))) for path in paths)
-    return [Place(Path(path), Origin("temporary", source), expected=True) for path in full]
+    return [ResourceLocation(Path(path), ResourceOrigin("temporary", source), expected=True) for path in full]

@@ -17,22 +17,22 @@ from tau.store.procfs import opened_path, shows_process
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
-class Taken(NamedTuple):
+class BoundedText(NamedTuple):
     """The beginning of a text file."""
 
     text: str
     size: int  # bytes of the whole file
 
     @classmethod
-    def of(cls, data: bytes, limit: int, size: int = 0) -> Taken:
+    def from_bytes(cls, data: bytes, limit: int, size: int = 0) -> BoundedText:
         """Decode the first `limit` bytes as UTF-8, without a byte order mark."""
         return cls(data[:limit].decode("utf-8", "replace").removeprefix("\ufeff"), max(len(data), size))
 
-    def is_whole(self, limit: int) -> bool:
+    def is_complete(self, limit: int) -> bool:
         return self.size <= limit
 
 
-def read_text(path: Path, limit: int, within: Path | None = None) -> Taken:
+def read_text(path: Path, limit: int, within: Path | None = None) -> BoundedText:
     """Read at most `limit` bytes as UTF-8. Raises OSError if the file cannot be read or is not inside `within`."""
     _must_be_file(os.stat(path))
     handle = os.open(path, _FLAGS)
@@ -46,10 +46,10 @@ def read_text(path: Path, limit: int, within: Path | None = None) -> Taken:
         if within is not None and leads_out(Path(real), within):
             raise OSError(errno.ELOOP, "it is a link that leads out of the project")
         data = file.read(limit + 1)
-        return Taken.of(data, limit, os.fstat(handle).st_size)
+        return BoundedText.from_bytes(data, limit, os.fstat(handle).st_size)
 
 
-def why(error: Exception) -> str:
+def error_reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 

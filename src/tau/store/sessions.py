@@ -15,21 +15,21 @@ from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tau.core.conversation.file_lines import Held, Lines, Source
+from tau.core.conversation.file_lines import BytesSource, FileLines, LineSource
 from tau.core.conversation.tree import CODES, ROOT, Tree
 from tau.errors import CommandError
-from tau.records.base import BadRecord, UnsetType, decode, encode, keep, parse
+from tau.records.base import BadRecord, UnsetType, attach_source, decode, encode, parse
 from tau.records.entries import VERSION, Header
-from tau.records.lines import Head, Outline, outlines
-from tau.store.migrate import lifted
+from tau.records.lines import FullOutline, Outline, read_outlines
+from tau.store.migrate import migrate_lines
 
-SHOWN = 5  # problems that are reported in full
-HEAD = 64 * 1024  # bytes in which the header must fit
-BLOCK = 512 * 1024
-WINDOW = 256 * 1024
+MAX_SHOWN_PROBLEMS = 5  # problems that are reported in full
+MAX_HEADER_BYTES = 64 * 1024  # bytes in which the header must fit
+BLOCK_BYTES = 512 * 1024
+WINDOW_BYTES = 256 * 1024
 
 
-class Opened:
+class OpenedSession:
     """A session file that was read."""
 
     def __init__(self, path: Path, header: Header, tree: Tree, size: int) -> None:
@@ -38,21 +38,21 @@ class Opened:
         self.tree = tree
         self.size = size
         self.problems: list[str] = []
-        self.lifted: list[bytes] | None = None  # all lines of an older file in the current format
+        self.migrated_lines: list[bytes] | None = None  # all lines of an older file in the current format
 
 
-def open_session(path: Path) -> Opened:
+def open_session(path: Path) -> OpenedSession:
     """Read a session. Raises CommandError if the file is not a session; the file is not changed."""
     file, header = _opened(path)
-    found = Opened(path, header, Tree(), file.size)
+    found = OpenedSession(path, header, Tree(), file.size)
     report = _Report(found.problems)
     try:
         if header.version < VERSION:
             data = file.read(0, file.size)
-            found.lifted = lifted([data[start:end] for start, end in _split(data)], report.add)
-            data = b"\n".join(found.lifted) + b"\n"
-            found.header = read_header(found.lifted[0]) or header
-            found.tree = _Reading(Held(data), len(data), report).tree()
+            found.migrated_lines = migrate_lines([data[start:end] for start, end in _split(data)], report.add)
+            data = b"\n".join(found.migrated_lines) + b"\n"
+            found.header = read_header(found.migrated_lines[0]) or header
+            found.tree = _Reading(BytesSource(data), len(data), report).tree()
         else:
             found.tree = _Reading(file, file.size, report).tree()
     except OSError as error:
@@ -81,11 +81,11 @@ class SessionFile:
         first, window = self._window
         if first <= start and end <= first + len(window):
             return window[start - first : end - first]
-        if end - start > WINDOW // 2:
+        if end - start > WINDOW_BYTES // 2:
             return self._at(start, end)
         # The next read is usually close to this one.
-        first = start if start >= first else max(0, end - WINDOW)
-        window = self._at(first, min(first + WINDOW, self.size))
+        first = start if start >= first else max(0, end - WINDOW_BYTES)
+        window = self._at(first, min(first + WINDOW_BYTES, self.size))
         self._window = first, window
         return window[start - first : end - first]
 
@@ -103,7 +103,7 @@ def _opened(path: Path) -> tuple[SessionFile, Header]:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise CommandError(f"{path} is not a regular file, so it cannot be a session.")
         # Only the beginning: a file that is not a session may have any size.
-        head = file.read(0, min(HEAD, file.size))
+        head = file.read(0, min(MAX_HEADER_BYTES, file.size))
     except OSError as error:
         raise CommandError(f"Cannot open session {path}: {error.strerror}") from None
     header = next((read_header(head[start:end]) for start, end in _split(head)), None)
@@ -142,7 +142,7 @@ def read_header(line: bytes) -> Header | None:
     if not isinstance(value.get("version"), int):
         value["version"] = 1
     try:
-        return keep(decode(Header, encode(value)), line)
+        return attach_source(decode(Header, encode(value)), line)
     except BadRecord:
         return None
 
@@ -154,7 +154,7 @@ class _Reading:
     is added at once; only in other blocks is each line examined.
     """
 
-    def __init__(self, source: Source, size: int, report: _Report) -> None:
+    def __init__(self, source: LineSource, size: int, report: _Report) -> None:
         self._source = source
         self._size = size
         self._report = report
@@ -166,7 +166,7 @@ class _Reading:
         self._number = 0  # number of the last line that is not blank
 
     def tree(self) -> Tree:
-        at, length = 0, BLOCK
+        at, length = 0, BLOCK_BYTES
         while at < self._size:
             block = self._source.read(at, min(at + length, self._size))
             whole = block.rfind(b"\n") + 1 if at + length < self._size else len(block)
@@ -176,14 +176,14 @@ class _Reading:
             if not block:
                 break  # another program has truncated the file
             self._take(at, block, whole)
-            at, length = at + whole, BLOCK
-        tree = Tree(Lines(self._source, self._starts, self._ends), self._parents, self._kinds)
+            at, length = at + whole, BLOCK_BYTES
+        tree = Tree(FileLines(self._source, self._starts, self._ends), self._parents, self._kinds)
         tree.mended = self._repaired
         return tree
 
     def _take(self, offset: int, block: bytes, whole: int) -> None:
         """Add the complete lines of a block. They are copied only if each has to be examined."""
-        found = outlines(block, whole) if self._number and self._places is None else None
+        found = read_outlines(block, whole) if self._number and self._places is None else None
         if found is None or not self._is_chain(found[0]):
             self._examine(offset, block[:whole])
             return
@@ -197,7 +197,7 @@ class _Reading:
         self._previous = entries[-1].id
         self._number += len(entries)
 
-    def _is_chain(self, found: Sequence[Head]) -> bool:
+    def _is_chain(self, found: Sequence[FullOutline]) -> bool:
         """True if each entry follows the one before it."""
         ids = [entry.id for entry in found]
         return bool(ids) and [entry.parent_id for entry in found] == [self._previous, *ids[:-1]]
@@ -225,7 +225,7 @@ class _Reading:
         parent = at - 1
         if parent_id != self._previous:
             if self._places is None:
-                self._places = _by_id(Lines(self._source, self._starts, self._ends))
+                self._places = _by_id(FileLines(self._source, self._starts, self._ends))
             if parent_id is None:
                 parent = ROOT
             elif parent_id in self._places:
@@ -245,7 +245,7 @@ class _Reading:
         self._kinds.append(CODES.get(kind, 0))
 
 
-def _by_id(lines: Lines) -> dict[str, int]:
+def _by_id(lines: FileLines) -> dict[str, int]:
     """Return the position of the first entry with each id."""
     places: dict[str, int] = {}
     for at in range(len(lines)):
@@ -263,7 +263,7 @@ class _Report:
         self._more = 0
 
     def add(self, line: int, what: str) -> None:
-        if len(self._problems) < SHOWN:
+        if len(self._problems) < MAX_SHOWN_PROBLEMS:
             self._problems.append(f"line {line}: {what}")
         else:
             self._more += 1

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from tau.records.base import BadRecord, Value, decode, encode, parse
-from tau.records.settings import RESOURCE_LISTS, STRICTER_ONLY, USER_ONLY, Settings
-from tau.store.files import locked, replaced
+from tau.records.settings import RESOURCE_LISTS, STRICTER_ONLY, USER_ONLY_SETTINGS, Settings
+from tau.store.files import locked, replace_file
 from tau.store.trusted_files import read_bound
 from tau.wire.position import line_of
 
@@ -43,7 +43,7 @@ class SettingsFile:
         except BadRecord as error:
             self.problems.append(f"{self.path}: {error}")
             return Settings()
-        self.content = migrated(content)
+        self.content = migrate_names(content)
         while True:
             try:
                 return decode(Settings, encode(self.content))
@@ -67,7 +67,7 @@ class SettingsFile:
                 return
             merged = merge(content, changes)
             if merged != content:
-                replaced(self.path, as_text(merged))
+                replace_file(self.path, as_text(merged))
 
     def _read(self) -> tuple[str, dict[str, Any]]:
         try:
@@ -93,7 +93,7 @@ class Layers(Value):
     problems: list[str]
 
 
-def layered(
+def read_layers(
     user: SettingsFile, project: SettingsFile | None, defaults: Mapping[str, Any] = MappingProxyType({})
 ) -> Layers:
     """Read both files. `project` is None unless it is trusted; `defaults` apply where neither sets a value."""
@@ -119,7 +119,7 @@ def layered(
     return Layers(decode(Settings, encode(merged)), lists, origins, problems)
 
 
-def migrated(content: dict[str, Any]) -> dict[str, Any]:
+def migrate_names(content: dict[str, Any]) -> dict[str, Any]:
     """Translate names of older and newer versions of pi into the current ones."""
     content = dict(content)
     if "queueMode" in content:
@@ -181,7 +181,7 @@ def _removed(content: dict[str, Any], place: str) -> bool:
 
 def _refused(content: Mapping[str, Any], of_user: Mapping[str, Any]) -> list[str]:
     """Return the settings that a project may not set."""
-    refused = [name for name in USER_ONLY if _values_at(content, name)]
+    refused = [name for name in USER_ONLY_SETTINGS if _values_at(content, name)]
     looser = [name for name in STRICTER_ONLY if _values_at(content, name) == [False]]
     return refused + [name for name in looser if _values_at(of_user, name) == [True]]
 

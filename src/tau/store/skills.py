@@ -14,36 +14,36 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tau.core.conversation.slash_commands import Origin, Skill
-from tau.core.text.frontmatter import BadFrontmatter, page, says_yes, split
-from tau.core.text.globs import Rules
-from tau.store.path_lists import Entries
-from tau.store.safe_read import is_file, read_text, why
+from tau.core.conversation.slash_commands import ResourceOrigin, Skill
+from tau.core.text.frontmatter import BadFrontmatter, is_true, parse_page, split_page
+from tau.core.text.globs import IgnoreRules
+from tau.store.path_lists import PathList
+from tau.store.safe_read import error_reason, is_file, read_text
 
-FILE = "SKILL.md"
+SKILL_FILE = "SKILL.md"
 IGNORE_FILES = (".gitignore", ".ignore", ".fdignore")
-LARGEST = 256 * 1024  # bytes of a skill
-MOST = 250  # skills
-DEEPEST = 8  # levels of folders
-ENTRIES = 5000  # names in all folders of one location
-PATIENCE = 5.0  # seconds for one location
-LONGEST_NAME = 128
-HEAD = 80 * 1024  # bytes in which the fields must fit
+MAX_SKILL_BYTES = 256 * 1024  # bytes of a skill
+MAX_SKILLS = 250  # skills
+MAX_DEPTH = 8  # levels of folders
+MAX_ENTRIES = 5000  # names in all folders of one location
+SEARCH_TIMEOUT_S = 5.0  # seconds for one location
+MAX_FILE_NAME_CHARACTERS = 128
+MAX_FIELDS_BYTES = 80 * 1024  # bytes in which the fields must fit
 
-NAME = 64
-DESCRIPTION = 1024
+MAX_NAME_CHARACTERS = 64
+MAX_DESCRIPTION_CHARACTERS = 1024
 
 
-class Place(NamedTuple):
+class ResourceLocation(NamedTuple):
     """A folder to search, or a file."""
 
     path: Path
-    origin: Origin
-    entries: Entries = Entries()  # inclusions and exclusions of settings
+    origin: ResourceOrigin
+    entries: PathList = PathList()  # inclusions and exclusions of settings
     expected: bool = False  # it was named explicitly, so it is a problem if it does not exist
 
 
-def find_skills(places: Sequence[Place], within: Path | None = None) -> tuple[list[Skill], list[str]]:
+def find_skills(places: Sequence[ResourceLocation], within: Path | None = None) -> tuple[list[Skill], list[str]]:
     """Return the skills and problems. Of several with one name the first is used. `within` is as in find_templates."""
     by_name: dict[str, Skill] = {}
     real_paths: set[str] = set()
@@ -55,15 +55,15 @@ def find_skills(places: Sequence[Place], within: Path | None = None) -> tuple[li
             if real in real_paths or not place.entries.allows(path):
                 continue
             real_paths.add(real)
-            skill = _skill(path, path.name != FILE, place.origin, problems, within)
+            skill = _skill(path, path.name != SKILL_FILE, place.origin, problems, within)
             if skill is None:
                 continue
             if (other := by_name.setdefault(skill.name, skill)) is not skill:
                 problems.append(f"skill {skill.name!r} of {skill.path} is not used: {other.path} has the same name")
-            if len(by_name) >= MOST:
+            if len(by_name) >= MAX_SKILLS:
                 return list(by_name.values()), [
                     *problems,
-                    f"there are more than {MOST} skills: the others are not used",
+                    f"there are more than {MAX_SKILLS} skills: the others are not used",
                 ]
         problems += walk.problems
         if place.expected and not os.path.lexists(place.path):
@@ -74,23 +74,23 @@ def find_skills(places: Sequence[Place], within: Path | None = None) -> tuple[li
 def skill_body(skill: Skill, within: Path | None = None) -> str:
     """Return the current text of a skill, without its fields. Raises OSError with its path."""
     try:
-        taken = read_text(Path(skill.path), LARGEST, within if skill.origin.scope == "project" else None)
+        taken = read_text(Path(skill.path), MAX_SKILL_BYTES, within if skill.origin.scope == "project" else None)
     except OSError as error:
-        raise OSError(error.errno, why(error), skill.path) from None
-    if not taken.is_whole(LARGEST):
-        raise OSError(errno.EFBIG, f"it has more than {LARGEST} bytes", skill.path)
-    return split(taken.text)[1]
+        raise OSError(error.errno, error_reason(error), skill.path) from None
+    if not taken.is_complete(MAX_SKILL_BYTES):
+        raise OSError(errno.EFBIG, f"it has more than {MAX_SKILL_BYTES} bytes", skill.path)
+    return split_page(taken.text)[1]
 
 
-def _skill(path: Path, alone: bool, origin: Origin, problems: list[str], within: Path | None) -> Skill | None:
+def _skill(path: Path, alone: bool, origin: ResourceOrigin, problems: list[str], within: Path | None) -> Skill | None:
     """Read one skill. `alone`: a Markdown file without its own folder; without fields it is not a skill but a page."""
     try:
-        taken = read_text(path, HEAD, within if origin.scope == "project" else None)
-        if not taken.is_whole(LARGEST):
-            raise OSError(f"it has more than {LARGEST} bytes")
-        fields = page(taken.text).fields
+        taken = read_text(path, MAX_FIELDS_BYTES, within if origin.scope == "project" else None)
+        if not taken.is_complete(MAX_SKILL_BYTES):
+            raise OSError(f"it has more than {MAX_SKILL_BYTES} bytes")
+        fields = parse_page(taken.text).fields
     except (OSError, BadFrontmatter) as error:
-        problems.append(f"skill {path} is not used: {why(error)}")
+        problems.append(f"skill {path} is not used: {error_reason(error)}")
         return None
     if alone and not fields:
         return None
@@ -103,20 +103,20 @@ def _skill(path: Path, alone: bool, origin: Origin, problems: list[str], within:
         problems.append(f"skill {path} is not used: its name is not one word")
         return None
     problems += [f"skill {path}: {flaw}" for flaw in _flaws(name, description)]
-    hidden = says_yes(fields.get("disable-model-invocation"))
+    hidden = is_true(fields.get("disable-model-invocation"))
     return Skill(name, description.strip(), str(path), str(path.parent), hidden, origin)
 
 
 def _flaws(name: str, description: str) -> Iterator[str]:
     """Yield problems that do not keep a skill from being used."""
-    if len(name) > NAME:
-        yield f"its name has more than {NAME} characters"
+    if len(name) > MAX_NAME_CHARACTERS:
+        yield f"its name has more than {MAX_NAME_CHARACTERS} characters"
     if not all(letter in "abcdefghijklmnopqrstuvwxyz0123456789-" for letter in name):
         yield f"its name {name!r} has other characters than a-z, 0-9 and -"
     if name.startswith("-") or name.endswith("-") or "--" in name:
         yield f"its name {name!r} has a hyphen at an end, or two in a row"
-    if len(description) > DESCRIPTION:
-        yield f"its description has more than {DESCRIPTION} characters: the model sees the first of them"
+    if len(description) > MAX_DESCRIPTION_CHARACTERS:
+        yield f"its description has more than {MAX_DESCRIPTION_CHARACTERS} characters: the model sees the first of them"
 
 
 class _Walk:
@@ -126,9 +126,9 @@ class _Walk:
         self.problems: list[str] = []
         self._top = top
         self._entries = 0
-        self._deadline = time.monotonic() + PATIENCE
+        self._deadline = time.monotonic() + SEARCH_TIMEOUT_S
         self._folders: set[tuple[int, int]] = set()
-        self._rules: list[tuple[Path, Rules]] = []
+        self._rules: list[tuple[Path, IgnoreRules]] = []
 
     def skills(self) -> Iterator[Path]:
         if self._top.is_dir():
@@ -140,22 +140,22 @@ class _Walk:
 
     @property
     def _exhausted(self) -> bool:
-        return self._entries > ENTRIES or time.monotonic() > self._deadline
+        return self._entries > MAX_ENTRIES or time.monotonic() > self._deadline
 
     def _folder(self, folder: Path, depth: int) -> Iterator[Path]:
         try:
             found = os.stat(folder)
             names = self._names(folder)
         except OSError as error:
-            self.problems.append(f"{folder} cannot be read: {why(error)}")
+            self.problems.append(f"{folder} cannot be read: {error_reason(error)}")
             return
         if (found.st_dev, found.st_ino) in self._folders:
             return  # reached again through a link
         self._folders.add((found.st_dev, found.st_ino))
         kept = len(self._rules)
         self._rules += [(folder, rules) for name in IGNORE_FILES if name in names and (rules := _rules(folder / name))]
-        if FILE in names and not self._ignored(folder / FILE, is_folder=False):
-            yield folder / FILE
+        if SKILL_FILE in names and not self._ignored(folder / SKILL_FILE, is_folder=False):
+            yield folder / SKILL_FILE
         else:
             yield from self._inside(folder, names, depth)
         del self._rules[kept:]
@@ -165,10 +165,10 @@ class _Walk:
             path = folder / name
             if self._exhausted:
                 return
-            if name.startswith(".") or name in ("node_modules", FILE) or len(name) > LONGEST_NAME:
+            if name.startswith(".") or name in ("node_modules", SKILL_FILE) or len(name) > MAX_FILE_NAME_CHARACTERS:
                 continue
             if path.is_dir():
-                if depth < DEEPEST and not self._ignored(path, is_folder=True):
+                if depth < MAX_DEPTH and not self._ignored(path, is_folder=True):
                     yield from self._folder(path, depth + 1)
             elif depth == 0 and name.endswith(".md") and is_file(path) and not self._ignored(path, is_folder=False):
                 yield path
@@ -178,7 +178,7 @@ class _Walk:
         with os.scandir(folder) as found:
             for entry in found:
                 self._entries += 1
-                if self._entries > ENTRIES:
+                if self._entries > MAX_ENTRIES:
                     break
                 names.append(entry.name)
         return sorted(names)
@@ -192,12 +192,12 @@ class _Walk:
         return False
 
 
-def _rules(path: Path) -> Rules | None:
+def _rules(path: Path) -> IgnoreRules | None:
     try:
         lines = read_text(path, 16 * 1024).text.splitlines()
     except OSError:
         return None
-    return Rules([line for line in lines if _matches_fast(line)][:200])
+    return IgnoreRules([line for line in lines if _matches_fast(line)][:200])
 
 
 def _matches_fast(line: str) -> bool:

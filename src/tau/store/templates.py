@@ -8,16 +8,16 @@ from itertools import islice
 from pathlib import Path
 
 from tau.core.conversation.slash_commands import Template
-from tau.core.text.frontmatter import BadFrontmatter, page
-from tau.store.safe_read import is_file, leads_out, read_text, why
-from tau.store.skills import Place
+from tau.core.text.frontmatter import BadFrontmatter, parse_page
+from tau.store.safe_read import error_reason, is_file, leads_out, read_text
+from tau.store.skills import ResourceLocation
 
-LARGEST = 256 * 1024  # bytes of a template
-MOST = 500  # templates, and names in a folder
-SHOWN = 60  # characters of a first line that serves as description
+MAX_TEMPLATE_BYTES = 256 * 1024  # bytes of a template
+MAX_TEMPLATES = 500  # templates, and names in a folder
+MAX_DESCRIPTION_CHARACTERS = 60  # characters of a first line that serves as description
 
 
-def find_templates(places: Sequence[Place], within: Path | None) -> tuple[list[Template], list[str]]:
+def find_templates(places: Sequence[ResourceLocation], within: Path | None) -> tuple[list[Template], list[str]]:
     """Return the templates and problems. Of several templates with one name the first is used.
 
     `within` is a project that is not trusted, or that sandboxed commands write to: its templates must not be links to
@@ -40,33 +40,36 @@ def find_templates(places: Sequence[Place], within: Path | None) -> tuple[list[T
                 continue
             if (other := by_name.setdefault(template.name, template)) is not template:
                 problems.append(f"template /{template.name} of {path} is not used: {other.path} has the same name")
-            if len(by_name) >= MOST:
-                return list(by_name.values()), [*problems, f"there are more than {MOST} templates: others are not used"]
+            if len(by_name) >= MAX_TEMPLATES:
+                return list(by_name.values()), [
+                    *problems,
+                    f"there are more than {MAX_TEMPLATES} templates: others are not used",
+                ]
     return list(by_name.values()), problems
 
 
-def _files(place: Place, problems: list[str]) -> Iterator[Path]:
+def _files(place: ResourceLocation, problems: list[str]) -> Iterator[Path]:
     try:
         with os.scandir(place.path) as found:
-            names = sorted(entry.name for entry in islice(found, 2 * MOST))
+            names = sorted(entry.name for entry in islice(found, 2 * MAX_TEMPLATES))
     except NotADirectoryError:
         yield place.path
         return
     except OSError as error:
         if place.expected or not isinstance(error, FileNotFoundError):
-            problems.append(f"{place.path} cannot be read: {why(error)}")
+            problems.append(f"{place.path} cannot be read: {error_reason(error)}")
         return
     yield from (place.path / name for name in names if name.endswith(".md") and is_file(place.path / name))
 
 
-def _template(path: Path, place: Place, problems: list[str], within: Path | None) -> Template | None:
+def _template(path: Path, place: ResourceLocation, problems: list[str], within: Path | None) -> Template | None:
     try:
-        taken = read_text(path, LARGEST, within)
-        if not taken.is_whole(LARGEST):
-            raise OSError(f"it has more than {LARGEST} bytes")
-        fields, body = page(taken.text)
+        taken = read_text(path, MAX_TEMPLATE_BYTES, within)
+        if not taken.is_complete(MAX_TEMPLATE_BYTES):
+            raise OSError(f"it has more than {MAX_TEMPLATE_BYTES} bytes")
+        fields, body = parse_page(taken.text)
     except (OSError, BadFrontmatter) as error:
-        problems.append(f"template {path} is not used: {why(error)}")
+        problems.append(f"template {path} is not used: {error_reason(error)}")
         return None
     description, hint = fields.get("description"), fields.get("argument-hint")
     if not isinstance(description, str) or not description.strip():
@@ -77,4 +80,4 @@ def _template(path: Path, place: Place, problems: list[str], within: Path | None
 
 def _first_line(body: str) -> str:
     line = next((line.strip() for line in body.splitlines() if line.strip()), "")
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+    return line if len(line) <= MAX_DESCRIPTION_CHARACTERS else f"{line[:MAX_DESCRIPTION_CHARACTERS]}..."

@@ -18,14 +18,14 @@ from typing import Any
 
 from tau.records.base import BadRecord, Value, parse
 from tau.records.settings import ProjectTrust
-from tau.store.extension_files import listed
-from tau.store.files import locked, read_small, replaced
-from tau.store.settings import SettingsFile, as_text, layered
+from tau.store.extension_files import listed_extensions
+from tau.store.files import locked, read_small, replace_file
+from tau.store.settings import SettingsFile, as_text, read_layers
 
 # Files in `.pi` that can run code, send data elsewhere, or replace the system prompt. Packages are named in the
 # settings and not loaded yet; the folders they are installed in (git, npm) will belong here.
-NEEDING = ("settings.json", "mcp.json", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md")
-FILES, BYTES, DEPTH = 4096, 64 * 1024 * 1024, 32
+NAMES_NEEDING_TRUST = ("settings.json", "mcp.json", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md")
+MAX_FILES, MAX_BYTES, MAX_DEPTH = 4096, 64 * 1024 * 1024, 32
 _KEY = "tau:sha256:"
 
 
@@ -65,8 +65,8 @@ def decide(
         return Decision(approve, [])
     cwd = Path(os.path.realpath(cwd))
     file = TrustFile(agent_dir / "trust.json")
-    stored = file.says(cwd)
-    names = needing(cwd)
+    stored = file.decision_for(cwd)
+    names = names_needing_trust(cwd)
     reason = ""
     if not names:
         return Decision(False, file.problems)
@@ -103,15 +103,15 @@ def _decide_as_asked(cwd: Path, asked_about: Fingerprint) -> Decision:
     return Decision(False, [f"This project was to be trusted, but {reason}, so nothing of it is used."])
 
 
-def needing(cwd: Path) -> list[str]:
+def names_needing_trust(cwd: Path) -> list[str]:
     """Return the names of files in `.pi` that need trust."""
-    return [name for name in NEEDING if os.path.lexists(cwd / ".pi" / name)]
+    return [name for name in NAMES_NEEDING_TRUST if os.path.lexists(cwd / ".pi" / name)]
 
 
 # Stored decisions
 
 
-class Said(Value):
+class StoredDecision(Value):
     """The entry of trust.json for a project."""
 
     content: str | None = None  # the digest that the project must have to be trusted
@@ -124,24 +124,26 @@ class TrustFile:
         self.path = path
         self.problems: list[str] = []
 
-    def says(self, project: Path) -> Said:
+    def decision_for(self, project: Path) -> StoredDecision:
         """Return the decision about a project, by its real path. A trust.json inside the project is ignored."""
         if Path(os.path.realpath(self.path)).is_relative_to(project):
-            return Said()
+            return StoredDecision()
         try:
             content = self._content()
         except BadRecord as error:
             self.problems.append(f"{self.path}: {error}")
-            return Said()
+            return StoredDecision()
         if content.get(str(project)) is False:
-            return Said(no=str(project))
+            return StoredDecision(no=str(project))
         ours = [key for key, value in content.items() if value is True and _is_about(key, project)]
         if ours:
-            return Said(content=ours[-1].removeprefix(_KEY).partition(":")[0])
+            return StoredDecision(content=ours[-1].removeprefix(_KEY).partition(":")[0])
         nearest = next((folder for folder in (project, *project.parents) if content.get(str(folder)) is not None), None)
         if nearest is None:
-            return Said()
-        return Said(by_path=str(nearest)) if content[str(nearest)] is True else Said(no=str(nearest))
+            return StoredDecision()
+        return (
+            StoredDecision(by_path=str(nearest)) if content[str(nearest)] is True else StoredDecision(no=str(nearest))
+        )
 
     def trust(self, project: Path, digest: str) -> None:
         """Store a yes. Raises BadRecord if the file is damaged, or OSError; then nothing has changed."""
@@ -163,7 +165,7 @@ class TrustFile:
                 del kept[str(project)]  # the new decision replaces this no
             changed = {**kept, **added}
             if changed != content:
-                replaced(self.path, as_text(dict(sorted(changed.items()))) + b"\n")
+                replace_file(self.path, as_text(dict(sorted(changed.items()))) + b"\n")
             return changed != content
 
     def _content(self) -> dict[str, Any]:
@@ -195,15 +197,15 @@ class Fingerprint(Value):
 def fingerprint(cwd: Path) -> Fingerprint:
     """Hash the names and contents of everything that trust in a project covers. Raises Untrustable."""
     cwd = Path(os.path.realpath(cwd))
-    roots = [cwd / ".pi" / name for name in needing(cwd)]
+    roots = [cwd / ".pi" / name for name in names_needing_trust(cwd)]
     import hashlib
 
-    digest, room = hashlib.sha256(), BYTES
+    digest, room = hashlib.sha256(), MAX_BYTES
     names: list[str] = []
     content: dict[str, str] = {}
     for path in _files([*roots, *(path for path in named_in_settings(cwd) if not _is_in_any(path, roots))]):
-        if len(names) == FILES:
-            raise Untrustable(f"there are more than {FILES} files")
+        if len(names) == MAX_FILES:
+            raise Untrustable(f"there are more than {MAX_FILES} files")
         try:
             data = read_small(path, room)
         except OSError as error:
@@ -220,8 +222,8 @@ def fingerprint(cwd: Path) -> Fingerprint:
 def named_in_settings(cwd: Path) -> Iterator[Path]:
     """Yield the files that the project's settings would run: extensions and the shell."""
     file = SettingsFile(cwd / ".pi" / "settings.json")
-    layers = layered(file, None)
-    named = listed(layers.lists["user"].get("extensions", ()))
+    layers = read_layers(file, None)
+    named = listed_extensions(layers.lists["user"].get("extensions", ()))
     if layers.settings.shell_path:
         named.append(Path(os.path.normpath(cwd / layers.settings.shell_path)))
     for path in dict.fromkeys(named):
@@ -245,7 +247,7 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
                 yield path
                 continue
             here = (status.st_dev, status.st_ino)
-            if here in above or len(above) == DEPTH:
+            if here in above or len(above) == MAX_DEPTH:
                 raise Untrustable(f"{path} contains itself through a link, or is nested too deeply")
             names = sorted(name for name in os.listdir(path) if name != "__pycache__")
         except OSError as error:
@@ -253,7 +255,7 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
         yield from _files([path / name for name in names], (*above, here))
 
 
-def remember(cwd: Path, agent_dir: Path, *, trusted: bool, asked_about: Fingerprint | None = None) -> None:
+def save_decision(cwd: Path, agent_dir: Path, *, trusted: bool, asked_about: Fingerprint | None = None) -> None:
     """Store a decision: a yes is for the content that was asked about, or else for the current content.
 
     Raises ValueError or OSError if it cannot be stored.

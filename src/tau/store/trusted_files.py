@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tau.store.files import SMALL, read_small
+from tau.store.files import MAX_SMALL_BYTES, read_small
 
-CHANGED = "it changed since the project was trusted"
-LARGEST = 64 * 1024 * 1024
+CHANGED_SINCE_TRUST = "it changed since the project was trusted"
+MAX_BOUND_BYTES = 64 * 1024 * 1024
 
 
-class Bound:
+class TrustedFile:
     """A file whose bytes must stay those that were trusted. It is read again only if its status changed."""
 
     def __init__(self, path: str, digest: str) -> None:
@@ -28,19 +28,19 @@ class Bound:
             # An ordinary program cannot set the ctime of a file.
             now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             if now != self._known:
-                read_bound(self._path, self._content, LARGEST)
+                read_bound(self._path, self._content, MAX_BOUND_BYTES)
                 self._known = now
         except OSError:
             return False
         return True
 
 
-def read_bound(path: Path | str, content: Mapping[str, str] | None, limit: int = SMALL) -> bytes:
+def read_bound(path: Path | str, content: Mapping[str, str] | None, limit: int = MAX_SMALL_BYTES) -> bytes:
     """Read as read_small does. With `content` (SHA-256 by real path), raises OSError if the digest differs."""
     data = read_small(path, limit)
     if content is not None:
         import hashlib
 
         if content.get(os.path.realpath(path)) != hashlib.sha256(data).hexdigest():
-            raise OSError(errno.ESTALE, CHANGED)
+            raise OSError(errno.ESTALE, CHANGED_SINCE_TRUST)
     return data

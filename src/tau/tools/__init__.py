@@ -15,11 +15,11 @@ from typing import Any, Literal, Protocol, TypeVar
 from tau.errors import ToolError
 from tau.records.base import Value, field
 from tau.records.events import Outcome
-from tau.tools.read_tracking import Seen
+from tau.tools.read_tracking import ReadTracker
 
 T = TypeVar("T")
 Stream = Literal["stdout", "stderr"]
-Heard = Callable[[Stream, bytes], None]
+OutputCallback = Callable[[Stream, bytes], None]
 
 
 class Exit(Value):
@@ -116,7 +116,7 @@ class Machine(Protocol):
         command: str | Sequence[str],
         *,
         cwd: str | OpenFolder,
-        heard: Heard,
+        heard: OutputCallback,
         timeout: float | None = None,
         apart: bool = False,
     ) -> Exit:
@@ -133,7 +133,7 @@ class Machine(Protocol):
         """Run blocking file work in a thread, so that it does not block the event loop."""
         ...
 
-    def part(self) -> Machine:
+    def sub_machine(self) -> Machine:
         """Return a view of the same machine with its own processes: it kills only what was started through it."""
         ...
 
@@ -167,7 +167,7 @@ class ToolContext(Value):
     machine: Machine
     cwd: str
     progress: Callable[[Outcome], None]
-    seen: Seen = field(default_factory=Seen)
+    seen: ReadTracker = field(default_factory=ReadTracker)
     resize: bool = True
     call_id: str = ""
     withheld: Callable[[str], bool] | None = None

@@ -11,19 +11,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tau.core.text.truncate import MAX_BYTES, MAX_LINES, Tail, size
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, Tail, format_size
 from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.records.tools import Truncation
 from tau.tools import Exit, Spill, Stream, Tool, ToolContext
-from tau.tools.partial_result import StoppedWith
+from tau.tools.partial_result import CancelledWithResult
 
-PERIOD = 0.1  # seconds between two updates
+UPDATE_INTERVAL_S = 0.1  # seconds between two updates
 
 
-class Output:
+class CommandOutput:
     """The output of a command: its end in memory, and all of it in a file once it is too long to show."""
 
     def __init__(self, tail: Tail, spill: Callable[[], Spill]) -> None:
@@ -34,7 +34,7 @@ class Output:
         self._beginning: bytearray | None = bytearray()  # until the file is opened
         self._spill_error = ""
 
-    def take(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         self.tail.feed(data)
         if self._beginning is not None:
             self._beginning += data
@@ -49,11 +49,11 @@ class Output:
         """Mark the end of the output. May be called twice."""
         self.tail.end()
         if self.tail.truncated and self._beginning is not None:
-            self.take(b"")  # only now is it known that the last character exceeds the limit
+            self.feed(b"")  # only now is it known that the last character exceeds the limit
         if self._spill:
             self._spill.close()
 
-    def where(self) -> str:
+    def location_note(self) -> str:
         return f"Full output: {self.path}" if self.path else f"The full output could not be saved: {self._spill_error}"
 
     def _open_file(self, beginning: bytes) -> None:
@@ -66,17 +66,17 @@ class Output:
         self._spill.write(beginning)
 
 
-class Ticker:
+class RateLimiter:
     """Rate limiter: calls `report` at once, then at most once per period; a delayed call is made at its end."""
 
-    def __init__(self, report: Callable[[], None], period: float = PERIOD) -> None:
+    def __init__(self, report: Callable[[], None], period: float = UPDATE_INTERVAL_S) -> None:
         self._report = report
         self._period = period
         self._loop = asyncio.get_running_loop()
         self._free_at = -math.inf
         self._timer: asyncio.TimerHandle | None = None
 
-    def tick(self) -> None:
+    def trigger(self) -> None:
         if self._timer:
             return
         if self._loop.time() >= self._free_at:
@@ -104,12 +104,12 @@ class Ticker:
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     """Run the command. If cancelled, kills all its processes and raises CancelledWithResult with the output so far."""
     timeout = _seconds(args.get("timeout"))
-    output = Output(Tail(), context.machine.spill)
-    ticker = Ticker(lambda: context.progress(_so_far(output)))
+    output = CommandOutput(Tail(), context.machine.spill)
+    ticker = RateLimiter(lambda: context.progress(_so_far(output)))
 
     def on_output(stream: Stream, data: bytes) -> None:
-        output.take(data)
-        ticker.tick()
+        output.feed(data)
+        ticker.trigger()
 
     context.progress(Outcome([]))  # an empty update announces the start
     try:
@@ -117,7 +117,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
         ticker.flush()
     except asyncio.CancelledError:
         output.end()
-        raise StoppedWith(_with_status(_text(output), "Command aborted")) from None
+        raise CancelledWithResult(_with_status(_text(output), "Command aborted")) from None
     finally:
         ticker.stop()
         output.end()
@@ -148,28 +148,28 @@ def _with_status(text: str, status: str) -> str:
     return f"{text}\n\n{status}" if text else status
 
 
-def _so_far(output: Output) -> Outcome:
+def _so_far(output: CommandOutput) -> Outcome:
     details = _details(output) if output.tail.truncated else {"truncation": None, "fullOutputPath": None}
     return Outcome([Text(output.tail.truncation().content)], details)
 
 
-def _details(output: Output) -> dict[str, Any]:
+def _details(output: CommandOutput) -> dict[str, Any]:
     return {"truncation": output.tail.truncation(), "fullOutputPath": output.path}
 
 
-def _text(output: Output) -> str:
+def _text(output: CommandOutput) -> str:
     cut = output.tail.truncation()
     if not cut.truncated:
         return cut.content
-    return f"{cut.content}\n\n[{_shown(cut, output.tail.last_line_bytes)}. {output.where()}]"
+    return f"{cut.content}\n\n[{_shown(cut, output.tail.last_line_bytes)}. {output.location_note()}]"
 
 
 def _shown(cut: Truncation, last_line: int) -> str:
     last = cut.total_lines
     if cut.last_line_partial:
-        return f"Showing last {size(cut.output_bytes)} of line {last} (line is {size(last_line)})"
+        return f"Showing last {format_size(cut.output_bytes)} of line {last} (line is {format_size(last_line)})"
     shown = f"Showing lines {last - cut.output_lines + 1}-{last} of {last}"
-    return shown if cut.truncated_by == "lines" else f"{shown} ({size(cut.max_bytes)} limit)"
+    return shown if cut.truncated_by == "lines" else f"{shown} ({format_size(cut.max_bytes)} limit)"
 
 
 TOOL = Tool(

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.core.text.editing import Edit, edited
-from tau.core.text.truncate import size
+from tau.core.text.editing import Edit, apply_edits
+from tau.core.text.truncate import format_size
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Files, Tool, ToolContext
-from tau.tools.file_locks import Stopped, in_turn
-from tau.tools.paths import existing
-from tau.tools.read import is_there, portions
+from tau.tools.file_locks import ShouldStop, run_locked
+from tau.tools.paths import resolve_existing
+from tau.tools.read import existence_test, read_chunks
 
-LARGEST = 64 * 1024 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
 
 _PATH = {"type": "string", "description": "The file, relative to the working directory or absolute"}
 _PAIR = {
@@ -39,20 +39,20 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     name, edits = args["path"], _edits(args)
     files, seen = context.machine.files, context.seen
 
-    def work(path: str, real: str, stopped: Stopped) -> Outcome:
+    def work(path: str, real: str, stopped: ShouldStop) -> Outcome:
         context.confirm(name, real)
         data = _content(files, path, name, stopped)
-        seen.check(name, real, [data])
-        result = edited(data, edits, name)
+        seen.check_unchanged(name, real, [data])
+        result = apply_edits(data, edits, name)
         if stopped():
             raise Aborted
         files.replace(path, result.data)
-        seen.note(real, result.data)
+        seen.record_write(real, result.data)
         what = "text" if args.get("edits") is None else f"{len(edits)} block(s)"
         details = {"diff": result.diff, "patch": result.patch, "firstChangedLine": result.first_changed_line}
         return Outcome([Text(f"Successfully replaced {what} in {name}.")], details)
 
-    return await in_turn(context.machine, lambda: existing(name, context.cwd, is_there(files)), work)
+    return await run_locked(context.machine, lambda: resolve_existing(name, context.cwd, existence_test(files)), work)
 
 
 def _edits(args: dict[str, Any]) -> list[Edit]:
@@ -65,17 +65,16 @@ def _edits(args: dict[str, Any]) -> list[Edit]:
     return [Edit(pair["oldText"], pair["newText"]) for pair in pairs]
 
 
-def _content(files: Files, path: str, name: str, stopped: Stopped) -> bytes:
+def _content(files: Files, path: str, name: str, stopped: ShouldStop) -> bytes:
     if files.kind(path) is None:
         raise ToolError(f"File not found: {name}")
     data = bytearray()
     with files.open(path) as file:
-        for chunk in portions(file, stopped):
+        for chunk in read_chunks(file, stopped):
             data += chunk
-            if len(data) > LARGEST:
-                raise ToolError(
-                    f"{name} is larger than {size(LARGEST)}, too large for edit. Use bash, for example sed."
-                )
+            if len(data) > MAX_FILE_BYTES:
+                limit = format_size(MAX_FILE_BYTES)
+                raise ToolError(f"{name} is larger than {limit}, too large for edit. Use bash, for example sed.")
     return bytes(data)
 
 

@@ -15,10 +15,10 @@ from tau.errors import Aborted
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Machine
-from tau.tools.partial_result import StoppedWith
+from tau.tools.partial_result import CancelledWithResult
 
-Stopped = Callable[[], bool]
-Work = Callable[[str, str, Stopped], Outcome]
+ShouldStop = Callable[[], bool]
+LockedWork = Callable[[str, str, ShouldStop], Outcome]
 
 
 class _FileLocks:
@@ -30,7 +30,7 @@ class _FileLocks:
 _LOCKS: WeakKeyDictionary[asyncio.AbstractEventLoop, _FileLocks] = WeakKeyDictionary()
 
 
-async def in_turn(machine: Machine, where: Callable[[], str], work: Work) -> Outcome:
+async def run_locked(machine: Machine, where: Callable[[], str], work: LockedWork) -> Outcome:
     """Run `work` in a thread while holding the lock of its file.
 
     `work` receives the path from `where`, the real path, and a function that it calls before it changes anything:
@@ -65,7 +65,7 @@ async def in_turn(machine: Machine, where: Callable[[], str], work: Work) -> Out
         if task.cancelled() or task.exception():
             raise
         done = "\n".join(block.text for block in task.result().content if isinstance(block, Text))
-        raise StoppedWith(f"{done}\n\n{Aborted()}") from None
+        raise CancelledWithResult(f"{done}\n\n{Aborted()}") from None
 
 
 def _names(machine: Machine, where: Callable[[], str]) -> tuple[str, str]:

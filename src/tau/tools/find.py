@@ -11,24 +11,24 @@ import os
 import string
 from typing import Any
 
-from tau.core.text.globs import BadGlob, anywhere, compiled
+from tau.core.text.globs import BadGlob, at_any_depth, compile_glob
 from tau.core.text.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Tool, ToolContext
-from tau.tools.listing import Notice, listed, whole, with_note
-from tau.tools.ripgrep import installed, listen, place, words
-from tau.tools.search import Query
+from tau.tools.listing import Notice, integer_argument, list_result, with_note
+from tau.tools.ripgrep import find_ripgrep, run_search, search_command, search_target
+from tau.tools.search import SearchQuery
 
-LIMIT = 1000
-MOST = 50_000  # results that are kept, whatever the limit; at most 50 KiB are shown
+DEFAULT_LIMIT = 1000
+MAX_RESULTS = 50_000  # results that are kept, whatever the limit; at most 50 KiB are shown
 _PLAIN = f"{string.ascii_letters}{string.digits}._-"
 WITHOUT_RIPGREP = "Searched without ripgrep: slower."
-KNOWN = 100_000  # folders that are remembered, so that each is examined once
+MAX_KNOWN_FOLDERS = 100_000  # folders that are remembered, so that each is examined once
 
 
-class First:
+class FirstPaths:
     """Keeps the first paths in sort order. Memory does not grow with the number of paths added."""
 
     def __init__(self, count: int) -> None:
@@ -62,10 +62,10 @@ def _order(path: str) -> str:
     return path.rstrip("/").replace("/", "\0")
 
 
-class Names:
+class PathCollector:
     """Parses the output of a listing into files and their folders, in batches, because there may be millions."""
 
-    def __init__(self, found: First, wanted: Wanted) -> None:
+    def __init__(self, found: FirstPaths, wanted: GlobFilter) -> None:
         self._found = found
         self._wanted = wanted
         self._folders: set[str] = {""}
@@ -83,7 +83,7 @@ class Names:
         return True
 
     def _take_folders(self, folders: set[str]) -> None:
-        if len(self._folders) > KNOWN:
+        if len(self._folders) > MAX_KNOWN_FOLDERS:
             self._folders = {""}
         for folder in folders:
             while folder not in self._folders:
@@ -93,7 +93,7 @@ class Names:
                 folder = folder.rpartition("/")[0]
 
 
-class Wanted:
+class GlobFilter:
     """Matches paths against a glob.
 
     A glob without a slash matches names, one with a slash the end of the path, one that begins with a slash the
@@ -104,7 +104,9 @@ class Wanted:
         name = glob.removeprefix("./").removesuffix("/")
         is_absolute = name.startswith("/")
         try:
-            pattern = compiled(name if is_absolute else anywhere(name), ignore_case=not any(map(str.isupper, name)))
+            pattern = compile_glob(
+                name if is_absolute else at_any_depth(name), ignore_case=not any(map(str.isupper, name))
+            )
         except BadGlob as error:
             raise ToolError(f"The pattern {glob!r} cannot be read: {error}") from None
         self._matches = pattern.fullmatch
@@ -130,20 +132,22 @@ class Wanted:
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     """Run the tool. A cancelled call kills its search process."""
-    return await search(args, context, installed(context.cwd))
+    return await search(args, context, find_ripgrep(context.cwd))
 
 
 async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> Outcome:
     """Search with the ripgrep at this path, or with the fallback."""
     machine = context.machine
-    limit = whole(args, "limit", LIMIT, least=1)
-    where = await machine.in_thread(lambda: place(context, args.get("path")))
+    limit = integer_argument(args, "limit", DEFAULT_LIMIT, least=1)
+    where = await machine.in_thread(lambda: search_target(context, args.get("path")))
     with where.folder:
         if where.is_file:
             raise ToolError(f"Not a directory: {where.name}")
-        found = First(min(limit, MOST))
-        names = Names(found, Wanted(args["pattern"], where.name))
-        error_text = await listen(machine, words(Query(above=where.above), rg), where.folder, names.take)
+        found = FirstPaths(min(limit, MAX_RESULTS))
+        names = PathCollector(found, GlobFilter(args["pattern"], where.name))
+        error_text = await run_search(
+            machine, search_command(SearchQuery(above=where.above), rg), where.folder, names.take
+        )
     note = None if rg else WITHOUT_RIPGREP
     paths = found.paths()
     if not paths:
@@ -151,9 +155,9 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
             raise ToolError(error_text)
         return with_note(Outcome([Text("No files found matching pattern")]), note)
     more = f"{limit} results limit reached. Use limit={2 * limit} for more, or refine pattern"
-    outcome = listed(
+    outcome = list_result(
         (os.fsencode(path).decode("utf-8", "replace") for path in paths),
-        Notice("resultLimitReached", limit, more) if found.more and limit <= MOST else None,
+        Notice("resultLimitReached", limit, more) if found.more and limit <= MAX_RESULTS else None,
     )
     return with_note(outcome, note)
 
@@ -162,7 +166,7 @@ TOOL = Tool(
     name="find",
     description=(
         f"Find files and folders whose names match a glob. Returns their paths, relative to the searched folder and"
-        f" sorted; folders end with a slash. Returns at most {LIMIT} results unless limit is set, and at most"
+        f" sorted; folders end with a slash. Returns at most {DEFAULT_LIMIT} results unless limit is set, and at most"
         f" {MAX_BYTES // 1024}KB. Hidden files are included; files ignored by .gitignore are not."
     ),
     snippet="Find files by glob (respects .gitignore)",
@@ -171,7 +175,10 @@ TOOL = Tool(
         "properties": {
             "pattern": {"type": "string", "description": "A glob such as '*.py', '**/*.json' or 'src/**/*.test.ts'"},
             "path": {"type": "string", "description": "The folder to search (default: the working directory)"},
-            "limit": {"type": "number", "description": f"Maximum number of results to return (default: {LIMIT})"},
+            "limit": {
+                "type": "number",
+                "description": f"Maximum number of results to return (default: {DEFAULT_LIMIT})",
+            },
         },
         "required": ["pattern"],
     },

@@ -12,21 +12,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tau.core.text.globs import BadGlob, pattern, regex
+from tau.core.text.globs import BadGlob, glob_regex, parse_ignore_glob
 from tau.core.text.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Files, Tool, ToolContext
-from tau.tools.listing import Notice, listed, whole, with_note
-from tau.tools.ripgrep import Place, installed, listen, place, words
-from tau.tools.search import BUFFER, HERE, LONGEST_LINE, NEWLINE, Query
+from tau.tools.listing import Notice, integer_argument, list_result, with_note
+from tau.tools.ripgrep import SearchTarget, find_ripgrep, run_search, search_command, search_target
+from tau.tools.search import BUFFER_BYTES, HERE, MAX_SHOWN_LINE_BYTES, NEWLINE_IN_PATTERN, SearchQuery
 
-LIMIT = 100
-LONGEST_SHOWN = 500  # characters of a line
-MOST_CONTEXT = 1000
-LONGEST_PATH = 4096  # a longer line without a NUL is not a path: the program is not the expected one
-COLLECTED = 4 * 1024 * 1024  # characters of rows; a high limit must not fill the memory with rows that are never shown
+DEFAULT_LIMIT = 100
+MAX_SHOWN_CHARACTERS = 500  # characters of a line
+MAX_CONTEXT_LINES = 1000
+MAX_PATH_BYTES = 4096  # a longer line without a NUL is not a path: the program is not the expected one
+MAX_COLLECTED_CHARACTERS = (
+    4 * 1024 * 1024
+)  # characters of rows; a high limit must not fill the memory with rows that are never shown
 
 WITHOUT_RIPGREP = "Searched without ripgrep: Python regular expressions, slower."
 _NEWLINE_REFUSED = 'the literal "\\n" is not allowed in a regex'  # ripgrep's words
@@ -36,14 +38,14 @@ _BINARY = re.compile(rb"(.*): (binary file matches|WARNING: stopped searching) .
 
 
 @dataclass
-class Found:
+class FileMatches:
     """A file with matches: the text of its rows by line number, and the numbers of the lines that match."""
 
     rows: dict[int, str] = field(default_factory=dict)
     matches: list[int] = field(default_factory=list)
     is_binary: bool = False
 
-    def shown(self, path: str) -> Iterable[str]:
+    def format_rows(self, path: str) -> Iterable[str]:
         matches = set(self.matches)
         for number, text in self.rows.items():
             yield f"{path}:{number}: {text}" if number in matches else f"{path}-{number}- {text}"
@@ -51,11 +53,11 @@ class Found:
             yield f"{path}: binary file matches"
 
 
-class Matches:
+class MatchCollector:
     """Parses the output of a search: collects matches up to a limit, with their context lines, file by file."""
 
     def __init__(self, limit: int, context: int, wanted: Callable[[bytes], bool]) -> None:
-        self.files: dict[bytes, Found] = {}
+        self.files: dict[bytes, FileMatches] = {}
         self.more = False  # there are more matches than `limit`
         self.lines_cut = False
         self.collected = 0
@@ -65,7 +67,7 @@ class Matches:
         self._count = 0
         self._rest = b""
         self._path: bytes | None = None
-        self._found: Found | None = None  # the file at this path; None if it is not wanted
+        self._found: FileMatches | None = None  # the file at this path; None if it is not wanted
 
     def take(self, data: bytes) -> bool:
         """Parse a chunk of output. Returns False when there are enough matches."""
@@ -79,18 +81,18 @@ class Matches:
                     return False
             elif b" offset " in line and (binary := _BINARY.fullmatch(path)):
                 self._take_binary(binary[1], int(binary[3]), is_named=binary[2].startswith(b"binary"))
-            elif len(path) < LONGEST_PATH:
+            elif len(path) < MAX_PATH_BYTES:
                 start = path + b"\n"  # the name of the file contains a newline
         self._rest = start + self._rest
         return True
 
     def _take_binary(self, path: bytes, nul: int, is_named: bool) -> None:
         """Handle ripgrep's message that it stopped in a binary file. A file that the query names has a match."""
-        if nul < BUFFER and (found := self.files.pop(path, None)):
+        if nul < BUFFER_BYTES and (found := self.files.pop(path, None)):
             # ripgrep writes a row of such a file only if its first line matches, and stops after it.
             self._count -= len(found.matches)
         if is_named:
-            self.files.setdefault(path, Found()).is_binary = True
+            self.files.setdefault(path, FileMatches()).is_binary = True
 
     def _take_row(self, path: bytes, row: bytes) -> bool:
         head = _ROW.match(row)
@@ -104,7 +106,7 @@ class Matches:
                 if is_full:
                     self.more = True
                     return False
-                self._found = self.files.setdefault(path, Found())
+                self._found = self.files.setdefault(path, FileMatches())
         if not (found := self._found):
             return True
 
@@ -119,35 +121,35 @@ class Matches:
             found.matches.append(number)
         found.rows[number] = text = self._shown(row[head.end() :])
         self.collected += len(text) + len(path)
-        return self.collected < COLLECTED
+        return self.collected < MAX_COLLECTED_CHARACTERS
 
     def _shown(self, line: bytes) -> str:
-        is_cut = len(line) > LONGEST_LINE
-        text = line[:LONGEST_LINE].decode("utf-8", "replace").replace("\r", "")
-        if not is_cut and len(text) <= LONGEST_SHOWN:
+        is_cut = len(line) > MAX_SHOWN_LINE_BYTES
+        text = line[:MAX_SHOWN_LINE_BYTES].decode("utf-8", "replace").replace("\r", "")
+        if not is_cut and len(text) <= MAX_SHOWN_CHARACTERS:
             return text
         self.lines_cut = True
-        return f"{text[:LONGEST_SHOWN]}... [truncated]"
+        return f"{text[:MAX_SHOWN_CHARACTERS]}... [truncated]"
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     """Run the tool. A cancelled call kills its search process."""
-    return await search(args, context, installed(context.cwd))
+    return await search(args, context, find_ripgrep(context.cwd))
 
 
 async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> Outcome:
     """Search with the ripgrep at this path, or with the fallback."""
-    where = await context.machine.in_thread(lambda: place(context, args.get("path")))
+    where = await context.machine.in_thread(lambda: search_target(context, args.get("path")))
     with where.folder:
         return await _search(args, context, where, rg)
 
 
-async def _search(args: dict[str, Any], context: ToolContext, where: Place, rg: str | None) -> Outcome:
+async def _search(args: dict[str, Any], context: ToolContext, where: SearchTarget, rg: str | None) -> Outcome:
     machine, folder = context.machine, where.folder
-    limit = whole(args, "limit", LIMIT, least=1)
-    context_lines = min(whole(args, "context", 0, least=0), MOST_CONTEXT)
+    limit = integer_argument(args, "limit", DEFAULT_LIMIT, least=1)
+    context_lines = min(integer_argument(args, "context", 0, least=0), MAX_CONTEXT_LINES)
     wanted, names = _glob(None if where.is_file else args.get("glob"))
-    query = Query(
+    query = SearchQuery(
         target=where.target,
         above=where.above,
         pattern=args["pattern"],
@@ -169,22 +171,22 @@ async def _search(args: dict[str, Any], context: ToolContext, where: Place, rg: 
     if where.is_file and secret(where.target, folder):
         raise ToolError(f"{args['path']} has secrets in it and may not be read")
     note = None if rg else WITHOUT_RIPGREP
-    found = Matches(limit, context_lines, may_be_shown)
-    error_text = await listen(machine, words(query, rg), folder, found.take)
+    found = MatchCollector(limit, context_lines, may_be_shown)
+    error_text = await run_search(machine, search_command(query, rg), folder, found.take)
     if not found.files:
         if _NEWLINE_REFUSED in error_text:
-            raise ToolError(NEWLINE)
+            raise ToolError(NEWLINE_IN_PATTERN)
         if error_text:
             raise ToolError(error_text)
         return with_note(Outcome([Text("No matches found")]), note)
 
-    if context_lines and found.collected < COLLECTED:
+    if context_lines and found.collected < MAX_COLLECTED_CHARACTERS:
         await machine.in_thread(lambda: _add_last_lines(machine.files, folder.path, found.files, context_lines))
     files = sorted(found.files.items(), key=lambda item: item[0].replace(b"/", b"\0"))
     more = f"{limit} matches limit reached. Use limit={2 * limit} for more, or refine pattern"
-    cut = f"Some lines truncated to {LONGEST_SHOWN} chars. Use read tool to see full lines"
-    outcome = listed(
-        (row for path, file in files for row in file.shown(shown(path))),
+    cut = f"Some lines truncated to {MAX_SHOWN_CHARACTERS} chars. Use read tool to see full lines"
+    outcome = list_result(
+        (row for path, file in files for row in file.format_rows(shown(path))),
         Notice("matchLimitReached", limit, more) if found.more else None,
         Notice("linesTruncated", True, cut) if found.lines_cut else None,
     )
@@ -207,7 +209,7 @@ def _glob(glob: str | None) -> tuple[Callable[[str], bool], str | None]:
     if glob.endswith("/"):
         glob += "**"
     try:
-        rule = pattern(glob)
+        rule = parse_ignore_glob(glob)
     except BadGlob as error:
         raise ToolError(f"The glob {glob!r} cannot be read: {error}") from None
     return lambda path: bool(rule.matches(path)) != rule.keeps, _names(glob)
@@ -224,13 +226,13 @@ def _names(glob: str) -> str | None:
         return None
     name = name.replace("?", "*")  # for ripgrep `?` matches a byte, and so does a class
     try:
-        regex(name.removeprefix("!"))
+        glob_regex(name.removeprefix("!"))
     except BadGlob:
         return None
     return name
 
 
-def _add_last_lines(files: Files, folder: str, found: dict[bytes, Found], context: int) -> None:
+def _add_last_lines(files: Files, folder: str, found: dict[bytes, FileMatches], context: int) -> None:
     """Add the empty line after a final newline to the context: `read` counts that line, a search does not show it."""
     for path, file in found.items():
         last = max(file.rows, default=0)
@@ -248,9 +250,10 @@ def _add_last_lines(files: Files, folder: str, found: dict[bytes, Found], contex
 TOOL = Tool(
     name="grep",
     description=(
-        f"Search file contents for a pattern. Returns matching lines with their paths and line numbers: at most {LIMIT}"
-        f" matches unless limit is set, and at most {MAX_BYTES // 1024}KB. Long lines are truncated to {LONGEST_SHOWN}"
-        f" characters. Hidden files are searched; binary files and files ignored by .gitignore are not."
+        f"Search file contents for a pattern. Returns matching lines with their paths and line numbers:"
+        f" at most {DEFAULT_LIMIT} matches unless limit is set, and at most {MAX_BYTES // 1024}KB."
+        f" Long lines are truncated to {MAX_SHOWN_CHARACTERS} characters."
+        " Hidden files are searched; binary files and files ignored by .gitignore are not."
     ),
     snippet="Search file contents for a pattern (respects .gitignore)",
     parameters={
@@ -268,7 +271,10 @@ TOOL = Tool(
             "ignoreCase": {"type": "boolean", "description": "Ignore case (default: false)"},
             "literal": {"type": "boolean", "description": "Treat the pattern as plain text (default: false)"},
             "context": {"type": "number", "description": "Lines to show before and after each match (default: 0)"},
-            "limit": {"type": "number", "description": f"Maximum number of matches to return (default: {LIMIT})"},
+            "limit": {
+                "type": "number",
+                "description": f"Maximum number of matches to return (default: {DEFAULT_LIMIT})",
+            },
         },
         "required": ["pattern"],
     },

@@ -16,29 +16,29 @@ from tau.errors import ToolError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-LONGEST_SIDE = 2000
-LARGEST = 4.5 * 1024 * 1024  # bytes as base64, which is what is sent
-SHORTEST_SIDE = 100  # a smaller image shows nothing useful
+MAX_SIDE_PIXELS = 2000
+MAX_BASE64_BYTES = 4.5 * 1024 * 1024  # bytes as base64, which is what is sent
+MIN_SIDE_PIXELS = 100  # a smaller image shows nothing useful
 
-QUALITY = 80
-QUALITIES = (85, 70, 55, 40)
+FIRST_QUALITY = 80
+LOWER_QUALITIES = (85, 70, 55, 40)
 SCALES = (1.0, 0.75, 0.5, 0.35, 0.25)
 
 _LANCZOS = 1  # PIL.Image.Resampling.LANCZOS; PIL is not imported yet
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 
 
-class Encoded(NamedTuple):
+class EncodedImage(NamedTuple):
     data: bytes
     mime_type: str
     size: tuple[int, int]
 
     @property
     def fits(self) -> bool:
-        return _sent(self.data) <= LARGEST
+        return _sent(self.data) <= MAX_BASE64_BYTES
 
 
-def fitted(data: bytes, mime_type: str) -> tuple[bytes, str, str | None]:
+def fit_image(data: bytes, mime_type: str) -> tuple[bytes, str, str | None]:
     """Return an image that models accept, its MIME type, and a note for the model if it is not the original.
 
     Raises ToolError for an image with too many pixels to decode: the provider would reject the original, and with it
@@ -56,9 +56,9 @@ def fitted(data: bytes, mime_type: str) -> tuple[bytes, str, str | None]:
             picture: Image = pillow.open(io.BytesIO(data), formats=[_FORMATS[mime_type]])
         turned = picture.getexif().get(0x0112) in (5, 6, 7, 8)
         width, height = original = picture.size[::-1] if turned else picture.size
-        if max(width, height) <= LONGEST_SIDE and _sent(data) <= LARGEST:
+        if max(width, height) <= MAX_SIDE_PIXELS and _sent(data) <= MAX_BASE64_BYTES:
             return data, mime_type, None
-        size = _within(original, LONGEST_SIDE)
+        size = _within(original, MAX_SIDE_PIXELS)
         picture.draft("RGB", size[::-1] if turned else size)  # a large JPEG need not be decoded in full
         upright = PIL.ImageOps.exif_transpose(picture)
         best = _best(_plain(upright).resize(size, _LANCZOS, reducing_gap=3.0), mime_type)
@@ -87,9 +87,9 @@ def _plain(picture: Image) -> Image:
     return picture if picture.mode in ("L", "RGB") else picture.convert("RGB")
 
 
-def _best(picture: Image, mime_type: str) -> Encoded:
+def _best(picture: Image, mime_type: str) -> EncodedImage:
     """Return the first encoding that fits, otherwise the smallest."""
-    tried: list[Encoded] = []
+    tried: list[EncodedImage] = []
     for encoded in _encodings(picture, mime_type):
         if encoded.fits:
             return encoded
@@ -97,19 +97,19 @@ def _best(picture: Image, mime_type: str) -> Encoded:
     return min(tried, key=lambda encoded: len(encoded.data))
 
 
-def _encodings(picture: Image, mime_type: str) -> Iterator[Encoded]:
+def _encodings(picture: Image, mime_type: str) -> Iterator[EncodedImage]:
     flat = _on_white(picture)
-    first = _jpeg(flat, QUALITY)
+    first = _jpeg(flat, FIRST_QUALITY)
     if mime_type != "image/jpeg":  # a JPEG never becomes smaller as PNG
         png = _png(picture)
         first = png if len(png.data) < len(first.data) else first
     yield first
     for scale in SCALES:
         size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
-        if scale < 1 and min(size) < SHORTEST_SIDE:
+        if scale < 1 and min(size) < MIN_SIDE_PIXELS:
             return
         smaller = flat if scale == 1 else flat.resize(size, _LANCZOS)
-        for quality in QUALITIES:
+        for quality in LOWER_QUALITIES:
             yield _jpeg(smaller, quality)
 
 
@@ -123,16 +123,16 @@ def _on_white(picture: Image) -> Image:
     return flat
 
 
-def _jpeg(picture: Image, quality: int) -> Encoded:
+def _jpeg(picture: Image, quality: int) -> EncodedImage:
     out = io.BytesIO()
     picture.save(out, "JPEG", quality=quality)
-    return Encoded(out.getvalue(), "image/jpeg", picture.size)
+    return EncodedImage(out.getvalue(), "image/jpeg", picture.size)
 
 
-def _png(picture: Image) -> Encoded:
+def _png(picture: Image) -> EncodedImage:
     out = io.BytesIO()
     picture.save(out, "PNG")
-    return Encoded(out.getvalue(), "image/png", picture.size)
+    return EncodedImage(out.getvalue(), "image/png", picture.size)
 
 
 def _note(original: tuple[int, int], shown: tuple[int, int]) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tau.core.text.truncate import MAX_BYTES, head, size
+from tau.core.text.truncate import MAX_BYTES, format_size, head
 from tau.errors import ToolError
 from tau.records.base import replace
 from tau.records.events import Outcome
 from tau.records.messages import Text
 
-ANY_NUMBER = 2**53 - 1  # lines: only bytes are limited. Clients know this number, JavaScript's MAX_SAFE_INTEGER
+MAX_SAFE_INTEGER = 2**53 - 1  # lines: only bytes are limited. Clients know this number, JavaScript's MAX_SAFE_INTEGER
 
 
 class Notice(NamedTuple):
@@ -22,10 +22,10 @@ class Notice(NamedTuple):
     text: str
 
 
-def listed(rows: Iterable[str], limit: Notice | None = None, other: Notice | None = None) -> Outcome:
+def list_result(rows: Iterable[str], limit: Notice | None = None, other: Notice | None = None) -> Outcome:
     """Join the rows, truncated to the size limit, and put all notices into one bracket at the end."""
-    cut = head("\n".join(rows), max_lines=ANY_NUMBER)
-    too_much = Notice("truncation", cut, f"{size(MAX_BYTES)} limit reached") if cut.truncated else None
+    cut = head("\n".join(rows), max_lines=MAX_SAFE_INTEGER)
+    too_much = Notice("truncation", cut, f"{format_size(MAX_BYTES)} limit reached") if cut.truncated else None
     notices = [notice for notice in (limit, too_much, other) if notice]
     if not notices:
         return Outcome([Text(cut.content)])
@@ -41,7 +41,7 @@ def with_note(outcome: Outcome, note: str | None) -> Outcome:
     return replace(outcome, content=[Text(f"{block.text}\n\n[{note}]")])
 
 
-def whole(args: dict[str, Any], name: str, default: int, least: int) -> int:
+def integer_argument(args: dict[str, Any], name: str, default: int, least: int) -> int:
     """Return an integer argument, or `default` if it was left out."""
     number = args.get(name)
     if number is None:

@@ -9,21 +9,21 @@ from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Entry, Tool, ToolContext
-from tau.tools.listing import Notice, listed, whole
+from tau.tools.listing import Notice, integer_argument, list_result
 from tau.tools.paths import resolve
 
-LIMIT = 500
+DEFAULT_LIMIT = 500
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
-    limit = whole(args, "limit", LIMIT, least=1)
+    limit = integer_argument(args, "limit", DEFAULT_LIMIT, least=1)
     path = resolve(args.get("path") or ".", context.cwd)
     entries = await context.machine.in_thread(lambda: _entries(context, path))
     if not entries:
         return Outcome([Text("(empty directory)")])
     entries.sort(key=lambda entry: (entry.name.lower(), entry.name))
     more = f"{limit} entries limit reached. Use limit={2 * limit} for more"
-    return listed(
+    return list_result(
         (_shown(entry) for entry in entries[:limit]),
         Notice("entryLimitReached", limit, more) if len(entries) > limit else None,
     )
@@ -54,14 +54,17 @@ TOOL = Tool(
     name="ls",
     description=(
         f"List a folder: one name per line in alphabetical order, including hidden entries; folders end with a slash."
-        f" Returns at most {LIMIT} entries unless limit is set, and at most {MAX_BYTES // 1024}KB."
+        f" Returns at most {DEFAULT_LIMIT} entries unless limit is set, and at most {MAX_BYTES // 1024}KB."
     ),
     snippet="List folders",
     parameters={
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "The folder to list (default: the working directory)"},
-            "limit": {"type": "number", "description": f"Maximum number of entries to return (default: {LIMIT})"},
+            "limit": {
+                "type": "number",
+                "description": f"Maximum number of entries to return (default: {DEFAULT_LIMIT})",
+            },
         },
         "required": [],
     },

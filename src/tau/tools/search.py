@@ -23,13 +23,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
-from tau.core.text.globs import Rules, compiled
+from tau.core.text.globs import IgnoreRules, compile_glob
 
 HERE = "./"
-LONGEST_LINE = 2048  # bytes of a line that are written; 500 characters are less in any language
-BUFFER = 64 * 1024  # a NUL byte in the first buffer of a file makes it binary
+MAX_SHOWN_LINE_BYTES = 2048  # bytes of a line that are written; 500 characters are less in any language
+BUFFER_BYTES = 64 * 1024  # a NUL byte in the first buffer of a file makes it binary
 MAX_LINE_CHARACTERS = 16 * 1024 * 1024  # the rest of a longer line is not searched
-NEWLINE = "The pattern contains a newline, but grep searches line by line"
+NEWLINE_IN_PATTERN = "The pattern contains a newline, but grep searches line by line"
 
 _IGNORE_FILES = (".git/info/exclude", ".gitignore", ".ignore", ".rgignore")  # a later one overrides an earlier one
 _MAX_IGNORE_BYTES = 1024 * 1024
@@ -37,7 +37,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # Wind
 
 
 @dataclass(frozen=True)
-class Query:
+class SearchQuery:
     """A search of a folder or of one file. Without a pattern, a list of the files of the folder.
 
     `target` is relative to the folder in which the search runs. `above` is True if that folder is in a repository.
@@ -58,7 +58,7 @@ def main() -> None:
     with suppress(AttributeError):  # Windows has no SIGPIPE
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        _run(Query(**json.loads(sys.argv[-1])), sys.stdout.buffer)
+        _run(SearchQuery(**json.loads(sys.argv[-1])), sys.stdout.buffer)
         sys.stdout.flush()
     except Exception as error:  # without it, a crash would have the exit code of "nothing found"
         is_ours = isinstance(error, _BadPattern)
@@ -66,14 +66,14 @@ def main() -> None:
         sys.exit(2)
 
 
-def _run(query: Query, out: BinaryIO) -> None:
+def _run(query: SearchQuery, out: BinaryIO) -> None:
     if query.pattern is None:
         for path in _files(query):
             out.write(os.fsencode(path) + b"\0")
         return
     pattern = _pattern(query.pattern, query.literal, query.ignore_case)
     for path in [query.target] if query.target != HERE else (HERE + path for path in _files(query)):
-        with suppress(OSError), io.BufferedReader(io.FileIO(path, opener=_opener), BUFFER) as file:
+        with suppress(OSError), io.BufferedReader(io.FileIO(path, opener=_opener), BUFFER_BYTES) as file:
             _search(query, pattern, path, file, out)
 
 
@@ -83,7 +83,7 @@ class _BadPattern(ValueError):
 
 def _pattern(source: str, literal: bool, ignore_case: bool) -> re.Pattern[str]:
     if "\n" in source or (not literal and re.search(r"(?<!\\)(\\\\)*\\n", source)):
-        raise _BadPattern(NEWLINE)
+        raise _BadPattern(NEWLINE_IN_PATTERN)
     try:
         return re.compile(re.escape(source) if literal else source, re.IGNORECASE if ignore_case else 0)
     except (re.error, OverflowError, RecursionError) as error:
@@ -101,12 +101,12 @@ class _Level(NamedTuple):
 
     skip: int  # characters to leave out at the beginning of the path
     prefix: str  # to put there instead, for a folder above the searched one
-    rules: Rules
+    rules: IgnoreRules
 
 
-def _files(query: Query) -> Iterator[str]:
+def _files(query: SearchQuery) -> Iterator[str]:
     names = query.names or "*"
-    wanted, is_wanted = compiled(names.removeprefix("!")), not names.startswith("!")
+    wanted, is_wanted = compile_glob(names.removeprefix("!")), not names.startswith("!")
     for path in _walk(query.above):
         if (wanted.fullmatch(path.rpartition("/")[2]) is not None) == is_wanted:
             yield path
@@ -170,17 +170,17 @@ def _levels_above() -> Iterator[_Level]:
             yield _Level(0, prefix, rules)
 
 
-def _rules(folder: str) -> Rules:
+def _rules(folder: str) -> IgnoreRules:
     lines: list[str] = []
     for name in _IGNORE_FILES:
         with suppress(OSError), open(folder + name, "rb", opener=_opener) as file:
             text = file.read(_MAX_IGNORE_BYTES).decode("utf-8-sig", "surrogateescape")
             lines += text.split("\n")
-    return Rules(lines)
+    return IgnoreRules(lines)
 
 
 def _search(
-    query: Query, pattern: re.Pattern[str], path: str, file: io.BufferedReader[io.FileIO], out: BinaryIO
+    query: SearchQuery, pattern: re.Pattern[str], path: str, file: io.BufferedReader[io.FileIO], out: BinaryIO
 ) -> None:
     is_named, context = query.target != HERE, query.context
     head = file.peek()
@@ -194,7 +194,7 @@ def _search(
     after = 0  # lines of context that are still to be written
     for number, line in enumerate(_lines(io.TextIOWrapper(file, encoding, errors, newline="\n")), 1):
         if nul < 0 and "\0" in line:
-            nul = BUFFER  # or later
+            nul = BUFFER_BYTES  # or later
             if not is_named:
                 return
         if pattern.search(line):
@@ -210,7 +210,7 @@ def _search(
             _write(out, name, number, b"-", line)
             after -= 1
         elif context:
-            before.append(line[: LONGEST_LINE + 1])
+            before.append(line[: MAX_SHOWN_LINE_BYTES + 1])
 
 
 def _lines(text: io.TextIOWrapper) -> Iterator[str]:
@@ -221,5 +221,5 @@ def _lines(text: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _write(out: BinaryIO, path: bytes, number: int, separator: bytes, line: str) -> None:
-    shown = line[: LONGEST_LINE + 1].encode("utf-8", "surrogateescape")[: LONGEST_LINE + 1]
+    shown = line[: MAX_SHOWN_LINE_BYTES + 1].encode("utf-8", "surrogateescape")[: MAX_SHOWN_LINE_BYTES + 1]
     out.write(b"%s\0%d%s%s\n" % (path, number, separator, shown))

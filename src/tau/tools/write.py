@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.core.text.editing import well_formed
+from tau.core.text.editing import replace_lone_surrogates
 from tau.errors import Aborted
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Tool, ToolContext
-from tau.tools.file_locks import Stopped, in_turn
+from tau.tools.file_locks import ShouldStop, run_locked
 from tau.tools.paths import resolve
-from tau.tools.read import portions
+from tau.tools.read import read_chunks
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
@@ -19,19 +19,19 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     name, content = args["path"], args["content"]
     files, seen = context.machine.files, context.seen
 
-    def work(path: str, real: str, stopped: Stopped) -> Outcome:
+    def work(path: str, real: str, stopped: ShouldStop) -> Outcome:
         context.confirm(name, real)
-        data = well_formed(content).encode()
+        data = replace_lone_surrogates(content).encode()
         if seen.required and files.kind(path) is not None:
             with files.open(path) as file:
-                seen.check(name, real, portions(file, stopped))
+                seen.check_unchanged(name, real, read_chunks(file, stopped))
         if stopped():
             raise Aborted
         files.replace(path, data)
-        seen.note(real, data)
+        seen.record_write(real, data)
         return Outcome([Text(f"Successfully wrote {_length(content)} bytes to {name}")])
 
-    return await in_turn(context.machine, lambda: resolve(name, context.cwd), work)
+    return await run_locked(context.machine, lambda: resolve(name, context.cwd), work)
 
 
 def _length(text: str) -> int:

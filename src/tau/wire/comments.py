@@ -9,7 +9,7 @@ _COMMENTS = r'(?s)"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/'
 _COMMAS = r'(?s)"(?:\\.|[^"\\])*"|,(?=\s*[}\]])'
 
 
-def strict(text: str) -> str:
+def strip_comments(text: str) -> str:
     """Convert to strict JSON. Line numbers stay the same."""
     return re.sub(_COMMAS, _blank_out, re.sub(_COMMENTS, _blank_out, text.removeprefix("\ufeff")))
 

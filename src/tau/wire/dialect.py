@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from tau.records import base, commands, events
-from tau.records.base import UNSET, Record, Value, derived, field, replace
+from tau.records.base import UNSET, Record, Value, derive_record, field, replace
 from tau.records.events import Event, event_json
 
 
@@ -32,14 +32,14 @@ class Form(Value):
     make: Callable[[Any], Any]
 
 
-class Answers(Value):
+class ResponseEvents(Value):
     """Events in place of responses, made from the name of the command, its data and its error."""
 
     makes: tuple[Any, ...]
     make: Callable[[str, Any, Any], Sequence[Record]]
 
 
-LEFT_OUT = Form((), lambda event: ())
+OMITTED = Form((), lambda event: ())
 NO_DATA = Form((), lambda data: UNSET)
 COMMANDS: dict[str, type[commands.Command]] = {
     str(kind.__struct_config__.tag): kind for kind in get_args(commands.AnyCommand)
@@ -56,12 +56,12 @@ def form(kind: type[Record], wanted: Any, renamed: Mapping[str, str] | None = No
 
 def without(kind: type[Record], *names: str) -> Form:
     """The same event with fewer fields."""
-    return form(kind, derived(kind, without=names))
+    return form(kind, derive_record(kind, without=names))
 
 
 def reply_without(kind: type[Record], *names: str) -> Form:
     """The same for the data of a response."""
-    fewer = form(kind, derived(kind, without=names))
+    fewer = form(kind, derive_record(kind, without=names))
     return Form(fewer.makes, lambda data: fewer.make(data)[0] if isinstance(data, kind) else data)
 
 
@@ -77,27 +77,27 @@ class Dialect(Value):
     events: Mapping[type[Event], Form] = field(default_factory=dict)
     json_events: Mapping[type[Event], Form] = field(default_factory=dict)
     replies: Mapping[type[commands.Command], Form] = field(default_factory=dict)
-    answers: Answers | None = None
+    answers: ResponseEvents | None = None
     lacks: frozenset[type[commands.Command]] = frozenset()
     names: Mapping[str, type[commands.Command]] = field(default_factory=dict)  # older names of commands
     fills: Mapping[type[commands.Command], Mapping[str, Any]] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)  # in the format of a settings file
 
-    def but(self, name: str, about: str, pi: str, **changes: Any) -> Dialect:
+    def derive(self, name: str, about: str, pi: str, **changes: Any) -> Dialect:
         """A dialect that differs from this one: tables are merged, and entries in `changes` win."""
         merged: dict[str, Any] = {
             key: {**getattr(self, key), **value} if isinstance(value, dict) else value for key, value in changes.items()
         }
         return replace(self, name=name, about=about, pi=pi, **merged)
 
-    def event(self, event: Event) -> list[bytes]:
+    def event_lines(self, event: Event) -> list[bytes]:
         """The JSON lines for an event, without newlines; usually one, sometimes none."""
         form = self.events.get(type(event))
         if form is None:
             return [event_json(event)]
         return [event_json(made) for made in form.make(event)]
 
-    def made(self, event: Any) -> Sequence[Any]:
+    def event_records(self, event: Any) -> Sequence[Any]:
         """The same as records, for events that may be replaced while they are queued."""
         form = self.events.get(type(event))
         return (event,) if form is None else form.make(event)
@@ -106,22 +106,22 @@ class Dialect(Value):
         """This dialect for JSON mode."""
         return replace(self, events={**self.events, **self.json_events}, json_events={}) if self.json_events else self
 
-    def reply(self, kind: type[commands.Command], data: Any) -> Any:
+    def reply_data(self, kind: type[commands.Command], data: Any) -> Any:
         """The data of a response: a record, None for null, UNSET to omit it."""
         form = self.replies.get(kind)
         return data if form is None else form.make(data)
 
-    def instead(self, name: str, data: Any, error: Any) -> list[bytes]:
+    def substitute(self, name: str, data: Any, error: Any) -> list[bytes]:
         """The JSON lines in place of a response."""
         assert self.answers is not None
         return [base.encode(record) for record in self.answers.make(name, data, error)]
 
-    def kind(self, name: str) -> type[commands.Command] | None:
+    def command_type(self, name: str) -> type[commands.Command] | None:
         """The command with this name, if the dialect has it."""
         command = self.names.get(name) or COMMANDS.get(name)
         return None if command in self.lacks else command
 
-    def filled(self, command: commands.Command) -> commands.Command:
+    def fill_defaults(self, command: commands.Command) -> commands.Command:
         """Set fields that the client omitted to the values that this dialect implies."""
         implied = {
             name: value for name, value in self.fills.get(type(command), {}).items() if getattr(command, name) is None
@@ -133,7 +133,7 @@ class Dialect(Value):
         ours = {name: kind for name, kind in COMMANDS.items() if kind not in self.lacks}
         return {**ours, **self.names}
 
-    def spoken(self) -> list[Any]:
+    def event_types(self) -> list[Any]:
         """All types of events that a client may receive."""
         types = [made for kind in EVENTS for made in (self.events[kind].makes if kind in self.events else (kind,))]
         return list(dict.fromkeys([*types, *(self.answers.makes if self.answers else ())]))

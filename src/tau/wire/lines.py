@@ -13,7 +13,7 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 JOIN_AFTER = 4096
 
 
-class TooLong(Value):
+class LineTooLong(Value):
     """Takes the place of a line of more than `size_limit` bytes."""
 
     size_limit: int
@@ -32,9 +32,9 @@ class LineDecoder:
         self._size = 0
         self._discarding = False
 
-    def feed(self, data: bytes) -> list[bytes | TooLong]:
+    def feed(self, data: bytes) -> list[bytes | LineTooLong]:
         """The lines that `data` completes, and a LineTooLong where a line exceeds the limit."""
-        lines: list[bytes | TooLong] = []
+        lines: list[bytes | LineTooLong] = []
         *ends, rest = data.split(b"\n")
         for piece in ends:
             self._add(piece, lines)
@@ -42,14 +42,14 @@ class LineDecoder:
         self._add(rest, lines)
         return lines
 
-    def end(self) -> list[bytes | TooLong]:
+    def end(self) -> list[bytes | LineTooLong]:
         """The last line if it has no LF."""
-        lines: list[bytes | TooLong] = []
+        lines: list[bytes | LineTooLong] = []
         if self._size or self._discarding:
             self._finish(lines)
         return lines
 
-    def _add(self, piece: bytes, lines: list[bytes | TooLong]) -> None:
+    def _add(self, piece: bytes, lines: list[bytes | LineTooLong]) -> None:
         if self._discarding or not piece:
             return
         self._size += len(piece)
@@ -58,14 +58,14 @@ class LineDecoder:
             self._blocks.clear()
             self._size = 0
             self._discarding = True
-            lines.append(TooLong(self._limit))
+            lines.append(LineTooLong(self._limit))
         else:
             self._parts.append(piece)
             if len(self._parts) == JOIN_AFTER:
                 self._blocks.append(b"".join(self._parts))
                 self._parts.clear()
 
-    def _finish(self, lines: list[bytes | TooLong]) -> None:
+    def _finish(self, lines: list[bytes | LineTooLong]) -> None:
         if self._discarding:  # LineTooLong was returned when the limit was exceeded
             self._discarding = False
             return

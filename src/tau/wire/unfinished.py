@@ -58,10 +58,10 @@ NUMBER = {
 }
 COMPLETE_NUMBER = frozenset({"zero", "whole", "fraction", "exponent"})
 
-Step = Callable[["Unfinished", str, int], int]
+Step = Callable[["PartialJson", str, int], int]
 
 
-class Unfinished:
+class PartialJson:
     """JSON text in pieces, and valid JSON for the text so far.
 
     `broken` is set when the text stops being JSON; everything after that position is ignored.
@@ -74,7 +74,7 @@ class Unfinished:
         self._safe = 0  # how much of the text to keep; 0 while there is no value
         self._quote = ""  # closes the string value that is open at _safe
         self._closers = bytearray()  # of the open containers; bytes, because safe_prefix() reverses them each time
-        self._step: Step = Unfinished._structure
+        self._step: Step = PartialJson._structure
         self._allowed = VALUE
         self._escape = ""  # an escape that may continue in the next piece
         self._literal_rest = ""
@@ -95,7 +95,7 @@ class Unfinished:
             at = self._step(self, piece, at)
         self._length += len(piece)
 
-    def cut(self) -> tuple[int, str]:
+    def safe_prefix(self) -> tuple[int, str]:
         """`n, suffix` such that `text[:n] + suffix` is valid JSON. `n` never shrinks."""
         if not self._safe:
             return 0, "{}"
@@ -103,7 +103,7 @@ class Unfinished:
 
     def completed(self) -> str:
         """Valid JSON for the text so far; `{}` if nothing of it is usable yet."""
-        n, suffix = self.cut()
+        n, suffix = self.safe_prefix()
         return self.text[:n] + suffix
 
     # Each step below scans `piece` from `at`, which is inside it, and returns where it stopped.
@@ -119,7 +119,7 @@ class Unfinished:
             if self._allowed not in (KEY, FIRST_KEY):
                 self._quote = '"'
                 self._keep(at + 1)
-            self._step = Unfinished._string
+            self._step = PartialJson._string
         elif char == ":":
             self._allowed = VALUE
         elif char == ",":
@@ -135,11 +135,11 @@ class Unfinished:
             self._end_value(at + 1)
         elif char in LITERALS:
             self._literal_rest = LITERALS[char]
-            self._step = Unfinished._literal
+            self._step = PartialJson._literal
             return at
         else:
             self._number_part = "start"
-            self._step = Unfinished._number
+            self._step = PartialJson._number
             return at
         return at + 1
 
@@ -154,7 +154,7 @@ class Unfinished:
             return end  # the string continues after the repetitions of one match, or with a split escape
         if char == "\\":
             self._escape = ""
-            self._step = Unfinished._in_escape
+            self._step = PartialJson._in_escape
             return end
         if char != '"':  # a control character, which JSON requires to be escaped
             self.broken = True
@@ -163,7 +163,7 @@ class Unfinished:
             self._end_value(end + 1)
         else:
             self._allowed = COLON
-            self._step = Unfinished._structure
+            self._step = PartialJson._structure
         return end + 1
 
     def _in_escape(self, piece: str, at: int) -> int:
@@ -173,7 +173,7 @@ class Unfinished:
             # allows a lone surrogate, anything else.
             if self._quote and not HIGH_SURROGATE.match(self._escape):
                 self._keep(at + 1)
-            self._step = Unfinished._string
+            self._step = PartialJson._string
         elif not PARTIAL_ESCAPE.fullmatch(self._escape):
             self.broken = True
         return at + 1
@@ -215,7 +215,7 @@ class Unfinished:
 
     def _expect_after_value(self) -> None:
         self._allowed = AFTER_VALUE[self._closers[-1]] if self._closers else NOTHING
-        self._step = Unfinished._structure
+        self._step = PartialJson._structure
 
 
 def _end(pattern: re.Pattern[str], piece: str, at: int) -> int:

@@ -7,8 +7,8 @@ budget prevents further work, and there is none left.
 
 from __future__ import annotations
 
-from tau.core.conversation.tokens import CHARACTERS_OF_A_TOKEN, used
-from tau.core.models.pricing import unpriced
+from tau.core.conversation.tokens import CHARS_PER_TOKEN, usage_tokens
+from tau.core.models.pricing import price_unknown
 from tau.records.base import UNSET, Value, replace
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded, Limit
@@ -36,17 +36,17 @@ class Spent(Value):
     cost: float = 0.0
     cost_unknown: bool = False
 
-    def plus(self, usage: Usage, *, unpriced: bool) -> Spent:
-        unknown = unpriced and bool(used(usage)) and not usage.cost.total
+    def add_usage(self, usage: Usage, *, unpriced: bool) -> Spent:
+        unknown = unpriced and bool(usage_tokens(usage)) and not usage.cost.total
         return replace(
             self,
-            tokens=self.tokens + used(usage),
+            tokens=self.tokens + usage_tokens(usage),
             cost=self.cost + usage.cost.total,
             cost_unknown=self.cost_unknown or unknown,
         )
 
 
-def wrong(budget: Budget) -> str | None:
+def budget_problem(budget: Budget) -> str | None:
     """Why a budget is invalid, or None."""
     fields = {
         "maxTurns": budget.max_turns,
@@ -60,14 +60,14 @@ def wrong(budget: Budget) -> str | None:
     return None
 
 
-def refused(budget: Budget, model: Model | None) -> str | None:
+def unknown_cost_error(budget: Budget, model: Model | None) -> str | None:
     """Why a model cannot be used within this budget, or None."""
-    if budget.max_cost is None or budget.allow_unknown_cost or model is None or not unpriced(model):
+    if budget.max_cost is None or budget.allow_unknown_cost or model is None or not price_unknown(model):
         return None
     return UNKNOWN_COST.format(provider=model.provider, id=model.id)
 
 
-def between_turns(budget: Budget, spent: Spent, seconds: float) -> BudgetExceeded | None:
+def exceeded_before_turn(budget: Budget, spent: Spent, seconds: float) -> BudgetExceeded | None:
     """The limit that prevents the next turn, or None."""
     known = budget.allow_unknown_cost or not spent.cost_unknown
     reached: tuple[tuple[Limit, float, float | None], ...] = (
@@ -78,26 +78,28 @@ def between_turns(budget: Budget, spent: Spent, seconds: float) -> BudgetExceede
     )
     for limit, value, allowed in reached:
         if allowed is not None and value >= allowed:
-            return exceeded(limit, spent, seconds, allowed)
+            return budget_exceeded(limit, spent, seconds, allowed)
     return None
 
 
-def in_an_answer(budget: Budget, spent: Spent, usage: Usage, characters: int) -> BudgetExceeded | None:
+def exceeded_while_streaming(budget: Budget, spent: Spent, usage: Usage, characters: int) -> BudgetExceeded | None:
     """The token limit, if the streaming answer exceeds it: by the provider's count, or else estimated by its length."""
     if budget.max_tokens is None:
         return None
     sent = usage.input + usage.cache_read + usage.cache_write
-    tokens = spent.tokens + sent + max(usage.output, characters // CHARACTERS_OF_A_TOKEN)
+    tokens = spent.tokens + sent + max(usage.output, characters // CHARS_PER_TOKEN)
     return (
-        exceeded("tokens", replace(spent, tokens=tokens), 0, budget.max_tokens) if tokens > budget.max_tokens else None
+        budget_exceeded("tokens", replace(spent, tokens=tokens), 0, budget.max_tokens)
+        if tokens > budget.max_tokens
+        else None
     )
 
 
-def exceeded(limit: Limit, spent: Spent, seconds: float, allowed: float) -> BudgetExceeded:
+def budget_exceeded(limit: Limit, spent: Spent, seconds: float, allowed: float) -> BudgetExceeded:
     took: dict[Limit, float] = {"turns": spent.turns, "tokens": spent.tokens, "cost": spent.cost, "time": seconds}
     return BudgetExceeded(limit, round(took[limit], 6), allowed, True if spent.cost_unknown else UNSET)
 
 
-def told(over: BudgetExceeded) -> str:
+def limit_text(over: BudgetExceeded) -> str:
     """The limit as a sentence, for people and for the model that may read it later."""
     return f"Stopped: {REASONS[over.limit].format(over.allowed)} was reached."

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from tau.core.models.pricing import priced
+from tau.core.models.pricing import with_cost
 from tau.records.base import (
     MAX_RECEIVED_NESTING,
     UNSET,
@@ -24,11 +24,11 @@ from tau.records.base import (
     Value,
     decode,
     encode,
+    escape_separators,
     field,
-    one_line,
     parse_text,
     replace,
-    wire,
+    wire_json,
 )
 from tau.records.deltas import (
     AnyDelta,
@@ -50,14 +50,14 @@ Kind = Literal["text", "thinking", "toolCall"]
 REDACTED = "[Reasoning redacted]"
 
 
-class UnfinishedJson(Protocol):
+class PartialJsonParser(Protocol):
     """Parser for JSON that is still arriving: the best value so far."""
 
     broken: bool
 
     def feed(self, piece: str) -> None: ...
 
-    def cut(self) -> tuple[int, str]: ...
+    def safe_prefix(self) -> tuple[int, str]: ...
 
     def completed(self) -> str: ...
 
@@ -65,17 +65,17 @@ class UnfinishedJson(Protocol):
     def text(self) -> str: ...
 
 
-class Begun(Value):
+class MessageBegun(Value):
     """Result: the model is being asked; `message` is empty."""
 
     message: Assistant
 
 
-class Heard(Value):
+class ResponseStarted(Value):
     """Result: the provider accepted the request and begins to answer. Optional where an Update follows at once."""
 
 
-class Done(Value):
+class MessageDone(Value):
     """Result: the answer is complete.
 
     `unreadable` is the raw text of tool calls whose arguments are not a JSON object, by their position among the
@@ -86,7 +86,7 @@ class Done(Value):
     unreadable: dict[int, str] = field(default_factory=dict)
 
 
-class Failed(Value):
+class MessageFailed(Value):
     """Result: the answer failed. `transient` is None if only the error text can tell."""
 
     message: Assistant
@@ -98,14 +98,14 @@ class Mark(Value):
     """Length of the message at one moment: the number of blocks, and how much of each open block existed."""
 
     blocks: int
-    open: tuple[tuple[int, int, bytes], ...]
+    open_blocks: tuple[tuple[int, int, bytes], ...]
     usage: bytes
 
 
 class Block:
     """One content block: its text in pieces, and the same text escaped for JSON."""
 
-    def __init__(self, kind: Kind, head: bytes, tail: bytes, arguments: UnfinishedJson | None = None) -> None:
+    def __init__(self, kind: Kind, head: bytes, tail: bytes, arguments: PartialJsonParser | None = None) -> None:
         self.kind = kind
         self.head = head
         self.tail = tail
@@ -134,17 +134,17 @@ class Block:
     def mark(self, index: int) -> tuple[int, int, bytes]:
         if self.arguments is None:
             return index, len(self.escaped), b""
-        kept, closing = self.arguments.cut()
+        kept, closing = self.arguments.safe_prefix()
         if self.opening not in ("", "{"):
             kept, closing = 0, "{}"  # not an object: nothing of it can be shown as arguments
         if kept != self._cut[0]:
             self._cut = kept, _byte_length(self.escaped, kept, self.characters)
         return index, self._cut[1], closing.encode()
 
-    def shown(self, length: int, closing: bytes) -> bytes:
+    def json_at(self, length: int, closing: bytes) -> bytes:
         content = bytes(self.escaped[:length])
         if self.arguments is not None:
-            content = one_line(content)
+            content = escape_separators(content)
         return b"".join((self.head, content, closing, self.tail))
 
 
@@ -161,7 +161,7 @@ def _byte_length(text: bytearray, kept: int, characters: int) -> int:
 class Draft:
     """An assistant message under construction. Each method that a reader calls returns the update for the client."""
 
-    def __init__(self, model: Model, timestamp: int, unfinished: Callable[[], UnfinishedJson]) -> None:
+    def __init__(self, model: Model, timestamp: int, unfinished: Callable[[], PartialJsonParser]) -> None:
         self.model = model
         names = encode(model.api), encode(model.provider), encode(model.id)
         self._origin = b'"api":%b,"provider":%b,"model":%b' % names  # the same in every snapshot
@@ -175,8 +175,8 @@ class Draft:
         self.usage = Usage()
         self._usage_json = encode(self.usage)
 
-    def begin(self) -> Begun:
-        return Begun(self.message("stop"))
+    def begin(self) -> MessageBegun:
+        return MessageBegun(self.message("stop"))
 
     def open(self, kind: Literal["text", "thinking"], signature: str = "") -> Update:
         """Open a block. `signature` is for thinking that is signed from its start; other signatures come later, by
@@ -203,11 +203,11 @@ class Draft:
         self._blocks[index].sealed = ToolCall(id, name, {})
         return self._update(ToolCallStart(index, id, name))
 
-    def redacted(self, payload: str) -> list[Update]:
+    def add_redacted(self, payload: str) -> list[Update]:
         """Add a thinking block whose content is encrypted: it can only be sent back to the provider."""
         opened, at = self.open("thinking"), len(self._blocks) - 1
         self._blocks[at].redacted = True
-        self.sign(at, payload)
+        self.add_signature(at, payload)
         return [opened, self.add(at, REDACTED), self.close(at)]
 
     def add(self, index: int, piece: str) -> Update:
@@ -215,10 +215,10 @@ class Draft:
         block.add(piece)
         return self._update(_PIECES[block.kind](index, piece))
 
-    def sign(self, index: int, piece: str) -> None:
+    def add_signature(self, index: int, piece: str) -> None:
         self._blocks[index].signature.append(piece)
 
-    def missing(self, index: int, whole: str) -> str:
+    def missing_tail(self, index: int, whole: str) -> str:
         """The part of `whole`, a block's text as the provider repeats it at the end, that was not streamed.
 
         Empty if the streamed pieces are not a prefix of `whole`: a client has read them, and they must add up to the
@@ -244,40 +244,40 @@ class Draft:
             block.sealed, delta = sealed, ThinkingEnd(index, text)
         return self._update(delta)
 
-    def note(self, *, usage: Usage | None = None, response_id: str | None = None, times: float = 1) -> None:
+    def set_usage(self, *, usage: Usage | None = None, response_id: str | None = None, times: float = 1) -> None:
         """Set usage and response id. `times` is the price factor of this answer (service tiers cost more or less)."""
         if usage is not None:
-            self.usage = _scale_cost(priced(usage, self.model.cost), times)
+            self.usage = _scale_cost(with_cost(usage, self.model.cost), times)
             self._usage_json = encode(self.usage)
         if response_id is not None:
             self._response_id = response_id
 
-    def done(self, reason: StopReason) -> list[Update | Done]:
+    def finish(self, reason: StopReason) -> list[Update | MessageDone]:
         """Complete the answer and close the blocks that the provider left open."""
-        closing: list[Update | Done] = [self.close(index) for index in list(self._open)]
+        closing: list[Update | MessageDone] = [self.close(index) for index in list(self._open)]
         calls = [block for block in self._blocks if block.kind == "toolCall"]
         unreadable = {at: "".join(block.pieces) for at, block in enumerate(calls) if block.unreadable}
-        return [*closing, Done(self.message(reason), unreadable)]
+        return [*closing, MessageDone(self.message(reason), unreadable)]
 
-    def failed(
+    def fail(
         self,
         reason: Literal["error", "aborted"],
         why: str,
         *,
         transient: bool | None = None,
         retry_after_ms: int | None = None,
-    ) -> Failed:
-        return Failed(self.message(reason, why), transient, retry_after_ms)
+    ) -> MessageFailed:
+        return MessageFailed(self.message(reason, why), transient, retry_after_ms)
 
     @property
-    def blocks(self) -> int:
+    def block_count(self) -> int:
         return len(self._blocks)
 
     @property
-    def calls(self) -> int:
+    def call_count(self) -> int:
         return sum(block.kind == "toolCall" for block in self._blocks)
 
-    def closed(self, index: int) -> bool:
+    def is_closed(self, index: int) -> bool:
         return self._blocks[index].closed
 
     def message(self, reason: StopReason, why: str | None = None) -> Assistant:
@@ -296,9 +296,9 @@ class Draft:
 
     def snapshot(self, mark: Mark) -> bytes:
         """JSON of the message as it was at `mark`."""
-        length = {index: (size, closing) for index, size, closing in mark.open}
+        length = {index: (size, closing) for index, size, closing in mark.open_blocks}
         blocks = [
-            block.shown(*length[index]) if index in length else _sealed_json(block)
+            block.json_at(*length[index]) if index in length else _sealed_json(block)
             for index, block in enumerate(self._blocks[: mark.blocks])
         ]
         return b'{"role":"assistant","content":[%b],%b,"usage":%b,"stopReason":"stop","timestamp":%d}' % (
@@ -379,7 +379,7 @@ class Update:
             self._more = None
         return self.delta
 
-    def wire(self, *, snapshots: bool = True, extras: bool = True) -> bytes:
+    def wire_json(self, *, snapshots: bool = True, extras: bool = True) -> bytes:
         """The message_update event as JSON, with the message so far in both places where clients look for it.
 
         `extras` are `usage`, and the id and name of a tool in its first delta.
@@ -406,15 +406,15 @@ class Update:
             )
         )
 
-    def record(self) -> MessageUpdate:
+    def to_record(self) -> MessageUpdate:
         """The event as a record, for readers in this process."""
-        return decode(MessageUpdate, self.wire())
+        return decode(MessageUpdate, self.wire_json())
 
-    def brief(self) -> MessageUpdate:
+    def without_snapshot(self) -> MessageUpdate:
         """The event as a record without the message so far, which `partial_message` returns on demand."""
         return MessageUpdate(self._joined(), usage=decode(Usage, self.mark.usage))
 
-    def so_far(self) -> Assistant:
+    def partial_message(self) -> Assistant:
         """The message as it was at the mark."""
         return decode(Assistant, self._draft.snapshot(self.mark))
 
@@ -434,7 +434,7 @@ _OPENINGS: dict[str, tuple[bytes, type[TextStart | ThinkingStart]]] = {
 def _sealed_json(block: Block) -> bytes:
     if block.sealed is None:  # impossible: it would have been closed after the mark was made
         raise AssertionError("a block that is not open was never closed")
-    return wire(block.sealed)
+    return wire_json(block.sealed)
 
 
 def _signature(block: Block) -> str | UnsetType:

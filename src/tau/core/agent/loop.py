@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
-from tau.core.agent.draft import Begun, Done, Failed, Heard, Update
-from tau.core.agent.queues import Queue, Waiting
-from tau.core.checks.schema import refused_arguments
-from tau.core.text.truncate import MAX_BYTES, MAX_LINES, byte_length, cut
+from tau.core.agent.draft import MessageBegun, MessageDone, MessageFailed, ResponseStarted, Update
+from tau.core.agent.queues import QueuedMessage, QueueName
+from tau.core.checks.schema import validation_error_text
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, byte_length, truncate_text
 from tau.records.base import UNSET, UnsetType, Value, replace
 from tau.records.deltas import Failure
 from tau.records.events import (
@@ -34,7 +34,7 @@ from tau.records.events import (
     TurnEnd,
     TurnStart,
 )
-from tau.records.messages import AnyMessage, Assistant, Stored, Text, ToolCall, ToolResult
+from tau.records.messages import AnyMessage, Assistant, StoredMessage, Text, ToolCall, ToolResult
 
 # Requests: what the loop asks of its driver. The comment is what `send` returns.
 
@@ -43,21 +43,21 @@ class Publish(Value):  # nothing
     event: Event | Update
 
 
-class ShowQueues(Value):  # nothing; the driver publishes the messages that are still queued
-    taken: Sequence[Waiting] = ()  # messages taken from `queue` that the loop has not announced yet
-    queue: Queue = "steer"
+class PublishQueues(Value):  # nothing; the driver publishes the messages that are still queued
+    taken: Sequence[QueuedMessage] = ()  # messages taken from `queue` that the loop has not announced yet
+    queue: QueueName = "steer"
 
 
-class Fit(Value):  # the conversation to continue with if it was compacted, else None
+class CompactIfNeeded(Value):  # the conversation to continue with if it was compacted, else None
     pass
 
 
 class AskModel(Value):  # nothing; MessageBegun, ResponseStarted, Update and MessageDone or MessageFailed results follow
-    history: Iterable[Stored]
+    history: Iterable[StoredMessage]
     new: Sequence[AnyMessage]
 
 
-class Check(Value):  # the arguments to run with, or an Outcome that rejects the call
+class CheckToolCall(Value):  # the arguments to run with, or an Outcome that rejects the call
     call: ToolCall
 
 
@@ -66,23 +66,23 @@ class StartTool(Value):  # nothing; ToolProgress results and one ToolDone follow
     arguments: dict[str, Any]
 
 
-class Take(Value):  # a list of messages
-    queue: Queue
+class TakeQueued(Value):  # a list of messages
+    queue: QueueName
 
 
-class MayGoOn(Value):  # bool: the budget allows another turn
+class CheckBudget(Value):  # bool: the budget allows another turn
     pass
 
 
-class WillRetry(Value):  # bool: the session will retry after this failure
-    failure: Failed
+class CheckRetry(Value):  # bool: the session will retry after this failure
+    failure: MessageFailed
 
 
-class Now(Value):  # int, Unix milliseconds
+class ReadClock(Value):  # int, Unix milliseconds
     pass
 
 
-class Wait(Value):  # the next result
+class WaitForResult(Value):  # the next result
     pass
 
 
@@ -101,9 +101,21 @@ class ToolDone(Value):
     duration_ms: int | UnsetType = UNSET  # absent if the tool did not run
 
 
-Act = Publish | ShowQueues | Fit | AskModel | Check | StartTool | Take | MayGoOn | WillRetry | Now | Wait
-Ending = Done | Failed
-Conversation = tuple[Iterable[Stored], list[AnyMessage]]
+LoopRequest = (
+    Publish
+    | PublishQueues
+    | CompactIfNeeded
+    | AskModel
+    | CheckToolCall
+    | StartTool
+    | TakeQueued
+    | CheckBudget
+    | CheckRetry
+    | ReadClock
+    | WaitForResult
+)
+Ending = MessageDone | MessageFailed
+Conversation = tuple[Iterable[StoredMessage], list[AnyMessage]]
 
 
 class RunEnd(Value):
@@ -113,15 +125,15 @@ class RunEnd(Value):
     ending: Ending
 
 
-def refusal(text: str) -> Outcome:
+def error_outcome(text: str) -> Outcome:
     return Outcome([Text(text)], {})
 
 
 # Allowance above the limits for the notice that a tool appends to a result it has truncated itself.
 NOTICE_LINES = 50
 NOTICE_BYTES = 4096
-SKIPPED = refusal("Skipped due to queued user message.")
-CUT = (
+SKIPPED = error_outcome("Skipped due to queued user message.")
+CALL_CUT_OFF = (
     'The call of "{name}" was not run: the response was cut off at its length limit, '
     "so the arguments may be incomplete. Call it again, with smaller arguments if necessary."
 )
@@ -129,13 +141,13 @@ CUT = (
 
 def agent_run(
     prompts: Sequence[AnyMessage],
-    history: Iterable[Stored] = (),
+    history: Iterable[StoredMessage] = (),
     *,
     parallel: bool = False,
     skip: bool = True,
     early: bool = True,
     steered: bool = True,
-) -> Generator[Act, Any, RunEnd]:
+) -> Generator[LoopRequest, Any, RunEnd]:
     """Run the agent, from the prompts until it has nothing left to do.
 
     `parallel`: the tool calls of one answer run at once. `skip`: steering is delivered after the running tool call,
@@ -148,11 +160,11 @@ def agent_run(
     yield Publish(TurnStart())
     for prompt in prompts:
         yield from announce(prompt)
-    queue: Queue = "steer"
-    pending: list[Waiting] = (yield Take(queue)) if steered else []
+    queue: QueueName = "steer"
+    pending: list[QueuedMessage] = (yield TakeQueued(queue)) if steered else []
     while True:
         for at, message in enumerate(pending, 1):
-            yield ShowQueues(pending[at:], queue)
+            yield PublishQueues(pending[at:], queue)
             yield from announce(message)
         new += pending
         since += pending
@@ -160,7 +172,7 @@ def agent_run(
         ending = yield from stream_answer(history, [*since], early)
         reply = ending.message
         new.append(reply)
-        if isinstance(ending, Failed):
+        if isinstance(ending, MessageFailed):
             yield Publish(TurnEnd(reply, []))
             break
 
@@ -168,58 +180,62 @@ def agent_run(
         new += results
         since += [reply, *results]
         yield Publish(TurnEnd(reply, results))
-        if results and not pending and not (yield MayGoOn()):
+        if results and not pending and not (yield CheckBudget()):
             break
         if results:
             history, since = yield from _compact_if_needed(history, since)
         queue = "steer"
-        pending = pending or (yield Take(queue))
+        pending = pending or (yield TakeQueued(queue))
         if not results:
             if not pending:
                 queue = "follow_up"
-                pending = yield Take(queue)
+                pending = yield TakeQueued(queue)
             if not pending:
                 break
             history, since = yield from _compact_if_needed(history, since)
         yield Publish(TurnStart())
 
-    again = isinstance(ending, Failed) and (yield WillRetry(ending))
+    again = isinstance(ending, MessageFailed) and (yield CheckRetry(ending))
     yield Publish(AgentEnd(list(new), will_retry=again))
     return RunEnd(new, ending)
 
 
-def announce(message: AnyMessage) -> Generator[Act, Any, None]:
+def announce(message: AnyMessage) -> Generator[LoopRequest, Any, None]:
     yield Publish(MessageStart(message))
     yield Publish(MessageEnd(message))
 
 
-def _compact_if_needed(history: Iterable[Stored], since: list[AnyMessage]) -> Generator[Act, Any, Conversation]:
+def _compact_if_needed(
+    history: Iterable[StoredMessage], since: list[AnyMessage]
+) -> Generator[LoopRequest, Any, Conversation]:
     """The conversation for the next model call: unchanged, or compacted if it became too long."""
-    compacted = yield Fit()
+    compacted = yield CompactIfNeeded()
     return (history, since) if compacted is None else (compacted, [])
 
 
-def stream_answer(history: Iterable[Stored], new: Sequence[AnyMessage], early: bool) -> Generator[Act, Any, Ending]:
+def stream_answer(
+    history: Iterable[StoredMessage], new: Sequence[AnyMessage], early: bool
+) -> Generator[LoopRequest, Any, Ending]:
     """Ask the model and publish its answer as it streams."""
     yield AskModel(history, new)
     draft_message: Assistant | None = None
     announced = False
     while True:
-        match (yield Wait()):
-            case (Update() | Heard()) as update:
+        match (yield WaitForResult()):
+            case (Update() | ResponseStarted()) as update:
                 if not announced and draft_message is not None:
                     announced = True
                     yield Publish(MessageStart(draft_message))
                 if isinstance(update, Update):
                     yield Publish(update)
-            case Begun(draft_message):
+            case MessageBegun(draft_message):
                 if early:
                     announced = True
                     yield Publish(MessageStart(draft_message))
-            case (Done() | Failed()) as ending:
+            case (MessageDone() | MessageFailed()) as ending:
                 if not announced:
                     yield Publish(MessageStart(ending.message))
-                if isinstance(ending, Failed):
+                if isinstance(ending, MessageFailed):
                     yield Publish(_failure_event(ending.message))
                 yield Publish(MessageEnd(ending.message))
                 return ending
@@ -230,7 +246,9 @@ def _failure_event(message: Assistant) -> MessageUpdate:
     return MessageUpdate(failure, message=message, usage=message.usage)
 
 
-def run_tools(ending: Done, parallel: bool, skip: bool) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
+def run_tools(
+    ending: MessageDone, parallel: bool, skip: bool
+) -> Generator[LoopRequest, Any, tuple[list[ToolResult], list[QueuedMessage]]]:
     """Run the tool calls of an answer. Return the results, and the steering messages that cut the calls short."""
     calls = ending.message.tool_calls
     if parallel and len(calls) > 1:
@@ -239,8 +257,8 @@ def run_tools(ending: Done, parallel: bool, skip: bool) -> Generator[Act, Any, t
 
 
 def _run_sequentially(
-    calls: list[ToolCall], ending: Done, skip: bool
-) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
+    calls: list[ToolCall], ending: MessageDone, skip: bool
+) -> Generator[LoopRequest, Any, tuple[list[ToolResult], list[QueuedMessage]]]:
     results: list[ToolResult] = []
     for at, call in enumerate(calls):
         yield Publish(ToolStart(call.id, call.name, call.arguments))
@@ -253,7 +271,7 @@ def _run_sequentially(
         yield Publish(ToolEnd(call.id, call.name, done.outcome, done.is_error, done.duration_ms))
         results.append((yield from _announce_result(done)))
 
-        steering = (yield Take("steer")) if skip else []
+        steering = (yield TakeQueued("steer")) if skip else []
         if steering:
             for skipped in calls[at + 1 :]:
                 yield Publish(ToolStart(skipped.id, skipped.name, skipped.arguments))
@@ -263,7 +281,7 @@ def _run_sequentially(
     return results, []
 
 
-def _run_in_parallel(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, list[ToolResult]]:
+def _run_in_parallel(calls: list[ToolCall], ending: MessageDone) -> Generator[LoopRequest, Any, list[ToolResult]]:
     """Run all calls at the same time: start events in call order, end events as tools finish, results in call order.
 
     Calls are identified by their position, not by their id: models repeat ids.
@@ -289,19 +307,21 @@ def _run_in_parallel(calls: list[ToolCall], ending: Done) -> Generator[Act, Any,
     return results
 
 
-def _check(at: int, call: ToolCall, ending: Done) -> Generator[Act, Any, dict[str, Any] | Outcome]:
+def _check(at: int, call: ToolCall, ending: MessageDone) -> Generator[LoopRequest, Any, dict[str, Any] | Outcome]:
     if ending.message.stop_reason == "length":
-        return refusal(CUT.format(name=call.name))
+        return error_outcome(CALL_CUT_OFF.format(name=call.name))
     if (raw := ending.unreadable.get(at)) is not None:
-        return refusal(refused_arguments(call.name, "  - root: the arguments are not a complete JSON object", raw))
-    verdict: dict[str, Any] | Outcome = yield Check(call)
+        return error_outcome(
+            validation_error_text(call.name, "  - root: the arguments are not a complete JSON object", raw)
+        )
+    verdict: dict[str, Any] | Outcome = yield CheckToolCall(call)
     return verdict
 
 
-def _wait_for_tool() -> Generator[Act, Any, ToolDone]:
+def _wait_for_tool() -> Generator[LoopRequest, Any, ToolDone]:
     """Publish tool progress until one tool is done."""
     while True:
-        match (yield Wait()):
+        match (yield WaitForResult()):
             case ToolProgress(call, outcome):
                 yield Publish(ToolUpdate(call.id, call.name, call.arguments, outcome))
             case ToolDone() as done:
@@ -318,7 +338,8 @@ def _bound_error_text(done: ToolDone) -> ToolDone:
     ):
         return done
     content = [
-        replace(block, text=cut(block.text)) if isinstance(block, Text) else block for block in done.outcome.content
+        replace(block, text=truncate_text(block.text)) if isinstance(block, Text) else block
+        for block in done.outcome.content
     ]
     return replace(done, outcome=replace(done.outcome, content=content))
 
@@ -329,10 +350,10 @@ def _too_long(text: str) -> bool:
     return text.count("\n") > MAX_LINES + NOTICE_LINES or byte_length(text) > MAX_BYTES + NOTICE_BYTES
 
 
-def _announce_result(done: ToolDone) -> Generator[Act, Any, ToolResult]:
+def _announce_result(done: ToolDone) -> Generator[LoopRequest, Any, ToolResult]:
     call, outcome = done.call, done.outcome
     details = outcome.details if outcome.details is not None else UNSET
-    now = yield Now()
+    now = yield ReadClock()
     result = ToolResult(call.id, call.name, outcome.content, details, done.is_error, now)
     yield from announce(result)
     return result

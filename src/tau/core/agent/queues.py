@@ -13,26 +13,26 @@ from tau.errors import CommandError
 from tau.records.commands import QueueMode
 from tau.records.messages import Custom, Text, User
 
-Queue = Literal["steer", "follow_up"]
-Waiting = User | Custom
-LIMIT = 256
+QueueName = Literal["steer", "follow_up"]
+QueuedMessage = User | Custom
+MAX_QUEUED_MESSAGES = 256
 
 
-class Queues:
+class MessageQueues:
     def __init__(self, steering: QueueMode = "one-at-a-time", follow_up: QueueMode = "one-at-a-time") -> None:
-        self.modes: dict[Queue, QueueMode] = {"steer": steering, "follow_up": follow_up}
-        self._waiting: dict[Queue, list[Waiting]] = {"steer": [], "follow_up": []}
+        self.modes: dict[QueueName, QueueMode] = {"steer": steering, "follow_up": follow_up}
+        self._waiting: dict[QueueName, list[QueuedMessage]] = {"steer": [], "follow_up": []}
 
-    def add(self, queue: Queue, message: Waiting) -> None:
+    def add(self, queue: QueueName, message: QueuedMessage) -> None:
         waiting = self._waiting[queue]
-        if len(waiting) >= LIMIT:
+        if len(waiting) >= MAX_QUEUED_MESSAGES:
             name = "steering" if queue == "steer" else "follow-up"
             raise CommandError(
-                f"The {name} queue is full ({LIMIT} messages). Try again after some have been delivered."
+                f"The {name} queue is full ({MAX_QUEUED_MESSAGES} messages). Try again after some have been delivered."
             )
         waiting.append(message)
 
-    def take(self, queue: Queue) -> list[Waiting]:
+    def take(self, queue: QueueName) -> list[QueuedMessage]:
         """Remove and return the messages to deliver now: the oldest, or all, depending on the queue mode."""
         waiting = self._waiting[queue]
         count = len(waiting) if self.modes[queue] == "all" else 1
@@ -44,21 +44,21 @@ class Queues:
         self._waiting = {"steer": [], "follow_up": []}
         return removed
 
-    def texts(self, queue: Queue) -> list[str]:
-        return texts(self._waiting[queue])
+    def texts(self, queue: QueueName) -> list[str]:
+        return message_texts(self._waiting[queue])
 
-    def __iter__(self) -> Iterator[tuple[Queue, Waiting]]:
+    def __iter__(self) -> Iterator[tuple[QueueName, QueuedMessage]]:
         return iter([(queue, message) for queue, waiting in self._waiting.items() for message in waiting])
 
     def __len__(self) -> int:
         return sum(len(waiting) for waiting in self._waiting.values())
 
 
-def texts(messages: Sequence[Waiting]) -> list[str]:
+def message_texts(messages: Sequence[QueuedMessage]) -> list[str]:
     return [_text(message) for message in messages]
 
 
-def _text(message: Waiting) -> str:
+def _text(message: QueuedMessage) -> str:
     if isinstance(message.content, str):
         return message.content
     return "".join(block.text for block in message.content if isinstance(block, Text))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tau.core.agent.draft import Failed
-from tau.core.models.failures import is_permanent, transient
+from tau.core.agent.draft import MessageFailed
+from tau.core.models.failures import is_permanent, is_transient
 from tau.records.base import Value
 from tau.records.settings import RetrySettings
 
@@ -14,18 +14,18 @@ class Retry(Value):
     error: str
 
 
-def retryable(failure: Failed) -> bool:
+def is_retryable(failure: MessageFailed) -> bool:
     if failure.message.stop_reason != "error":
         return False
     text = failure.message.error_message or ""
     if is_permanent(text):
         return False
-    return transient(text) if failure.transient is None else failure.transient
+    return is_transient(text) if failure.transient is None else failure.transient
 
 
-def after(failure: Failed, policy: RetrySettings, done: int) -> Retry | None:
+def next_retry(failure: MessageFailed, policy: RetrySettings, done: int) -> Retry | None:
     """What to do once `done` retries have been made: the next one, or nothing."""
-    if not policy.enabled or done >= policy.max_retries or not retryable(failure):
+    if not policy.enabled or done >= policy.max_retries or not is_retryable(failure):
         return None
     delay = policy.base_delay_ms * 2**done
     if failure.retry_after_ms is not None:

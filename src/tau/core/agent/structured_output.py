@@ -10,19 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tau.core.checks.schema import CHOICES, DEEPEST, REFERENCES, Schema, complaint, fit, referred, unknown
+from tau.core.checks.schema import (
+    CHOICES,
+    MAX_VALUE_DEPTH,
+    REFERENCES,
+    Schema,
+    resolve_reference,
+    schema_problems,
+    validate,
+    validation_error,
+)
 from tau.records.base import BadRecord, Value, convert, schema_of
 
 MAX_ATTEMPTS = 3
-NAME = "return_result"
+TOOL_NAME = "return_result"
 DESCRIPTION = (
     "Submit the result of your task. The program that gave you the task reads only what you submit here. "
     "Call this once, when the result is final. If it is rejected, fix the reported problems and call it again."
 )
 SNIPPET = "Submit the result of the task"
-GUIDELINES = (f"Finish your task with a call of {NAME}: only what you submit with it is read.",)
+GUIDELINES = (f"Finish your task with a call of {TOOL_NAME}: only what you submit with it is read.",)
 ACCEPTED = "The result was accepted."
-REMINDER = f"The result of the task is still missing. Submit it now by calling {NAME}; text that you write is not read."
+REMINDER = (
+    f"The result of the task is still missing. Submit it now by calling {TOOL_NAME}; text that you write is not read."
+)
 WRAPPER_PROPERTY = "result"  # the argument that holds a result that is not an object
 
 
@@ -38,7 +49,7 @@ class OutputSchema(Value):
     """The schema of a result. `read` converts a valid value; a ValueError from it also counts as a mismatch."""
 
     schema: Schema
-    read: Callable[[Any], Any] = lambda value: value
+    convert_value: Callable[[Any], Any] = lambda value: value
     attempts: int = MAX_ATTEMPTS
 
     @property
@@ -50,16 +61,16 @@ class OutputSchema(Value):
         rest = {word: value for word, value in self.schema.items() if word not in shared}
         return {"type": "object", "properties": {WRAPPER_PROPERTY: rest}, "required": [WRAPPER_PROPERTY], **shared}
 
-    def reading(self, arguments: dict[str, Any]) -> tuple[Any, Any]:
+    def parse_result(self, arguments: dict[str, Any]) -> tuple[Any, Any]:
         """Validate submitted arguments. Return the value as JSON and as converted by `read`. Raises SchemaMismatch."""
-        fitted, problems = fit(self.parameters, arguments)
+        fitted, problems = validate(self.parameters, arguments)
         if problems:
-            raise SchemaMismatch(complaint(NAME, problems, arguments))
+            raise SchemaMismatch(validation_error(TOOL_NAME, problems, arguments))
         value = fitted if self._is_object else fitted[WRAPPER_PROPERTY]
         try:
-            return value, self.read(value)
+            return value, self.convert_value(value)
         except ValueError as error:
-            raise SchemaMismatch(complaint(NAME, str(error).splitlines(), arguments)) from None
+            raise SchemaMismatch(validation_error(TOOL_NAME, str(error).splitlines(), arguments)) from None
 
     @property
     def _is_object(self) -> bool:
@@ -67,7 +78,7 @@ class OutputSchema(Value):
         return self.schema.get("type") == "object" and not any(word in self.schema for word in CHOICES)
 
 
-def output_schema(wanted: Any, attempts: int = MAX_ATTEMPTS) -> OutputSchema:
+def parse_output_schema(wanted: Any, attempts: int = MAX_ATTEMPTS) -> OutputSchema:
     """Make an OutputSchema from a JSON schema, a pydantic model, or a type msgspec knows (Structs, dataclasses).
 
     Raises BadSchema for keywords that cannot be enforced.
@@ -91,7 +102,7 @@ def _convert(value: Any, kind: Any) -> Any:
 
 
 def _checked(schema: Any) -> Schema:
-    if problems := unknown(schema):
+    if problems := schema_problems(schema):
         raise BadSchema("\n".join(problems))
     if not isinstance(schema, dict):
         raise BadSchema("/: the schema of a result must be an object")
@@ -100,9 +111,9 @@ def _checked(schema: Any) -> Schema:
 
 def _with_root_resolved(schema: Schema) -> Schema:
     """Replace a reference at the root by its target, so that providers see the type of the value."""
-    for _ in range(DEEPEST):
+    for _ in range(MAX_VALUE_DEPTH):
         if "$ref" not in schema:
             break
         rest = {word: value for word, value in schema.items() if word != "$ref"}
-        schema = {**referred(schema, schema["$ref"]), **rest}
+        schema = {**resolve_reference(schema, schema["$ref"]), **rest}
     return schema

@@ -6,13 +6,13 @@ import base64
 import binascii
 from collections.abc import Sequence
 
-from tau.core.checks.images import accepted_image
+from tau.core.checks.images import checked_image
 from tau.errors import CommandError
 from tau.records.commands import ImageGiven
 from tau.records.messages import Attachment, Image, Text
 
 
-def attached(attachments: Sequence[Attachment] | None) -> list[Text | Image]:
+def attachment_blocks(attachments: Sequence[Attachment] | None) -> list[Text | Image]:
     """The content blocks for the model, in the order of the attachments."""
     return [
         _block(attachment, f"attachments[{index}] ({attachment.file_name})")
@@ -23,7 +23,7 @@ def attached(attachments: Sequence[Attachment] | None) -> list[Text | Image]:
 def _block(attachment: Attachment, where: str) -> Text | Image:
     if attachment.type == "image":
         given = ImageGiven("image", attachment.content, attachment.mime_type)
-        return accepted_image(given, where, "content")
+        return checked_image(given, where, "content")
     text = attachment.extracted_text
     if not isinstance(text, str):
         text = _text(attachment.content, where)

@@ -22,7 +22,7 @@ DialogHandler = Callable[[Dialog], Answer | Awaitable[Answer]]
 METHODS: dict[type[Dialog], Method] = {Select: "select", Confirm: "confirm", Input: "input", Editor: "editor"}
 
 
-class Dialogs:
+class DialogHandlers:
     """Handlers by dialog method. The newest handler that accepts a method answers it."""
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ class Dialogs:
         for handler, methods in reversed(self._handlers):
             if method in methods:
                 answer = handler(dialog)
-                return response(dialog, await answer if inspect.isawaitable(answer) else answer)
-        return response(dialog, None)
+                return ui_response(dialog, await answer if inspect.isawaitable(answer) else answer)
+        return ui_response(dialog, None)
 
 
-def response(dialog: Dialog, answer: Answer) -> UiResponse:
+def ui_response(dialog: Dialog, answer: Answer) -> UiResponse:
     match answer:
         case None:
             return UiResponse(dialog.id, cancelled=True)

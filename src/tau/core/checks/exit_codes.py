@@ -6,26 +6,26 @@ own mistake from a failure of the model.
 
 from __future__ import annotations
 
-ANSWERED, FAILED, USAGE, CUT, DENIED = 0, 1, 2, 3, 4
+ANSWERED, FAILED, USAGE, TRUNCATED, DENIED = 0, 1, 2, 3, 4
 
 # Code to meaning, for --help and the documentation.
-EXITS: dict[int, str] = {
+EXIT_CODES: dict[int, str] = {
     ANSWERED: "success",
     FAILED: "the model failed, the run was aborted, or the answer could not be delivered",
     USAGE: "the command line, or a file that it names, is wrong; nothing was run",
-    CUT: "the answer was cut off at its length limit",
+    TRUNCATED: "the answer was cut off at its length limit",
     DENIED: "answered, but --permissions did not let every tool call pass",
     129: "stopped by SIGHUP",
     130: "stopped by SIGINT",
     143: "stopped by SIGTERM",
 }
-_BY_STOP_REASON = {"stop": ANSWERED, "toolUse": ANSWERED, "length": CUT}
+_BY_STOP_REASON = {"stop": ANSWERED, "toolUse": ANSWERED, "length": TRUNCATED}
 
 
-def of_answer(stop_reason: str) -> int:
+def exit_code_of_answer(stop_reason: str) -> int:
     """The exit code for an answer with this stop reason."""
     return _BY_STOP_REASON.get(stop_reason, FAILED)
 
 
-def signalled(number: int) -> int:
+def exit_code_of_signal(number: int) -> int:
     return 128 + number

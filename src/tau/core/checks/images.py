@@ -12,11 +12,11 @@ from tau.records.messages import Image
 MIME_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def accepted(images: Sequence[ImageGiven] | None) -> list[Image]:
-    return [accepted_image(image, f"images[{at}]") for at, image in enumerate(images or ())]
+def checked_images(images: Sequence[ImageGiven] | None) -> list[Image]:
+    return [checked_image(image, f"images[{at}]") for at, image in enumerate(images or ())]
 
 
-def accepted_image(image: ImageGiven, where: str, field: str = "data") -> Image:
+def checked_image(image: ImageGiven, where: str, field: str = "data") -> Image:
     """Validate one image. `field` is the client's name for the base64 data."""
     data, mime_type = image.data, image.mime_type
     if source := image.source:

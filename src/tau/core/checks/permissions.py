@@ -17,9 +17,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from tau.core.shell.plain_command import plain
-from tau.core.text.globs import BadGlob, compiled
+from tau.core.text.globs import BadGlob, compile_glob
 from tau.records.base import UNSET, UnsetType, Value
-from tau.records.permissions import Permissions, Rule, Words
+from tau.records.permissions import Permissions, Rule, StringOrList
 
 if TYPE_CHECKING:
     from tau.core.shell.lines import Line
@@ -223,7 +223,7 @@ class _Glob:
         try:
             # A folder is among what is in it, for those who look into it.
             globs = [text, text[:-3]] if text.endswith("/**") and text != "/**" else [text]
-            self._patterns = [compiled(one, ignore_case=generous, across=generous) for one in globs]
+            self._patterns = [compile_glob(one, ignore_case=generous, across=generous) for one in globs]
         except BadGlob as error:
             raise BadRules(place, f"{glob}: {error}") from None
 
@@ -293,7 +293,7 @@ def _kinds(given: Permissions) -> list[tuple[What, list[Rule]]]:
     return [("deny", given.deny), ("ask", given.ask), ("allow", given.allow)]
 
 
-def _listed(given: Words | UnsetType, place: str) -> list[str] | None:
+def _listed(given: StringOrList | UnsetType, place: str) -> list[str] | None:
     if given is UNSET:
         return None
     texts = [given] if isinstance(given, str) else list(given)

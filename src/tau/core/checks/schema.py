@@ -18,14 +18,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tau.core.text.truncate import MAX_BYTES, MAX_LINES, cut
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, truncate_text
 from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, parse
 
 Schema = dict[str, Any]
 _NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-DEEPEST = 64
+MAX_VALUE_DEPTH = 64
 MAX_SCHEMA_DEPTH = 128  # nested schemas; received JSON cannot be deeper
-MOST_PROBLEMS = 100  # reported per value; a longer list is not read
+MAX_PROBLEMS = 100  # reported per value; a longer list is not read
 MAX_NAME_CHARACTERS = 100  # characters of a property's name in a problem
 
 TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
@@ -44,35 +44,35 @@ BOUNDS = {*NUMBER_BOUNDS, "multipleOf", *(word for _, fewest, most, _ in LENGTHS
 SHAPES = ("type", "enum", "const", "properties", "required", "additionalProperties", "items", "prefixItems")
 CHOICES = ("anyOf", "oneOf", "allOf")
 REFERENCES = ("$ref", "$defs", "definitions")
-CHECKED = {*BOUNDS, "pattern", "uniqueItems", *SHAPES, *CHOICES, *REFERENCES}
+CHECKED_KEYWORDS = {*BOUNDS, "pattern", "uniqueItems", *SHAPES, *CHOICES, *REFERENCES}
 TYPE_KEYWORDS = {"type", "enum", "const", "$ref", *CHOICES}
 # Annotations for people and models; they constrain nothing.
-TOLD = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
-TOLD |= {"format", "discriminator", "$schema", "$id", "$comment", "contentEncoding", "contentMediaType"}
+ANNOTATION_KEYWORDS = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+ANNOTATION_KEYWORDS |= {"format", "discriminator", "$schema", "$id", "$comment", "contentEncoding", "contentMediaType"}
 
 
-def check(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
+def check_arguments(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """Validate arguments. Return the coerced arguments and the problems, one line each."""
-    value, problems = fit(schema, arguments)
+    value, problems = validate(schema, arguments)
     return (value if isinstance(value, dict) else {}), problems
 
 
-def fit(schema: Schema, value: Any) -> tuple[Any, list[str]]:
+def validate(schema: Schema, value: Any) -> tuple[Any, list[str]]:
     """The same for any value."""
     problems: list[str] = []
     return _Validator(schema).fit(schema, value, "", problems), problems
 
 
-def complaint(tool: str, problems: list[str], arguments: Any) -> str:
+def validation_error(tool: str, problems: list[str], arguments: Any) -> str:
     """The error text for the model about invalid arguments."""
     listed = "\n".join(f"  - {problem}" for problem in problems)
-    return refused_arguments(tool, listed, _indented(arguments))
+    return validation_error_text(tool, listed, _indented(arguments))
 
 
-def refused_arguments(tool: str, listed: str, shown: str) -> str:
+def validation_error_text(tool: str, listed: str, shown: str) -> str:
     """The same from its parts, truncated so that together they stay within the limits of a result."""
     lines, size = MAX_LINES // 2 - 4, MAX_BYTES // 2 - 512
-    listed, shown = (cut(part, max_lines=lines, max_bytes=size) for part in (listed, shown))
+    listed, shown = (truncate_text(part, max_lines=lines, max_bytes=size) for part in (listed, shown))
     return f'Validation failed for tool "{tool[:256]}":\n{listed}\n\nReceived arguments:\n{shown}'
 
 
@@ -97,13 +97,13 @@ class _Validator:
         self._depth = 0
 
     def fit(self, schema: Any, value: Any, path: str, problems: list[str]) -> Any:
-        if len(problems) >= MOST_PROBLEMS:
+        if len(problems) >= MAX_PROBLEMS:
             return value
         if not isinstance(schema, dict):  # true accepts everything, false nothing
             if schema is False:
                 problems.append(f"{path or 'root'}: must not be present")
             return value
-        if self._depth >= DEEPEST:
+        if self._depth >= MAX_VALUE_DEPTH:
             problems.append(f"{path or 'root'}: nested too deeply")
             return value
         self._depth += 1
@@ -115,7 +115,7 @@ class _Validator:
     def _fit(self, schema: Schema, value: Any, path: str, problems: list[str]) -> Any:
         before = len(problems)
         if "$ref" in schema:
-            value = self.fit(referred(self._whole, schema["$ref"]), value, path, problems)
+            value = self.fit(resolve_reference(self._whole, schema["$ref"]), value, path, problems)
         for part in schema.get("allOf", ()):
             value = self.fit(part, value, path, problems)
         for choice in ("anyOf", "oneOf"):
@@ -196,7 +196,7 @@ def _depth(problems: list[str]) -> int:
     return problems[0].partition(":")[0].count("/")
 
 
-def unknown(schema: Any) -> list[str]:
+def schema_problems(schema: Any) -> list[str]:
     """Problems of a schema: keywords that are unsupported or invalid; one line each, with the place."""
     return list(_problems_in(schema, schema, "", 0))
 
@@ -212,7 +212,7 @@ def _problems_in(whole: Any, schema: Any, place: str, depth: int) -> Iterator[st
         yield f"{here}: a schema must be an object, true or false"
         return
     for word, value in schema.items():
-        if word not in CHECKED and word not in TOLD:
+        if word not in CHECKED_KEYWORDS and word not in ANNOTATION_KEYWORDS:
             yield f"{place}/{word}: this keyword is not supported"
         elif (problem := _keyword_problem(whole, word, value)) is not None:
             yield f"{place}/{word}: {problem}"
@@ -248,7 +248,7 @@ def _keyword_problem(whole: Any, word: str, value: Any) -> str | None:
     if word == "$ref":
         if not isinstance(value, str) or not value.startswith("#"):
             return "only references into the same schema (#/...) are supported"
-        return None if referred(whole, value, None) is not None else f"there is nothing at {value}"
+        return None if resolve_reference(whole, value, None) is not None else f"there is nothing at {value}"
     if word == "pattern":
         return None if _compiled(value) is not None else f"invalid regular expression: {value!r}"
     if word in BOUNDS and (isinstance(value, bool) or not isinstance(value, int | float)):
@@ -256,7 +256,7 @@ def _keyword_problem(whole: Any, word: str, value: Any) -> str | None:
     return None
 
 
-def referred(whole: Any, reference: Any, otherwise: Any = True) -> Any:
+def resolve_reference(whole: Any, reference: Any, otherwise: Any = True) -> Any:
     """Resolve a reference such as `#/$defs/Name`."""
     found = whole
     if not isinstance(reference, str) or not reference.startswith("#"):

@@ -23,7 +23,7 @@ from tau.records.base import replace
 from tau.records.models import Model
 
 MASK = "***"
-SHORTEST = 8
+MIN_SECRET_LENGTH = 8
 MIN_RUN = 12  # characters that identify a part of a secret without context
 MIN_REVEALING = 4
 MAX_PREFIX = 24
@@ -42,12 +42,12 @@ def is_secret(name: str) -> bool:
     return any(word in lower for word in _SECRET_WORDS) or lower.endswith(("sig", "signature"))
 
 
-def masked(text: str, secrets: Iterable[str | None]) -> str:
+def mask_secrets(text: str, secrets: Iterable[str | None]) -> str:
     """`text` with these secrets masked, in every encoded form."""
-    return without({form for secret in secrets if secret for form in forms(secret)}, text)
+    return mask_forms({form for secret in secrets if secret for form in encoded_forms(secret)}, text)
 
 
-def without(found: Collection[str], text: str) -> str:
+def mask_forms(found: Collection[str], text: str) -> str:
     """The same for exactly these forms, and for pieces that begin or end one of them."""
     backwards = text[::-1]
     spans: list[tuple[int, int]] = []
@@ -73,8 +73,8 @@ def _occurrences(form: str, least: int, text: str) -> Iterator[tuple[int, int]]:
 def _truncated_at_end(form: str, text: str) -> int | None:
     """Start of a truncated form at the end of the text, or None."""
     at = max(0, len(text) - len(form)) - 1
-    while (at := text.find(form[:SHORTEST], at + 1)) >= 0:
-        if len(text) - at >= SHORTEST and form.startswith(text[at:]):
+    while (at := text.find(form[:MIN_SECRET_LENGTH], at + 1)) >= 0:
+        if len(text) - at >= MIN_SECRET_LENGTH and form.startswith(text[at:]):
             return at
     return None
 
@@ -97,16 +97,16 @@ def _min_piece(form: str, *, last: bool) -> int:
     manual, and a password that begins with `production` is no reason to mask that word. MAX_PREFIX characters are
     always enough.
     """
-    for count in range(SHORTEST, min(MAX_PREFIX, len(form))):
+    for count in range(MIN_SECRET_LENGTH, min(MAX_PREFIX, len(form))):
         words = re.split("[^A-Za-z0-9]+", form[-count:] if last else form[:count])
         if sum(len(word) for word in words if not re.fullmatch(_WORD, word)) >= MIN_REVEALING:
             return count
     return MAX_PREFIX
 
 
-def forms(secret: str) -> set[str]:
+def encoded_forms(secret: str) -> set[str]:
     """A secret in every encoding in which it may be repeated; empty if it is too short to be searched."""
-    if len(secret) < SHORTEST:
+    if len(secret) < MIN_SECRET_LENGTH:
         return set()
     data = secret.encode("utf-8", "replace")
     html = secret.translate(_HTML)
@@ -119,7 +119,7 @@ def forms(secret: str) -> set[str]:
     for run in re.findall(_UNENCODED, secret):
         if len(run) >= MIN_RUN:
             found |= {run, *_base64_forms(run.encode())}
-    return {form for form in found if len(form) >= SHORTEST}
+    return {form for form in found if len(form) >= MIN_SECRET_LENGTH}
 
 
 def _base64_forms(data: bytes) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _base64_forms(data: bytes) -> Iterator[str]:
             yield from (stable, stable.replace("+", "-").replace("/", "_"))
 
 
-def of_headers(headers: Mapping[str, str], *, all_names: bool = False) -> Iterator[str]:
+def header_secrets(headers: Mapping[str, str], *, all_names: bool = False) -> Iterator[str]:
     """Secrets in headers: values of headers that are named like secrets, or of all headers."""
     for name, value in headers.items():
         if all_names or is_secret(name):
@@ -155,7 +155,7 @@ def _basic_secrets(packed: str) -> Iterator[str]:
     yield from (pair, pair.partition(":")[2])
 
 
-def of_address(url: str) -> Iterator[str]:
+def url_secrets(url: str) -> Iterator[str]:
     """Secrets in a URL: its password, encoded and decoded, and secret query parameters."""
     try:
         address = urlsplit(url)
@@ -171,7 +171,7 @@ def of_address(url: str) -> Iterator[str]:
     yield from (value for part, value in parse_qsl(address.query) if is_secret(part))
 
 
-def shown_address(url: str) -> str:
+def redact_url(url: str) -> str:
     """A URL with its secrets masked."""
     head, found, rest = url.partition("://")
     # A slash in a password makes the URL invalid, but it is still shown: in the error message about it.
@@ -189,13 +189,13 @@ def _mask_parameter(part: re.Match[str]) -> str:
     return f"{part[1]}{part[2]}={MASK}"
 
 
-def shown(model: Model) -> Model:
+def redact_model(model: Model) -> Model:
     """A model with the secrets in its headers and base URL masked, as clients may see it."""
     headers = {
-        name: MASK if is_secret(name) or len(value) >= SHORTEST else value
+        name: MASK if is_secret(name) or len(value) >= MIN_SECRET_LENGTH else value
         for name, value in (model.headers or {}).items()
     }
-    where = shown_address(model.base_url)
+    where = redact_url(model.base_url)
     if where == model.base_url and headers == (model.headers or {}):
         return model
     return replace(model, base_url=where, headers=headers if model.headers else model.headers)

@@ -10,28 +10,28 @@ from collections.abc import Container, Sequence
 from typing import overload
 
 from tau.core.conversation.summaries import (
-    BRANCH,
     BRANCH_PREAMBLE,
-    Files,
+    BRANCH_PROMPT,
     SummaryRequest,
-    files_in,
-    files_of,
+    TouchedFiles,
+    files_in_details,
+    files_in_messages,
     output_limit,
-    request,
-    told,
+    summary_input,
+    summary_request,
 )
-from tau.core.conversation.tokens import Kept, estimate
+from tau.core.conversation.tokens import TreeEntry, estimate
 from tau.core.conversation.tree import ROOT, Tree, message_of, summary_of
 from tau.records.base import BadRecord, Value
 from tau.records.entries import BranchSummaryEntry, CompactionEntry
-from tau.records.lines import OtherEntry
+from tau.records.lines import UnknownEntry
 from tau.records.messages import AnyMessage, BranchSummary, CompactionSummary, ToolResult
 from tau.records.models import Model, ThinkingLevel
 
 SUMMARY_FILL = 0.9  # share of the budget: while less than this is used, an oversized summary is included all the same
 
 
-class Branch(Sequence[Kept]):
+class Branch(Sequence[TreeEntry]):
     """The path from the root to the leaf. An entry is parsed on first access and then cached.
 
     Entries that are dropped from the conversation keep their position and their id, but have no content.
@@ -42,30 +42,30 @@ class Branch(Sequence[Kept]):
         self._tree = tree
         self._places = tree.branch
         self._dropped = tree.dropped | also_dropped
-        self._read: dict[int, Kept] = {}
+        self._read: dict[int, TreeEntry] = {}
 
     def __len__(self) -> int:
         return len(self._places)
 
     @overload
-    def __getitem__(self, index: int) -> Kept: ...
+    def __getitem__(self, index: int) -> TreeEntry: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[Kept]: ...
+    def __getitem__(self, index: slice) -> list[TreeEntry]: ...
 
-    def __getitem__(self, index: int | slice) -> Kept | list[Kept]:
+    def __getitem__(self, index: int | slice) -> TreeEntry | list[TreeEntry]:
         if isinstance(index, slice):
             return [self._entry(at) for at in self._places[index]]
         return self._entry(self._places[index])
 
-    def _entry(self, at: int) -> Kept:
+    def _entry(self, at: int) -> TreeEntry:
         entry = self._read.get(at)
         if entry is None:
             entry = self._read[at] = _entry(self._tree, at, self._dropped)
         return entry
 
 
-def left_behind(tree: Tree, leaf: int, target: int, dropped: Container[int] = ()) -> list[Kept]:
+def abandoned_entries(tree: Tree, leaf: int, target: int, dropped: Container[int] = ()) -> list[TreeEntry]:
     """Entries between the fork point of the path to `target` and the leaf, oldest first.
 
     Entries at the positions in `dropped` have no content.
@@ -78,20 +78,20 @@ def left_behind(tree: Tree, leaf: int, target: int, dropped: Container[int] = ()
     return [_entry(tree, at, dropped) for at in reversed(path)]
 
 
-def _entry(tree: Tree, at: int, dropped: Container[int]) -> Kept:
+def _entry(tree: Tree, at: int, dropped: Container[int]) -> TreeEntry:
     if at in dropped:
-        return OtherEntry("dropped", tree.id(at))
+        return UnknownEntry("dropped", tree.id(at))
     try:
         return tree.entry(at)
     except BadRecord:  # damaged, but it keeps its position
-        return OtherEntry("unreadable", tree.id(at))
+        return UnknownEntry("unreadable", tree.id(at))
 
 
 class BranchPlan(Value):
     """Input of a branch summary: `messages` are the newest that fit; `files` are those of the whole branch."""
 
     messages: list[AnyMessage]
-    files: Files
+    files: TouchedFiles
 
     def request(
         self,
@@ -104,8 +104,8 @@ class BranchPlan(Value):
     ) -> SummaryRequest:
         """`instructions` are added to the standard prompt, or replace it."""
         own = instructions if replace and instructions and instructions.strip() else None
-        return request(
-            own or BRANCH,
+        return summary_request(
+            own or BRANCH_PROMPT,
             self.messages,
             title="Branch summarization",
             max_tokens=output_limit(model, reserve_tokens, 80),
@@ -114,20 +114,20 @@ class BranchPlan(Value):
         )
 
     def summary(self, answer: str) -> str:
-        return f"{BRANCH_PREAMBLE}\n\n{answer}{self.files.lists}"
+        return f"{BRANCH_PREAMBLE}\n\n{answer}{self.files.list_text}"
 
 
-def prepare_branch(entries: Sequence[Kept], context_window: int, reserve_tokens: int) -> BranchPlan:
+def plan_branch_summary(entries: Sequence[TreeEntry], context_window: int, reserve_tokens: int) -> BranchPlan:
     budget = context_window - reserve_tokens
     messages = _newest(entries, budget if budget > 0 else context_window // 2)
-    files = files_of(message for entry in entries if (message := message_of(entry)) is not None)
+    files = files_in_messages(message for entry in entries if (message := message_of(entry)) is not None)
     for entry in entries:
         if isinstance(entry, BranchSummaryEntry | CompactionEntry) and entry.from_hook is not True:
-            files |= files_in(entry.details)
+            files |= files_in_details(entry.details)
     return BranchPlan(messages, files)
 
 
-def _newest(entries: Sequence[Kept], budget: int) -> list[AnyMessage]:
+def _newest(entries: Sequence[TreeEntry], budget: int) -> list[AnyMessage]:
     taken: list[AnyMessage] = []
     total = 0
     for entry in reversed(entries):
@@ -144,9 +144,9 @@ def _newest(entries: Sequence[Kept], budget: int) -> list[AnyMessage]:
     return taken[::-1]
 
 
-def _message(entry: Kept) -> AnyMessage | None:
+def _message(entry: TreeEntry) -> AnyMessage | None:
     """The message of an entry for the summary of a branch. Tool results are omitted: what the model made of them
     matters.
     """
     message = summary_of(entry) if isinstance(entry, CompactionEntry) else message_of(entry)
-    return None if message is None or isinstance(message, ToolResult) or not told(message) else message
+    return None if message is None or isinstance(message, ToolResult) or not summary_input(message) else message

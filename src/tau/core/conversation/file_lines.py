@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 
-class Source(Protocol):
+class LineSource(Protocol):
     """Random access to bytes that were read once and may be read again."""
 
     def read(self, start: int, end: int) -> bytes: ...
 
 
-class Held:
+class BytesSource:
     """Bytes in memory."""
 
     def __init__(self, data: bytes = b"") -> None:
@@ -23,11 +23,11 @@ class Held:
         return self._data[start:end]
 
 
-class Lines:
+class FileLines:
     """The lines of a file by number. They are read from the source on access; appended lines are kept in memory."""
 
-    def __init__(self, source: Source | None = None, starts: Sequence[int] = (), ends: Sequence[int] = ()) -> None:
-        self._source = source or Held()
+    def __init__(self, source: LineSource | None = None, starts: Sequence[int] = (), ends: Sequence[int] = ()) -> None:
+        self._source = source or BytesSource()
         self._starts = array("Q", starts)
         self._ends = array("Q", ends)
         self._added: list[bytes] = []
@@ -53,9 +53,9 @@ class Lines:
             return b"\n".join(self._added[first - read : last + 1 - read])
         return self._source.read(self._starts[first], self._ends[last])
 
-    def beginning(self, count: int) -> Lines:
+    def head(self, count: int) -> FileLines:
         """The first `count` lines, from the same source."""
-        some = Lines(self._source, self._starts[:count], self._ends[:count])
+        some = FileLines(self._source, self._starts[:count], self._ends[:count])
         for line in self._added[: max(0, count - len(self._starts))]:
             some.append(line)
         return some

@@ -18,7 +18,7 @@ from tau.records.messages import (
     CompactionSummary,
     Custom,
     Image,
-    Stored,
+    StoredMessage,
     Text,
     Thinking,
     ToolCall,
@@ -27,10 +27,10 @@ from tau.records.messages import (
 )
 from tau.records.models import Model
 
-Spoken = User | Assistant | ToolResult
+ModelMessage = User | Assistant | ToolResult
 NO_RESULT = "No result provided"
-COMPACTED = "The earlier part of this conversation was replaced by the following summary:"
-BRANCHED = "The conversation went down another branch before it came back here. A summary of that branch:"
+COMPACTION_PREFIX = "The earlier part of this conversation was replaced by the following summary:"
+BRANCH_PREFIX = "The conversation went down another branch before it came back here. A summary of that branch:"
 
 
 # Placeholders for omitted images.
@@ -38,21 +38,21 @@ BLOCKED_IMAGE = "Image reading is disabled."
 UNSEEN_IMAGE = "(image omitted: the model cannot see images)"
 
 
-class Retold:
+class ProviderMessages:
     """A conversation as a model may see it: converted on each iteration, one message at a time.
 
     Most messages of a long conversation pass unchanged: no step copies what it does not change.
     """
 
-    def __init__(self, messages: Iterable[Stored], model: Model, *, block_images: bool = False) -> None:
+    def __init__(self, messages: Iterable[StoredMessage], model: Model, *, block_images: bool = False) -> None:
         self._messages = messages
         self._model = model
         self._block_images = block_images
 
-    def __iter__(self) -> Iterator[Spoken]:
+    def __iter__(self) -> Iterator[ModelMessage]:
         return _with_api_ids(_with_results(self._converted()), self._model)
 
-    def _converted(self) -> Iterator[Spoken]:
+    def _converted(self) -> Iterator[ModelMessage]:
         sees = "image" in self._model.input
         for message in self._messages:
             # Compares exact types here and below: for records that is much cheaper than isinstance.
@@ -61,7 +61,7 @@ class Retold:
                 yield _drop_unreadable(_block_images(converted) if self._block_images else converted, self._model, sees)
 
 
-def blank(text: str) -> bool:
+def is_blank(text: str) -> bool:
     """True for empty or whitespace text. Unlike `strip`, this does not copy the text."""
     return not text or text.isspace()
 
@@ -80,7 +80,7 @@ def bash_text(message: BashExecution) -> str:
     return text
 
 
-def _to_model_message(message: Stored) -> Spoken | None:
+def _to_model_message(message: StoredMessage) -> ModelMessage | None:
     match message:
         case User() | ToolResult():
             return message
@@ -93,9 +93,9 @@ def _to_model_message(message: Stored) -> Spoken | None:
         case Custom():
             return User(_blocks(message.content), message.timestamp)
         case CompactionSummary():
-            return User([Text(f"{COMPACTED}\n\n<summary>\n{message.summary}\n</summary>")], message.timestamp)
+            return User([Text(f"{COMPACTION_PREFIX}\n\n<summary>\n{message.summary}\n</summary>")], message.timestamp)
         case BranchSummary():
-            return User([Text(f"{BRANCHED}\n\n<summary>\n{message.summary}</summary>")], message.timestamp)
+            return User([Text(f"{BRANCH_PREFIX}\n\n<summary>\n{message.summary}</summary>")], message.timestamp)
     return None  # a role that another program wrote
 
 
@@ -103,7 +103,7 @@ def _blocks(content: str | list[Text | Image]) -> list[Text | Image]:
     return [Text(content)] if isinstance(content, str) else content
 
 
-def _block_images(message: Spoken) -> Spoken:
+def _block_images(message: ModelMessage) -> ModelMessage:
     """Replace images by a placeholder; consecutive ones become one."""
     if isinstance(message, Assistant):
         return message
@@ -115,7 +115,7 @@ def _block_images(message: Spoken) -> Spoken:
     return replace(message, content=shown)
 
 
-def _drop_unreadable(message: Spoken, model: Model, sees: bool) -> Spoken:
+def _drop_unreadable(message: ModelMessage, model: Model, sees: bool) -> ModelMessage:
     """Remove what this model cannot read; `sees` is True if it accepts images."""
     if isinstance(message, Assistant):
         if same_model(message, model):
@@ -134,7 +134,7 @@ def _drop_unreadable(message: Spoken, model: Model, sees: bool) -> Spoken:
     texts = [block for block in blocks if isinstance(block, Text)]
     if len(texts) == len(blocks) and blocks is message.content:
         return message
-    if len(texts) < len(blocks) and all(blank(block.text) for block in texts):
+    if len(texts) < len(blocks) and all(is_blank(block.text) for block in texts):
         texts = [Text(UNSEEN_IMAGE)]
     return replace(message, content=texts)
 
@@ -145,21 +145,21 @@ def same_model(message: Assistant, model: Model) -> bool:
 
 
 def _empty_thought(block: Text | Thinking | ToolCall) -> bool:
-    return isinstance(block, Thinking) and blank(block.thinking) and not block.thinking_signature
+    return isinstance(block, Thinking) and is_blank(block.thinking) and not block.thinking_signature
 
 
 def _foreign_block(block: Text | Thinking | ToolCall) -> Text | ToolCall | None:
     """A block of another model: signatures are not valid here, thinking becomes text."""
     match block:
         case Thinking():
-            return None if blank(block.thinking) or block.redacted is True else Text(block.thinking)
+            return None if is_blank(block.thinking) or block.redacted is True else Text(block.thinking)
         case Text():
             return Text(block.text)
         case ToolCall():
             return ToolCall(block.id, block.name, block.arguments)
 
 
-def _with_results(messages: Iterable[Spoken]) -> Iterator[Spoken]:
+def _with_results(messages: Iterable[ModelMessage]) -> Iterator[ModelMessage]:
     """Give each call a result before any other message; drop results without a call."""
     waiting: list[ToolCall] = []
     for message in messages:
@@ -187,7 +187,7 @@ IdRule = Callable[[str, Model, bool, int], str]
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def _with_api_ids(messages: Iterable[Spoken], model: Model) -> Iterator[Spoken]:
+def _with_api_ids(messages: Iterable[ModelMessage], model: Model) -> Iterator[ModelMessage]:
     """Rewrite tool-call ids to the format of the model's API; results follow their calls.
 
     The same history always gives the same ids, so that prompt caches recognise the prefix.
@@ -261,12 +261,12 @@ def _response_id(id: str, model: Model, same: bool, attempt: int) -> str:
 
 def _google_id(id: str, model: Model, same: bool, attempt: int) -> str:
     """Gemini matches calls and results by their order; other models behind this API use ids."""
-    if sends_ids(model):
+    if sends_call_ids(model):
         return _plain_id(id, model, same, attempt)
     return _limit_length(id, max(len(id), 1) + 8, attempt)
 
 
-def sends_ids(model: Model) -> bool:
+def sends_call_ids(model: Model) -> bool:
     return model.id.startswith(("claude-", "gpt-oss-"))
 
 
@@ -295,7 +295,7 @@ ID_RULES: dict[str, IdRule] = {
 # Text that can be sent: APIs accept only UTF-8.
 
 
-def clean(text: str) -> str:
+def strip_surrogates(text: str) -> str:
     """Remove lone surrogates; two adjacent halves of a pair become one character."""
     if text.isascii():  # O(1): str stores this flag
         return text
@@ -306,10 +306,10 @@ def clean(text: str) -> str:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
 
 
-def clean_all(value: Any) -> Any:
+def strip_surrogates_in(value: Any) -> Any:
     """Apply `strip_surrogates` to every string inside a JSON value."""
     if isinstance(value, str):
-        return clean(value)
+        return strip_surrogates(value)
     if isinstance(value, dict):
-        return {clean(key): clean_all(item) for key, item in value.items()}
-    return [clean_all(item) for item in value] if isinstance(value, list) else value
+        return {strip_surrogates(key): strip_surrogates_in(item) for key, item in value.items()}
+    return [strip_surrogates_in(item) for item in value] if isinstance(value, list) else value

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 Scope = Literal["user", "project", "temporary"]
 
 
-class Origin(NamedTuple):
+class ResourceOrigin(NamedTuple):
     """The source of a template or a skill."""
 
     scope: Scope  # temporary: named on the command line, or by an extension
@@ -32,7 +32,7 @@ class Template(NamedTuple):
     hint: str  # names of its arguments; may be empty
     body: str
     path: str
-    origin: Origin
+    origin: ResourceOrigin
 
 
 class Skill(NamedTuple):
@@ -41,10 +41,10 @@ class Skill(NamedTuple):
     path: str
     folder: str
     hidden: bool  # not listed for the model: only the user calls it
-    origin: Origin
+    origin: ResourceOrigin
 
 
-SKILL = "skill:"
+SKILL_PREFIX = "skill:"
 _CALL = re.compile(r"/(\S+)\s*(.*)", re.DOTALL)
 _WORD = re.compile(r"""(?:[^\s"']|"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))+""")
 _QUOTED = re.compile(r""""([^"]*)(?:"|\Z)|'([^']*)(?:'|\Z)""")
@@ -57,18 +57,18 @@ _TOO_MANY = 1_000_000
 _XML_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 
 
-def call(text: str) -> tuple[str, str] | None:
+def parse_slash_command(text: str) -> tuple[str, str] | None:
     """Split `/name rest` into the name and the rest; None if the text is not a slash command."""
     match = _CALL.fullmatch(text)
     return (match[1], match[2].strip()) if match else None
 
 
-def arguments(text: str) -> list[str]:
+def split_arguments(text: str) -> list[str]:
     """Split words at whitespace. Quotes of either kind keep whitespace together; there is no escape character."""
     return [_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", word) for word in _WORD.findall(text)]
 
 
-def filled(body: str, given: Sequence[str]) -> str:
+def fill_template(body: str, given: Sequence[str]) -> str:
     """Fill a template: $1, $@ or $ARGUMENTS, ${@:2}, ${@:2:1}, ${1:-default}, ${@:-default}."""
 
     def value(place: re.Match[str]) -> str:
@@ -86,12 +86,12 @@ def filled(body: str, given: Sequence[str]) -> str:
 
 
 def skill_block(skill: Skill, body: str, rest: str) -> str:
-    opening = f'<skill name="{escaped(skill.name)}" location="{escaped(skill.path)}">'
+    opening = f'<skill name="{escape_xml(skill.name)}" location="{escape_xml(skill.path)}">'
     block = f"{opening}\nReferences are relative to {skill.folder}.\n\n{body.strip()}\n</skill>"
     return f"{block}\n\n{rest}" if rest else block
 
 
-def escaped(text: str) -> str:
+def escape_xml(text: str) -> str:
     return text.translate(_XML_ESCAPES)
 
 

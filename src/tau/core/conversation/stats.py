@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from tau.core.conversation.tree import Tree
 from tau.records.base import UNSET, UnsetType
 from tau.records.counting import CountedEntry, CountedMessage, CountedUsage, counted_entries
-from tau.records.messages import Assistant, Stored, ToolResult, Usage, User
+from tau.records.messages import Assistant, StoredMessage, ToolResult, Usage, User
 from tau.records.replies import ContextUsage, SessionStats, TokenSums
 
 Unpriced = Callable[[str, str], bool]  # whether the price of a model is unknown, by its provider and its id
@@ -110,7 +110,7 @@ class SessionCounts(Counts):
             self.usage(message.usage, *self._model)
 
 
-def conversation_counts(messages: Iterable[Stored]) -> Counts:
+def conversation_counts(messages: Iterable[StoredMessage]) -> Counts:
     counts = Counts()
     for message in messages:  # each is let go again: there may be more of them than memory
         match message:

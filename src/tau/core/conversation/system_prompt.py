@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from tau.core.conversation.slash_commands import Skill, escaped
+from tau.core.conversation.slash_commands import Skill, escape_xml
 
 
-class Listed(Protocol):
+class ListedTool(Protocol):
     """A tool as the prompt lists it."""
 
     @property
@@ -29,7 +29,7 @@ class ContextFile(NamedTuple):
     text: str
 
 
-class Parts(NamedTuple):
+class PromptParts(NamedTuple):
     """Optional parts of a prompt, besides tools and the working directory."""
 
     custom: str | None = None  # replaces tau's own introduction, tools and guidelines
@@ -42,23 +42,23 @@ INTRODUCTION = (
     "You are a coding agent. You work in the user's project through the tools below: you look at files, "
     "run commands and change code until the task is done, then say briefly what you did."
 )
-ALWAYS = (
+GENERAL_GUIDELINES = (
     "Look at what you are about to change, and check your work afterwards where possible.",
     "Keep answers short and plain; refer to files by their paths.",
 )
-CONTEXT = (
+CONTEXT_INTRO = (
     "Instructions of the user and of this project for every agent; later files are closer to the working directory:"
 )
-SKILLS = (
+SKILLS_INTRO = (
     "Skills are instructions for specific tasks, written by people who have done them before. "
     "When a task matches the description of a skill, {how} before you begin. "
     "Paths in a skill are relative to the folder of its file."
 )
-LONGEST_DESCRIPTION = 1024
-NO_PARTS = Parts()
+MAX_DESCRIPTION_CHARACTERS = 1024
+NO_PARTS = PromptParts()
 
 
-def system_prompt(tools: Sequence[Listed], cwd: str, parts: Parts = NO_PARTS) -> str:
+def system_prompt(tools: Sequence[ListedTool], cwd: str, parts: PromptParts = NO_PARTS) -> str:
     sections = [
         _standard(tools) if parts.custom is None else parts.custom,
         *parts.appended,
@@ -69,9 +69,9 @@ def system_prompt(tools: Sequence[Listed], cwd: str, parts: Parts = NO_PARTS) ->
     return "\n\n".join(section for section in sections if section)
 
 
-def _standard(tools: Sequence[Listed]) -> str:
+def _standard(tools: Sequence[ListedTool]) -> str:
     listed = [f"- {tool.name}: {tool.snippet}" for tool in tools] or ["(none)"]
-    guidelines = dict.fromkeys([*(line for tool in tools for line in tool.guidelines), *ALWAYS])
+    guidelines = dict.fromkeys([*(line for tool in tools for line in tool.guidelines), *GENERAL_GUIDELINES])
     return "\n".join(
         [
             INTRODUCTION,
@@ -87,7 +87,7 @@ def _standard(tools: Sequence[Listed]) -> str:
 
 def _context(files: Sequence[ContextFile]) -> Iterator[str]:
     if files:
-        yield f"# Project Context\n\n{CONTEXT}"
+        yield f"# Project Context\n\n{CONTEXT_INTRO}"
     for file in files:
         yield f"## {file.path}\n\n{file.text.strip()}"
 
@@ -98,13 +98,13 @@ def _skills(skills: Sequence[Skill], tools: Sequence[str]) -> Iterator[str]:
     if not listed or not ("read" in tools or list(tools) == ["bash"]):
         return
     how = "read its file with `read`" if "read" in tools else "read its file with `cat`"
-    yield SKILLS.format(how=how)
+    yield SKILLS_INTRO.format(how=how)
     yield ""
     yield "<available_skills>"
     for skill in listed:
         yield "  <skill>"
-        yield f"    <name>{escaped(skill.name)}</name>"
-        yield f"    <description>{escaped(skill.description[:LONGEST_DESCRIPTION])}</description>"
-        yield f"    <location>{escaped(skill.path)}</location>"
+        yield f"    <name>{escape_xml(skill.name)}</name>"
+        yield f"    <description>{escape_xml(skill.description[:MAX_DESCRIPTION_CHARACTERS])}</description>"
+        yield f"    <location>{escape_xml(skill.path)}</location>"
         yield "  </skill>"
     yield "</available_skills>"

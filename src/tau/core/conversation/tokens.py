@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from tau.core.conversation.tree import message_of, summary_of
 from tau.records.base import UNSET, encode
 from tau.records.entries import AnyEntry, CompactionEntry, MessageEntry
-from tau.records.lines import OtherEntry
+from tau.records.lines import UnknownEntry
 from tau.records.messages import (
     Assistant,
     BashExecution,
@@ -20,7 +20,7 @@ from tau.records.messages import (
     CompactionSummary,
     Custom,
     Image,
-    Stored,
+    StoredMessage,
     Text,
     Thinking,
     ToolCall,
@@ -30,18 +30,18 @@ from tau.records.messages import (
     User,
 )
 
-Kept = AnyEntry | OtherEntry
-CHARACTERS_OF_A_TOKEN = 4
+TreeEntry = AnyEntry | UnknownEntry
+CHARS_PER_TOKEN = 4
 CHARS_PER_IMAGE = 4800
 
 
-def estimate(message: Stored) -> int:
+def estimate(message: StoredMessage) -> int:
     """Approximate number of tokens of a message."""
-    return -(-_characters(message) // CHARACTERS_OF_A_TOKEN)
+    return -(-_characters(message) // CHARS_PER_TOKEN)
 
 
-def _characters(message: Stored) -> int:
-    if unseen(message):
+def _characters(message: StoredMessage) -> int:
+    if hidden_from_model(message):
         return 0
     match message:
         case User() | Custom() | ToolResult():
@@ -71,7 +71,7 @@ def _block(block: Text | Thinking | ToolCall | Image) -> int:
             return CHARS_PER_IMAGE
 
 
-def unseen(message: Stored) -> bool:
+def hidden_from_model(message: StoredMessage) -> bool:
     """True if a message is in the conversation only for people (core/conversation/provider_messages.py omits it)."""
     match message:
         case Assistant():
@@ -81,12 +81,12 @@ def unseen(message: Stored) -> bool:
     return False
 
 
-def weight(entry: Kept) -> int:
+def entry_tokens(entry: TreeEntry) -> int:
     message = message_of(entry)
     return 0 if message is None else estimate(message)
 
 
-def added_up(usages: Sequence[Usage]) -> Usage:
+def sum_usage(usages: Sequence[Usage]) -> Usage:
     """The sum of the usage of several answers."""
     reasoning = [usage.reasoning for usage in usages if usage.reasoning is not UNSET]
     costs = [usage.cost for usage in usages]
@@ -107,11 +107,11 @@ def added_up(usages: Sequence[Usage]) -> Usage:
     )
 
 
-def used(usage: Usage) -> int:
+def usage_tokens(usage: Usage) -> int:
     return usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
 
 
-def standing(branch: Sequence[Kept]) -> tuple[CompactionEntry | None, Sequence[Kept]]:
+def since_compaction(branch: Sequence[TreeEntry]) -> tuple[CompactionEntry | None, Sequence[TreeEntry]]:
     """The last compaction, and the entries from the first that it kept.
 
     Searches from the end and stops at that entry: the part before it may be long, and entries are parsed on access.
@@ -125,7 +125,7 @@ def standing(branch: Sequence[Kept]) -> tuple[CompactionEntry | None, Sequence[K
     return compaction, branch[first:]
 
 
-def counted(back: Iterable[Kept]) -> int | None:
+def last_counted(back: Iterable[TreeEntry]) -> int | None:
     """The last token count of a provider plus an estimate of later messages; entries come newest first.
 
     None if no model has counted since the last compaction, or ever.
@@ -135,28 +135,28 @@ def counted(back: Iterable[Kept]) -> int | None:
         if isinstance(entry, CompactionEntry):
             return None
         if isinstance(entry, MessageEntry) and isinstance(answer := entry.message, Assistant):
-            tokens = 0 if answer.failed else used(answer.usage)
+            tokens = 0 if answer.failed else usage_tokens(answer.usage)
             if tokens:
                 return tokens + later
-        later += weight(entry)
+        later += entry_tokens(entry)
     return None
 
 
-def context_tokens(branch: Sequence[Kept]) -> int:
+def context_tokens(branch: Sequence[TreeEntry]) -> int:
     """Number of tokens of the next request."""
-    known = counted(reversed(branch))
+    known = last_counted(reversed(branch))
     if known is not None:
         return known
-    compaction, entries = standing(branch)
+    compaction, entries = since_compaction(branch)
     summary = 0 if compaction is None else estimate(summary_of(compaction))
-    return summary + sum(map(weight, entries))
+    return summary + sum(map(entry_tokens, entries))
 
 
-def context_usage(branch: Sequence[Kept], context_window: int) -> tuple[int | None, float | None]:
+def context_usage(branch: Sequence[TreeEntry], context_window: int) -> tuple[int | None, float | None]:
     """Tokens and percentage of the window; None while they are unknown, right after a compaction."""
-    tokens = counted(reversed(branch))
+    tokens = last_counted(reversed(branch))
     if tokens is None:
-        if standing(branch)[0] is not None:
+        if since_compaction(branch)[0] is not None:
             return None, None
         tokens = context_tokens(branch)
     return tokens, tokens / context_window * 100 if context_window > 0 else None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from tau.core.conversation.file_lines import Lines
+from tau.core.conversation.file_lines import FileLines
 from tau.records.base import BadRecord, decode, encode
 from tau.records.entries import (
     AnyEntry,
@@ -28,7 +28,7 @@ from tau.records.entries import (
     MessageEntry,
     SessionInfo,
 )
-from tau.records.lines import OtherEntry, Outline, message_json, read_entry
+from tau.records.lines import Outline, UnknownEntry, message_json, read_entry
 from tau.records.messages import (
     AnyMessage,
     Assistant,
@@ -64,8 +64,8 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
 
 
 class Tree:
-    def __init__(self, lines: Lines | None = None, parents: Iterable[int] = (), kinds: Iterable[int] = ()) -> None:
-        self._lines = lines or Lines()
+    def __init__(self, lines: FileLines | None = None, parents: Iterable[int] = (), kinds: Iterable[int] = ()) -> None:
+        self._lines = lines or FileLines()
         self._parents = array("q", parents)
         self._kinds = bytearray(kinds)
         self._straight = _straight(self._parents)
@@ -98,7 +98,7 @@ class Tree:
         if self.mended or branch != range(len(branch)) or len(branch) > self._straight:
             return None
         count = len(branch)
-        return Tree(self._lines.beginning(count), self._parents[:count], self._kinds[:count])
+        return Tree(self._lines.head(count), self._parents[:count], self._kinds[:count])
 
     def find(self, id: str) -> int | None:
         return self._places_by_id().get(id)
@@ -119,12 +119,12 @@ class Tree:
         assert isinstance(id, str)  # entries without one are not in a tree
         return id
 
-    def entry(self, at: int) -> AnyEntry | OtherEntry:
+    def entry(self, at: int) -> AnyEntry | UnknownEntry:
         """What an entry says. One of a wrong shape keeps its place, and says nothing."""
         try:
             return read_entry(self._lines[at])
         except BadRecord:
-            return OtherEntry("unreadable", self.id(at))
+            return UnknownEntry("unreadable", self.id(at))
 
     def line(self, at: int) -> bytes:
         return self._lines[at]
@@ -363,7 +363,7 @@ def nested(roots: list[T], node: Callable[[T], bytes], children: Callable[[T], l
     return b"".join(pieces)
 
 
-def message_of(entry: AnyEntry | OtherEntry) -> AnyMessage | None:
+def message_of(entry: AnyEntry | UnknownEntry) -> AnyMessage | None:
     """What an entry says to the model."""
     match entry:
         case MessageEntry():
@@ -393,7 +393,7 @@ def milliseconds(iso: str) -> int:
     return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + fraction
 
 
-def context(branch: Sequence[AnyEntry | OtherEntry]) -> list[AnyMessage]:
+def context(branch: Sequence[AnyEntry | UnknownEntry]) -> list[AnyMessage]:
     """The messages of a branch: a compaction's summary stands for what came before it."""
     at = next((i for i in range(len(branch) - 1, -1, -1) if isinstance(branch[i], CompactionEntry)), None)
     if at is None:
@@ -404,11 +404,11 @@ def context(branch: Sequence[AnyEntry | OtherEntry]) -> list[AnyMessage]:
     return [summary_of(compaction), *_messages(branch[kept:at]), *_messages(branch[at + 1 :])]
 
 
-def _messages(entries: Iterable[AnyEntry | OtherEntry]) -> list[AnyMessage]:
+def _messages(entries: Iterable[AnyEntry | UnknownEntry]) -> list[AnyMessage]:
     return [message for entry in entries if (message := message_of(entry)) is not None]
 
 
-def prompt_text(entry: AnyEntry | OtherEntry | None) -> str | None:
+def prompt_text(entry: AnyEntry | UnknownEntry | None) -> str | None:
     """The text of a user's message, or None if the entry is none."""
     if not isinstance(entry, MessageEntry) or not isinstance(entry.message, User):
         return None

@@ -116,19 +116,19 @@ def _matches(patterns: tuple[str, ...], text: str) -> bool:
 TRANSIENT_OR_STATUS = (*TRANSIENT, STATUS_IN_WORDS)
 
 
-def overflows(text: str) -> bool:
+def is_overflow_text(text: str) -> bool:
     """True if an error text says that the prompt exceeds the context window."""
     return _matches(OVERFLOW, text) and not _matches(NOT_OVERFLOW, text)
 
 
-def overflow(message: Assistant, context_window: int) -> bool:
+def is_overflow(message: Assistant, context_window: int) -> bool:
     """True if an answer says, or its token counts show, that the prompt did not fit the context window."""
     sent = message.usage.input + message.usage.cache_read
     match message.stop_reason:
         case "error":
             text = message.error_message or ""
             bodiless = BODILESS.get(message.provider)
-            return overflows(text) or (bodiless is not None and re.match(bodiless, text) is not None)
+            return is_overflow_text(text) or (bodiless is not None and re.match(bodiless, text) is not None)
         case "stop":  # some servers silently drop what does not fit and answer the rest
             return 0 < context_window < sent
         case "length":  # others leave no room for a single output token
@@ -136,7 +136,7 @@ def overflow(message: Assistant, context_window: int) -> bool:
     return False
 
 
-def transient(text: str, status: int | None = None) -> bool:
+def is_transient(text: str, status: int | None = None) -> bool:
     """True if a later retry may succeed, by the status of the response and the words of the error."""
     if is_permanent(text):
         return False
@@ -147,4 +147,4 @@ def transient(text: str, status: int | None = None) -> bool:
 
 def is_permanent(text: str) -> bool:
     """True if neither waiting nor asking again helps."""
-    return _matches(PERMANENT, text) or overflows(text)
+    return _matches(PERMANENT, text) or is_overflow_text(text)

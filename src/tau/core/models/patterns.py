@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 from tau.records.base import Value
-from tau.records.models import LEVELS, Model, ThinkingLevel
+from tau.records.models import THINKING_LEVELS, Model, ThinkingLevel
 
 _DATED = re.compile(r"-\d{8}$")
 _GLOB = re.compile(r"[*?\[]")
 
 
-class Match(Value):
+class ModelMatch(Value):
     model: Model
     level: ThinkingLevel | None = None
 
 
-class Several(Value):
+class AmbiguousModel(Value):
     """Several providers have a model with exactly this id, and the pattern does not name a provider."""
 
     models: list[Model]
@@ -33,37 +33,37 @@ def _never(model: Model) -> bool:
     return False
 
 
-def find(
+def find_model(
     pattern: str, models: Sequence[Model], provider: str | None = None, usable: Callable[[Model], bool] = _never
-) -> Match | Several | None:
+) -> ModelMatch | AmbiguousModel | None:
     """The model that `pattern` names, among those of `provider` if it is given."""
     candidates = [model for model in models if provider is None or model.provider.lower() == provider.lower()]
-    for name, level in readings(pattern):
+    for name, level in split_level(pattern):
         found = _named(name, candidates, usable)
         if found:
-            return Match(found[0], level) if len(found) == 1 else Several(found, level)
+            return ModelMatch(found[0], level) if len(found) == 1 else AmbiguousModel(found, level)
     return None
 
 
-def exact(pattern: str, models: Sequence[Model]) -> Match | None:
+def find_exact(pattern: str, models: Sequence[Model]) -> ModelMatch | None:
     """The only model with exactly this id, or provider and id."""
-    for name, level in readings(pattern):
+    for name, level in split_level(pattern):
         found = _exact(name, models)
         if len(found) == 1:
-            return Match(found[0], level)
+            return ModelMatch(found[0], level)
     return None
 
 
-def readings(pattern: str) -> list[tuple[str, ThinkingLevel | None]]:
+def split_level(pattern: str) -> list[tuple[str, ThinkingLevel | None]]:
     """Interpretations of a pattern: the whole as a name, since ids may contain colons, and a name with a level."""
     head, colon, tail = pattern.rpartition(":")
-    level = as_level(tail) if colon else None
+    level = parse_level(tail) if colon else None
     return [(pattern, None), *([(head, level)] if level else [])]
 
 
-def scope(patterns: Sequence[str], models: Sequence[Model]) -> tuple[list[Match], list[str]]:
+def select_models(patterns: Sequence[str], models: Sequence[Model]) -> tuple[list[ModelMatch], list[str]]:
     """The models that a list of patterns selects, each once, and warnings for the user."""
-    chosen: dict[tuple[str, str], Match] = {}
+    chosen: dict[tuple[str, str], ModelMatch] = {}
     warnings = []
     for pattern in patterns:
         found = _selected(pattern, models)
@@ -77,16 +77,16 @@ def scope(patterns: Sequence[str], models: Sequence[Model]) -> tuple[list[Match]
     return list(chosen.values()), warnings
 
 
-def as_level(text: str) -> ThinkingLevel | None:
-    return next((level for level in LEVELS if level == text), None)
+def parse_level(text: str) -> ThinkingLevel | None:
+    return next((level for level in THINKING_LEVELS if level == text), None)
 
 
-def _selected(pattern: str, models: Sequence[Model]) -> list[Match]:
+def _selected(pattern: str, models: Sequence[Model]) -> list[ModelMatch]:
     if _GLOB.search(pattern):
         return _globbed(pattern, models)
-    found = find(pattern, models)
-    if isinstance(found, Several):
-        return [Match(model, found.level) for model in found.models]
+    found = find_model(pattern, models)
+    if isinstance(found, AmbiguousModel):
+        return [ModelMatch(model, found.level) for model in found.models]
     return [found] if found else []
 
 
@@ -118,10 +118,10 @@ def _best(models: Sequence[Model]) -> list[Model]:
     return sorted(current or models, key=lambda model: model.id)[-1:]
 
 
-def _globbed(pattern: str, models: Sequence[Model]) -> list[Match]:
-    for glob, level in reversed(readings(pattern.lower())):
+def _globbed(pattern: str, models: Sequence[Model]) -> list[ModelMatch]:
+    for glob, level in reversed(split_level(pattern.lower())):
         found = [
-            Match(model, level)
+            ModelMatch(model, level)
             for model in models
             if fnmatchcase(f"{model.provider}/{model.id}".lower(), glob) or fnmatchcase(model.id.lower(), glob)
         ]

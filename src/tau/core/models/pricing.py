@@ -11,7 +11,7 @@ OFFLINE_APIS = {"demo", "scripted"}
 LOCAL_HOSTS = ("://127.", "://localhost", "://[::1]")
 
 
-def priced(usage: Usage, price: Price) -> Usage:
+def with_cost(usage: Usage, price: Price) -> Usage:
     """`usage` with cost and total: price per million times tokens, summed."""
     rate = _rate(usage, price)
     parts = (
@@ -31,7 +31,7 @@ def _rate(usage: Usage, price: Price) -> Price | PriceTier:
     return max(reached, key=lambda tier: tier.input_tokens_above, default=price)
 
 
-def unpriced(model: Model) -> bool:
+def price_unknown(model: Model) -> bool:
     """True if the price of `model` is unknown: no price is set, and nothing indicates that it is free."""
     price = model.cost
     if price.input or price.output or price.cache_read or price.cache_write:

@@ -23,7 +23,7 @@ class Change(NamedTuple):
     new_end: int
 
 
-def common(one: Sequence[Any], two: Sequence[Any]) -> int:
+def common_prefix(one: Sequence[Any], two: Sequence[Any]) -> int:
     """Length of the common prefix. Compares slices instead of items, for speed."""
     low, step = 0, 1
     longest = min(len(one), len(two))
@@ -43,8 +43,8 @@ def common(one: Sequence[Any], two: Sequence[Any]) -> int:
 
 def changes(old: Sequence[Any], new: Sequence[Any], steps: int = MAX_STEPS) -> list[Change]:
     """Ranges to remove and to add, in order: the minimum, as long as `steps` suffice."""
-    start = common(old, new)
-    end = common(old[start:][::-1], new[start:][::-1])
+    start = common_prefix(old, new)
+    end = common_prefix(old[start:][::-1], new[start:][::-1])
     before, after = old[start : len(old) - end], new[start : len(new) - end]
 
     common_items = set(before) & set(after)
@@ -77,8 +77,8 @@ class _Search:
         while boxes:
             left, right, top, bottom = boxes.pop()
             one, two = self._one[left:right], self._two[top:bottom]
-            head = common(one, two)
-            tail = common(one[head:][::-1], two[head:][::-1])
+            head = common_prefix(one, two)
+            tail = common_prefix(one[head:][::-1], two[head:][::-1])
             found += zip(range(left, left + head), range(top, top + head), strict=True)
             found += zip(range(right - tail, right), range(bottom - tail, bottom), strict=True)
             one, two = one[head : len(one) - tail], two[head : len(two) - tail]
@@ -122,13 +122,13 @@ class _Search:
         return None
 
 
-def lines(data: bytes) -> list[bytes]:
+def split_lines(data: bytes) -> list[bytes]:
     """The lines of a file, each with its ending."""
     *ended, last = data.split(b"\n")
     return [line + b"\n" for line in ended] + ([last] if last else [])
 
 
-def shown(old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -> str:
+def render_diff(old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -> str:
     """The changes with a few context lines, in the format that clients know.
 
     A row is a sign, a line number and the text. Added lines have their number in the new file, all others in the old
@@ -156,7 +156,7 @@ def shown(old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -
     return "\n".join(out)
 
 
-def patch(name: str, old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -> str:
+def unified_patch(name: str, old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Change]) -> str:
     """The changes as a unified diff that `patch` and `git apply` accept."""
     out = [f"--- {name}\n+++ {name}\n"]
     for group in _groups(found):

@@ -16,8 +16,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from tau.core.text.diff import Change, changes, common, lines, patch, shown
-from tau.core.text.normalize import STRAY, WHITE, folded, plain, traced
+from tau.core.text.diff import Change, changes, common_prefix, render_diff, split_lines, unified_patch
+from tau.core.text.normalize import STRAY_BYTES, WHITESPACE, fold, fold_positions, normalize
 from tau.errors import ToolError
 
 BOM = b"\xef\xbb\xbf"
@@ -30,7 +30,7 @@ class Edit(NamedTuple):
     new: str
 
 
-class Edited(NamedTuple):
+class EditResult(NamedTuple):
     data: bytes
     diff: str
     first_changed_line: int
@@ -63,7 +63,7 @@ class Hunk(NamedTuple):
     text: str
 
 
-def edited(data: bytes, edits: Sequence[Edit], path: str) -> Edited:
+def apply_edits(data: bytes, edits: Sequence[Edit], path: str) -> EditResult:
     """Apply all edits. Each is matched against the original file. `path` is for error messages."""
     mark = BOM if data.startswith(BOM) else b""
     source = FileText(data[len(mark) :].decode("utf-8", "surrogateescape"))
@@ -82,13 +82,13 @@ def edited(data: bytes, edits: Sequence[Edit], path: str) -> Edited:
     if text == source.text:
         raise _no_change(path, several)
     body = text.encode("utf-8", "surrogateescape")
-    before, after = lines(data[len(mark) :]), lines(body)
+    before, after = split_lines(data[len(mark) :]), split_lines(body)
     changed = _line_changes(source.text, hunks, before, after)
-    diff = shown(before, after, changed)
-    return Edited(mark + body, diff, changed[0].new_start + 1, patch(path, before, after, changed))
+    diff = render_diff(before, after, changed)
+    return EditResult(mark + body, diff, changed[0].new_start + 1, unified_patch(path, before, after, changed))
 
 
-def well_formed(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """Replace lone surrogates by U+FFFD, as JavaScript does: they cannot be written to a file."""
     if text.isascii():
         return text
@@ -97,7 +97,7 @@ def well_formed(text: str) -> str:
 
 def _normalize_edit(edit: Edit, marked: bool) -> Edit:
     """An edit in terms of the text that the model sees: lines end in LF, and a byte order mark is not part of it."""
-    old, new = (well_formed(text).replace("\r\n", "\n") for text in edit)
+    old, new = (replace_lone_surrogates(text).replace("\r\n", "\n") for text in edit)
     if marked and old.startswith("\ufeff"):
         old, new = old[1:], new.removeprefix("\ufeff")
     return Edit(old, new)
@@ -145,7 +145,7 @@ class FileText:
 
     @cached_property
     def normalized(self) -> str:
-        return plain(self.text)
+        return normalize(self.text)
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -155,7 +155,7 @@ class FileText:
         """Map a position in the normalized text to the file; at the end of a line, before trailing whitespace."""
         number, column = _line_and_column(self.normalized, at)
         start, end = self.line_starts[number], self.line_starts[number + 1] - 1
-        origin = traced(self.text[start:end])[column]
+        origin = fold_positions(self.text[start:end])[column]
         return None if origin is None else start + origin
 
     def trailing_space(self, at: int) -> str:
@@ -172,8 +172,8 @@ def _locate(source: FileText, old: str, errors: EditErrors) -> Location:
     if not old:
         raise errors.empty()
     count, exact = _occurrences(source.with_lf, old)
-    normalized = plain(old)
-    trailing = folded(old)[len(folded(old).rstrip(WHITE)) :]
+    normalized = normalize(old)
+    trailing = fold(old)[len(fold(old).rstrip(WHITESPACE)) :]
     similar, similar_span = _occurrences(source.normalized, normalized, trailing) if normalized else (0, None)
     if max(count, similar) > 1:
         raise errors.not_unique(max(count, similar))
@@ -224,16 +224,16 @@ def _exact_location(source: FileText, old: str, at: int) -> Location:
 def _normalized_location(source: FileText, old: str, start: int, end: int) -> Location | None:
     """Map a span of the normalized text back to the file. None if it starts or ends inside a character there."""
     first, last = old.split("\n")[0], old.split("\n")[-1]
-    closed = last != last.rstrip(WHITE) and source.normalized[end : end + 1] in ("", "\n")
+    closed = last != last.rstrip(WHITESPACE) and source.normalized[end : end + 1] in ("", "\n")
     begin, stop = source.origin(start), source.origin(end)
     if begin is None or stop is None:
         return None
-    if not first.strip(WHITE) and source.normalized[start] == "\n":
+    if not first.strip(WHITESPACE) and source.normalized[start] == "\n":
         white = source.trailing_space(begin)
-        begin += len(white) - len(first) if folded(white).endswith(folded(first)) else 0
+        begin += len(white) - len(first) if fold(white).endswith(fold(first)) else 0
     if closed:
-        white, mine = source.trailing_space(stop), last[len(last.rstrip(WHITE)) :]
-        stop += len(mine if folded(white).startswith(folded(mine)) else white)
+        white, mine = source.trailing_space(stop), last[len(last.rstrip(WHITESPACE)) :]
+        stop += len(mine if fold(white).startswith(fold(mine)) else white)
 
     starts: list[int | None] = []
     ends: list[int | None] = []
@@ -241,9 +241,13 @@ def _normalized_location(source: FileText, old: str, start: int, end: int) -> Lo
     for number, (mine, line) in enumerate(zip(ours, theirs, strict=True), 1):
         is_last = number == len(ours)
         their = line if is_last else line.removesuffix("\r")
-        my_text, their_text = (mine, their) if is_last and not closed else (mine.rstrip(WHITE), their.rstrip(WHITE))
+        my_text, their_text = (
+            (mine, their) if is_last and not closed else (mine.rstrip(WHITESPACE), their.rstrip(WHITESPACE))
+        )
         places: list[int | None] = [None] * (len(mine) + 1)
-        for at, to in zip(traced(my_text), traced(their_text), strict=True):  # their normalized forms are equal
+        for at, to in zip(
+            fold_positions(my_text), fold_positions(their_text), strict=True
+        ):  # their normalized forms are equal
             if at is not None and to is not None:
                 places[at] = begin + to
         starts += places
@@ -263,11 +267,11 @@ def _hunks(text: str, place: Location, edit: Edit, path: str) -> Iterator[Hunk]:
     for change in changes(old_lines, new_lines):
         start, end = old_starts[change.start], old_starts[change.end]
         new_start, new_end = new_starts[change.new_start], new_starts[change.new_end]
-        head = common(old[start:end], new[new_start:new_end])
+        head = common_prefix(old[start:end], new[new_start:new_end])
         while place.starts[start + head] is None:
             head -= 1
         start, new_start = start + head, new_start + head
-        tail = common(old[start:end][::-1], new[new_start:new_end][::-1])
+        tail = common_prefix(old[start:end][::-1], new[new_start:new_end][::-1])
         while place.ends[end - tail] is None:
             tail -= 1
         end, new_end = end - tail, new_end - tail
@@ -280,7 +284,7 @@ def _hunks(text: str, place: Location, edit: Edit, path: str) -> Iterator[Hunk]:
 
 def _hunk(text: str, start: int | None, end: int | None, added: str, path: str) -> Hunk:
     assert start is not None and end is not None
-    if "\ufffd" in added and STRAY.search(text, start, end):
+    if "\ufffd" in added and STRAY_BYTES.search(text, start, end):
         raise ToolError(
             f"{path} has bytes that are not UTF-8 in the text to replace, and U+FFFD would be written in their place."
             " Replace only the text before or after them."

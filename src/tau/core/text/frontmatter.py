@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-DEEPEST = 16
-LONGEST = 64 * 1024  # characters of the fields
+MAX_DEPTH = 16
+MAX_CHARACTERS = 64 * 1024  # characters of the fields
 
 _FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _LINE = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?")
@@ -33,13 +33,13 @@ class Page(NamedTuple):
     body: str
 
 
-def page(text: str) -> Page:
+def parse_page(text: str) -> Page:
     """Parse a file. Raises BadFrontmatter. Line endings become LF; a body after fields is stripped."""
-    head, body = split(text)
-    return Page(fields(head), body)
+    head, body = split_page(text)
+    return Page(parse_fields(head), body)
 
 
-def split(text: str) -> tuple[str, str]:
+def split_page(text: str) -> tuple[str, str]:
     """Split a file into the text of the fields and the body."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     first = _FENCE.match(text)
@@ -49,14 +49,14 @@ def split(text: str) -> tuple[str, str]:
     return text[first.end() + 1 : last.start()].rstrip("\n"), text[last.end() :].strip()
 
 
-def fields(head: str) -> dict[str, Any]:
-    if len(head) > LONGEST:
-        raise BadFrontmatter(f"the fields have more than {LONGEST} characters")
+def parse_fields(head: str) -> dict[str, Any]:
+    if len(head) > MAX_CHARACTERS:
+        raise BadFrontmatter(f"the fields have more than {MAX_CHARACTERS} characters")
     plain = _plain(head)
     return _yaml(head) if plain is None else plain
 
 
-def says_yes(value: object) -> bool:
+def is_true(value: object) -> bool:
     return value in ("true", "True", "TRUE")
 
 
@@ -86,8 +86,8 @@ def _yaml(head: str) -> dict[str, Any]:
     try:
         for event in yaml.parse(head, Loader=loader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST:
-                raise BadFrontmatter(f"the fields are nested more than {DEEPEST} deep")
+            if depth > MAX_DEPTH:
+                raise BadFrontmatter(f"the fields are nested more than {MAX_DEPTH} deep")
             if isinstance(event, yaml.AliasEvent):
                 raise BadFrontmatter("YAML aliases (*) are not supported")
         value = yaml.load(head, Loader=loader)

@@ -16,17 +16,17 @@ class BadGlob(ValueError):
     """An invalid glob. The text says why."""
 
 
-def compiled(glob: str, *, ignore_case: bool = False, across: bool = True) -> re.Pattern[str]:
+def compile_glob(glob: str, *, ignore_case: bool = False, across: bool = True) -> re.Pattern[str]:
     """Compile a glob to a regex for `fullmatch` of a path. Not `across`: classes do not match a slash."""
     return re.compile(_Reader(glob, across=across).read(), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
-def anywhere(glob: str) -> str:
+def at_any_depth(glob: str) -> str:
     """The same glob, matching at any depth."""
     return glob if glob.startswith("**/") or glob == "**" else f"**/{glob}"
 
 
-def regex(glob: str) -> str:
+def glob_regex(glob: str) -> str:
     """The regex of a glob, for `fullmatch` with DOTALL."""
     return _Reader(glob).read()
 
@@ -161,12 +161,12 @@ def parse_ignore_line(line: str) -> IgnoreRule | None:
     if not line.endswith("\\ "):
         line = line.rstrip()
     try:
-        return pattern(line) if line else None
+        return parse_ignore_glob(line) if line else None
     except BadGlob:
         return None
 
 
-def pattern(line: str) -> IgnoreRule:
+def parse_ignore_glob(line: str) -> IgnoreRule:
     """Parse a glob as in an ignore file: a slash inside anchors it to the folder of the file, one at its end matches
     only folders.
     """
@@ -182,14 +182,14 @@ def pattern(line: str) -> IgnoreRule:
         folders_only = True
         line = line[:-1].removesuffix("\\")
     if not anchored and "/" not in line:
-        line = anywhere(line)
+        line = at_any_depth(line)
     if line.endswith("/**"):
         line += "/*"  # the contents of the folder, but not the folder
-    text = regex(line)
+    text = glob_regex(line)
     return IgnoreRule(text, re.compile(text, re.DOTALL).fullmatch, keeps, folders_only)
 
 
-class Rules:
+class IgnoreRules:
     """The rules of an ignore file; the last match decides."""
 
     def __init__(self, lines: Iterable[str]) -> None:

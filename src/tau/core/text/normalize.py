@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 # Characters that JavaScript trims, except LF.
-WHITE = "\t\v\f\r \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
-STRAY = re.compile("[\udc80-\udcff]+")  # bytes that are not UTF-8, as `surrogateescape` decodes them
+WHITESPACE = "\t\v\f\r \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
+STRAY_BYTES = re.compile("[\udc80-\udcff]+")  # bytes that are not UTF-8, as `surrogateescape` decodes them
 
 _LOOK_ALIKES = str.maketrans(
     {
@@ -24,19 +24,19 @@ _LOOK_ALIKES = str.maketrans(
 )
 
 
-def plain(text: str) -> str:
-    return "\n".join([line.rstrip(WHITE) for line in folded(text).split("\n")])
+def normalize(text: str) -> str:
+    return "\n".join([line.rstrip(WHITESPACE) for line in fold(text).split("\n")])
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """The normalized form, but with trailing whitespace."""
     if text.isascii():
         return text
-    text = STRAY.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), text)
+    text = STRAY_BYTES.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), text)
     return unicodedata.normalize("NFKC", text).translate(_LOOK_ALIKES)
 
 
-def traced(line: str) -> Sequence[int | None]:
+def fold_positions(line: str) -> Sequence[int | None]:
     """For every position in the folded form of a line, including its end: the position in the line itself.
 
     None inside of what is one character, or several that combine, in the line.
@@ -48,10 +48,10 @@ def traced(line: str) -> Sequence[int | None]:
     cache: dict[str, str] = {}  # cache: a language has few distinct letters
     for at, piece in _pieces(line):
         if piece not in cache:
-            cache[piece] = folded(piece)
+            cache[piece] = fold(piece)
         folded_pieces.append(cache[piece])
         places += [at, *[None] * (len(cache[piece]) - 1)]
-    if "".join(folded_pieces) != (whole := folded(line)):  # rare scripts that combine more than _joins knows
+    if "".join(folded_pieces) != (whole := fold(line)):  # rare scripts that combine more than _joins knows
         places = [0, *[None] * (len(whole) - 1)]
     return [*places, len(line)]
 
@@ -66,8 +66,8 @@ def _pieces(line: str) -> Iterator[tuple[int, str]]:
 
 
 def _joins(before: str, character: str) -> bool:
-    if STRAY.match(character):
-        return STRAY.match(before) is not None  # several stray bytes may be shown as one U+FFFD
+    if STRAY_BYTES.match(character):
+        return STRAY_BYTES.match(before) is not None  # several stray bytes may be shown as one U+FFFD
     # Unicode does not call Hangul vowels and final consonants, and halfwidth Katakana voicing marks, combining.
     hangul_or_kana = "\u1160" <= character <= "\u11ff" or character in "\uff9e\uff9f"
     return hangul_or_kana or unicodedata.combining(character) != 0

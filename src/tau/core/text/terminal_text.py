@@ -59,7 +59,7 @@ _EMOJI_SELECTOR = "\ufe0f"  # variation selector 16: the character before it is 
 _REORDERING = "[\u202a-\u202e\u2066-\u2069]"  # embeddings, overrides and isolates of bidirectional text
 
 
-def visible(text: str, keep: str = "") -> str:
+def escape_hidden(text: str, keep: str = "") -> str:
     """Escape every character that a terminal would interpret or not show, except those in `keep`.
 
     For text that a person decides on, such as a command or a list of files: no two different texts look the same
@@ -69,21 +69,21 @@ def visible(text: str, keep: str = "") -> str:
     return _escape_invisible(text, keep, emoji=False)
 
 
-def displayed(text: str, keep: str = "\t") -> str:
+def escape_for_display(text: str, keep: str = "\t") -> str:
     """Like `escape_hidden`, for text that is only read: the selector that makes a symbol an emoji is kept."""
     return _escape_invisible(text, keep, emoji=True)
 
 
-def message(text: str) -> str:
+def escape_message(text: str) -> str:
     """`escape_for_display` for text of several lines: every line but the first is indented.
 
     So a line feed in a name cannot start a line that looks like one of tau's own.
     """
-    first, *more = displayed(text, "\t\n").split("\n")
+    first, *more = escape_for_display(text, "\t\n").split("\n")
     return "\n".join([first, *(line if not line or line[0] in " \t" else f"  {line}" for line in more)])
 
 
-def answer(text: str) -> str:
+def strip_controls(text: str) -> str:
     """A piece of a model's answer, after a Cleaner: remove control characters, escape bidirectional reordering."""
     return re.sub(_REORDERING, lambda match: _escape(match[0]), re.sub(_CONTROL, "", text))
 

@@ -16,10 +16,10 @@ from tau.records.tools import Truncation
 
 MAX_LINES = 2000
 MAX_BYTES = 50 * 1024
-CUT_OFF = "[The rest is cut off.]"
+TRUNCATION_NOTICE = "[The rest is cut off.]"
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Format a number of bytes: 312B, 50.0KB, 1.5MB."""
     if count < 1024:
         return f"{count}B"
@@ -63,7 +63,7 @@ def head(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -
     )
 
 
-def cut(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> str:
+def truncate_text(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> str:
     """The beginning of `text` that fits, with a notice as last line if it is truncated.
 
     Unlike `head`, this cuts a line that is too long: for texts that are useless line by line.
@@ -71,10 +71,10 @@ def cut(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) ->
     if text.count("\n") < max_lines and byte_length(text) <= max_bytes:
         return text
     data = "\n".join(text.split("\n", max_lines - 1)[: max_lines - 1]).encode("utf-8", "surrogatepass")
-    end = max_bytes - len(CUT_OFF) - 1
+    end = max_bytes - len(TRUNCATION_NOTICE) - 1
     while end < len(data) and data[end] & 0xC0 == 0x80:  # do not split a character
         end -= 1
-    return f"{data[:end].decode('utf-8', 'surrogatepass')}\n{CUT_OFF}"
+    return f"{data[:end].decode('utf-8', 'surrogatepass')}\n{TRUNCATION_NOTICE}"
 
 
 def tail(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> Truncation:

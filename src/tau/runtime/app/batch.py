@@ -12,9 +12,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from tau.core.agent.budgets import told
+from tau.core.agent.budgets import limit_text
 from tau.core.agent.draft import Update
-from tau.core.checks.exit_codes import ANSWERED, CUT, DENIED, FAILED, of_answer
+from tau.core.checks.exit_codes import ANSWERED, DENIED, FAILED, TRUNCATED, exit_code_of_answer
 from tau.errors import CommandError
 from tau.llm.http import Http
 from tau.records.base import UNSET, encode
@@ -79,8 +79,8 @@ class RunSummary:
     def _settle(self) -> None:
         """Only now it is certain that the answer is the last of its prompt: nothing will be tried again."""
         if self.exceeded is not None:
-            self._codes.add(CUT)
-            self.failures.append(told(self.exceeded))
+            self._codes.add(TRUNCATED)
+            self.failures.append(limit_text(self.exceeded))
         elif self.answer is None:
             self.fail("The model gave no answer.")
         elif self.answer.failed:
@@ -88,7 +88,7 @@ class RunSummary:
         elif self.output is not None and isinstance(self.output.error, str):
             self.fail(self.output.error)
         else:
-            self._codes.add(ANSWERED if self.output is not None else of_answer(self.answer.stop_reason))
+            self._codes.add(ANSWERED if self.output is not None else exit_code_of_answer(self.answer.stop_reason))
 
     def fail(self, why: str) -> None:
         self._codes.add(FAILED)
@@ -97,7 +97,7 @@ class RunSummary:
     @property
     def code(self) -> int:
         """The worst that happened."""
-        worst = next((code for code in (FAILED, CUT) if code in self._codes), ANSWERED)
+        worst = next((code for code in (FAILED, TRUNCATED) if code in self._codes), ANSWERED)
         return DENIED if worst == ANSWERED and self.denials else worst
 
     @property

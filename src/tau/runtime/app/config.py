@@ -14,12 +14,12 @@ from types import MappingProxyType
 from typing import Any
 
 from tau.errors import ExtensionFailure, UsageError
-from tau.records.base import BadRecord, decode, encode, plain, replace
+from tau.records.base import BadRecord, decode, encode, replace, to_builtins
 from tau.records.settings import Settings
 from tau.store.extension_files import extension_paths, in_folder
 from tau.store.extension_modules import module_files
-from tau.store.path_lists import Entries
-from tau.store.settings import Layers, SettingsFile, layered, merge
+from tau.store.path_lists import PathList
+from tau.store.settings import Layers, SettingsFile, merge, read_layers
 from tau.store.trust import (
     Decision,
     Fingerprint,
@@ -27,8 +27,8 @@ from tau.store.trust import (
     decide,
     fingerprint,
     named_in_settings,
-    needing,
-    remember,
+    names_needing_trust,
+    save_decision,
 )
 from tau.wire import dialects
 from tau.wire.dialect import Dialect
@@ -107,7 +107,7 @@ class ProjectConfig:
         """
         named = [one.path for one in self.extensions]
         for scope in ("user", "project"):
-            named += Entries(self._lists[scope].get("extensions", ())).named()
+            named += PathList(self._lists[scope].get("extensions", ())).paths()
         named += [self.cwd / os.path.expanduser(text) for text in self._given]
         if self.shell is not None:
             named.append(Path(self.shell))
@@ -124,13 +124,13 @@ class ProjectConfig:
 
     def remember(self, *, trusted: bool) -> None:
         """Write down what was decided. Blocks; raises ValueError or OSError if it cannot be."""
-        remember(self.cwd, self.agent_dir, trusted=trusted, asked_about=self._asked_about)
+        save_decision(self.cwd, self.agent_dir, trusted=trusted, asked_about=self._asked_about)
 
 
 def _of_project(cwd: Path) -> Iterator[str]:
     """The real paths, below `cwd`, of what would be used of the project if it was trusted."""
     top = os.path.realpath(cwd).rstrip(os.sep) + os.sep
-    found = [cwd / ".pi" / name for name in needing(cwd)]
+    found = [cwd / ".pi" / name for name in names_needing_trust(cwd)]
     with suppress(OSError):  # a path that cannot be looked at cannot be loaded, either
         found += [*in_folder(cwd / ".pi" / "extensions"), *named_in_settings(cwd)]
     for path in found:
@@ -158,10 +158,10 @@ def read_settings(
     otherwise = user.read().default_project_trust
     trust = decide(cwd, user.path.parent, approve=approve, otherwise=otherwise, asked_about=asked_about)
     project = SettingsFile(cwd / ".pi" / "settings.json", trust.content) if trust.trusted else None
-    layers = layered(user, project)
+    layers = read_layers(user, project)
     spoken = dialects.find(dialect or layers.settings.dialect)
     if spoken.defaults:
-        layers = layered(user, project, spoken.defaults)
+        layers = read_layers(user, project, spoken.defaults)
     return replace(layers, settings=replace(layers.settings, dialect=spoken.name)), trust, spoken
 
 
@@ -169,7 +169,7 @@ def settings_with(settings: Settings, given: Mapping[str, Any]) -> Settings:
     """`settings` with what is `given` instead. Raises UsageError."""
     if not given:
         return settings
-    known: dict[str, Any] = plain(settings)
+    known: dict[str, Any] = to_builtins(settings)
     if unknown := given.keys() - known.keys():
         raise UsageError(f"settings: there is no {', '.join(sorted(unknown))}. There are: {', '.join(known)}")
     try:

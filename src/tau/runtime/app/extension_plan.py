@@ -11,8 +11,8 @@ from tau.llm.http import Http
 from tau.runtime.extensions.lifecycle import LoadedExtensions
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.session.session import Session
-from tau.store.extension_files import Found
-from tau.tools.registry import Table
+from tau.store.extension_files import FoundExtension
+from tau.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from tau.runtime.app.factory import SessionFactory
@@ -24,7 +24,7 @@ class ExtensionPlan:
     """As guests.Plan."""
 
     def __init__(
-        self, opening: SessionFactory, session: Session, machine: LocalMachine, http: Http, tools: Table
+        self, opening: SessionFactory, session: Session, machine: LocalMachine, http: Http, tools: ToolRegistry
     ) -> None:
         self.flags = opening.options.flags
         self.following = opening.options.following
@@ -35,7 +35,7 @@ class ExtensionPlan:
         self._chooses = opening.model_error is not None
 
     @property
-    def found(self) -> Sequence[Found]:
+    def found(self) -> Sequence[FoundExtension]:
         return self._basis.extensions
 
     async def load(self) -> LoadedExtensions:
@@ -64,7 +64,7 @@ class ExtensionPlan:
     async def ask(self) -> None:
         await self._session.services.machine.in_thread(self._basis.ask)
 
-    async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[Found]:
+    async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[FoundExtension]:
         basis, session = self._basis, self._session
         if remember and trusted is not None:
             try:
@@ -97,7 +97,7 @@ class ExtensionPlan:
         for warning in untold:
             log.warning("%s", warning)
 
-    async def again(self) -> Sequence[Found]:
+    async def again(self) -> Sequence[FoundExtension]:
         await self._session.services.machine.in_thread(self._basis.read)
         self._session.resources.withdraw()
         await self._renew()

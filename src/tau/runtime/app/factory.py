@@ -11,18 +11,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tau.core.agent.budgets import NO_BUDGET, refused, wrong
-from tau.core.agent.structured_output import BadSchema, OutputSchema, output_schema
-from tau.core.models.patterns import as_level
+from tau.core.agent.budgets import NO_BUDGET, budget_problem, unknown_cost_error
+from tau.core.agent.structured_output import BadSchema, OutputSchema, parse_output_schema
+from tau.core.models.patterns import parse_level
 from tau.core.models.pricing import OFFLINE_APIS
 from tau.errors import CommandError, ModelError, UsageError
-from tau.llm.catalog import SMALL, Catalog, Problem, providers
+from tau.llm.catalog import LOCAL_MODEL, Catalog, CatalogProblem, parse_providers
 from tau.llm.http import Http
 from tau.llm.scripted import read_script
 from tau.llm.types import Transport
 from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.budgets import Budget
-from tau.records.models import LEVELS, ThinkingLevel
+from tau.records.models import THINKING_LEVELS, ThinkingLevel
 from tau.records.settings import Settings
 from tau.runtime.app.config import ProjectConfig
 from tau.runtime.app.extension_plan import ExtensionPlan
@@ -38,15 +38,15 @@ from tau.runtime.models import bundled
 from tau.runtime.models.selection import ModelSelection
 from tau.runtime.services import Mode, Services
 from tau.runtime.session.session import Client, Session
-from tau.store.extension_files import Found
+from tau.store.extension_files import FoundExtension
 from tau.store.keys import Keys
 from tau.store.listing import by_id, newest
 from tau.store.models import read_models
 from tau.store.paths import working_folder
-from tau.store.resource_query import Requested, Sought
-from tau.store.sessions import Opened, folder_for, open_session
+from tau.store.resource_query import RequestedResources, ResourceQuery
+from tau.store.sessions import OpenedSession, folder_for, open_session
 from tau.tools import Files, Tool
-from tau.tools.registry import DEFAULT, TOOLS, Table
+from tau.tools.registry import DEFAULT_TOOLS, TOOLS, ToolRegistry
 from tau.wire.dialect import Dialect
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class SessionOptions(Value):
     only_these_extensions: bool = False
     flags: Mapping[str, bool | str] = MappingProxyType({})  # options that only an extension can know
     following: Mapping[str, str] = MappingProxyType({})  # and words behind them, which may be their values
-    resources: Requested = Requested()
+    resources: RequestedResources = RequestedResources()
     dialect: str | None = None
     record: str | None = None  # a folder for what is asked of models, and what they answer
     replay: str | None = None  # such a folder, to answer from it
@@ -103,7 +103,7 @@ class SessionFactory(Value):
     script: bytes
     warnings: list[str]
     folder: Path | None
-    resumed: Opened | None
+    resumed: OpenedSession | None
     model_warnings: Sequence[str] = ()  # warnings about models, which extensions may make untrue
     model_error: UsageError | None = None  # there is no model such as was asked for, unless an extension brings it
     cwd: str = ""
@@ -126,7 +126,7 @@ class SessionFactory(Value):
         return self.config.trust.trusted
 
     @property
-    def extensions(self) -> Sequence[Found]:
+    def extensions(self) -> Sequence[FoundExtension]:
         return self.config.extensions
 
     def create(
@@ -134,7 +134,7 @@ class SessionFactory(Value):
     ) -> tuple[Session, LocalMachine, Http]:
         """`saves`: what the client chooses is kept in the user's settings. `shared`: with others in this process."""
         processes = self.with_sandbox().processes or ProcessLauncher(shared=shared)
-        machine, http, tools = LocalMachine(processes=processes), Http(), Table()
+        machine, http, tools = LocalMachine(processes=processes), Http(), ToolRegistry()
         self.equip(machine, http, tools)
         file, transport, agent_dir = self.config.file if saves else None, self._transport(http), self.config.agent_dir
         level = processes.sandbox.level if processes.sandbox else None
@@ -186,7 +186,7 @@ class SessionFactory(Value):
             return Recorder(http, _in(self.cwd, self.options.record), signs)
         return Replayer(_in(self.cwd, self.options.replay or ""), signs)
 
-    def equip(self, machine: LocalMachine, http: Http, tools: Table) -> None:
+    def equip(self, machine: LocalMachine, http: Http, tools: ToolRegistry) -> None:
         """What settings say about these, also while they are used."""
         settings = self.settings
         confined = machine.sandbox is not None
@@ -199,13 +199,13 @@ class SessionFactory(Value):
             env=self._without_secrets() if filters else inherited,
             files=self._confined_files(machine) if confined else self._files(),
         )
-        http.use(
+        http.set_timeouts(
             settings.http_idle_timeout_ms / 1000,
             settings.http_connect_timeout_ms / 1000,
             settings.http_first_byte_timeout_ms / 1000,
         )
-        names = self.options.tools if self.options.tools is not None else settings.default_tools or DEFAULT
-        tools.choose(names)
+        names = self.options.tools if self.options.tools is not None else settings.default_tools or DEFAULT_TOOLS
+        tools.select(names)
 
     def _without_secrets(self) -> Mapping[str, str]:
         names = self.settings.child_environment
@@ -230,12 +230,14 @@ class SessionFactory(Value):
         """Again, when there are more of them; what is to be said about it."""
         return choose_model(models, self.settings, self.options)
 
-    def resource_query(self) -> Sought:
+    def resource_query(self) -> ResourceQuery:
         settings = self.settings
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
         confined = (self.options.sandbox or settings.sandbox.level) is not None
         content = self.config.trust.content
-        return Sought(self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined)
+        return ResourceQuery(
+            self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined
+        )
 
     def _guarded(self) -> ProtectedFiles:
         return ProtectedFiles(self.config.agent_dir, self.cwd, self.folder, self.config.executables)
@@ -277,9 +279,9 @@ def load(
     settings = basis.settings
     keys = Keys(agent_dir / "auth.json", environment)
     for provider, key in wishes.keys.items():
-        keys.give(provider, key)
+        keys.set_key(provider, key)
     if wishes.replay is not None:
-        keys.give_all(NO_KEY)
+        keys.set_key_for_all(NO_KEY)
     models, warnings = known_models(agent_dir, keys, environment)
     warnings += [*basis.warnings, *keys.problems]
     for name in wishes.tools or settings.default_tools or ():
@@ -312,18 +314,18 @@ def choose_model(models: ModelSelection, settings: Settings, wishes: SessionOpti
     warnings += models.choose(
         settings, pattern=wishes.model, provider=wishes.provider, scoped=wishes.models, level=level
     )
-    if models.current == SMALL and not bundled.installed():
+    if models.current == LOCAL_MODEL and not bundled.installed():
         raise UsageError(bundled.HOW_TO_INSTALL)
     if wishes.key is not None:
         if models.current is None or not (wishes.model or wishes.provider or wishes.models):
             raise UsageError("--api-key requires a model to be specified via --model, --provider/--model, or --models")
-        models.keys.give(models.current.provider, wishes.key)
-    if (trouble := wrong(wishes.budget) or refused(wishes.budget, models.current)) is not None:
+        models.keys.set_key(models.current.provider, wishes.key)
+    if (trouble := budget_problem(wishes.budget) or unknown_cost_error(wishes.budget, models.current)) is not None:
         raise UsageError(trouble)
     return [*warnings, *_of_recording(wishes, models)]
 
 
-def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Path | None, Opened | None]:
+def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Path | None, OpenedSession | None]:
     """The folder for session files, and the session to go on with. Raises UsageError if it is not to be had."""
     if not wanted.kept:
         return None, None
@@ -372,7 +374,7 @@ def _output_schema(path: str | None, cwd: str) -> OutputSchema | None:
     if path is None:
         return None
     try:
-        return output_schema(parse(_in(cwd, path).read_bytes()))
+        return parse_output_schema(parse(_in(cwd, path).read_bytes()))
     except OSError as error:
         raise UsageError(f"--output-schema {path}: {error.strerror}") from None
     except (BadRecord, BadSchema) as error:
@@ -399,7 +401,7 @@ def known_models(
     content, trouble = read_models(path)
     if content is None:
         return ModelSelection(Catalog(environment=environment), keys), [trouble] if trouble else []
-    given, problems = providers(content)
+    given, problems = parse_providers(content)
     keys.configured = {name: provider.api_key for name, provider in given.items() if provider.api_key}
     keys.headers = [text for provider in given.values() for text in provider.headers.values()]
     keys.headers += [
@@ -408,16 +410,16 @@ def known_models(
     return ModelSelection(Catalog(given, environment), keys), [problem_text(problem, path) for problem in problems]
 
 
-def problem_text(problem: Problem, path: Path) -> str:
+def problem_text(problem: CatalogProblem, path: Path) -> str:
     return f"{problem.text}\n\nFile: {path}"
 
 
 def _level(wanted: str | None, warnings: list[str]) -> ThinkingLevel | None:
     if wanted is None:
         return None
-    level = as_level(wanted)
+    level = parse_level(wanted)
     if level is None:
-        warnings.append(f'Invalid thinking level "{wanted}". Valid values: {", ".join(LEVELS)}')
+        warnings.append(f'Invalid thinking level "{wanted}". Valid values: {", ".join(THINKING_LEVELS)}')
     return level
 
 

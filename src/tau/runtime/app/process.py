@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
-from tau.core.checks.exit_codes import FAILED, USAGE, signalled
+from tau.core.checks.exit_codes import FAILED, USAGE, exit_code_of_signal
 from tau.errors import ExtensionFailure, TauError
 from tau.runtime.terminal import complain
 from tau.store.config_values import stop_commands
@@ -122,7 +122,7 @@ class StopSignal:
         for name in SIGNALS:
             number = getattr(signal, name, None)
             if number is not None and not _stays_ignored(number):
-                loop.add_signal_handler(number, self.ask, signalled(number))
+                loop.add_signal_handler(number, self.ask, exit_code_of_signal(number))
 
     def ask(self, code: int) -> None:
         if not self._asked.done():

@@ -13,12 +13,12 @@ from typing import Any, get_args
 
 from tau.core.agent.draft import Update
 from tau.core.agent.loop import ToolDone
-from tau.core.conversation.branches import left_behind
-from tau.core.conversation.compaction import Plan
+from tau.core.conversation.branches import abandoned_entries
+from tau.core.conversation.compaction import CompactionPlan
 from tau.core.conversation.tree import Tree
 from tau.errors import Aborted, CommandError, ExtensionFailure
 from tau.extension_api.hooks import HOOKS
-from tau.llm.types import Request
+from tau.llm.types import ModelRequest
 from tau.records.base import (
     MAX_RECEIVED_NESTING,
     UNSET,
@@ -26,18 +26,29 @@ from tau.records.base import (
     Record,
     UnsetType,
     Value,
+    attach_source,
     decode,
     encode,
     encode_parts,
-    keep,
     parse,
     parse_stored,
-    plain,
     replace,
-    wire,
+    to_builtins,
+    wire_json,
 )
 from tau.records.events import AgentStart, Event, Outcome, TurnEnd, TurnStart, event_json
-from tau.records.messages import AnyMessage, Custom, Image, Other, Stored, Text, ToolCall, Usage, User, read_message
+from tau.records.messages import (
+    AnyMessage,
+    Custom,
+    Image,
+    Other,
+    StoredMessage,
+    Text,
+    ToolCall,
+    Usage,
+    User,
+    read_message,
+)
 from tau.records.replies import BashResult
 from tau.records.settings import CompactionSettings
 from tau.runtime.abort import AbortSignal
@@ -103,7 +114,7 @@ class HookDispatcher:
             return None
 
         def payload() -> dict[str, Any]:
-            read: dict[str, Any] = parse(event.wire() if isinstance(event, Update) else event_json(event))
+            read: dict[str, Any] = parse(event.wire_json() if isinstance(event, Update) else event_json(event))
             return {**read, **extra}
 
         if HOOKS[name].streaming or switch.aborted:
@@ -141,7 +152,7 @@ class HookDispatcher:
         """What shall be taken as said instead; None if an extension has dealt with it. Raises Aborted."""
         if not self.extensions.wants("input"):
             return text, images
-        payload: dict[str, Any] = {"text": text, "images": plain(list(images)), "source": source}
+        payload: dict[str, Any] = {"text": text, "images": to_builtins(list(images)), "source": source}
         if behavior is not None:
             payload["streamingBehavior"] = behavior
         result = await self.extensions.fire("input", payload, self.idle_signal, _check_input)
@@ -158,7 +169,7 @@ class HookDispatcher:
         content = prompt.content if isinstance(prompt.content, list) else [Text(prompt.content)]
         payload = {
             "prompt": "".join(block.text for block in content if isinstance(block, Text)),
-            "images": plain([block for block in content if isinstance(block, Image)]),
+            "images": to_builtins([block for block in content if isinstance(block, Image)]),
             "systemPrompt": system,
         }
         try:
@@ -169,27 +180,27 @@ class HookDispatcher:
 
     # What is sent to the model, and comes back.
 
-    async def context(self, messages: Sequence[Stored]) -> Sequence[Stored]:
+    async def context(self, messages: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
         """The conversation as this one call shall have it."""
-        shown = [parse(wire(message)) for message in messages]  # a copy, to be changed at will
+        shown = [parse(wire_json(message)) for message in messages]  # a copy, to be changed at will
         given = {encode(one): message for one, message in zip(shown, messages, strict=True)}
         result = await self.extensions.fire("context", {"messages": shown}, check=_check_context)
         if "messages" not in result:
             return messages
         return [given.get(encode(said)) or _read(said, "messages") for said in result["messages"]]
 
-    async def outgoing(self, request: Request) -> Request:
+    async def outgoing(self, request: ModelRequest) -> ModelRequest:
         """The request as it shall be sent; a header that is null is left out."""
         if self.extensions.wants("before_provider_headers"):
             payload = {"headers": dict(request.headers)}
             result = await self.extensions.fire("before_provider_headers", payload, check=_check_headers)
             if "headers" in result:
                 kept = {name: value for name, value in result["headers"].items() if value is not None}
-                request = Request(request.url, kept, request.body)
+                request = ModelRequest(request.url, kept, request.body)
         if self.extensions.wants("before_provider_request"):
             body = parse(b"".join(encode_parts(request.body)))
             result = await self.extensions.fire("before_provider_request", {"payload": body}, check=_check_body)
-            request = Request(request.url, request.headers, result.get("payload", request.body))
+            request = ModelRequest(request.url, request.headers, result.get("payload", request.body))
         return request
 
     async def incoming(self, status: int, headers: Mapping[str, str]) -> None:
@@ -207,8 +218,8 @@ class HookDispatcher:
             "toolName": done.call.name,
             "toolCallId": done.call.id,
             "input": arguments,
-            "content": plain(done.outcome.content),
-            "details": None if done.outcome.details is UNSET else plain(done.outcome.details),
+            "content": to_builtins(done.outcome.content),
+            "details": None if done.outcome.details is UNSET else to_builtins(done.outcome.details),
             "isError": done.is_error,
         }
         try:
@@ -243,7 +254,7 @@ class HookDispatcher:
             "targetId": wanted.entry_id,
             "oldLeafId": tree.leaf_id,
             "commonAncestorId": None if common is None else tree.id(common),
-            "entriesToSummarize": [parse(encode(entry)) for entry in left_behind(tree, tree.leaf, at)],
+            "entriesToSummarize": [parse(encode(entry)) for entry in abandoned_entries(tree, tree.leaf, at)],
             "userWantsSummary": wanted.summarize,
             "customInstructions": wanted.instructions,
             "replaceInstructions": wanted.replace,
@@ -253,18 +264,23 @@ class HookDispatcher:
         return await self.extensions.fire("session_before_tree", payload, self.idle_signal, _check_tree)
 
     async def before_compact(
-        self, plan: Plan, settings: CompactionSettings, tree: Tree, about: Mapping[str, Any], switch: AbortSignal
+        self,
+        plan: CompactionPlan,
+        settings: CompactionSettings,
+        tree: Tree,
+        about: Mapping[str, Any],
+        switch: AbortSignal,
     ) -> CompactionGiven | None:
         """The compaction that an extension gives, if any. Raises Aborted if one calls it off."""
         preparation = {
             "firstKeptEntryId": plan.first_kept_entry_id,
-            "messagesToSummarize": [parse(wire(message)) for message in plan.history],
-            "turnPrefixMessages": [parse(wire(message)) for message in plan.prefix],
+            "messagesToSummarize": [parse(wire_json(message)) for message in plan.history],
+            "turnPrefixMessages": [parse(wire_json(message)) for message in plan.prefix],
             "isSplitTurn": bool(plan.prefix),
             "tokensBefore": plan.tokens_before,
             "previousSummary": plan.previous,
             "fileOps": plan.details,
-            "settings": plain(settings),
+            "settings": to_builtins(settings),
         }
         entries = [parse_stored(tree.line(at)) for at in tree.branch]
         payload = {"preparation": preparation, "branchEntries": entries, **about}
@@ -353,7 +369,7 @@ def _blocks(given: Any) -> list[Text | Image]:
     return [Text(given)] if isinstance(given, str) else decode(list[Text | Image], encode(given))
 
 
-def _read(given: Any, place: str) -> Stored:
+def _read(given: Any, place: str) -> StoredMessage:
     try:
         data = encode(given)
         message = read_message(data)
@@ -371,7 +387,7 @@ def custom(given: Any, now: int) -> Custom:
     message = {"display": True, **given, "role": "custom", "timestamp": now}
     made = _shaped(Custom, message, "message")
     assert isinstance(made, Custom)
-    return keep(made, encode(made))
+    return attach_source(made, encode(made))
 
 
 def _bash(given: Any) -> BashResult:

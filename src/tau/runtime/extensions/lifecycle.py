@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
-from tau.llm.catalog import providers
+from tau.llm.catalog import parse_providers
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.extensions.registry import Check, ExtensionRegistry
@@ -248,7 +248,7 @@ class ExtensionLifecycle:
 
 def register_providers(models: ModelSelection, extensions: ExtensionRegistry, before: set[str]) -> set[str]:
     """Make the models of extensions available, and those that are gone unavailable."""
-    read, _ = providers({"providers": extensions.providers})
+    read, _ = parse_providers({"providers": extensions.providers})
     for name in before - read.keys():
         models.remove_provider(name)
     for name, given in read.items():

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
-from tau.extension_api.context import Run
+from tau.extension_api.context import TargetFunction
 from tau.extension_api.messages import Load, Register
-from tau.records.base import plain
+from tau.records.base import to_builtins
 from tau.runtime.extensions.registrations import Bus, Registrations
 from tau.runtime.extensions.registry import ExtensionRegistry, Handler, ProgressCallback, current_timeout
 from tau.runtime.extensions.restarts import Act, RestartingExtension
@@ -150,7 +150,7 @@ class InProcessChannel:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._registrations = Registrations(extensions, bus, name, next(_numbers))
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, TargetFunction] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -158,7 +158,7 @@ class InProcessChannel:
     def facts(self) -> dict[str, Any]:
         return self._facts()
 
-    def register(self, kind: str, name: str, spec: dict[str, Any], run: Run | None = None) -> int:
+    def register(self, kind: str, name: str, spec: dict[str, Any], run: TargetFunction | None = None) -> int:
         self._count += 1
         if run is not None:
             self._runs[self._count] = run
@@ -203,7 +203,7 @@ class InProcessChannel:
     ) -> Any:
         calling = InProcessCall(update)
         try:
-            return plain(await self._runs[target](plain(dict(params)), calling))
+            return to_builtins(await self._runs[target](to_builtins(dict(params)), calling))
         except asyncio.CancelledError:
             calling.cancelled = True
             raise
@@ -216,10 +216,10 @@ class InProcessCall:
 
     def update(self, value: Any) -> None:
         if self._update is not None:
-            self._update(plain(value))
+            self._update(to_builtins(value))
 
     async def put(self, value: Any) -> None:
-        room = None if self._update is None else self._update(plain(value))
+        room = None if self._update is None else self._update(to_builtins(value))
         if room is not None:
             await room
 
@@ -243,5 +243,5 @@ async def load_function(
     except Exception as error:
         line.clear()
         raise ExtensionFailure(f"Failed to load extension {name}: {error}") from error
-    pi.begin()
+    pi.mark_loaded()
     return line

@@ -23,7 +23,7 @@ from typing import Any, NoReturn, Protocol
 from tau.errors import ExtensionFailure
 from tau.extension_api.messages import (
     DIALOGS,
-    LIMIT,
+    MAX_LINE_BYTES,
     Action,
     Answer,
     Call,
@@ -45,7 +45,7 @@ from tau.extension_api.messages import (
 )
 from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, decode, encode
 from tau.runtime.extensions.registry import HandlerError, PausableTimeout, ProgressCallback, current_timeout
-from tau.wire.lines import LineDecoder, TooLong
+from tau.wire.lines import LineDecoder, LineTooLong
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         self._owner = owner
         self._facts = facts
         self._known: dict[str, Any] = dict(load.facts)
-        self._decoder = LineDecoder(LIMIT)
+        self._decoder = LineDecoder(MAX_LINE_BYTES)
         self._buffer = bytearray(PORTION)
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -300,7 +300,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         if self._why is not None and not self._quiet:
             return  # it is being killed, and what it says then is noise
         for line in self._decoder.feed(bytes(memoryview(self._buffer)[:nbytes])):
-            if isinstance(line, TooLong):
+            if isinstance(line, LineTooLong):
                 return self._end(f"It sent a line of more than {line.size_limit} bytes.")
             if self._is_flood():
                 return self._end(f"It sent more than {MESSAGES} messages within a second.")

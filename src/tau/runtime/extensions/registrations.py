@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from tau.errors import ExtensionFailure, ToolError
 from tau.extension_api.messages import Register
-from tau.llm.catalog import providers
-from tau.llm.extension_stream import NO_KEY, STREAM
+from tau.llm.catalog import parse_providers
+from tau.llm.extension_stream import API_NAME, NO_KEY
 from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Record, UnsetType, decode, encode
 from tau.records.events import Outcome
 from tau.records.messages import Text
@@ -115,7 +115,7 @@ class Registrations:
 
     def _provider(self, message: Register, invoke: Invoke) -> Undo:
         spec = streamed(message.name, message.spec) if message.spec.get("stream") else message.spec
-        for problem in providers({"providers": {message.name: spec}})[1]:
+        for problem in parse_providers({"providers": {message.name: spec}})[1]:
             raise ExtensionFailure(problem.what)
         undo = _put(self._extensions.providers, message.name, spec)
         if "stream" not in spec:
@@ -162,7 +162,7 @@ def streamed(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     models = spec.get("models")
     if not isinstance(models, list) or not models:
         raise ExtensionFailure("models: expected those that it streams the answers of")
-    own = [{**model, "api": STREAM} if isinstance(model, Mapping) else model for model in models]
+    own = [{**model, "api": API_NAME} if isinstance(model, Mapping) else model for model in models]
     return {"baseUrl": f"extension:{name}", "apiKey": NO_KEY, **spec, "models": own}
 
 

@@ -29,7 +29,7 @@ from tau.runtime.extensions.registry import (
     current_timeout,
 )
 from tau.runtime.threads import run_in_thread
-from tau.store.extension_modules import changed, module_digests, trusted_part
+from tau.store.extension_modules import first_changed, module_digests, trusted_digests
 
 RESTARTS = 3
 WITHIN = 600.0  # seconds
@@ -94,9 +94,11 @@ class RestartingExtension:
     async def _known_modules(self) -> Mapping[str, str]:
         now = await run_in_thread(lambda: module_digests(Path(self.path)), "look at an extension")
         if self._modules is not None:
-            if (file := changed(self._modules, now)) is not None:
+            if (file := first_changed(self._modules, now)) is not None:
                 raise Changed(f"{file} changed since the extension was loaded. {RELOAD}")
-        elif self._content is not None and (file := changed(trusted_part(now, self._content), now)) is not None:
+        elif (
+            self._content is not None and (file := first_changed(trusted_digests(now, self._content), now)) is not None
+        ):
             raise Changed(f"{file} changed since the project was trusted. {RELOAD}")
         return now
 

@@ -15,7 +15,7 @@ from tau.core.conversation.tree import Tree, message_of, summary_of
 from tau.records.base import BadRecord
 from tau.records.entries import CompactionEntry
 from tau.records.lines import typed_messages
-from tau.records.messages import Stored, as_message
+from tau.records.messages import StoredMessage, parse_message
 
 BLOCK = 512 * 1024
 KEPT = 4 * 1024 * 1024
@@ -35,8 +35,8 @@ class Conversation:
         self._ats = ats
         self._problem = problem
         self.unreadable: set[int] = set()  # of those that were looked at
-        self._before: list[Stored] = [summary_of(summary)] if summary is not None else []
-        self._after: list[Stored] = []
+        self._before: list[StoredMessage] = [summary_of(summary)] if summary is not None else []
+        self._after: list[StoredMessage] = []
         self._size = len(self._before) + len(ats)
         if tree.size_of(ats) <= KEPT:
             self._before += self._read()
@@ -46,25 +46,25 @@ class Conversation:
         """With the few that cannot be read, if there are any."""
         return self._size + len(self._after)
 
-    def __iter__(self) -> Iterator[Stored]:
+    def __iter__(self) -> Iterator[StoredMessage]:
         return chain(self._before, self._read(), self._after)
 
-    def __reversed__(self) -> Iterator[Stored]:
+    def __reversed__(self) -> Iterator[StoredMessage]:
         yield from reversed(self._after)
         for at in reversed(self._ats):
             yield from self._each([at])
         yield from reversed(self._before)
 
-    def but(self, prompts: Sequence[Stored]) -> Past:
+    def but(self, prompts: Sequence[StoredMessage]) -> Past:
         """What was said until now, without `prompts`; what is said from now on is not in it."""
         past = copy(self)
         past._after = [*self._after]
         return Past(past, prompts)
 
-    def append(self, message: Stored) -> None:
+    def append(self, message: StoredMessage) -> None:
         self._after.append(message)
 
-    def _read(self) -> Iterator[Stored]:
+    def _read(self) -> Iterator[StoredMessage]:
         for kind, ats in groupby(self._ats, self._tree.kind):
             if kind != "message":
                 yield from self._each([*ats])
@@ -72,11 +72,11 @@ class Conversation:
             for block, given in self._tree.message_blocks([*ats], BLOCK, typed_messages):
                 yield from self._each(block) if given is None else given
 
-    def _each(self, ats: Sequence[int]) -> Iterator[Stored]:
+    def _each(self, ats: Sequence[int]) -> Iterator[StoredMessage]:
         for at in ats:
             try:
                 if self._tree.kind(at) == "message":
-                    yield as_message(self._tree.message_json(at))
+                    yield parse_message(self._tree.message_json(at))
                 elif (other := message_of(self._tree.entry(at))) is not None:
                     yield other
             except BadRecord as error:
@@ -86,10 +86,10 @@ class Conversation:
 
 
 class Past:
-    def __init__(self, conversation: Conversation, prompts: Sequence[Stored]) -> None:
+    def __init__(self, conversation: Conversation, prompts: Sequence[StoredMessage]) -> None:
         self._conversation = conversation
         self._prompts = prompts
 
-    def __iter__(self) -> Iterator[Stored]:
+    def __iter__(self) -> Iterator[StoredMessage]:
         # By value: after a compaction a prompt is one that was read.
         return (message for message in self._conversation if message not in self._prompts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tau.records.base import UNSET, BadRecord, Record, decode, encode, wire
+from tau.records.base import UNSET, BadRecord, Record, decode, encode, wire_json
 from tau.records.entries import CustomEntry
 from tau.records.messages import BashExecution
 from tau.runtime.history.session_log import SessionLog
@@ -33,7 +33,7 @@ def undelivered(log: SessionLog) -> list[BashExecution]:
             if at > noted[0] and b'"bashExecution"' in tree.line(at):
                 with suppress(BadRecord):
                     told = tree.message_json(at)
-                    waiting = [one for one in waiting if wire(one) != told]
+                    waiting = [one for one in waiting if wire_json(one) != told]
     return waiting
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tau.core.agent.queues import Queue
+from tau.core.agent.queues import QueueName
 from tau.core.conversation.tree import Tree
 from tau.records.base import UNSET, BadRecord, Record, decode, encode, replace
 from tau.records.entries import CustomEntry, CustomMessageEntry
@@ -21,7 +21,7 @@ CLEARED = "tau.queue_cleared"
 class Queued(Record):
     """The data of a QUEUED entry."""
 
-    queue: Queue
+    queue: QueueName
     message: User | Custom
 
 
@@ -31,9 +31,9 @@ class Kept(Record):
     kept: list[Queued]
 
 
-def undelivered(tree: Tree) -> list[tuple[Queue, User | Custom]]:
+def undelivered(tree: Tree) -> list[tuple[QueueName, User | Custom]]:
     """Queued messages of an earlier process that were never said, on whichever branch: a queue has no branches."""
-    waiting: list[tuple[Queue, User | Custom]] = []
+    waiting: list[tuple[QueueName, User | Custom]] = []
     if not tree.of_kind("custom"):
         return waiting
     for at in tree.of_kind("custom", "message", "custom_message"):
@@ -48,7 +48,7 @@ def undelivered(tree: Tree) -> list[tuple[Queue, User | Custom]]:
     return waiting
 
 
-def _follow(tree: Tree, at: int, waiting: list[tuple[Queue, User | Custom]]) -> None:
+def _follow(tree: Tree, at: int, waiting: list[tuple[QueueName, User | Custom]]) -> None:
     """What a QUEUED or CLEARED entry makes of the messages that wait."""
     entry = tree.entry(at)
     if not isinstance(entry, CustomEntry):

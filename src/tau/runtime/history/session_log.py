@@ -20,19 +20,19 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from tau.core.agent.queues import Queue
+from tau.core.agent.queues import QueueName
 from tau.core.conversation.tree import Tree, message_of, prompt_text, summary_of
 from tau.errors import CommandError
 from tau.records.base import (
     UNSET,
     BadRecord,
-    Spliced,
+    SplicedList,
     UnsetType,
     decode,
     encode,
-    one_line,
+    escape_separators,
     parse_stored,
-    wire,
+    wire_json,
 )
 from tau.records.entries import (
     BranchSummaryEntry,
@@ -48,14 +48,14 @@ from tau.records.entries import (
     ThinkingLevelChange,
 )
 from tau.records.lines import Outline
-from tau.records.lines import messages as messages_of
-from tau.records.messages import Assistant, Custom, Stored, Usage, User, read_message
+from tau.records.lines import raw_messages as messages_of
+from tau.records.messages import Assistant, Custom, StoredMessage, Usage, User, read_message
 from tau.records.models import Model, ThinkingLevel
 from tau.runtime.history.conversation import Conversation
 from tau.runtime.history.pending_queue import CLEARED, QUEUED, Kept, Queued, same_as, undelivered
 from tau.store.files import make_folder
 from tau.store.journal import DISK, Disk, Journal
-from tau.store.sessions import Opened, file_name
+from tau.store.sessions import OpenedSession, file_name
 
 SMALL = 4096
 PORTION = 512 * 1024
@@ -104,7 +104,7 @@ class SessionLog:
         return cls(header, folder, trouble, disk=disk)
 
     @classmethod
-    def resumed(cls, opened: Opened, trouble: Trouble, disk: Disk = DISK) -> SessionLog:
+    def resumed(cls, opened: OpenedSession, trouble: Trouble, disk: Disk = DISK) -> SessionLog:
         """Go on with a session that was read. Raises CommandError if it cannot be had."""
         log = cls(opened.header, opened.path.parent, trouble, opened.tree, disk)
         log.path = opened.path
@@ -112,10 +112,10 @@ class SessionLog:
         log.lacks_level = log.last_level() is None
         log._journal, log._begun = Journal(opened.path, disk), True
         try:
-            if opened.lifted is None:
+            if opened.migrated_lines is None:
                 log._journal.resume(opened.size)
             else:
-                log._journal.lift(opened.lifted, opened.size)
+                log._journal.resume_migrated(opened.migrated_lines, opened.size)
         except OSError as error:
             raise CommandError(f"Session {opened.path} cannot be written: {error.strerror}") from None
         return log
@@ -140,30 +140,30 @@ class SessionLog:
             return len(self._messages)
         return self.tree.seen_count()
 
-    def messages_json(self) -> Spliced:
+    def messages_json(self) -> SplicedList:
         """The conversation as it is sent, byte for byte as it was read; its portions are made when they are sent."""
         summary, entries = self.tree.seen()
         if self._messages is not None and (unreadable := self._messages.unreadable):
             entries = [at for at in entries if at not in unreadable]
-        return Spliced(self._portions(summary, entries), self.tree.size)
+        return SplicedList(self._portions(summary, entries), self.tree.size)
 
     def _portions(self, summary: CompactionEntry | None, entries: list[int]) -> Iterator[bytes]:
         if summary is not None:
-            yield wire(summary_of(summary))
+            yield wire_json(summary_of(summary))
         for kind, ats in groupby(entries, self.tree.kind):
             if kind == "message":
                 for block, given in self.tree.message_blocks(list(ats), PORTION, messages_of):
                     if given := self._each(block) if given is None else given:
-                        yield one_line(b",".join(given))
+                        yield escape_separators(b",".join(given))
             else:
-                yield from (wire(other) for at in ats if (other := message_of(self.tree.entry(at))) is not None)
+                yield from (wire_json(other) for at in ats if (other := message_of(self.tree.entry(at))) is not None)
 
     def _each(self, block: Iterable[int]) -> list[bytes]:
         """The messages of a block in which not all is well, without those that are none."""
         found = []
         for at in block:
             with suppress(BadRecord):
-                found.append(wire(read_message(self.tree.message_json(at))))
+                found.append(wire_json(read_message(self.tree.message_json(at))))
         return found
 
     def append_prompt(self, message: User) -> None:
@@ -172,14 +172,14 @@ class SessionLog:
         entry = self._entry(MessageEntry, message)
         if self.path is not None:
             try:
-                self._write(wire(entry), or_fail=True)
+                self._write(wire_json(entry), or_fail=True)
             except OSError as error:
                 raise self._unwritable(error) from None
         self._grow(entry)
         conversation.append(message)
         self._told_ahead.append(message)
 
-    def append_message(self, message: Stored) -> None:
+    def append_message(self, message: StoredMessage) -> None:
         """A message that is being announced; one that was accepted is here already."""
         if any(message is one for one in self._told_ahead):
             self._told_ahead = [one for one in self._told_ahead if one is not message]
@@ -262,7 +262,7 @@ class SessionLog:
 
     # What waits to be said is kept too: an acknowledged message survives the process.
 
-    def record_queued(self, queue: Queue, message: User | Custom) -> None:
+    def record_queued(self, queue: QueueName, message: User | Custom) -> None:
         self._begun = self.path is not None
         self._unsaid.append(Queued(queue, message))
         self._add(CustomEntry, QUEUED, self._unsaid[-1])
@@ -276,16 +276,16 @@ class SessionLog:
         """The same, when the session is left: there is no later at which it could be written. Raises OSError."""
         entry = self._entry(CustomEntry, CLEARED)
         if self._begun:
-            self._write(wire(entry), or_fail=True)
+            self._write(wire_json(entry), or_fail=True)
         self._grow(entry)
 
-    def restore_queues(self) -> list[tuple[Queue, User | Custom]]:
+    def restore_queues(self) -> list[tuple[QueueName, User | Custom]]:
         """What waits to be said, when the session is gone on with."""
         waiting = self.undelivered()
         self._unsaid = [Queued(queue, message) for queue, message in waiting]
         return waiting
 
-    def undelivered(self) -> list[tuple[Queue, User | Custom]]:
+    def undelivered(self) -> list[tuple[QueueName, User | Custom]]:
         return undelivered(self.tree)
 
     # What it was when it was left.
@@ -390,7 +390,7 @@ class SessionLog:
     def unwritten(self) -> int:
         """How many entries could not be written yet."""
         if self._journal is not None:
-            return self._journal.waiting
+            return self._journal.unwritten
         return len(self.tree) if self._begun else 0
 
     @property
@@ -412,7 +412,7 @@ class SessionLog:
 
     def syncing(self) -> Callable[[], None] | None:
         """Blocking work that makes what was written last; None if there is none."""
-        return self._journal.syncing() if self._journal is not None else None
+        return self._journal.prepare_sync() if self._journal is not None else None
 
     def close(self) -> None:
         """Write nothing more. What is said from here on is in memory only, and a prompt is refused."""
@@ -427,7 +427,7 @@ class SessionLog:
         entry = self._entry(kind, *values)
         try:
             if self._begun and not self._closed:
-                self._write(wire(entry))
+                self._write(wire_json(entry))
         except OSError as error:  # not kept in a variable, which would keep this frame, and with it the error
             self._grow(entry)
             self.write_failing = True
@@ -436,7 +436,7 @@ class SessionLog:
             self._grow(entry)
 
     def _grow(self, entry: Any) -> None:
-        self.tree.add(wire(entry), entry.id, str(entry.__struct_config__.tag))
+        self.tree.add(wire_json(entry), entry.id, str(entry.__struct_config__.tag))
 
     def _write(self, line: bytes, *, or_fail: bool = False) -> None:
         """One entry more in the file. On OSError it waits to be written, unless it is to be written now or never."""
@@ -460,7 +460,7 @@ class SessionLog:
         assert self.path is not None
         make_folder(self.path.parent)
         journal = Journal(self.path, self._disk)
-        journal.create(chain([wire(self.header)], lines))
+        journal.create(chain([wire_json(self.header)], lines))
         self._journal, self._begun = journal, True
 
     def _unwritable(self, error: OSError) -> CommandError:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from tau.core.checks.secrets import SHORTEST
+from tau.core.checks.secrets import MIN_SECRET_LENGTH
 from tau.store.keys import Keys
 
 # Parts of a name between underscores, other signs, or a small and a capital letter; digits at their end do not count.
@@ -49,7 +49,7 @@ def filtered_environment(
     lower case are the same.
     """
     of_providers = keys.variables()
-    known = [key for key in keys.known() if len(key) >= SHORTEST]
+    known = [key for key in keys.known_secrets() if len(key) >= MIN_SECRET_LENGTH]
 
     def has_secret(name: str, value: str) -> bool:
         if _fits(name, passed):

@@ -13,14 +13,14 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tau.core.text.truncate import size
+from tau.core.text.truncate import format_size
 from tau.errors import ToolError
 from tau.runtime.machine.command import CommandSpec
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.jobs import Job, ProcessLauncher
 from tau.runtime.threads import run_in_thread
-from tau.store.trusted_files import Bound
-from tau.tools import Exit, Files, Heard, OpenFolder, Stream
+from tau.store.trusted_files import TrustedFile
+from tau.tools import Exit, Files, OpenFolder, OutputCallback, Stream
 
 T = TypeVar("T")
 
@@ -68,7 +68,9 @@ class LocalMachine:
         """
         self.files: Files = files or LocalFiles()
         self._shell_path = shell_path
-        self._trusted_shell = None if shell_path is None or shell_digest is None else Bound(shell_path, shell_digest)
+        self._trusted_shell = (
+            None if shell_path is None or shell_digest is None else TrustedFile(shell_path, shell_digest)
+        )
         self._prefix = prefix
         self._env = env
 
@@ -77,7 +79,7 @@ class LocalMachine:
         command: str | Sequence[str],
         *,
         cwd: str | OpenFolder,
-        heard: Heard,
+        heard: OutputCallback,
         timeout: float | None = None,
         apart: bool = False,
     ) -> Exit:
@@ -114,7 +116,7 @@ class LocalMachine:
     def spill(self) -> LocalSpill:
         return LocalSpill(self._spill_limit, self.sandbox.output if self.sandbox else None)
 
-    def part(self) -> LocalMachine:
+    def sub_machine(self) -> LocalMachine:
         """As Machine.part. The whole can still kill everything."""
         part = copy.copy(self)
         part._jobs = [set(), *self._jobs]
@@ -216,7 +218,7 @@ class LocalSpill:
         try:
             self._put(data[: self._room])
             if len(data) > self._room:
-                self._put(f"\n[Only the first {size(self._limit)} of the output are kept]\n".encode())
+                self._put(f"\n[Only the first {format_size(self._limit)} of the output are kept]\n".encode())
                 self.close()
         except OSError:  # what could be written is there; the command goes on
             self.close()
@@ -236,7 +238,7 @@ class LocalSpill:
 class _PipeReader:
     """Our end of a pipe. Every portion is handed on at once and none is kept, however fast they come."""
 
-    def __init__(self, end: int, stream: Stream, heard: Heard, broken: asyncio.Future[Exception]) -> None:
+    def __init__(self, end: int, stream: Stream, heard: OutputCallback, broken: asyncio.Future[Exception]) -> None:
         self._end = end
         self._stream = stream
         self._heard = heard

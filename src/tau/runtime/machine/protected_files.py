@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from tau.errors import ToolError
-from tau.store.trust import NEEDING
+from tau.store.trust import NAMES_NEEDING_TRUST
 
 # In the agent's folder. Skills and prompt templates are texts that a user may well want written.
 OWN_FILES = ("auth.json", "settings.json", "trust.json", "models.json", "mcp.json", "SYSTEM.md", "APPEND_SYSTEM.md")
@@ -39,7 +39,7 @@ class ProtectedFiles:
     ) -> None:
         self._own = [os.path.join(agent_dir, name) for name in OWN]
         self._executables = cache(executables)
-        self._of_project = [os.path.join(cwd, ".pi", name) for name in NEEDING]
+        self._of_project = [os.path.join(cwd, ".pi", name) for name in NAMES_NEEDING_TRUST]
         self._sessions = None if sessions is None else str(sessions)
 
     def check(self, path: str, target: str, status: os.stat_result | None) -> None:
@@ -68,7 +68,7 @@ def _after_pi(parts: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
     """What lies in any folder `.pi`, and in its `agent`: other projects, and the usual place of the agent's files."""
     for at, part in enumerate(parts[:-1]):
         if part == ".pi":
-            yield NEEDING, parts[at + 1]
+            yield NAMES_NEEDING_TRUST, parts[at + 1]
             if parts[at + 1] == "agent" and at + 2 < len(parts):
                 yield OWN, parts[at + 2]
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tau.core.checks.secrets import shown_address
-from tau.llm.catalog import LOCAL, Catalog
+from tau.core.checks.secrets import redact_url
+from tau.llm.catalog import LOCAL_PROVIDERS, Catalog
 from tau.records.base import BadRecord, parse, replace
 from tau.records.models import Model
 from tau.store.keys import Keys
@@ -35,16 +35,16 @@ class LocalServer(NamedTuple):
 def discover(catalog: Catalog, keys: Keys, patience: float = PATIENCE) -> dict[str, LocalServer]:
     """Ask every known server on this machine for its models."""
     heard: dict[str, LocalServer] = {}
-    servers = {name: model for name in sorted(LOCAL) if (model := catalog.made(name, "")) is not None}
+    servers = {name: model for name in sorted(LOCAL_PROVIDERS) if (model := catalog.custom_model(name, "")) is not None}
 
     def ask(name: str, like: Model) -> None:
         try:
             ids = _models(like.base_url, keys.get(name), patience)
         except (OSError, http.client.HTTPException, BadRecord, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            heard[name] = LocalServer(shown_address(like.base_url), [], why or type(error).__name__)
+            heard[name] = LocalServer(redact_url(like.base_url), [], why or type(error).__name__)
         else:
-            heard[name] = LocalServer(shown_address(like.base_url), [_sized(like, entry) for entry in ids], None)
+            heard[name] = LocalServer(redact_url(like.base_url), [_sized(like, entry) for entry in ids], None)
 
     threads = [threading.Thread(target=ask, args=one, daemon=True) for one in servers.items()]
     for thread in threads:
@@ -52,9 +52,7 @@ def discover(catalog: Catalog, keys: Keys, patience: float = PATIENCE) -> dict[s
     for thread in threads:
         thread.join(patience)
     why = f"no answer within {patience:g} s"
-    return {
-        name: heard.get(name) or LocalServer(shown_address(like.base_url), [], why) for name, like in servers.items()
-    }
+    return {name: heard.get(name) or LocalServer(redact_url(like.base_url), [], why) for name, like in servers.items()}
 
 
 def _models(base_url: str, key: str | None, patience: float) -> list[Mapping[str, Any]]:

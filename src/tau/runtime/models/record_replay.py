@@ -14,9 +14,17 @@ from contextlib import aclosing
 from pathlib import Path
 
 from tau.errors import ModelError, UsageError
-from tau.llm.replay import Exchange, Heard, Shelf, exchange, failure, normal, portions
-from tau.llm.types import Request, Transport
-from tau.records.base import BadRecord, decode, plain, replace
+from tau.llm.replay import (
+    ReceivedResponse,
+    RecordedExchange,
+    RecordingIndex,
+    make_exchange,
+    normalize_request,
+    recorded_chunks,
+    recorded_failure,
+)
+from tau.llm.types import ModelRequest, Transport
+from tau.records.base import BadRecord, decode, replace, to_builtins
 from tau.store.files import make_folder
 
 log = logging.getLogger(__name__)
@@ -43,9 +51,9 @@ class Recorder:
         except OSError as error:
             raise UsageError(f"--record {folder}: {error.strerror}") from None
 
-    async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
+    async def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
         self._last += 1
-        number, heard = self._last, Heard([])
+        number, heard = self._last, ReceivedResponse([])
 
         async def listen(status: int, headers: Mapping[str, str]) -> None:
             heard.status, heard.headers = status, headers
@@ -64,10 +72,10 @@ class Recorder:
         finally:
             self._keep(number, request, heard)
 
-    def _keep(self, number: int, request: Request, heard: Heard) -> None:
+    def _keep(self, number: int, request: ModelRequest, heard: ReceivedResponse) -> None:
         """Written in one go, and at once: the next request may be the last thing this process does."""
-        kept = exchange(request, normal(request, self._places), heard)
-        text = json.dumps(plain(kept), indent=2) + "\n"
+        kept = make_exchange(request, normalize_request(request, self._places), heard)
+        text = json.dumps(to_builtins(kept), indent=2) + "\n"
         while True:
             path = self._folder / f"{number:04}-{kept.key[:12]}.json"
             try:
@@ -88,26 +96,26 @@ class Replayer:
 
     def __init__(self, folder: Path, places: Mapping[str, str]) -> None:
         self._places = places
-        self._shelf = Shelf(str(folder), read(folder))
+        self._shelf = RecordingIndex(str(folder), read(folder))
 
-    async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
-        answered = self._shelf.take(normal(request, self._places))
+    async def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
+        answered = self._shelf.take(normalize_request(request, self._places))
         if request.heard is not None and answered.status is not None:
             await request.heard(answered.status, answered.headers)
-        for portion in portions(answered):
+        for portion in recorded_chunks(answered):
             yield portion
-        if (trouble := failure(answered)) is not None:
+        if (trouble := recorded_failure(answered)) is not None:
             raise trouble
 
 
-def read(folder: Path) -> dict[str, Exchange]:
+def read(folder: Path) -> dict[str, RecordedExchange]:
     """The exchanges of a folder by the names of their files, in order. Raises UsageError."""
     try:
         files = sorted(folder.glob("*.json"))
         if not files:
             there = "there are no recordings in it" if folder.is_dir() else "there is no such folder"
             raise UsageError(f"--replay {folder}: {there}.")
-        return {file.name: decode(Exchange, file.read_bytes()) for file in files}
+        return {file.name: decode(RecordedExchange, file.read_bytes()) for file in files}
     except OSError as error:
         raise UsageError(f"--replay {folder}: {error.strerror}") from None
     except BadRecord as error:

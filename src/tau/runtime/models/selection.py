@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tau.core.models.patterns import Match, Several, exact, find, readings, scope
-from tau.core.models.pricing import unpriced
-from tau.core.models.thinking import clamp, following, levels
+from tau.core.models.patterns import AmbiguousModel, ModelMatch, find_exact, find_model, select_models, split_level
+from tau.core.models.pricing import price_unknown
+from tau.core.models.thinking import clamp, next_level, supported_levels
 from tau.errors import CommandError, ModelError, UsageError
-from tau.llm.apis import credentials, forget
-from tau.llm.catalog import DEFAULTS, LOCAL, OFFLINE, SERVERS, Catalog, ProviderGiven
+from tau.llm.apis import credential_finder, forget_credentials
+from tau.llm.catalog import DEFAULT_MODELS, LOCAL_PROVIDERS, OFFLINE_MODELS, SERVERS, Catalog, ProviderConfig
 from tau.records.base import UNSET, replace
 from tau.records.messages import Assistant
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
-from tau.store.config_values import is_command, value
+from tau.store.config_values import is_command, resolve_value
 from tau.store.keys import AUTHENTICATED, Keys
 
 HOW_TO_SET_A_KEY = (
@@ -38,7 +38,7 @@ class ModelSelection:
     def __init__(self, catalog: Catalog, keys: Keys) -> None:
         self.catalog = catalog
         self.keys = keys
-        self.scoped: list[Match] = []
+        self.scoped: list[ModelMatch] = []
         self.current: Model | None = None
         self.level: ThinkingLevel = "off"
         self._returning: ThinkingLevel | None = None  # the level after a model that cannot think; None: it stays off
@@ -52,27 +52,27 @@ class ModelSelection:
     def available(self) -> list[Model]:
         """Models that can be used now. One that is not listed anywhere is among them only while it is on."""
         providers = [provider for provider in self.catalog.providers if self._open(provider)]
-        listed = [model for provider in providers for model in self.catalog.of(provider)]
+        listed = [model for provider in providers for model in self.catalog.models_of(provider)]
         if self.current is not None and self.current not in listed and self.usable(self.current):
             listed.append(self.current)
         return listed
 
     def usable(self, model: Model) -> bool:
         """Whether it can be asked: there is a key, or it needs none."""
-        return model in OFFLINE or self._open(model.provider)
+        return model in OFFLINE_MODELS or self._open(model.provider)
 
     def _open(self, provider: str) -> bool:
-        return provider in LOCAL or self.keys.has(provider)
+        return provider in LOCAL_PROVIDERS or self.keys.has(provider)
 
-    def add_provider(self, name: str, provider: ProviderGiven) -> None:
+    def add_provider(self, name: str, provider: ProviderConfig) -> None:
         """Have a provider that an extension describes."""
-        self.catalog.put(name, provider)
+        self.catalog.replace_provider(name, provider)
         if provider.api_key:
             self.keys.configured[name] = provider.api_key
 
     def remove_provider(self, name: str) -> None:
         self.catalog.restore(name)
-        known = self.catalog.given.get(name)
+        known = self.catalog.configured.get(name)
         if known is not None and known.api_key:
             self.keys.configured[name] = known.api_key
         else:
@@ -92,10 +92,10 @@ class ModelSelection:
         """Pick what the session starts with, and return what a person should be warned of."""
         warnings: list[str] = []
         if patterns := scoped or settings.enabled_models or ():
-            self.scoped, warnings = scope(patterns, [*self.available, *self._asked_for(patterns)])
+            self.scoped, warnings = select_models(patterns, [*self.available, *self._asked_for(patterns)])
         self.fixed = bool(pattern or provider)
         if self.fixed:
-            chosen: Match | None = self._named(pattern, provider, settings.default_provider, warnings)
+            chosen: ModelMatch | None = self._named(pattern, provider, settings.default_provider, warnings)
         else:
             chosen = self._usual(settings)
         self.current = chosen.model if chosen else None
@@ -107,85 +107,87 @@ class ModelSelection:
 
     def _asked_for(self, patterns: Sequence[str]) -> list[Model]:
         """Models of servers that list none, which patterns name in full: "ollama/qwen3"."""
-        named = [name.partition("/") for pattern in patterns for name, _ in readings(pattern)[-1:]]
-        made = [self.catalog.made(server, id) for server, _, id in named if server in SERVERS and id]
+        named = [name.partition("/") for pattern in patterns for name, _ in split_level(pattern)[-1:]]
+        made = [self.catalog.custom_model(server, id) for server, _, id in named if server in SERVERS and id]
         return [model for model in made if model is not None and self.usable(model)]
 
-    def _named(self, pattern: str | None, provider: str | None, usual: str | None, warnings: list[str]) -> Match:
+    def _named(self, pattern: str | None, provider: str | None, usual: str | None, warnings: list[str]) -> ModelMatch:
         if provider is not None:
             return self._of_provider(pattern, provider, warnings)
         assert pattern is not None
         # What can be used now is looked at first: most often that is all that need be read.
-        if match := exact(pattern, [*self.available, *OFFLINE]):
+        if match := find_exact(pattern, [*self.available, *OFFLINE_MODELS]):
             return match
         head, slash, rest = pattern.partition("/")
-        server = self.catalog.spelled(head) if slash else None
+        server = self.catalog.canonical_name(head) if slash else None
         if server in SERVERS and rest:
             return self._of_provider(rest, server, warnings)
-        everything = [model for name in self.catalog.providers for model in self.catalog.of(name)]
-        found = find(pattern, [*everything, *OFFLINE], usable=self.usable)
-        if isinstance(found, Several):
+        everything = [model for name in self.catalog.providers for model in self.catalog.models_of(name)]
+        found = find_model(pattern, [*everything, *OFFLINE_MODELS], usable=self.usable)
+        if isinstance(found, AmbiguousModel):
             saved = [model for model in found.models if model.provider == usual]
             if not saved:
                 names = ", ".join(model.provider for model in found.models)
                 raise UsageError(f'Model "{pattern}" is offered by {names}. Say which is meant with --provider.')
-            found = Match(saved[0], found.level)
+            found = ModelMatch(saved[0], found.level)
         if found is None and server is not None and rest:
             return self._of_provider(rest, server, warnings)
         if found is None:
             raise UsageError(f'Model "{pattern}" not found. Use --list-models to see available models.')
         return found
 
-    def _of_provider(self, pattern: str | None, provider: str, warnings: list[str]) -> Match:
-        name = self.catalog.spelled(provider)
-        own = [model for model in OFFLINE if model.provider.lower() == provider.lower()]
+    def _of_provider(self, pattern: str | None, provider: str, warnings: list[str]) -> ModelMatch:
+        name = self.catalog.canonical_name(provider)
+        own = [model for model in OFFLINE_MODELS if model.provider.lower() == provider.lower()]
         if name is None and not own:
             raise UsageError(f'Unknown provider "{provider}". Use --list-models to see available providers/models.')
-        own += self.catalog.of(name) if name else []
+        own += self.catalog.models_of(name) if name else []
         if pattern is None:
             usual = own[0] if name is None else self.catalog.default(name)
             if usual is None:
                 raise UsageError(f"{name} has no model that is taken by itself. Name one with --model.")
-            return Match(usual)
+            return ModelMatch(usual)
         # A server's ids are taken as given; elsewhere a part of a name is enough.
-        match = exact(pattern, own) if name in SERVERS else find(pattern, own)
-        if isinstance(match, Match):
+        match = find_exact(pattern, own) if name in SERVERS else find_model(pattern, own)
+        if isinstance(match, ModelMatch):
             return match
         return self._custom(name, pattern, warnings)
 
-    def _custom(self, provider: str | None, pattern: str, warnings: list[str]) -> Match:
-        id, level = readings(pattern)[-1]
-        model = self.catalog.made(provider, id) if provider else None
+    def _custom(self, provider: str | None, pattern: str, warnings: list[str]) -> ModelMatch:
+        id, level = split_level(pattern)[-1]
+        model = self.catalog.custom_model(provider, id) if provider else None
         if model is None:
             name = f"{provider}/{pattern}" if provider else pattern
             raise UsageError(f'Model "{name}" not found. Use --list-models to see available models.')
         if provider not in SERVERS:
             warnings.append(f'Model "{id}" not found for provider "{provider}". Using custom model id.')
-        return Match(model, level)
+        return ModelMatch(model, level)
 
-    def _usual(self, settings: Settings) -> Match | None:
+    def _usual(self, settings: Settings) -> ModelMatch | None:
         provider, id = settings.default_provider, settings.default_model
         if self.scoped:
             saved = [match for match in self.scoped if (match.model.provider, match.model.id) == (provider, id)]
             return saved[0] if saved else self.scoped[0]
         ready = self.available
         if id is not None:
-            candidates = [*ready, *OFFLINE]
+            candidates = [*ready, *OFFLINE_MODELS]
             saved_model = next((m for m in candidates if m.id == id and provider in (None, m.provider)), None)
             if saved_model is None and provider in SERVERS and self._open(provider):
-                saved_model = self.catalog.made(provider, id)
+                saved_model = self.catalog.custom_model(provider, id)
             if saved_model:
-                return Match(saved_model)
-        usual = [model for model in ready if DEFAULTS.get(model.provider) == model.id]
+                return ModelMatch(saved_model)
+        usual = [model for model in ready if DEFAULT_MODELS.get(model.provider) == model.id]
         first = usual[0] if usual else next(iter(ready), None)
-        return Match(first) if first else None
+        return ModelMatch(first) if first else None
 
     # Changing it.
 
     def set(self, provider: str, id: str) -> Model:
-        model = next((one for one in [*self.available, *OFFLINE] if (one.provider, one.id) == (provider, id)), None)
+        model = next(
+            (one for one in [*self.available, *OFFLINE_MODELS] if (one.provider, one.id) == (provider, id)), None
+        )
         if model is None and provider in SERVERS and id and self._open(provider):
-            model = self.catalog.made(provider, id)
+            model = self.catalog.custom_model(provider, id)
         if model is None:
             raise CommandError(f"Model not found: {provider}/{id}")
         self._switch(model)
@@ -193,7 +195,7 @@ class ModelSelection:
 
     def cycle(self) -> Model | None:
         """The next model; None if there is no other."""
-        ring = self.scoped or [Match(model) for model in self.available]
+        ring = self.scoped or [ModelMatch(model) for model in self.available]
         if len(ring) < 2:
             return None
         at = next((i for i, match in enumerate(ring) if match.model == self.current), -1)
@@ -214,7 +216,7 @@ class ModelSelection:
 
     def restore(self, model: tuple[str, str] | None, level: ThinkingLevel | None) -> None:
         """Take up the model and the level of a session that is opened, if the model can still be used."""
-        found = next((one for one in [*self.available, *OFFLINE] if (one.provider, one.id) == model), None)
+        found = next((one for one in [*self.available, *OFFLINE_MODELS] if (one.provider, one.id) == model), None)
         if found is not None:
             self.current = found
         self.level = clamp(level or self.level, self.current)
@@ -229,7 +231,7 @@ class ModelSelection:
 
     def cycle_level(self) -> ThinkingLevel | None:
         """The next level; None if the model does not think."""
-        level = following(self.level, self.current)
+        level = next_level(self.level, self.current)
         if level is not None:
             self.level = level
             self._return_to(level)
@@ -237,7 +239,7 @@ class ModelSelection:
 
     @property
     def levels(self) -> list[ThinkingLevel]:
-        return levels(self.current)
+        return supported_levels(self.current)
 
     # Asking it.
 
@@ -252,22 +254,22 @@ class ModelSelection:
     def takes_time(self, model: Model) -> bool:
         """Whether `asked` runs commands, and so is to be called off the event loop."""
         commands = any(map(is_command, (model.headers or {}).values()))
-        return commands or self.keys.takes_time(model.provider) or credentials(model.api) is not None
+        return commands or self.keys.runs_command(model.provider) or credential_finder(model.api) is not None
 
     def asked(self, model: Model) -> ModelAccess:
         """What it takes to call `model`: values of its entry that are variables or commands are looked up now."""
         environment = self.keys.environment(model.provider)
         key = self.keys.get(model.provider)
-        if key is None and self.keys.takes_time(model.provider):
+        if key is None and self.keys.runs_command(model.provider):
             source = self.keys.source(model.provider)
             raise ModelError(
                 f"No API key for {model.provider}: the command in {source} did not tell it.", transient=False
             )
-        if key == AUTHENTICATED and (find_credentials := credentials(model.api)) is not None:
+        if key == AUTHENTICATED and (find_credentials := credential_finder(model.api)) is not None:
             environment = find_credentials(environment)
-        given = {name: value(text, environment) for name, text in (model.headers or {}).items()}
+        given = {name: resolve_value(text, environment) for name, text in (model.headers or {}).items()}
         headers = {name: text for name, text in given.items() if text is not None}
-        configured = self.catalog.given.get(model.provider)
+        configured = self.catalog.configured.get(model.provider)
         if key is not None and self.keys.is_token(model.provider):
             # A token has one place in every API, a key has another in each.
             headers["authorization"], key = f"Bearer {key}", None
@@ -280,7 +282,11 @@ class ModelSelection:
 
         Once, until it has accepted something.
         """
-        renewable = forget(model.api) if self.keys.ambient(model.provider) else self.keys.forget(model.provider)
+        renewable = (
+            forget_credentials(model.api)
+            if self.keys.is_ambient(model.provider)
+            else self.keys.drop_command_key(model.provider)
+        )
         if not renewable or model.provider in self._renewed:
             self._renewed.discard(model.provider)
             return False
@@ -295,8 +301,8 @@ class ModelSelection:
         return self.price_unknown(answer.provider, answer.model)
 
     def price_unknown(self, provider: str, id: str) -> bool:
-        known = [*([self.current] if self.current else []), *OFFLINE]
+        known = [*([self.current] if self.current else []), *OFFLINE_MODELS]
         if provider in self.catalog.providers:
-            known += self.catalog.of(provider)
+            known += self.catalog.models_of(provider)
         model = next((one for one in known if (one.provider, one.id) == (provider, id)), None)
-        return provider not in LOCAL if model is None else unpriced(model)
+        return provider not in LOCAL_PROVIDERS if model is None else price_unknown(model)

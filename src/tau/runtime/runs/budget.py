@@ -7,9 +7,18 @@ from __future__ import annotations
 
 import asyncio
 
-from tau.core.agent.budgets import NO_BUDGET, Spent, between_turns, exceeded, in_an_answer, refused, told, wrong
+from tau.core.agent.budgets import (
+    NO_BUDGET,
+    Spent,
+    budget_exceeded,
+    budget_problem,
+    exceeded_before_turn,
+    exceeded_while_streaming,
+    limit_text,
+    unknown_cost_error,
+)
 from tau.core.agent.draft import Draft
-from tau.core.models.pricing import unpriced
+from tau.core.models.pricing import price_unknown
 from tau.errors import CommandError
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded
@@ -29,7 +38,7 @@ class BudgetTracker:
 
     def set(self, limits: Budget) -> None:
         """For every prompt from now on, and for the one under way. Raises CommandError."""
-        if (trouble := wrong(limits) or refused(limits, self._models.current)) is not None:
+        if (trouble := budget_problem(limits) or unknown_cost_error(limits, self._models.current)) is not None:
             raise CommandError(trouble)
         self.limits = limits
         if self._switch is not None:
@@ -37,7 +46,7 @@ class BudgetTracker:
 
     def check_model(self) -> None:
         """Whether the model can be asked within the limits; it may have changed since they were set."""
-        if (trouble := refused(self.limits, self._models.current)) is not None:
+        if (trouble := unknown_cost_error(self.limits, self._models.current)) is not None:
             raise CommandError(trouble)
 
     # While a prompt is worked on.
@@ -56,17 +65,17 @@ class BudgetTracker:
 
     def check_streamed(self, draft: Draft, characters: int) -> None:
         """A piece of an answer has come."""
-        if over := in_an_answer(self.limits, self.spent, draft.usage, characters):
+        if over := exceeded_while_streaming(self.limits, self.spent, draft.usage, characters):
             self._cut(over)
 
     def add_usage(self, draft: Draft) -> None:
         """An answer is over, whole or not."""
-        self.spent = self.spent.plus(draft.usage, unpriced=unpriced(draft.model))
+        self.spent = self.spent.add_usage(draft.usage, unpriced=price_unknown(draft.model))
 
     def allows_turn(self) -> bool:
         """Whether another turn may begin."""
         if self.exceeded_limit is None:
-            self.exceeded_limit = between_turns(self.limits, self.spent, self._seconds)
+            self.exceeded_limit = exceeded_before_turn(self.limits, self.spent, self._seconds)
         return self.exceeded_limit is None
 
     @property
@@ -77,14 +86,14 @@ class BudgetTracker:
         if self._switch is None or self._switch.aborted:
             return
         self.exceeded_limit = self.exceeded_limit or over
-        self._switch.abort(told(self.exceeded_limit))
+        self._switch.abort(limit_text(self.exceeded_limit))
 
     def _set_timer(self) -> None:
         self._stop_timer()
         if (limit := self.limits.time_limit) is not None:
             later = max(0.0, limit - self._seconds)
             self._timer = asyncio.get_running_loop().call_later(
-                later, lambda: self._cut(exceeded("time", self.spent, self._seconds, limit))
+                later, lambda: self._cut(budget_exceeded("time", self.spent, self._seconds, limit))
             )
 
     def _stop_timer(self) -> None:

@@ -19,12 +19,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol, TypeVar
 
-from tau.core.agent.draft import Done, Draft, Failed
-from tau.core.agent.retry import after
-from tau.core.conversation.branches import Branch, prepare_branch
-from tau.core.conversation.compaction import Due, Plan, Reason, due, fitted, prepare
+from tau.core.agent.draft import Draft, MessageDone, MessageFailed
+from tau.core.agent.retry import next_retry
+from tau.core.conversation.branches import Branch, plan_branch_summary
+from tau.core.conversation.compaction import (
+    CompactionDue,
+    CompactionPlan,
+    CompactionReason,
+    compaction_due,
+    plan_compaction,
+    settings_for_window,
+)
 from tau.core.conversation.summaries import NO_CONTENT, SummaryRequest, summary_text
-from tau.core.conversation.tokens import Kept, added_up, context_tokens
+from tau.core.conversation.tokens import TreeEntry, context_tokens, sum_usage
 from tau.core.conversation.tree import Tree
 from tau.errors import Aborted, CommandError, ModelError, TauError
 from tau.records.base import UNSET, UnsetType, Value, parse_stored, replace
@@ -36,7 +43,7 @@ from tau.runtime.abort import AbortSignal
 from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.history.session_log import iso, now
 from tau.runtime.runs.driver import ABORT_GRACE_S
-from tau.wire.unfinished import Unfinished
+from tau.wire.unfinished import PartialJson
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,7 +56,7 @@ HOPELESS = (
     "Context overflow recovery failed after one compact-and-retry attempt. "
     "Try reducing context or switching to a larger-context model."
 )
-FAILED: dict[Reason, str] = {
+FAILED: dict[CompactionReason, str] = {
     "threshold": "Auto-compaction failed: ",
     "overflow": "Context overflow recovery failed: ",
 }
@@ -183,11 +190,11 @@ class Compactor:
         await tell(CompactionEnd("manual", result, False, False))
         return result
 
-    def _planned(self) -> tuple[Plan, CompactionSettings, Model]:
+    def _planned(self) -> tuple[CompactionPlan, CompactionSettings, Model]:
         """Raises CommandError if there is nothing to compact, or no model to ask."""
         model = self._owner.models.ready()
         settings = self._settings(model)
-        plan = prepare(Branch(self._owner.log.tree), settings)
+        plan = plan_compaction(Branch(self._owner.log.tree), settings)
         if isinstance(plan, str):
             raise CommandError(plan)
         return plan, settings, model
@@ -199,12 +206,12 @@ class Compactor:
             return await self._carry_out(plan, settings, model, about, switch)
 
     async def branch_summary(
-        self, left: Sequence[Kept], switch: AbortSignal, instructions: str | None = None, *, replace: bool = False
+        self, left: Sequence[TreeEntry], switch: AbortSignal, instructions: str | None = None, *, replace: bool = False
     ) -> BranchText:
         """What happened on a branch that is left. To be called while `alone`; raises Aborted or CommandError."""
         model, level = self._owner.models.ready(), self._owner.models.level
         reserve = max(0, self._owner.settings.branch_summary.reserve_tokens)
-        plan = prepare_branch(left, model.context_window, reserve)
+        plan = plan_branch_summary(left, model.context_window, reserve)
         if not plan.messages:
             return BranchText(NO_CONTENT, plan.files.details)
         request = plan.request(model, level, reserve, instructions, replace=replace)
@@ -238,21 +245,21 @@ class Compactor:
         if found.tried:
             await self._owner.emit(CompactionEnd(found.reason, None, False, False, HOPELESS))
             return False
-        return await self._automatic(found, switch, again=found.again) and found.again
+        return await self._automatic(found, switch, again=found.repeats_prompt) and found.repeats_prompt
 
-    def _due(self, *, before_prompt: bool) -> Due | None:
+    def _due(self, *, before_prompt: bool) -> CompactionDue | None:
         model = self._owner.models.current
         if model is None:
             return None
-        return due(Branch(self._owner.log.tree), model, self._settings(model), before_prompt=before_prompt)
+        return compaction_due(Branch(self._owner.log.tree), model, self._settings(model), before_prompt=before_prompt)
 
-    async def _automatic(self, found: Due, switch: AbortSignal, *, again: bool) -> bool:
+    async def _automatic(self, found: CompactionDue, switch: AbortSignal, *, again: bool) -> bool:
         """True if it was done. With `again` the answer that failed is left out, for its question is asked again."""
         owner = self._owner
         assert owner.models.current is not None
         settings = self._settings(owner.models.current)
         failed = owner.log.tree.last_answer() if again else None
-        plan = prepare(Branch(owner.log.tree, frozenset() if failed is None else frozenset({failed})), settings)
+        plan = plan_compaction(Branch(owner.log.tree, frozenset() if failed is None else frozenset({failed})), settings)
         if isinstance(plan, str) and found.reason == "threshold":
             return False  # full, but of what must be kept: nobody wants to hear that after each answer
         await owner.emit(CompactionStart(found.reason))
@@ -283,7 +290,7 @@ class Compactor:
 
     async def _carry_out(
         self,
-        plan: Plan,
+        plan: CompactionPlan,
         settings: CompactionSettings,
         model: Model,
         about: About,
@@ -309,7 +316,7 @@ class Compactor:
                 plan.first_kept_entry_id,
                 plan.tokens_before,
                 plan.details,
-                usage=added_up([usage for _, usage in answers]),
+                usage=sum_usage([usage for _, usage in answers]),
             )
         if switch.aborted:
             raise Aborted
@@ -341,33 +348,33 @@ class Compactor:
         """
         made = 0
         while True:
-            draft = Draft(model, now(), Unfinished)
+            draft = Draft(model, now(), PartialJson)
             ending = await _stoppable(self._ask(request, draft), switch)
-            if isinstance(ending, Done):
+            if isinstance(ending, MessageDone):
                 try:
                     return summary_text(ending.message), ending.message.usage
                 except ModelError as error:
                     raise ModelError(f"{request.title} failed: {error}", transient=False) from None
-            retry = after(ending, self._owner.settings.retry, made)
+            retry = next_retry(ending, self._owner.settings.retry, made)
             if retry is None:
                 raise ModelError(f"{request.title} failed: {ending.message.error_message}", transient=False)
             if await switch.wait(retry.delay_ms / 1000):
                 raise Aborted
             made = retry.attempt
 
-    async def _ask(self, request: SummaryRequest, draft: Draft) -> Done | Failed:
+    async def _ask(self, request: SummaryRequest, draft: Draft) -> MessageDone | MessageFailed:
         last: Any = None
         try:
             async for facts in self._owner.stream_summary(request, draft):
                 last = facts[-1] if facts else last
         except ModelError as error:
-            return draft.failed("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
-        if isinstance(last, Done):
+            return draft.fail("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
+        if isinstance(last, MessageDone):
             return last
-        return draft.failed("error", "The stream ended before the answer was complete.", transient=True)
+        return draft.fail("error", "The stream ended before the answer was complete.", transient=True)
 
     def _settings(self, model: Model) -> CompactionSettings:
-        return fitted(self._owner.settings.compaction, model.context_window)
+        return settings_for_window(self._owner.settings.compaction, model.context_window)
 
     @contextmanager
     def _under_way(self, switch: AbortSignal) -> Iterator[AbortSignal]:

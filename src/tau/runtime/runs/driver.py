@@ -16,30 +16,30 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from itertools import chain
 from typing import Any
 
-from tau.core.agent.draft import Done, Draft, Failed, Update
+from tau.core.agent.draft import Draft, MessageDone, MessageFailed, Update
 from tau.core.agent.loop import (
-    Act,
     AskModel,
-    Check,
-    Fit,
-    MayGoOn,
-    Now,
+    CheckBudget,
+    CheckRetry,
+    CheckToolCall,
+    CompactIfNeeded,
+    LoopRequest,
     Publish,
+    PublishQueues,
+    ReadClock,
     RunEnd,
-    ShowQueues,
     StartTool,
-    Take,
+    TakeQueued,
     ToolDone,
     ToolProgress,
-    Wait,
-    WillRetry,
-    refusal,
+    WaitForResult,
+    error_outcome,
 )
-from tau.core.agent.queues import Queue, Waiting
+from tau.core.agent.queues import QueuedMessage, QueueName
 from tau.errors import Aborted, ModelError, ToolError
 from tau.records.base import Value, replace
 from tau.records.events import Event, Outcome
-from tau.records.messages import Stored, ToolCall
+from tau.records.messages import StoredMessage, ToolCall
 from tau.runtime.abort import AbortSignal
 
 log = logging.getLogger(__name__)
@@ -57,20 +57,20 @@ class RunPorts(Value):
     """
 
     publish: Callable[[Event | Update], Awaitable[None] | None]
-    show_queues: Callable[[Sequence[Waiting], Queue], Awaitable[None] | None]
+    show_queues: Callable[[Sequence[QueuedMessage], QueueName], Awaitable[None] | None]
     draft: Callable[[], Draft]
-    ask: Callable[[Iterable[Stored], Draft], AsyncIterator[Sequence[Any]]]
+    ask: Callable[[Iterable[StoredMessage], Draft], AsyncIterator[Sequence[Any]]]
     check: Callable[[ToolCall], Awaitable[dict[str, Any] | Outcome]]
     execute: Callable[[ToolCall, dict[str, Any], Callable[[Outcome], None]], Awaitable[Outcome]]
-    take: Callable[[Queue], list[Waiting]]
-    will_retry: Callable[[Failed], bool]
+    take: Callable[[QueueName], list[QueuedMessage]]
+    will_retry: Callable[[MessageFailed], bool]
     now: Callable[[], int]
     # Why a call may not run, if it may not; asked last, and beside what else runs.
     permit: Callable[[ToolCall, dict[str, Any]], Awaitable[Outcome | None]] | None = None
     # What shall be told as a tool's result instead; None where nobody wants to change any.
     review: Callable[[ToolDone, dict[str, Any]], Awaitable[ToolDone]] | None = None
     # The conversation to go on with if it had to become shorter, else None.
-    fit: Callable[[], Awaitable[Iterable[Stored] | None]] | None = None
+    fit: Callable[[], Awaitable[Iterable[StoredMessage] | None]] | None = None
     # Asked between turns; an abort needs no answer here, it is told as the next answer.
     may_go_on: Callable[[], bool] = lambda: True
 
@@ -84,11 +84,11 @@ class ProgressMark(Value):
 class MessageChain:
     """What was said before a run and in it, to be gone through as often as one likes."""
 
-    def __init__(self, history: Iterable[Stored], new: Sequence[Stored]) -> None:
+    def __init__(self, history: Iterable[StoredMessage], new: Sequence[StoredMessage]) -> None:
         self._history = history
         self._new = new
 
-    def __iter__(self) -> Iterator[Stored]:
+    def __iter__(self) -> Iterator[StoredMessage]:
         return chain(self._history, self._new)
 
 
@@ -151,7 +151,7 @@ class Driver:
         self._abort_deadline: float | None = None  # after an abort: when to stop waiting for what should have stopped
         switch.on_abort(self._inbox.wake)
 
-    async def run(self, telling: Generator[Act, Any, RunEnd]) -> RunEnd:
+    async def run(self, telling: Generator[LoopRequest, Any, RunEnd]) -> RunEnd:
         hands, answer = self._ports, None
         try:
             while True:
@@ -162,7 +162,7 @@ class Driver:
                     return run
                 answer = None
                 match act:
-                    case Wait():
+                    case WaitForResult():
                         answer = self._inbox.next()
                         if answer is None:
                             answer = await self._next()
@@ -171,23 +171,23 @@ class Driver:
                             await waiting
                     case AskModel(history, new):
                         self._start_model_call(MessageChain(history, new))
-                    case Check(call):
+                    case CheckToolCall(call):
                         answer = await hands.check(call)
                     case StartTool(call, arguments):
                         self._start_tool(call, arguments)
-                    case Take(queue):
+                    case TakeQueued(queue):
                         # An aborted run takes nothing: what waits, goes on waiting.
                         answer = [] if self._signal.aborted else hands.take(queue)
-                    case ShowQueues(taken, queue):
+                    case PublishQueues(taken, queue):
                         if (waiting := hands.show_queues(taken, queue)) is not None:
                             await waiting
-                    case Fit():
+                    case CompactIfNeeded():
                         answer = await hands.fit() if hands.fit is not None and not self._signal.aborted else None
-                    case MayGoOn():
+                    case CheckBudget():
                         answer = hands.may_go_on()
-                    case WillRetry(failure):
+                    case CheckRetry(failure):
                         answer = not self._signal.aborted and hands.will_retry(failure)
-                    case Now():
+                    case ReadClock():
                         answer = hands.now()
         finally:
             await self._cancel_tasks()
@@ -213,23 +213,23 @@ class Driver:
         if self._draft is not None:
             draft, self._draft = self._draft, None
             log.warning("a model call did not stop when it was aborted; left behind")
-            return draft.failed("aborted", self._signal.reason or ABORTED_ANSWER)
+            return draft.fail("aborted", self._signal.reason or ABORTED_ANSWER)
         key, call = next(iter(self._running.items()))
         del self._running[key]
         log.warning("tool %s did not stop when it was aborted; left behind", call.name)
-        return ToolDone(call, refusal(str(Aborted())), is_error=True)
+        return ToolDone(call, error_outcome(str(Aborted())), is_error=True)
 
-    def _start_model_call(self, messages: Iterable[Stored]) -> None:
+    def _start_model_call(self, messages: Iterable[StoredMessage]) -> None:
         draft = self._draft = self._ports.draft()
         if self._signal.aborted:
             self._draft = None
-            self._inbox.put(draft.begin(), draft.failed("aborted", self._signal.reason or ABORTED_ANSWER))
+            self._inbox.put(draft.begin(), draft.fail("aborted", self._signal.reason or ABORTED_ANSWER))
             return
         self._spawn(lambda: self._stream_model(messages, draft), lambda: self._report_missing_answer(draft))
 
     def _start_tool(self, call: ToolCall, arguments: dict[str, Any]) -> None:
         if self._signal.aborted:
-            self._inbox.put(ToolDone(call, refusal(str(Aborted())), is_error=True))
+            self._inbox.put(ToolDone(call, error_outcome(str(Aborted())), is_error=True))
             return
         self._running[id(call)] = call
         self._spawn(lambda: self._run_tool(call, arguments), lambda: self._report_missing_result(call))
@@ -259,17 +259,17 @@ class Driver:
         if self._draft is draft:
             self._draft = None
             if self._signal.aborted:
-                self._inbox.put(draft.begin(), draft.failed("aborted", self._signal.reason or ABORTED_ANSWER))
+                self._inbox.put(draft.begin(), draft.fail("aborted", self._signal.reason or ABORTED_ANSWER))
             else:
                 blank = self._ports.draft()  # what is in the other one may be what broke it
-                self._inbox.put(blank.failed("error", "Internal error: the model call broke off.", transient=False))
+                self._inbox.put(blank.fail("error", "Internal error: the model call broke off.", transient=False))
 
     def _report_missing_result(self, call: ToolCall) -> None:
         if self._running.pop(id(call), None) is not None:
             why = str(Aborted()) if self._signal.aborted else "Internal error: the tool broke off."
-            self._inbox.put(ToolDone(call, refusal(why), is_error=True))
+            self._inbox.put(ToolDone(call, error_outcome(why), is_error=True))
 
-    async def _stream_model(self, messages: Iterable[Stored], draft: Draft) -> None:
+    async def _stream_model(self, messages: Iterable[StoredMessage], draft: Draft) -> None:
         """The run is the reader of a model's failure."""
         last: Any = None
         try:
@@ -278,21 +278,21 @@ class Driver:
                 await self._inbox.put_with_backpressure(facts)
         except asyncio.CancelledError:
             if self._signal.aborted:
-                last = draft.failed("aborted", self._signal.reason or ABORTED_ANSWER)
+                last = draft.fail("aborted", self._signal.reason or ABORTED_ANSWER)
             elif _cancelled_from_outside():
                 raise
             else:
-                last = draft.failed("error", "The model call was cancelled.", transient=False)
+                last = draft.fail("error", "The model call was cancelled.", transient=False)
         except ModelError as error:
-            last = draft.failed("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
+            last = draft.fail("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
         except Exception as error:
             log.exception("a model call failed in an unforeseen way")
-            last = draft.failed("error", f"{type(error).__name__}: {error}", transient=False)
+            last = draft.fail("error", f"{type(error).__name__}: {error}", transient=False)
         else:
-            if isinstance(last, Done):
+            if isinstance(last, MessageDone):
                 last = None  # it is in the inbox already
             else:
-                last = draft.failed("error", "The stream ended before the answer was complete.", transient=True)
+                last = draft.fail("error", "The stream ended before the answer was complete.", transient=True)
         if self._draft is draft:
             self._draft = None
             if last is not None:
@@ -317,12 +317,12 @@ class Driver:
         except asyncio.CancelledError as stop:
             if not self._signal.aborted and _cancelled_from_outside():
                 raise
-            done = ToolDone(call, refusal(getattr(stop, "text", str(Aborted()))), is_error=True)
+            done = ToolDone(call, error_outcome(getattr(stop, "text", str(Aborted()))), is_error=True)
         except ToolError as error:
-            done = ToolDone(call, refusal(str(error)), is_error=True)
+            done = ToolDone(call, error_outcome(str(error)), is_error=True)
         except Exception as error:
             log.exception("tool %s failed in an unforeseen way", call.name)
-            done = ToolDone(call, refusal(f"{type(error).__name__}: {error}"), is_error=True)
+            done = ToolDone(call, error_outcome(f"{type(error).__name__}: {error}"), is_error=True)
         if self._ports.review is not None:
             try:
                 done = await self._ports.review(done, arguments)
@@ -349,5 +349,5 @@ def _cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def run_agent(telling: Generator[Act, Any, RunEnd], hands: RunPorts, switch: AbortSignal) -> RunEnd:
+async def run_agent(telling: Generator[LoopRequest, Any, RunEnd], hands: RunPorts, switch: AbortSignal) -> RunEnd:
     return await Driver(hands, switch).run(telling)

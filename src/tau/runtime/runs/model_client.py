@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Protocol
 
 from tau import llm
-from tau.core.agent.draft import Done, Draft, Update
-from tau.core.conversation.provider_messages import Retold
+from tau.core.agent.draft import Draft, MessageDone, Update
+from tau.core.conversation.provider_messages import ProviderMessages
 from tau.core.conversation.summaries import SummaryRequest
 from tau.errors import ModelError
-from tau.llm.catalog import SMALL
-from tau.llm.types import Context, Options, World
+from tau.llm.catalog import LOCAL_MODEL
+from tau.llm.types import CallEnvironment, CallOptions, ModelContext
 from tau.records.base import replace
-from tau.records.messages import Stored, Text, User
+from tau.records.messages import StoredMessage, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
 from tau.runtime.extensions.hooks import HookDispatcher
@@ -26,7 +26,7 @@ from tau.runtime.resources import Resources
 from tau.runtime.runs.budget import BudgetTracker
 from tau.runtime.runs.tool_runner import ToolRunner
 from tau.runtime.services import Services
-from tau.wire.unfinished import Unfinished
+from tau.wire.unfinished import PartialJson
 
 
 class Owner(Protocol):
@@ -57,43 +57,45 @@ class ModelClient:
         model = self._owner.models.current
         if model is None:
             raise ModelError("No model selected.")
-        return Draft(model, now(), Unfinished)
+        return Draft(model, now(), PartialJson)
 
-    async def stream_answer(self, messages: Iterable[Stored], draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    async def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
         owner = self._owner
         level, log = owner.models.level, owner.log.id
         tools = list(owner.tool_runner.tools.values()) if takes_tools(draft.model) else []
         if owner.hooks.extensions.wants("context"):
             messages = await owner.hooks.context([*messages])
-        spoken = Retold(messages, draft.model, block_images=owner.settings.images.block_images)
+        spoken = ProviderMessages(messages, draft.model, block_images=owner.settings.images.block_images)
         system = await owner.resources.prompt(tools) if self.system_override is None else self.system_override
-        context = Context(system, spoken, tools)
+        context = ModelContext(system, spoken, tools)
         async for facts in self._stream(context, draft, level, log):
             yield facts
 
     async def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
         """A call outside the conversation: no tools, and no part in its cache."""
-        context = Context(request.system, [User([Text(request.prompt)], now())], ())
+        context = ModelContext(request.system, [User([Text(request.prompt)], now())], ())
         async for facts in self._stream(context, draft, request.thinking, session_id(), request.max_tokens):
             yield facts
 
     async def _stream(
-        self, context: Context, draft: Draft, level: ThinkingLevel, session: str, max_tokens: int | None = None
+        self, context: ModelContext, draft: Draft, level: ThinkingLevel, session: str, max_tokens: int | None = None
     ) -> AsyncIterator[Sequence[Any]]:
         around = self._owner.services
         model, key, environment = await self._with_credentials(draft.model)
         settings = self._owner.settings
         interleaved = settings.interleaved_thinking
-        options = Options(key, level, settings.thinking_budgets, session, max_tokens, environment, now(), interleaved)
+        options = CallOptions(
+            key, level, settings.thinking_budgets, session, max_tokens, environment, now(), interleaved
+        )
         extensions = self._owner.hooks.extensions
         hooks = self._owner.hooks if extensions.handlers else None
         streams = ModelStreams(extensions) if extensions.streams else None
-        world = World(around.transport, asyncio.sleep, self._calls, around.script, hooks, streams)
+        world = CallEnvironment(around.transport, asyncio.sleep, self._calls, around.script, hooks, streams)
         self._calls += 1
         budget, characters, counted = self._owner.budget, 0, False
         try:
             async for facts in llm.stream(model, context, options, draft, world):
-                if facts and isinstance(facts[-1], Done):
+                if facts and isinstance(facts[-1], MessageDone):
                     # Before anybody can act on the answer.
                     budget.add_usage(draft)
                     counted = True
@@ -113,7 +115,7 @@ class ModelClient:
     async def _with_credentials(self, model: Model) -> ModelAccess:
         """The model as it is to be asked: with its key, its headers, and where it is."""
         owner = self._owner
-        if model == SMALL:
+        if model == LOCAL_MODEL:
             return ModelAccess(replace(model, base_url=await owner.local.base_url()), None, {})
         if owner.models.takes_time(model):
             return await owner.services.machine.in_thread(lambda: owner.models.asked(model))

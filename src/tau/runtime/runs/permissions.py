@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
-from tau.core.agent.loop import refusal
+from tau.core.agent.loop import error_outcome
 from tau.core.checks.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, escaped, named
-from tau.core.text.terminal_text import visible
+from tau.core.text.terminal_text import escape_hidden
 from tau.errors import Aborted, ToolError, UsageError, shortened
-from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, plain, replace
+from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, replace, to_builtins
 from tau.records.dialogs import Select
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
 from tau.records.permissions import Denial, Permissions, Rule
 from tau.runtime.extensions.dialogs import Dialogs, dialog_id
 from tau.store.files import read_small
-from tau.tools.paths import existing, resolve
-from tau.wire.comments import strict
+from tau.tools.paths import resolve, resolve_existing
+from tau.wire.comments import strip_comments
 from tau.wire.position import line_of
 
 ONCE, DENY = "Allow once", "Deny"
@@ -69,7 +69,7 @@ def read_permissions(given: str | Mapping[str, Any], cwd: str) -> Read:
         raise UsageError(f"--permissions: {given!r} is neither ask nor rules FILE")
     path = Path(cwd, Path(file.strip()).expanduser())
     try:
-        text = strict(read_small(path).decode())
+        text = strip_comments(read_small(path).decode())
     except OSError as error:
         raise UsageError(f"--permissions: {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -241,7 +241,7 @@ class Permits:
             why = f"it had to be asked for, and nobody answered within {deadline:g} s."
             return self._denied(call.tool, "deadline", why, place)
         if answer is _ENDED and self._dialogs.attended:
-            return refusal(str(Aborted()))
+            return error_outcome(str(Aborted()))
         if answer is _ENDED:
             return self._denied(call.tool, "nobody", NOBODY, place)
         if answer in (None, DENY):
@@ -260,14 +260,14 @@ class Permits:
         rule: str | UnsetType = place if place and place != "otherwise" else UNSET
         denial = Denial(by, f"The call of {tool} was denied: {why}", rule)
         self.denials.append(denial.reason)
-        return Outcome([Text(f"{denial.reason} {ADVICE}")], {"denied": plain(denial)})
+        return Outcome([Text(f"{denial.reason} {ADVICE}")], {"denied": to_builtins(denial)})
 
 
 def _names(path: str, cwd: str) -> list[str]:
     """The absolute names that a tool may make of a path. Raises ToolError."""
     found = []
     for one in dict.fromkeys((path, *_of_address(path))):
-        found += [resolve(one, cwd), existing(one, cwd), existing(one, cwd, os.path.exists)]
+        found += [resolve(one, cwd), resolve_existing(one, cwd), resolve_existing(one, cwd, os.path.exists)]
         # Of other tools nobody knows how they read it; to the system, ".." after a link is not where the text says.
         literal = os.path.join(cwd, os.path.expanduser(one))
         if not one.startswith("@") or os.path.lexists(literal):
@@ -343,7 +343,7 @@ def _remembered(call: Call) -> str:
 
 
 def _title(call: Call, arguments: Mapping[str, Any]) -> str:
-    shown = *(visible(one, "\n\t") for one in call.commands), *_shown(call.paths)
+    shown = *(escape_hidden(one, "\n\t") for one in call.commands), *_shown(call.paths)
     what = "\n".join(shown) or encode(dict(arguments)).decode()
     cut = shortened(what, SHOWN)
     more = f"\n... and {len(what) - len(cut)} characters more" if cut != what else ""
@@ -351,4 +351,4 @@ def _title(call: Call, arguments: Mapping[str, Any]) -> str:
 
 
 def _shown(paths: Sequence[str]) -> list[str]:
-    return [visible(path, "\t") for path in paths]
+    return [escape_hidden(path, "\t") for path in paths]

@@ -16,11 +16,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from tau.core.agent.budgets import told as over_told
-from tau.core.agent.draft import Done, Draft, Failed, Update
+from tau.core.agent.budgets import limit_text as over_told
+from tau.core.agent.draft import Draft, MessageDone, MessageFailed, Update
 from tau.core.agent.loop import RunEnd, agent_run
-from tau.core.agent.queues import Queue, Queues, Waiting
-from tau.core.agent.retry import Retry, after
+from tau.core.agent.queues import MessageQueues, QueuedMessage, QueueName
+from tau.core.agent.retry import Retry, next_retry
 from tau.core.agent.structured_output import OutputSchema
 from tau.errors import CommandError
 from tau.records.base import UNSET, Value, replace
@@ -34,7 +34,7 @@ from tau.records.events import (
     Event,
     MessageEnd,
 )
-from tau.records.messages import AnyMessage, Assistant, Stored
+from tau.records.messages import AnyMessage, Assistant, StoredMessage
 from tau.records.settings import Settings
 from tau.runtime.abort import AbortSignal
 from tau.runtime.history.session_log import SessionLog
@@ -53,7 +53,7 @@ class Owner(Protocol):
 
     settings: Settings
     log: SessionLog
-    queues: Queues
+    queues: MessageQueues
     compactor: Compactor
     budget: BudgetTracker
     tool_runner: ToolRunner
@@ -219,7 +219,7 @@ class RunQueue:
         except Exception as error:
             log.exception("a run broke off")
             self._streaming = False
-            broken = owner.new_draft().failed("error", f"Internal error: {error}").message
+            broken = owner.new_draft().fail("error", f"Internal error: {error}").message
             outcome.messages.append(broken)
             owner.log.append_message(broken)
             await owner.emit(AgentEnd([broken]))
@@ -264,7 +264,7 @@ class RunQueue:
                 outcome.messages.append(end.ending.message)
                 await owner.emit(AutoRetryEnd(False, retry.attempt, "Retry cancelled"))
                 return
-            if retries.made and isinstance(end.ending, Failed):
+            if retries.made and isinstance(end.ending, MessageFailed):
                 # Reset, because a compaction may follow and ask again: that answer is not one of these retries.
                 await owner.emit(AutoRetryEnd(False, retries.reset(), end.ending.message.error_message))
             if owner.budget.exceeded_limit is not None:
@@ -280,11 +280,11 @@ class RunQueue:
 
     def _left_over(self, end: RunEnd) -> list[AnyMessage]:
         """What was queued after the run had looked for the last time must not be stranded."""
-        if self.signal.aborted or not isinstance(end.ending, Done):
+        if self.signal.aborted or not isinstance(end.ending, MessageDone):
             return []
         return [*(self._take("steer") or self._take("follow_up"))]
 
-    def _take(self, queue: Queue) -> list[Waiting]:
+    def _take(self, queue: QueueName) -> list[QueuedMessage]:
         """What waits, if a turn may begin with it; else it goes on waiting."""
         queues = self._owner.queues
         return queues.take(queue) if queues.texts(queue) and self._owner.budget.allows_turn() else []
@@ -307,7 +307,7 @@ class RunQueue:
                 return self._tell_success(waiting)
             return waiting
 
-        def take(queue: Queue) -> list[Waiting]:
+        def take(queue: QueueName) -> list[QueuedMessage]:
             taken = self._take(queue)
             if taken or queue == "steer" or quest is None or quest.done or not owner.budget.allows_turn():
                 return taken
@@ -318,13 +318,13 @@ class RunQueue:
                 return True  # an abort is told as the next answer
             return not (quest is not None and quest.done) and owner.budget.allows_turn()
 
-        def will_retry(failure: Failed) -> bool:
-            self._retries.due = after(failure, owner.settings.retry, self._retries.made)
+        def will_retry(failure: MessageFailed) -> bool:
+            self._retries.due = next_retry(failure, owner.settings.retry, self._retries.made)
             return self._retries.due is not None
 
         return replace(hands, publish=publish, take=take, will_retry=will_retry, fit=self._fit, may_go_on=may_go_on)
 
-    async def _fit(self) -> Iterable[Stored] | None:
+    async def _fit(self) -> Iterable[StoredMessage] | None:
         """Between two turns: the conversation, if it had to be compacted for the next."""
         smaller = await self._owner.compactor.between_turns(self.signal)
         return self._owner.log.messages.but(()) if smaller else None

@@ -8,9 +8,9 @@ from tau.core.agent.structured_output import (
     ACCEPTED,
     DESCRIPTION,
     GUIDELINES,
-    NAME,
     REMINDER,
     SNIPPET,
+    TOOL_NAME,
     OutputSchema,
     SchemaMismatch,
 )
@@ -29,7 +29,7 @@ class StructuredOutputRun:
         self.value: Any = UNSET  # as JSON has it
         self.output: Any = UNSET  # as the program wants it
         self.tool = Tool(
-            NAME,
+            TOOL_NAME,
             DESCRIPTION,
             SNIPPET,
             aim.parameters,
@@ -51,7 +51,7 @@ class StructuredOutputRun:
         if self.has_result:
             raise ToolError("A result was accepted already; this one does not count.")
         try:
-            self.value, self.output = self._aim.reading(arguments)
+            self.value, self.output = self._aim.parse_result(arguments)
         except SchemaMismatch as error:
             self._failed += 1
             raise ToolError(str(error)) from None

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tau.core.agent.loop import ToolDone, refusal
-from tau.core.checks.schema import check, complaint
+from tau.core.agent.loop import ToolDone, error_outcome
+from tau.core.checks.schema import check_arguments, validation_error
 from tau.errors import Aborted
 from tau.records.events import Outcome
 from tau.records.messages import ToolCall
@@ -20,7 +20,7 @@ from tau.runtime.abort import AbortSignal
 from tau.runtime.extensions.hooks import HookDispatcher, refused
 from tau.runtime.services import Services
 from tau.tools import Tool, ToolContext
-from tau.tools.read_tracking import Seen
+from tau.tools.read_tracking import ReadTracker
 from tau.tools.registry import TOOLS
 
 
@@ -87,12 +87,12 @@ class ToolRunner:
     def begin_run(self, switch: AbortSignal) -> None:
         """A run begins: what its commands leave in the background ends when it is aborted."""
         self._switch = switch
-        self._machine = self._around.machine.part()
+        self._machine = self._around.machine.sub_machine()
         switch.on_abort(self._machine.kill_background)
 
     def reset(self) -> None:
         """Another conversation: its model has read nothing yet."""
-        self._reads = Seen(required=self._settings().edit.require_fresh)
+        self._reads = ReadTracker(required=self._settings().edit.require_fresh)
         if self.permission_gate is not None:
             self.permission_gate.forget()
 
@@ -100,14 +100,14 @@ class ToolRunner:
         """The arguments to run with, or why the call is refused."""
         tool = self.tools.get(call.name)
         if tool is None:
-            return refusal(f"Tool {call.name} not found")
+            return error_outcome(f"Tool {call.name} not found")
         arguments = _fitting(tool, call.arguments)
         if isinstance(arguments, Outcome) or not self._hooks.extensions.wants("tool_call"):
             return arguments
         try:
             said = await self._hooks.tool_call(call, arguments, self._switch)
         except Aborted as aborted:
-            return refusal(str(aborted))
+            return error_outcome(str(aborted))
         if said.get("block"):
             return refused(said.get("reason"))
         return _fitting(tool, said["input"]) if "input" in said else arguments
@@ -136,5 +136,5 @@ class ToolRunner:
 
 def _fitting(tool: Tool, given: dict[str, Any]) -> dict[str, Any] | Outcome:
     schema = tool.schema_for(given) if tool.schema_for else tool.parameters
-    arguments, problems = check(schema, given)
-    return refusal(complaint(tool.name, problems, given)) if problems else arguments
+    arguments, problems = check_arguments(schema, given)
+    return error_outcome(validation_error(tool.name, problems, given)) if problems else arguments

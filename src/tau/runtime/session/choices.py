@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tau.errors import CommandError
-from tau.records.base import plain
+from tau.records.base import to_builtins
 from tau.records.events import Event, SessionInfoChanged, ThinkingLevelChanged
 from tau.records.models import Model, ThinkingLevel
 from tau.runtime.extensions.hooks import HookDispatcher
@@ -59,7 +59,7 @@ async def _model_changed(session: Owner, previous: Model | None, level_before: T
     session.schedule_sync()
     await session.save_settings(changes)
     if model != previous:
-        told = {"model": plain(model), "previousModel": plain(previous), "source": source}
+        told = {"model": to_builtins(model), "previousModel": to_builtins(previous), "source": source}
         await session.hooks.tell("model_select", told)
     await _tell_level(session, level_before)
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from tau.core.agent.queues import Queue
+from tau.core.agent.queues import QueueName
 from tau.errors import CommandError, ExtensionFailure
 from tau.records import dialogs
 from tau.records.base import (
@@ -23,8 +23,8 @@ from tau.records.base import (
     encode,
     parse,
     parse_stored,
-    plain,
-    wire,
+    to_builtins,
+    wire_json,
 )
 from tau.records.entries import Label
 from tau.records.messages import Image, Text
@@ -38,7 +38,7 @@ from tau.runtime.session.operations import context_usage_of
 from tau.runtime.session.session import BUSY, Session
 
 Deliver = Literal["steer", "followUp"]
-QUEUES: dict[Deliver | None, Queue | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
+QUEUES: dict[Deliver | None, QueueName | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
 
 
 class Nothing(Record):
@@ -123,7 +123,7 @@ async def get_all_tools(session: Session, wanted: Nothing) -> list[dict[str, Any
 
 
 async def get_commands(session: Session, wanted: Nothing) -> Any:
-    return plain([*session.extension_lifecycle.commands(), *await session.resources.commands()])
+    return to_builtins([*session.extension_lifecycle.commands(), *await session.resources.commands()])
 
 
 class SetModel(Record):
@@ -141,7 +141,7 @@ async def set_model(session: Session, wanted: SetModel) -> bool:
 
 
 async def get_models(session: Session, wanted: Nothing) -> Any:
-    return plain(session.models.available)
+    return to_builtins(session.models.available)
 
 
 class SetThinkingLevel(Record):
@@ -182,7 +182,7 @@ async def wait_for_idle(session: Session, wanted: Nothing) -> None:
 
 
 async def get_context_usage(session: Session, wanted: Nothing) -> dict[str, Any] | None:
-    return plain(context_usage_of(session))  # type: ignore[no-any-return]
+    return to_builtins(context_usage_of(session))  # type: ignore[no-any-return]
 
 
 async def get_system_prompt(session: Session, wanted: Nothing) -> str:
@@ -221,7 +221,7 @@ async def navigate_tree(session: Session, wanted: NavigateTree) -> Any:
     to = Destination(
         wanted.target_id, wanted.label, wanted.summarize, wanted.custom_instructions, wanted.replace_instructions
     )
-    return plain(await session.navigator.navigate(to))
+    return to_builtins(await session.navigator.navigate(to))
 
 
 class SwitchSession(Record):
@@ -281,7 +281,7 @@ async def get_label(session: Session, wanted: OfEntry) -> str | None:
 
 
 async def get_header(session: Session, wanted: Nothing) -> Any:
-    return parse(wire(session.log.header))
+    return parse(wire_json(session.log.header))
 
 
 Action = tuple[type[Record], Callable[[Session, Any], Awaitable[Any]]]
@@ -373,7 +373,7 @@ def session_facts(session: Session) -> dict[str, Any]:
         "cwd": session.services.cwd,
         "hasUI": session.dialogs.has_ui,
         "mode": session.services.mode,
-        "model": plain(session.models.current),
+        "model": to_builtins(session.models.current),
         "thinkingLevel": session.models.level,
         "isIdle": not session.runs.streaming,
         "hasPendingMessages": len(session.queues) > 0,

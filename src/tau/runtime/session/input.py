@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from tau.core.agent.queues import Queue, Queues
+from tau.core.agent.queues import MessageQueues, QueueName
 from tau.core.agent.structured_output import OutputSchema
 from tau.errors import Aborted, CommandError
 from tau.records.events import Event, MessageEnd, MessageStart
@@ -31,7 +31,7 @@ from tau.runtime.session.navigation import Navigator
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 Blocks = Sequence[Text | Image]
 ABORTED = "Aborted before it was accepted."
-BEHAVIORS: dict[Queue | None, str | None] = {None: None, "steer": "steer", "follow_up": "followUp"}
+BEHAVIORS: dict[QueueName | None, str | None] = {None: None, "steer": "steer", "follow_up": "followUp"}
 
 
 class Owner(Protocol):
@@ -43,7 +43,7 @@ class Owner(Protocol):
     log: SessionLog
     models: ModelSelection
     navigator: Navigator
-    queues: Queues
+    queues: MessageQueues
     resources: Resources
     runs: RunQueue
 
@@ -51,12 +51,12 @@ class Owner(Protocol):
         self,
         text: str,
         blocks: Blocks,
-        behavior: Queue | None,
+        behavior: QueueName | None,
         attachments: Sequence[Attachment] = (),
         aim: OutputSchema | None = None,
     ) -> Disposition: ...
 
-    def queue(self, queue: Queue, text: str, blocks: Blocks, attachments: Sequence[Attachment] = ()) -> None: ...
+    def queue(self, queue: QueueName, text: str, blocks: Blocks, attachments: Sequence[Attachment] = ()) -> None: ...
 
     def schedule_sync(self) -> None: ...
 
@@ -76,7 +76,7 @@ class InputPipeline:
         self,
         text: str,
         blocks: Blocks,
-        behavior: Queue | None,
+        behavior: QueueName | None,
         *,
         source: str = "rpc",
         queue: bool = False,
@@ -113,7 +113,7 @@ class InputPipeline:
         self,
         text: str,
         blocks: Blocks,
-        behavior: Queue | None,
+        behavior: QueueName | None,
         source: str,
         queue: bool,
         attachments: Sequence[Attachment],
@@ -154,7 +154,7 @@ class InputPipeline:
         if behavior == "nextTurn":
             self._besides.append((owner.log.id, message))
         elif owner.runs.streaming:
-            queue: Queue = "follow_up" if behavior == "followUp" else "steer"
+            queue: QueueName = "follow_up" if behavior == "followUp" else "steer"
             owner.queues.add(queue, message)
             owner.log.record_queued(queue, message)
             owner.schedule_sync()

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 from weakref import ref
 
-from tau.core.agent.queues import Queues
-from tau.core.conversation.branches import left_behind
+from tau.core.agent.queues import MessageQueues
+from tau.core.conversation.branches import abandoned_entries
 from tau.core.conversation.tree import prompt_text
 from tau.errors import Aborted, CommandError
 from tau.records.base import UNSET, decode, encode, parse_stored, replace
@@ -38,9 +38,9 @@ from tau.runtime.runs.queue import RunQueue
 from tau.runtime.runs.tool_runner import ToolRunner
 from tau.runtime.services import Services
 from tau.runtime.session.user_bash import UserBash
-from tau.store.listing import all_rows, rows
+from tau.store.listing import all_session_rows, session_rows
 from tau.store.paths import agent_dir
-from tau.store.sessions import Opened, folder_for, open_session
+from tau.store.sessions import OpenedSession, folder_for, open_session
 
 logger = logging.getLogger(__name__)
 Reason = Literal["new", "resume", "fork"]
@@ -52,7 +52,7 @@ class Owner(Protocol):
     services: Services
     settings: Settings
     models: ModelSelection
-    queues: Queues
+    queues: MessageQueues
     log: SessionLog
     sync: BackgroundSync
     runs: RunQueue
@@ -265,10 +265,10 @@ class Navigator:
 
         def listed() -> list[SessionRow]:
             if not everywhere:
-                return rows(folder, around.cwd)
+                return session_rows(folder, around.cwd)
             # A folder of the user's choice holds the sessions of every project itself.
             usual = folder_for(around.cwd, around.agent_dir or agent_dir())
-            return all_rows(folder.parent) if folder == usual else rows(folder, None)
+            return all_session_rows(folder.parent) if folder == usual else session_rows(folder, None)
 
         return await around.machine.in_thread(listed)
 
@@ -346,19 +346,19 @@ class Navigator:
         tree = self._owner.log.tree
         async with self._owner.compactor.alone() as switch:
             try:
-                left = left_behind(tree, tree.leaf, at, tree.dropped)
+                left = abandoned_entries(tree, tree.leaf, at, tree.dropped)
                 summary = self._owner.compactor.branch_summary
                 return await summary(left, switch, wanted.instructions, replace=wanted.replace)
             except Aborted:
                 return None
 
 
-def _shown(queues: Queues) -> tuple[list[str], list[str]]:
+def _shown(queues: MessageQueues) -> tuple[list[str], list[str]]:
     """The queues as a client knows them."""
     return queues.texts("steer"), queues.texts("follow_up")
 
 
-def _found_at(path: Path) -> Opened | None:
+def _found_at(path: Path) -> OpenedSession | None:
     """The session at `path`; None if nothing is there but could be."""
     try:
         os.lstat(path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from tau.core.agent.queues import Queue
+from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.branches import Branch
 from tau.core.conversation.tokens import context_usage
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # A session may be long: its file is read for the first statistics, and for later ones only what was added.
 COUNTED: WeakKeyDictionary[Tree, SessionCounts] = WeakKeyDictionary()
-MODES: dict[Queue, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
+MODES: dict[QueueName, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
 
 
 # Saying.
@@ -39,7 +39,7 @@ async def submit(
     session: Session,
     text: str,
     blocks: Sequence[Text | Image],
-    behavior: Queue | None,
+    behavior: QueueName | None,
     *,
     queue: bool = False,
     attachments: Sequence[Attachment] = (),
@@ -118,7 +118,7 @@ def last_assistant_text(session: Session) -> str | None:
 # Choosing.
 
 
-async def set_mode(session: Session, queue: Queue, mode: QueueMode) -> None:
+async def set_mode(session: Session, queue: QueueName, mode: QueueMode) -> None:
     session.queues.modes[queue] = mode
     await session.save_settings({MODES[queue]: mode})
 

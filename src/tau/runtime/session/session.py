@@ -12,8 +12,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from tau.core.agent.draft import Draft, Failed, Update
-from tau.core.agent.queues import Queue, Queues, Waiting, texts
+from tau.core.agent.draft import Draft, MessageFailed, Update
+from tau.core.agent.queues import MessageQueues, QueuedMessage, QueueName, message_texts
 from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.summaries import SummaryRequest
 from tau.errors import CommandError
@@ -54,8 +54,8 @@ from tau.runtime.session.bash_updates import BashUpdates
 from tau.runtime.session.input import InputPipeline
 from tau.runtime.session.navigation import Navigator
 from tau.runtime.session.user_bash import UserBash
-from tau.store.resource_query import Sought
-from tau.store.sessions import Opened
+from tau.store.resource_query import ResourceQuery
+from tau.store.sessions import OpenedSession
 
 logger = logging.getLogger(__name__)
 Client = Callable[[Event | Update | UiRequest], Awaitable[None] | None]
@@ -74,15 +74,15 @@ class Session:
         settings: Settings,
         models: ModelSelection,
         client: Client,
-        sought: Sought,
-        found: Opened | None = None,
+        sought: ResourceQuery,
+        found: OpenedSession | None = None,
     ) -> None:
         """`found` is a session to go on with. Raises CommandError if another process has it."""
         self.services = around
         self.settings = settings
         self.models = models
         self.client = client
-        self.queues = Queues(settings.steering_mode, settings.follow_up_mode)
+        self.queues = MessageQueues(settings.steering_mode, settings.follow_up_mode)
         self.extensions = ExtensionRegistry(lambda: self.settings, self.emit_nowait)
         self.hooks = HookDispatcher(self.extensions, now)
         self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=around.mode == "rpc")
@@ -117,7 +117,7 @@ class Session:
         self,
         text: str,
         blocks: Sequence[Text | Image],
-        behavior: Queue | None,
+        behavior: QueueName | None,
         attachments: Sequence[Attachment] = (),
         aim: OutputSchema | None = None,
     ) -> Disposition:
@@ -153,7 +153,7 @@ class Session:
         return User([Text(text), *blocks], now(), kept)
 
     def queue(
-        self, queue: Queue, text: str, blocks: Sequence[Text | Image], attachments: Sequence[Attachment] = ()
+        self, queue: QueueName, text: str, blocks: Sequence[Text | Image], attachments: Sequence[Attachment] = ()
     ) -> None:
         message = self._user(text, blocks, attachments)
         self.queues.add(queue, message)
@@ -197,15 +197,15 @@ class Session:
             self._mentions.add(task := asyncio.ensure_future(waiting))
             task.add_done_callback(self._mentions.discard)
 
-    def publish_queues(self, taken: Sequence[Waiting] = (), queue: Queue = "steer") -> Awaitable[None] | None:
+    def publish_queues(self, taken: Sequence[QueuedMessage] = (), queue: QueueName = "steer") -> Awaitable[None] | None:
         """`taken` left its queue, but goes on waiting until it is announced."""
         return self.publish(self._queue_update(taken, queue))
 
     async def emit_queue_update(self) -> None:
         await self.emit(self._queue_update())
 
-    def _queue_update(self, taken: Sequence[Waiting] = (), queue: Queue = "steer") -> QueueUpdate:
-        ahead = texts(taken)
+    def _queue_update(self, taken: Sequence[QueuedMessage] = (), queue: QueueName = "steer") -> QueueUpdate:
+        ahead = message_texts(taken)
         steering, follow_up = self.queues.texts("steer"), self.queues.texts("follow_up")
         return QueueUpdate(*((ahead + steering, follow_up) if queue == "steer" else (steering, ahead + follow_up)))
 
@@ -329,5 +329,5 @@ class Session:
         self.log.close()
 
 
-def _never(failure: Failed) -> bool:
+def _never(failure: MessageFailed) -> bool:
     return False

@@ -23,7 +23,7 @@ from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.history.session_log import SessionLog, now
 from tau.runtime.session.bash_updates import BashUpdates
 from tau.tools import Exit, Machine, Stream
-from tau.tools.bash import Output
+from tau.tools.bash import CommandOutput
 
 logger = logging.getLogger(__name__)
 MAX_CONCURRENT = 64  # commands at the same time
@@ -109,7 +109,7 @@ class UserBash:
             self._idle.set()
 
     async def _run(self, home: SessionLog, command: str, exclude: bool, id: Any) -> BashResult:
-        output = Output(Tail(cleaner=Cleaner()), self._machine.spill)
+        output = CommandOutput(Tail(cleaner=Cleaner()), self._machine.spill)
         streams = {"stdout": Tail(cleaner=Cleaner()), "stderr": Tail(cleaner=Cleaner())}
 
         live = self._live(id)
@@ -117,7 +117,7 @@ class UserBash:
         def heard(stream: Stream, data: bytes) -> None:
             if live is not None:
                 live.add(stream, data)
-            output.take(data)
+            output.feed(data)
             streams[stream].feed(data)
 
         task = asyncio.ensure_future(self._machine.run(command, cwd=self._cwd, heard=heard, apart=True))
@@ -211,7 +211,7 @@ class UserBash:
             self.flush()
 
 
-def _result(output: Output, streams: dict[str, str], exit: Exit | None) -> BashResult:
+def _result(output: CommandOutput, streams: dict[str, str], exit: Exit | None) -> BashResult:
     shown = output.tail.truncation()
     return BashResult(
         output=shown.content,

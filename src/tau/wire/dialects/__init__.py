@@ -20,7 +20,7 @@ from tau.errors import UsageError
 from tau.wire.dialect import Dialect
 from tau.wire.dialects.default import DEFAULT
 
-__all__ = ["DEFAULT", "NAMES", "Dialect", "everyone", "find"]
+__all__ = ["DEFAULT", "NAMES", "Dialect", "all_dialects", "find"]
 
 # Module by name, loaded when the dialect is chosen; and the first release of pi that uses it.
 MODULES: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -47,7 +47,7 @@ def find(name: str | None) -> Dialect:
     raise UsageError(f"Unknown dialect {name!r}. There are {', '.join(NAMES)}, and releases of pi such as 0.55.4.")
 
 
-def everyone() -> list[Dialect]:
+def all_dialects() -> list[Dialect]:
     """All dialects, the newest first."""
     return [_load(module) for module, _ in MODULES.values()]
 

@@ -11,14 +11,14 @@ from typing import Any, Literal
 
 from tau.records import commands as c
 from tau.records import events as e
-from tau.records.base import derived
-from tau.wire.dialect import LEFT_OUT, NO_DATA, Dialect, Form, form, without
+from tau.records.base import derive_record
+from tau.wire.dialect import NO_DATA, OMITTED, Dialect, Form, form, without
 
-AutoCompactionStart = derived(
+AutoCompactionStart = derive_record(
     e.CompactionStart, tag="auto_compaction_start", types={"reason": Literal["threshold", "overflow"]}
 )
-Compacted = derived(e.CompactionResult, without=("timestamp", "first_kept_entry_index"))
-AutoCompactionEnd = derived(
+Compacted = derive_record(e.CompactionResult, without=("timestamp", "first_kept_entry_index"))
+AutoCompactionEnd = derive_record(
     e.CompactionEnd, tag="auto_compaction_end", without=("reason",), types={"result": Compacted | None}
 )
 
@@ -33,7 +33,7 @@ def _start(event: e.CompactionStart) -> Sequence[e.Event]:
     return () if event.reason == "manual" else (AutoCompactionStart(event.reason),)
 
 
-def automatic(kind: Any, result: Callable[[Any], Any]) -> Form:
+def auto_compaction_end(kind: Any, result: Callable[[Any], Any]) -> Form:
     """Events only for automatic compactions: a client that requested one gets its result in the response."""
 
     def end(event: e.CompactionEnd) -> Sequence[e.Event]:
@@ -55,12 +55,12 @@ DEFAULT = Dialect(
     pi="0.87.1",
     events={
         e.CompactionStart: Form((AutoCompactionStart,), _start),
-        e.CompactionEnd: automatic(AutoCompactionEnd, result_as(Compacted)),
+        e.CompactionEnd: auto_compaction_end(AutoCompactionEnd, result_as(Compacted)),
         e.ToolUpdate: Form((e.ToolUpdate,), _tool_update),
         e.ToolEnd: without(e.ToolEnd, "duration_ms"),
-        e.SessionInfoChanged: LEFT_OUT,
-        e.ThinkingLevelChanged: LEFT_OUT,
-        e.BashUpdate: LEFT_OUT,
+        e.SessionInfoChanged: OMITTED,
+        e.ThinkingLevelChanged: OMITTED,
+        e.BashUpdate: OMITTED,
     },
     replies={
         c.Prompt: NO_DATA,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from tau.records import commands as c
 from tau.records import events as e
 from tau.records import replies
-from tau.records.base import derived
-from tau.wire.dialect import LEFT_OUT, NO_DATA, Form, form, reply_without, without
+from tau.records.base import derive_record
+from tau.wire.dialect import NO_DATA, OMITTED, Form, form, reply_without, without
 from tau.wire.dialects.default import result_as
 from tau.wire.dialects.pi_1_5 import DIALECT as PI_1_5
 from tau.wire.dialects.pi_1_5 import compaction_end
 from tau.wire.dialects.pi_2026_03 import PlainCompacted, PlainUpdate
 
-CompactionEnd = derived(e.CompactionEnd, types={"result": PlainCompacted | None})
+CompactionEnd = derive_record(e.CompactionEnd, types={"result": PlainCompacted | None})
 
-DIALECT = PI_1_5.but(
+DIALECT = PI_1_5.derive(
     name="0.73",
     about="pi 0.59 to 0.80: snapshots, `compaction_*`, `queue_update`",
     pi="0.73.1",
@@ -24,9 +24,9 @@ DIALECT = PI_1_5.but(
         e.MessageStart: form(e.MessageStart, e.MessageStart),
         e.MessageUpdate: form(e.MessageUpdate, PlainUpdate),
         e.AgentEnd: without(e.AgentEnd, "will_retry"),
-        e.AgentSettled: LEFT_OUT,
+        e.AgentSettled: OMITTED,
         e.ToolEnd: without(e.ToolEnd, "duration_ms"),
-        e.BashUpdate: LEFT_OUT,
+        e.BashUpdate: OMITTED,
         e.CompactionEnd: compaction_end(CompactionEnd, PlainCompacted),
     },
     replies={

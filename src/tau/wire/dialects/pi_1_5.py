@@ -14,17 +14,17 @@ from typing import Any, Literal, get_args
 from tau.records import commands as c
 from tau.records import events as e
 from tau.records import replies
-from tau.records.base import derived
+from tau.records.base import derive_record
 from tau.records.messages import AnyMessage, Assistant, StopReason
 from tau.wire.dialect import Dialect, Form, without
 from tau.wire.dialects.default import Compacted, result_as
 
-Begun = derived(Assistant, name="AssistantBegun", types={"stop_reason": StopReason | Literal["pending"]})
+Begun = derive_record(Assistant, name="AssistantBegun", types={"stop_reason": StopReason | Literal["pending"]})
 AnyBegun: Any = reduce(or_, (Begun if kind is Assistant else kind for kind in get_args(AnyMessage)))
-MessageStart = derived(e.MessageStart, types={"message": AnyBegun})
-CompactionEnd = derived(e.CompactionEnd, types={"result": Compacted | None})
-NewCommand = derived(replies.SlashCommand, without=("location", "path"))
-NewCommands = derived(replies.SlashCommands, types={"commands": list[NewCommand]})  # type: ignore[valid-type]
+MessageStart = derive_record(e.MessageStart, types={"message": AnyBegun})
+CompactionEnd = derive_record(e.CompactionEnd, types={"result": Compacted | None})
+NewCommand = derive_record(replies.SlashCommand, without=("location", "path"))
+NewCommands = derive_record(replies.SlashCommands, types={"commands": list[NewCommand]})  # type: ignore[valid-type]
 
 
 def compaction_end(kind: Any, result: Any) -> Form:

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from tau.records import commands as c
 from tau.records import events as e
-from tau.records.base import UNSET, Record, UnsetType, derived
+from tau.records.base import UNSET, Record, UnsetType, derive_record
 from tau.records.replies import Protocol
-from tau.wire.dialect import COMMANDS, LEFT_OUT, Answers, Form
+from tau.wire.dialect import COMMANDS, OMITTED, Form, ResponseEvents
 from tau.wire.dialects.pi_2026_03 import DIALECT as PI_2026_03
 
 KNOWN = (c.Prompt, c.Abort, c.Compact, c.GetProtocol)
@@ -44,7 +44,7 @@ class ProtocolTold(e.Event, tag="protocol"):
     data: Protocol
 
 
-ToolEnd = derived(e.ToolEnd, without=("duration_ms",), types={"result": e.Outcome | str})
+ToolEnd = derive_record(e.ToolEnd, without=("duration_ms",), types={"result": e.Outcome | str})
 
 
 def _tool_end(event: e.ToolEnd) -> Sequence[e.Event]:
@@ -83,24 +83,24 @@ def _response_events(name: str, data: Any, error: Any) -> Sequence[Record]:
     return (ProtocolTold(data),) if isinstance(data, Protocol) else ()
 
 
-DIALECT = PI_2026_03.but(
+DIALECT = PI_2026_03.derive(
     name="2025-12",
     about="December 2025: no responses, attachments, `compaction` and `error` events",
     pi="0.13.2",
     responses=False,
     dialogs=False,
     session_line=False,
-    answers=Answers((Error, Compaction, ProtocolTold), _response_events),
+    answers=ResponseEvents((Error, Compaction, ProtocolTold), _response_events),
     events={
-        e.ToolUpdate: LEFT_OUT,
+        e.ToolUpdate: OMITTED,
         e.ToolEnd: Form((ToolEnd,), _tool_end),
-        e.CompactionStart: LEFT_OUT,
+        e.CompactionStart: OMITTED,
         e.CompactionEnd: Form((Compaction, Error), _compaction_end),
-        e.AutoRetryStart: LEFT_OUT,
-        e.AutoRetryEnd: LEFT_OUT,
+        e.AutoRetryStart: OMITTED,
+        e.AutoRetryEnd: OMITTED,
         e.ExtensionError: Form((Error,), _error),
         e.SessionWriteFailed: Form((Error,), _error),
-        e.SessionWriteRecovered: LEFT_OUT,
+        e.SessionWriteRecovered: OMITTED,
         e.SessionDamaged: Form((Error,), _damage_error),
     },
     replies={c.Compact: Form((e.CompactionResult,), lambda data: data)},

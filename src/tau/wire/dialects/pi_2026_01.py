@@ -5,14 +5,14 @@ from __future__ import annotations
 from tau.records import commands as c
 from tau.records import events as e
 from tau.records import replies
-from tau.records.base import derived
+from tau.records.base import derive_record
 from tau.wire.dialect import form, reply_without
 from tau.wire.dialects.pi_2026_03 import DIALECT as PI_2026_03
 
 HOOK_PATH = {"extension_path": "hook_path"}
-HookError = derived(e.ExtensionError, tag="hook_error", renamed=HOOK_PATH)
+HookError = derive_record(e.ExtensionError, tag="hook_error", renamed=HOOK_PATH)
 
-DIALECT = PI_2026_03.but(
+DIALECT = PI_2026_03.derive(
     name="2026-01",
     about="January 2026, with the names that forks had before",
     pi="0.45.7",

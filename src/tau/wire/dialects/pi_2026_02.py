@@ -6,7 +6,7 @@ Outside of JSON mode it equals March 2026.
 from __future__ import annotations
 
 from tau.records import events as e
-from tau.wire.dialect import LEFT_OUT
+from tau.wire.dialect import OMITTED
 from tau.wire.dialects.pi_2026_03 import DIALECT as PI_2026_03
 
 AFTER_LAST_TURN = (
@@ -20,9 +20,9 @@ AFTER_LAST_TURN = (
     e.SessionWriteRecovered,
 )
 
-DIALECT = PI_2026_03.but(
+DIALECT = PI_2026_03.derive(
     name="2026-02",
     about="February 2026: JSON mode ends with `turn_end`; elsewhere March 2026",
     pi="0.51.6",
-    json_events={kind: LEFT_OUT for kind in AFTER_LAST_TURN},
+    json_events={kind: OMITTED for kind in AFTER_LAST_TURN},
 )

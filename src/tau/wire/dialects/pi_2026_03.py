@@ -9,19 +9,19 @@ from typing import Any, get_args
 from tau.records import commands as c
 from tau.records import deltas, replies
 from tau.records import events as e
-from tau.records.base import derived
-from tau.wire.dialect import LEFT_OUT, Form, form, reply_without, without
-from tau.wire.dialects.default import DEFAULT, AutoCompactionEnd, Compacted, automatic, result_as
+from tau.records.base import derive_record
+from tau.wire.dialect import OMITTED, Form, form, reply_without, without
+from tau.wire.dialects.default import DEFAULT, AutoCompactionEnd, Compacted, auto_compaction_end, result_as
 
-PlainCallStart = derived(deltas.ToolCallStart, without=("id", "tool_name"))
+PlainCallStart = derive_record(deltas.ToolCallStart, without=("id", "tool_name"))
 PlainDelta: Any = reduce(
     or_, (PlainCallStart if kind is deltas.ToolCallStart else kind for kind in get_args(deltas.AnyDelta))
 )
-PlainUpdate = derived(e.MessageUpdate, without=("usage",), types={"assistant_message_event": PlainDelta})
-PlainCompacted = derived(Compacted, without=("estimated_tokens_after", "usage"))
-PlainCompactionEnd = derived(AutoCompactionEnd, types={"result": PlainCompacted | None})
-PlainCommand = derived(replies.SlashCommand, without=("source_info",))
-PlainCommands = derived(replies.SlashCommands, types={"commands": list[PlainCommand]})  # type: ignore[valid-type]
+PlainUpdate = derive_record(e.MessageUpdate, without=("usage",), types={"assistant_message_event": PlainDelta})
+PlainCompacted = derive_record(Compacted, without=("estimated_tokens_after", "usage"))
+PlainCompactionEnd = derive_record(AutoCompactionEnd, types={"result": PlainCompacted | None})
+PlainCommand = derive_record(replies.SlashCommand, without=("source_info",))
+PlainCommands = derive_record(replies.SlashCommands, types={"commands": list[PlainCommand]})  # type: ignore[valid-type]
 
 
 def _commands(data: replies.SlashCommands) -> Any:
@@ -29,7 +29,7 @@ def _commands(data: replies.SlashCommands) -> Any:
     return PlainCommands([PlainCommand(*[getattr(command, name) for name in known]) for command in data.commands])
 
 
-DIALECT = DEFAULT.but(
+DIALECT = DEFAULT.derive(
     name="2026-03",
     about="March 2026, to the letter",
     pi="0.55.4",
@@ -37,9 +37,9 @@ DIALECT = DEFAULT.but(
     events={
         e.AgentEnd: without(e.AgentEnd, "will_retry"),
         e.MessageUpdate: form(e.MessageUpdate, PlainUpdate),
-        e.AgentSettled: LEFT_OUT,
-        e.CompactionEnd: automatic(PlainCompactionEnd, result_as(PlainCompacted)),
-        e.QueueUpdate: LEFT_OUT,
+        e.AgentSettled: OMITTED,
+        e.CompactionEnd: auto_compaction_end(PlainCompactionEnd, result_as(PlainCompacted)),
+        e.QueueUpdate: OMITTED,
     },
     replies={
         c.Bash: reply_without(replies.BashResult, "stdout", "stderr", "signal"),
