@@ -71,7 +71,7 @@ check: $(READY)  ## format, lint, types, house rules
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
-	@$(PY) -m pytest -q tests/test_house.py
+	@$(PY) -m pytest -q tests/test_architecture.py
 
 bench: $(READY)  ## measure; PEERS="0.73.1 0.87.1" beside real pi; ARGS="--help" for what
 	@$(PY) -m benchmarks $(if $(PEERS),--peers $(PEERS)) $(ARGS)
@@ -84,7 +84,7 @@ format: $(READY)  ## let ruff format and fix
 	@$(PY) -m ruff format .
 
 docs: $(READY)  ## write the pages of docs/ that have tables of the program anew
-	@$(PY) -m tau.docs $(ARGS)
+	@PYTHONPATH=scripts $(PY) -m docgen $(ARGS)
 	@$(PY) scripts/reliability.py $(ARGS)
 
 site: $(READY)  ## docs/ and README as pages for a browser, in build/site

@@ -40,7 +40,7 @@ import sys
 from tau.wire.sse import SSEDecoder
 from tau.records.base import parse
 from tau.records.models import Model
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
 from tau.llm.anthropic import Reader
 from tau.wire.unfinished import Unfinished
 reader = Reader(Draft(Model("m", "M", "x", "p", "http://127.0.0.1"), 0, Unfinished))

@@ -19,9 +19,9 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
-from tau.host.extensions import Extensions
-from tau.host.loading import load_extensions
 from tau.records.settings import Settings
+from tau.runtime.extensions.loader import load_extensions
+from tau.runtime.extensions.registry import Extensions
 
 PROMISED_MS = 1.0
 ROUNDS = 2_000

@@ -36,9 +36,9 @@ from typing import Any
 from msgspec.structs import force_setattr
 
 from tau.cli.flags import parse
-from tau.cli.start import opening
-from tau.llm.calls import Request
+from tau.cli.session_options import create_factory
 from tau.llm.http import Http
+from tau.llm.types import Request
 from tau.records.base import encode
 from tau.rpc.stdio import serve
 
@@ -100,7 +100,7 @@ class Aiohttp:
 def rpc(client: str) -> None:
     """RPC mode with this transport."""
     given = parse(["--mode", "rpc", "--provider", "bench", "--model", "m"])
-    read = opening(given)
+    read = create_factory(given)
 
     def open_session(outbox: Any) -> Any:
         session, machine, _ = read.session(outbox)

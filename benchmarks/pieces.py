@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
 from tau.llm.anthropic import Reader as Anthropic
 from tau.llm.google import Reader as Google
 from tau.llm.openai_chat_reader import Reader as Chat

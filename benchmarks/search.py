@@ -3,8 +3,8 @@
     python benchmarks/search.py [--files 20000] [--rounds 25] [--without]
 
 The tree is made in a folder for temporary files and removed. A time is the
-best of the rounds, for others may be at work here. `--without` measures our own search as well, which is used
-where there is no ripgrep. Exits with 1 if a tool takes more than twice the time
+best of the rounds, for others may be at work here. `--without` also measures the fallback search, which is used
+where ripgrep is not installed. Exits with 1 if a tool takes more than twice the time
 of ripgrep.
 """
 
@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
-from tau.host.machine import LocalMachine
 from tau.records.events import Outcome
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext, find, grep
 from tau.tools.ripgrep import installed
 

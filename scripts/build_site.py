@@ -22,10 +22,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from docgen.tables import anchor
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tau.docs.tables import anchor
 from tau.export.code import Highlighter, language
 
 ROOT = Path(__file__).parent.parent

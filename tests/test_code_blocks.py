@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from docgen.tables import EVENTS, tag
 from markdown_it import MarkdownIt
 
-from client import WITHIN, Agent, of, surroundings
+from support.rpc_process import WITHIN, Agent, of, surroundings
 from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
-from tau.core.frontmatter import fields, split
-from tau.core.permissions import Rules
-from tau.docs.tables import EVENTS, tag
+from tau.core.checks.permissions import Rules
+from tau.core.text.frontmatter import fields, split
 from tau.llm.catalog import providers
 from tau.llm.scripted import read_script
 from tau.records.base import decode
@@ -64,7 +64,8 @@ def _blocks(page: Path) -> Iterator[Block]:
             yield Block(name, (token.map or [0])[0] + 1, language, mark, token.content)
         for child in token.children or ():
             if child.type == "code_inline" and re.match(r"(pi|tau|make|\.venv/bin/\w+) [a-z@-]", child.content):
-                yield Block(name, (token.map or [0])[0] + 1, "sh", "inline", child.content)
+                first_choice = re.sub(r"(?<=\w)(\|\w+)+", "", child.content)  # `tau completion bash|zsh|fish`
+                yield Block(name, (token.map or [0])[0] + 1, "sh", "inline", first_choice)
 
 
 BLOCKS = [block for page in PAGES for block in _blocks(page)]

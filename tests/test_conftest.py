@@ -47,6 +47,7 @@ def pytest_run(folder: Path, test: str, preexec: Callable[[], None] | None = Non
     shutil.copy(CONFTEST, folder / "conftest.py")
     (folder / "test_it.py").write_text(test)
     argv = [sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "no:cacheprovider", "--rootdir", str(folder)]
+    argv += ["--basetemp", str(folder / "temporary")]  # and no clearing up after other runs
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
     return subprocess.run(
         [*argv, "test_it.py"], cwd=folder, env=env, capture_output=True, text=True, timeout=110, preexec_fn=preexec

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docgen.__main__ import FOLDER, MARKER, main, page
+from docgen.__main__ import TABLES as OWN_TABLES
+from docgen.tables import EVENTS, TABLES, anchor, settings_rows, tag
+from docgen.words import in_words
 
-from client import Agent, Json
+from support.rpc_process import Agent, Json
 from tau.cli.flags import FLAGS
-from tau.docs.__main__ import FOLDER, MARKER, main, page
-from tau.docs.__main__ import TABLES as OWN_TABLES
-from tau.docs.tables import EVENTS, TABLES, anchor, settings_rows, tag
-from tau.docs.words import in_words
 from tau.records.base import UnsetType
 from tau.records.settings import Settings
-from tau.tools.table import TOOLS
+from tau.tools.registry import TOOLS
 from tau.wire.dialect import COMMANDS as KINDS
 
 TEMPLATE = (FOLDER / "protocol.in.md").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from client import Agent, texts
-from tricks import TRICKS, WORDS, Place, a_place, approved
+from support.hostile_repos import TRICKS, WORDS, Place, a_place, approved
+from support.rpc_process import Agent, texts
 
 
 @pytest.fixture

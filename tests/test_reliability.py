@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from marked import Holder, Marks, gaps, holders, read
-from promises import GOALS, PROMISES, ROWS, SAME
+from support.promise_catalogue import GOALS, PROMISES, ROWS, SAME
+from support.promise_index import Holder, Marks, gaps, holders, read
 
 PROGRAM = Path(__file__).parents[1] / "scripts" / "reliability.py"
 
@@ -27,7 +27,7 @@ def test_a_row_without_a_test_and_a_marker_without_a_row_are_named() -> None:
     beside = Holder("rpc/test_x.py", "test_x")
     assert list(gaps(Marks({**marks.rows, "A99": [beside], "N01": [beside]}, ["rpc/test_x.py:7"]))) == [
         "N01 does not apply, and yet rpc/test_x.py holds it",
-        "rpc/test_x.py holds A99, which is not in tests/promises.py",
+        "rpc/test_x.py holds A99, which is not in tests/support/promise_catalogue.py",
         "rpc/test_x.py:7 marks no test, or names its rows in a way that cannot be read",
     ]
 

@@ -1,4 +1,4 @@
-"""Only host/terminal.py writes text for people; the others ask it to, so no name reaches a terminal as it is."""
+"""Only runtime/terminal.py writes text for people; the others ask it to, so no name reaches a terminal as it is."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "tau"
-PRINTS = "host/terminal.py"
+PRINTS = "runtime/terminal.py"
 # module -> how many times it writes by itself, and why that is no text of others for a terminal
 EXCEPTIONS = {
     "cli/main.py": (2, "--help and --version: text of ours, and loading anything for it would take time"),
     "docs/__main__.py": (3, "for the developers of tau"),
-    "library/running.py": (1, "a warning in the caller's program"),
+    "library/run.py": (1, "a warning in the caller's program"),
     "tools/search.py": (1, "stderr is a pipe that tau reads"),
-    "host/local.py": (1, "stdout is a pipe that tau reads"),
+    "runtime/models/bundled.py": (1, "stdout is a pipe that tau reads"),
 }
 STREAMS = {"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}
 WRITERS = {"write", "writelines"}

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from tau import sync as sync
     from tau.client.client import RpcClient as RpcClient
     from tau.client.process import AgentGone as AgentGone
-    from tau.core.answering import Answer as Answer
-    from tau.core.answering import Dialog as Dialog
+    from tau.core.checks.dialog_handlers import Answer as Answer
+    from tau.core.checks.dialog_handlers import Dialog as Dialog
     from tau.errors import CommandError as CommandError
     from tau.errors import ExtensionFailure as ExtensionFailure
     from tau.errors import TauError as TauError
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from tau.errors import UsageError as UsageError
     from tau.library.agent import Agent as Agent
     from tau.library.commands import Node as Node
-    from tau.library.functions import CallContext as CallContext
-    from tau.library.functions import tool as tool
+    from tau.library.function_tools import CallContext as CallContext
+    from tau.library.function_tools import tool as tool
     from tau.library.opening import DEFAULT_TOOLS as DEFAULT_TOOLS
     from tau.library.opening import open as open
-    from tau.library.readers import AgentEvent as AgentEvent
     from tau.library.results import Result as Result
-    from tau.library.running import Run as Run
+    from tau.library.run import Run as Run
+    from tau.library.subscriptions import AgentEvent as AgentEvent
     from tau.records.budgets import Budget as Budget
     from tau.records.events import Outcome as Outcome
     from tau.records.messages import Image as Image
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 # Public names and where they are loaded from on first use: a module, or a name in a module.
 NAMES = {
     "Agent": "tau.library.agent:Agent",
-    "AgentEvent": "tau.library.readers:AgentEvent",
+    "AgentEvent": "tau.library.subscriptions:AgentEvent",
     "AgentGone": "tau.client.process:AgentGone",
-    "Answer": "tau.core.answering:Answer",
+    "Answer": "tau.core.checks.dialog_handlers:Answer",
     "Budget": "tau.records.budgets:Budget",
-    "CallContext": "tau.library.functions:CallContext",
+    "CallContext": "tau.library.function_tools:CallContext",
     "CommandError": "tau.errors:CommandError",
     "DEFAULT_TOOLS": "tau.library.opening:DEFAULT_TOOLS",
-    "Dialog": "tau.core.answering:Dialog",
+    "Dialog": "tau.core.checks.dialog_handlers:Dialog",
     "ExtensionFailure": "tau.errors:ExtensionFailure",
     "Image": "tau.records.messages:Image",
     "Node": "tau.library.commands:Node",
     "Outcome": "tau.records.events:Outcome",
     "Result": "tau.library.results:Result",
     "RpcClient": "tau.client.client:RpcClient",
-    "Run": "tau.library.running:Run",
+    "Run": "tau.library.run:Run",
     "TauError": "tau.errors:TauError",
     "Text": "tau.records.messages:Text",
     "Tool": "tau.tools:Tool",
@@ -63,7 +63,7 @@ NAMES = {
     "extension": "tau.extension",
     "open": "tau.library.opening:open",
     "sync": "tau.sync",
-    "tool": "tau.library.functions:tool",
+    "tool": "tau.library.function_tools:tool",
 }
 
 

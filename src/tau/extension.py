@@ -10,7 +10,7 @@ nothing that the extension process has not already loaded.
 
 from __future__ import annotations
 
-from tau.extensions.api import Pi
-from tau.extensions.context import CommandContext, Context, Event
+from tau.extension_api.api import Pi
+from tau.extension_api.context import CommandContext, Context, Event
 
 __all__ = ["CommandContext", "Context", "Event", "Pi"]

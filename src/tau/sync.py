@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tau.client.blocking import Events, RpcClient
-from tau.library.blocking import Agent, open
+from tau.client.sync import Events, RpcClient
+from tau.library.sync import Agent, open
 
 __all__ = ["Agent", "Events", "RpcClient", "open"]

@@ -19,8 +19,8 @@ from typing import Any, Self
 
 import pytest
 
-from client import WITHIN, Agent, Json, Pipe, calls, endless, is_gone
-from program import asked, start
+from support.cli_process import asked, start
+from support.rpc_process import WITHIN, Agent, Json, Pipe, calls, endless, is_gone
 
 SEQUENCE = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\r")
 
@@ -95,7 +95,7 @@ def said(folder: Path) -> list[str]:
 
 def test_a_line_is_asked_and_answered_until_ctrl_d(tmp_path: Path) -> None:
     with Terminal(tmp_path, answers=[{"text": "Hello"}, {"text": "Bye"}]) as terminal:
-        assert "/help tells what can be said" in terminal.until("\n")
+        assert "/help lists the commands" in terminal.until("\n")
         assert terminal.ask("hi").split("\n")[1:] == ["Hello", ""]
         assert terminal.ask("and now?").split("\n")[1:] == ["Bye", ""]
         terminal.write("\x04")
@@ -185,7 +185,7 @@ def test_the_commands_of_the_chat(tmp_path: Path) -> None:
         assert 'Model "zork" not found' in terminal.ask("/model zork")
         assert "offline demo model" in terminal.ask("hello")
         assert "Error: " in terminal.ask("/compact")
-        assert "A new session." in terminal.ask("/new")
+        assert "Started a new session." in terminal.ask("/new")
         assert "understand" in terminal.ask("/what is this")
         terminal.write("\x04")
         assert terminal.code() == 0
@@ -242,7 +242,7 @@ def test_print_mode_at_a_terminal_answers_and_ends(tmp_path: Path) -> None:
 
 ASKING = ["--permissions", "ask"]
 TOUCHED = [calls("touch a"), {"text": "done"}]
-NO = "anything else is a no (60 s): "
+NO = "anything else means no (60 s): "
 
 
 def results(folder: Path) -> list[Json]:
@@ -308,8 +308,8 @@ def test_a_question_that_nobody_answers_in_time_denies(tmp_path: Path) -> None:
     (tmp_path / "rules.json").write_text('{"deadline": 0.2}')
     rules = ["--permissions", "rules", str(tmp_path / "rules.json")]
     with Terminal(tmp_path, *rules, "go", answers=[*TOUCHED, {"text": "here"}]) as terminal:
-        terminal.until("a no (0.2 s): ")
-        terminal.until("Nobody waits for an answer any more.")
+        terminal.until("means no (0.2 s): ")
+        terminal.until("The question is no longer open.")
         terminal.until("done")
         assert "here" in terminal.ask("1")  # a line as any other
     (result,) = results(tmp_path)
@@ -379,12 +379,12 @@ def setup(pi):
 def test_questions_of_extensions_are_asked_at_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "asks.py").write_text(EXTENSION)
     with Terminal(tmp_path, "-e", str(tmp_path / "asks.py")) as terminal:
-        assert terminal.until("y for yes; anything else is a no: ").endswith("Begin?\n  | There is a lot to do.\n")
+        assert terminal.until("y for yes; anything else means no: ").endswith("Begin?\n  | There is a lot to do.\n")
         terminal.write("y\n")
         terminal.until("begun\n")
         terminal.until("> ")
         terminal.write("/ask\n")
-        for key, what in (("2\n", "1 to 2; anything else is a no: "), ("his\n", "mine: "), ("\n", "as it is: ")):
+        for key, what in (("2\n", "1 to 2; anything else means no: "), ("his\n", "mine: "), ("\n", "as it is: ")):
             terminal.until(what)
             terminal.write(key)
         terminal.until("green his as it was")
@@ -412,7 +412,7 @@ def test_a_question_that_comes_while_a_line_is_written_waits_for_its_end(tmp_pat
         (tmp_path / "work" / "now").touch()
         terminal.until("There is a question. Press Enter to see it.")
         terminal.write("ne\n")
-        terminal.until("a no: ")
+        terminal.until("means no: ")
         terminal.write("y\n")
         terminal.until("heard True")
         terminal.until("ok")

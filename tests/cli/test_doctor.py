@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from model_server import NOWHERE, serving
+from support.model_server import NOWHERE, serving
 from tau import __version__
 from tau.llm.catalog import DEFAULTS, LOCAL, Catalog
 
@@ -39,9 +39,9 @@ def test_with_a_key_nothing_is_wrong(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == f"tau {__version__}"
-    assert lines[-1] == "Nothing is wrong."
+    assert lines[-1] == "No problems found."
     for line in (
-        "  -- settings.json: not there",
+        "  -- settings.json: not found",
         f"  ok {tmp_path}",
         f"  ok anthropic: ANTHROPIC_API_KEY; {len(Catalog().of('anthropic'))} models",
         f"  ok xai: XAI_API_KEY; {len(Catalog().of('xai'))} models",
@@ -59,14 +59,14 @@ def test_a_server_that_answers_is_told_with_its_models(tmp_path: Path) -> None:
         done = doctor(tmp_path)
     assert done.returncode == 0
     assert f"  ok ollama: {address}: qwen3, llama\n" in done.stdout
-    assert "  -- none by itself; choose one with --provider ollama --model ID\n" in done.stdout
+    assert "  -- none by default; choose one with --provider ollama --model ID\n" in done.stdout
 
 
 def test_without_anything_to_ask_that_is_what_is_wrong(tmp_path: Path) -> None:
     done = doctor(tmp_path)
     assert done.returncode == 1
     assert "  !! none. Set an API key" in done.stdout
-    assert done.stdout.endswith("\n1 to put right.\n")
+    assert done.stdout.endswith("\nProblems found: 1.\n")
 
 
 def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
@@ -97,14 +97,14 @@ def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
     wrong = [line[5:] for line in done.stdout.splitlines() if line.startswith("  !! ")]
     assert wrong == [
         "settings.json:2: retry.maxRetries: expected int, got str",
-        'settings.json:3: defaultmodel: not known; is "defaultModel" meant?',
+        'settings.json:3: defaultmodel: unknown; did you mean "defaultModel"?',
         "models.json:11: providers.bad.models[0].maxTokens: expected int, got str",
         'models.json:12: Provider none: must specify "baseUrl", "compat", "modelOverrides", or "models".',
         "models.json:14: providers.anthropic.modelOverrides.claude-opus-4.8: no such model",
-        'models.json:6: providers.lab.models[0].contextwindow: not known; is "contextWindow" meant?',
-        'models.json:12: providers.none.baseURL: not known; is "baseUrl" meant?',
+        'models.json:6: providers.lab.models[0].contextwindow: unknown; did you mean "contextWindow"?',
+        'models.json:12: providers.none.baseURL: unknown; did you mean "baseUrl"?',
         'auth.json:3: xai: expected {"type": "api_key", "key": ...}',
-        "lab: models.json gives no key: LAB_KEY is not set",
+        "lab: models.json provides no key: LAB_KEY is not set",
     ]
     assert "secret" not in done.stdout
 
@@ -124,8 +124,8 @@ def test_a_file_that_others_can_read_is_told(tmp_path: Path) -> None:
     done = doctor(tmp_path)
     assert done.returncode == 1
     assert "others could read it; now only you can (mode 600)" in done.stdout
-    assert "  ok openai: auth.json, by a command; " in done.stdout
-    assert "x: a login, which tau does not use" in done.stdout
+    assert "  ok openai: auth.json, from a command; " in done.stdout
+    assert "x: an OAuth login, which tau does not use" in done.stdout
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")

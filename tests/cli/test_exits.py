@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Json, calls
-from program import QUICK_RETRIES, run
+from support.cli_process import QUICK_RETRIES, run
+from support.rpc_process import Agent, Json, calls
 from tau.cli.flags import help_text
-from tau.core.exits import EXITS
+from tau.core.checks.exit_codes import EXITS
 
 CUT: Json = {"text": "half", "stop": "length"}
 BAD_KEY: Json = {"error": {"message": "401 bad key"}}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent
+from support.rpc_process import Agent
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

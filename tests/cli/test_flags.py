@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from model_server import serving
+from support.model_server import serving
 from tau import __version__
 from tau.cli.flags import FLAGS, Given, help_text, parse
 from tau.cli.main import PI_VERSION, main, mode_of
-from tau.cli.start import wishes
+from tau.cli.session_options import wishes
 from tau.errors import UsageError
-from tau.host.local import HOW_TO_INSTALL
-from tau.host.opening import Wishes
-from tau.tools.table import TOOLS
+from tau.runtime.app.factory import Wishes
+from tau.runtime.models.bundled import HOW_TO_INSTALL
+from tau.tools.registry import TOOLS
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_pi_is_the_release_whose_dialect_was_chosen_by_flag_environment_or_setti
 @pytest.mark.parametrize(
     ("argv", "error"),
     [
-        (["--mode", "zork"], 'Unknown mode "zork". There are --mode text, json and rpc.'),
+        (["--mode", "zork"], 'Unknown mode "zork". Use --mode text, json or rpc.'),
         (["--mode", "rpc", "@file.txt"], "@file arguments are not supported in RPC mode"),
         (["--mode", "rpc", "--result"], "--result is for --mode json"),
         (["--mode"], "--mode needs a value: text|json|rpc"),
         (["--modle", "x"], "Unknown option: --modle. Did you mean --mode or --model?"),
         (["--Continue"], "Unknown option: --Continue. Did you mean --continue?"),
-        (["--key=secret"], "Unknown option: --key. A message that begins with a dash goes behind --."),
+        (["--key=secret"], "Unknown option: --key. Put a message that starts with a dash after --."),
         (
             ["-q", "--no-sesion", "hi"],
-            "Unknown option: -q. A message that begins with a dash goes behind --.\n"
+            "Unknown option: -q. Put a message that starts with a dash after --.\n"
             "  Unknown option: --no-sesion. Did you mean --no-session or --session?",
         ),
     ],

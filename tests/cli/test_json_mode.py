@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from client import WITHIN, Pipe, as_record, calls, endless, is_gone, joined_deltas
-from program import QUICK_RETRIES, Done, asked, run, start
+from support.cli_process import QUICK_RETRIES, Done, asked, run, start
+from support.rpc_process import WITHIN, Pipe, as_record, calls, endless, is_gone, joined_deltas
 
 OVERLOADED = {"error": {"message": "529 overloaded"}}
 RUN = [

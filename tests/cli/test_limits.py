@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from client import Json
-from program import run
+from support.cli_process import run
+from support.rpc_process import Json
 
 SCHEMA = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"]}
 LOOK: Json = {"blocks": [{"tool": "bash", "arguments": {"command": "echo hi"}, "id": "a"}]}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, surroundings
-from program import PI, asked, scripted
+from support.cli_process import PI, asked, scripted
+from support.rpc_process import WITHIN, surroundings
 
 TAU = [PI[0], "-c", "from tau.cli.main import tau; tau()"]
 SENTENCE = (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from client import Json, calls, said, text
-from program import Done, run
+from support.cli_process import Done, run
+from support.rpc_process import Json, calls, said, text
 
 OK: Json = {"text": "ok"}
 

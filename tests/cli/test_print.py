@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, Pipe, calls, is_gone
-from program import QUICK_RETRIES, asked, run, start
+from support.cli_process import QUICK_RETRIES, asked, run, start
+from support.rpc_process import WITHIN, Pipe, calls, is_gone
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -91,8 +91,8 @@ def test_behind_two_dashes_everything_is_a_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "error"),
     [
-        (["-p"], "There is nothing to answer: no message was given, and nothing came in on stdin."),
-        (["-p", " "], "There is nothing to answer: no message was given, and nothing came in on stdin."),
+        (["-p"], "There is no prompt: give a message, or pipe text to stdin."),
+        (["-p", " "], "There is no prompt: give a message, or pipe text to stdin."),
         (["-p", "@missing.txt", "look"], "File not found: {work}/missing.txt"),
         (["-p", "@.", "look"], "{work} is a folder; name the files in it"),
         (["-p", "--result", "hi"], "--result is for --mode json"),
@@ -128,7 +128,7 @@ def test_a_retry_that_succeeds_is_a_success(tmp_path: Path) -> None:
 
 def test_an_answer_that_was_cut_off_is_printed_with_a_warning(tmp_path: Path) -> None:
     done = run(tmp_path, "-p", "hi", answers=[{"text": "half of", "stop": "length"}])
-    assert done == (3, "half of\n", "Warning: the answer was cut off at the limit of its length.\n")
+    assert done == (3, "half of\n", "Warning: the answer was cut off at its length limit.\n")
 
 
 def test_a_model_without_a_key_is_an_error(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, surroundings
+from support.rpc_process import Agent, surroundings
 
 PI = [sys.executable, "-m", "tau", "--mode", "rpc", "--model", "demo", "--resume"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, Agent, Json, calls, surroundings
-from program import PI, scripted
+from support.cli_process import PI, scripted
+from support.rpc_process import WITHIN, Agent, Json, calls, surroundings
 
 TAU = [PI[0], "-c", "from tau.cli.main import tau; tau()"]
 PAYLOADS = {
@@ -293,7 +293,7 @@ def log_lines_and_tracebacks(folder: Path) -> bytes:
     code = f"""
 import logging, sys, threading
 from tau.cli import main
-from tau.host import terminal
+from tau.runtime import terminal
 name = {ALL!r}
 terminal.log_to_stderr()
 logging.getLogger("any").warning("%s", name)
@@ -350,7 +350,7 @@ def test_without_utf_8_what_cannot_be_written_is_spelled_out(tmp_path: Path) -> 
     env = {**surroundings(tmp_path), "PYTHONIOENCODING": "ascii:strict"}
     done = subprocess.run([*TAU, "trust", "é→"], cwd=tmp_path / "work", env=env, capture_output=True)
     named = tmp_path / "work" / r"\xe9\u2192"
-    assert (done.returncode, done.stderr) == (2, f"Error: {named} is no folder\n".encode())
+    assert (done.returncode, done.stderr) == (2, f"Error: {named} is not a folder\n".encode())
 
 
 def test_a_question_spells_out_characters_without_a_glyph(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from program import run
+from support.cli_process import run
 from tau.cli.main import main
-from tau.host.opening import Wanted, Wishes, read_up
+from tau.runtime.app.factory import Wanted, Wishes, read_up
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_it_says_what_is_trusted_and_forgets_it(project: Path, capsys: pytest.Ca
     assert main("tau", ["trust", "--remove"]) == 0
     assert main("tau", ["trust", "--remove", str(project)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{project} is trusted as long as nothing of this changes:",
+        f"{project} is trusted until any of this changes:",
         "  .pi/settings.json",
         f"{project} is no longer trusted.",
         f"{project} was not trusted.",

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tau.core.permissions import Call, Rules
+from tau.core.checks.permissions import Call, Rules
 from tau.records.permissions import Permissions, Rule
 
 FOLDER = Path(__file__).parent

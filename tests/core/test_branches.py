@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from talk import MODEL, Talk, call, ids, words
-from tau.core.branches import Branch, BranchPlan, left_behind, prepare_branch
-from tau.core.summaries import BRANCH, Files
-from tau.core.tree import Tree
+from support.entry_builder import MODEL, Talk, call, ids, words
+from tau.core.conversation.branches import Branch, BranchPlan, left_behind, prepare_branch
+from tau.core.conversation.summaries import BRANCH, Files
+from tau.core.conversation.tree import Tree
 from tau.records.lines import OtherEntry
 from tau.records.messages import BranchSummary, CompactionSummary, User
 

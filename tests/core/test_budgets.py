@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kit import call, ok, says, tell, user
-from tau.core.budgets import Spent, between_turns, exceeded, in_an_answer, refused, told, wrong
-from tau.core.loop import ToolDone, agent_run
+from support.loop_kit import call, ok, says, tell, user
+from tau.core.agent.budgets import Spent, between_turns, exceeded, in_an_answer, refused, told, wrong
+from tau.core.agent.loop import ToolDone, agent_run
 from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded, Limit
@@ -53,7 +53,7 @@ def test_what_answers_took_is_summed() -> None:
 
 def test_a_limit_on_the_cost_needs_a_price() -> None:
     told = refused(Budget(max_cost=1), UNPRICED)
-    assert told is not None and told.startswith("Nobody knows what acme/m costs")
+    assert told is not None and told.startswith("The price of acme/m is unknown")
     assert refused(Budget(max_cost=1), PRICED) is None
     assert refused(Budget(max_cost=1, allow_unknown_cost=True), UNPRICED) is None
     assert refused(Budget(max_turns=1), UNPRICED) is None

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from talk import MODEL, Talk, answer, call, words
-from tau.core.compaction import ALREADY, NOTHING, Due, Plan, due, fitted, prepare, should_compact
-from tau.core.summaries import Files, told
-from tau.core.tokens import Kept, context_tokens, weight
-from tau.core.tree import context
+from support.entry_builder import MODEL, Talk, answer, call, words
+from tau.core.conversation.compaction import ALREADY, NOTHING, Due, Plan, due, fitted, prepare, should_compact
+from tau.core.conversation.summaries import Files, told
+from tau.core.conversation.tokens import Kept, context_tokens, weight
+from tau.core.conversation.tree import context
 from tau.records.base import replace
 from tau.records.entries import CompactionEntry
 from tau.records.messages import AnyMessage, Assistant, CompactionSummary, Image, ToolResult, Usage, User

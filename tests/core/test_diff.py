@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client import quick
-from tau.core.diff import Change, changes, common, lines, patch, shown
+from support.rpc_process import quick
+from tau.core.text.diff import Change, changes, common, lines, patch, shown
 
 few = st.lists(st.sampled_from("abc"), max_size=12)
 

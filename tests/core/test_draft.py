@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit import MODEL, assistant, new_draft
-from tau.core.draft import REDACTED, Begun, Done, Draft, Failed, Update
-from tau.core.pricing import priced
+from support.loop_kit import MODEL, assistant, new_draft
+from tau.core.agent.draft import REDACTED, Begun, Done, Draft, Failed, Update
+from tau.core.models.pricing import priced
 from tau.records.base import decode, encode, parse, replace
 from tau.records.deltas import (
     TextDelta,

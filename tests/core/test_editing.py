@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from client import quick
 from long.fuzz_edit import check, random_case
-from tau.core.editing import Edit, Edited, edited, well_formed
-from tau.core.plain import plain, traced
+from support.rpc_process import quick
+from tau.core.text.editing import Edit, Edited, edited, well_formed
+from tau.core.text.normalize import plain, traced
 from tau.errors import ToolError
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tau.core.frontmatter import DEEPEST, LONGEST, BadFrontmatter, Page, fields, page, says_yes
+from tau.core.text.frontmatter import DEEPEST, LONGEST, BadFrontmatter, Page, fields, page, says_yes
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_every_scalar_stays_text(head: str, read: dict[str, object]) -> None:
     [
         ("argument-hint: [x] [y]", "line 2: did not find expected key"),
         ("a: b: c", "line 2: mapping values are not allowed in this context"),
-        ("just words", "the fields are no `key: value` lines"),
-        ("a: &x [1]\nb: *x", "the fields refer to each other (*), which is not read here"),
+        ("just words", "the fields are not `key: value` lines"),
+        ("a: &x [1]\nb: *x", "YAML aliases (*) are not supported"),
         ("a: " + "[" * 60_000, f"the fields are nested more than {DEEPEST} deep"),
         ("a: x\n" + "#" * LONGEST, f"the fields have more than {LONGEST} characters"),
         ("a: [1\nb: 2", "line 3: did not find expected ',' or ']'"),
@@ -70,7 +70,7 @@ def test_what_cannot_be_read_is_told_and_harms_nobody(head: str, why: str) -> No
 
 def test_plain_lines_do_not_load_yaml() -> None:
     ask = (
-        "import sys; from tau.core.frontmatter import page; "
+        "import sys; from tau.core.text.frontmatter import page; "
         "page('---\\nname: x\\ndescription: \"y\"\\n---\\n'); print('yaml' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True).stdout == "False\n"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tau.core.globs import BadGlob, Rules, anywhere, compiled, pattern
+from tau.core.text.globs import BadGlob, Rules, anywhere, compiled, pattern
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tau.core.images import accepted
+from tau.core.checks.images import accepted
 from tau.errors import CommandError
 from tau.records.base import decode, encode
 from tau.records.commands import ImageGiven

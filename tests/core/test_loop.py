@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kit import assistant, call, fails, new_draft, ok, says, tell, user
-from tau.core.draft import Begun, Done, Heard
-from tau.core.loop import RunEnd, ToolDone, ToolProgress, agent_run
+from support.loop_kit import assistant, call, fails, new_draft, ok, says, tell, user
+from tau.core.agent.draft import Begun, Done, Heard
+from tau.core.agent.loop import RunEnd, ToolDone, ToolProgress, agent_run
 from tau.records.deltas import Failure
 from tau.records.events import (
     AgentEnd,

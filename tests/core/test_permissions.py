@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.core.permissions import HARMLESS, BadRules, Call, Rules, Verdict, named
+from tau.core.checks.permissions import HARMLESS, BadRules, Call, Rules, Verdict, named
 from tau.records.permissions import Permissions, Rule
 
 CWD, HOME = "/home/u/work", "/home/u"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tau.core.pricing import priced, unpriced
+from tau.core.models.pricing import priced, unpriced
 from tau.records.messages import Usage, UsageCost
 from tau.records.models import Model, Price, PriceTier
 

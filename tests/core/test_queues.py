@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kit import user
-from tau.core.queues import LIMIT, Queues
+from support.loop_kit import user
+from tau.core.agent.queues import LIMIT, Queues
 from tau.errors import CommandError
 from tau.records.messages import Image, Text, User
 

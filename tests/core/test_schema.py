@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tau.core.schema import MOST_PROBLEMS, check, complaint, fit, unknown
-from tau.core.truncate import CUT_OFF, MAX_BYTES, MAX_LINES
+from tau.core.checks.schema import MOST_PROBLEMS, check, complaint, fit, unknown
+from tau.core.text.truncate import CUT_OFF, MAX_BYTES, MAX_LINES
 
 BASH = {
     "type": "object",
@@ -182,7 +182,7 @@ def test_a_schema_may_refer_to_itself() -> None:
         ({"uniqueItems": True}, [{"a": 1}, {"a": 1.0}], ["root: must NOT have duplicate items"]),
         ({"minProperties": 1}, {}, ["root: must NOT have fewer than 1 properties"]),
         ({"prefixItems": [{"type": "integer"}], "items": {"type": "string"}}, [1, "a"], []),
-        ({"prefixItems": [{"type": "integer"}], "items": False}, [1, "a"], ["1: must not be there"]),
+        ({"prefixItems": [{"type": "integer"}], "items": False}, [1, "a"], ["1: must not be present"]),
         ({"additionalProperties": {"type": "integer"}}, {"a": 1}, []),
         ({"additionalProperties": {"type": "integer"}}, {"a": "b"}, ["a: must be integer"]),
         ({"allOf": [{"minimum": 1}, {"maximum": 2}]}, 3, ["root: must be <= 2"]),
@@ -190,7 +190,7 @@ def test_a_schema_may_refer_to_itself() -> None:
         (
             {"oneOf": [{"minimum": 1}, {"maximum": 5}]},
             3,
-            ["root: must match exactly one of several schemas, and matches 2"],
+            ["root: must match exactly one of several schemas, but matches 2"],
         ),
         (
             {"type": "string", "anyOf": [{"minLength": 2}, {"const": "a"}]},

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.core.secrets import forms, masked, of_address, of_headers, shown, shown_address
+from tau.core.checks.secrets import forms, masked, of_address, of_headers, shown, shown_address
 from tau.records.base import replace
 from tau.records.models import Model
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from kit import assistant, call, user
-from talk import Talk, answer
-from tau.core.stats import SessionCounts, conversation_counts
-from tau.core.tree import Tree
+from support.entry_builder import Talk, answer
+from support.loop_kit import assistant, call, user
+from tau.core.conversation.stats import SessionCounts, conversation_counts
+from tau.core.conversation.tree import Tree
 from tau.records.base import UNSET, encode, replace
 from tau.records.messages import Assistant, BashExecution, Text, ToolResult, Usage, UsageCost
 from tau.records.replies import SessionStats, TokenSums

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from talk import MODEL, answer, call
-from tau.core.summaries import (
+from support.entry_builder import MODEL, answer, call
+from tau.core.conversation.summaries import (
     BRANCH,
     HISTORY,
     SYSTEM,
@@ -150,7 +150,7 @@ def test_every_summary_has_its_headings(instruction: str, headings: list[str]) -
 def test_the_model_is_told_not_to_take_part() -> None:
     made = request(HISTORY, [User("hi", 0)], title="T", max_tokens=1, thinking="off")
     assert made.system == SYSTEM
-    assert "Do not go on with the conversation" in SYSTEM
+    assert "Do not continue the conversation" in SYSTEM
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kit import MODEL
-from tau.core.thinking import clamp, following, levels, sent
+from support.loop_kit import MODEL
+from tau.core.models.thinking import clamp, following, levels, sent
 from tau.records.base import replace
 from tau.records.models import LEVELS, Model, ThinkingLevel
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from talk import Talk, answer, call, words
-from tau.core.tokens import context_tokens, context_usage, counted, estimate, standing, used
+from support.entry_builder import Talk, answer, call, words
+from tau.core.conversation.tokens import context_tokens, context_usage, counted, estimate, standing, used
 from tau.records.messages import (
     BashExecution,
     BranchSummary,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kit import assistant, user
-from tau.core.file_lines import Held, Lines
-from tau.core.tree import CODES, ROOT, Tree, context, message_of, milliseconds, prompt_text, summary_of
+from support.loop_kit import assistant, user
+from tau.core.conversation.file_lines import Held, Lines
+from tau.core.conversation.tree import CODES, ROOT, Tree, context, message_of, milliseconds, prompt_text, summary_of
 from tau.records.base import encode, wire
 from tau.records.entries import (
     AnyEntry,

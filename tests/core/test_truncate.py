@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.core.clean import Cleaner
-from tau.core.truncate import CUT_OFF, Tail, byte_length, head, size, tail
-from tau.core.truncate import cut as beginning
+from tau.core.text.terminal_text import Cleaner
+from tau.core.text.truncate import CUT_OFF, Tail, byte_length, head, size, tail
+from tau.core.text.truncate import cut as beginning
 from tau.records.base import plain
 from tau.records.tools import Truncation
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, surroundings
+from support.rpc_process import WITHIN, surroundings
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ci_reviewer.py"
 

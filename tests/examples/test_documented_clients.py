@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, Agent, joined_deltas, surroundings
+from support.rpc_process import WITHIN, Agent, joined_deltas, surroundings
 
 CLIENTS = Path(__file__).parent.parent / "golden" / "clients"
 DEMO = {"defaultProvider": "tau", "defaultModel": "demo"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json, of, text, texts
+from support.rpc_process import Agent, Json, of, text, texts
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "extensions"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.py"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, surroundings
+from support.rpc_process import WITHIN, surroundings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tau.cli.flags import FLAGS
-from tau.core.schema import CHECKED, TOLD
+from tau.core.checks.schema import CHECKED, TOLD
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {name: (DOCS / f"{name}.md").read_text() for name in ("budgets", "structured-output", "record-replay")}

@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
-from anthropic_server import ModelServer
-from client import Json
-from program import Done, run
+from support.anthropic_server import ModelServer
+from support.cli_process import Done, run
+from support.rpc_process import Json
 
 PRICE = {"input": 3, "output": 15, "cacheRead": 0, "cacheWrite": 0}
 SLOW_PIECES = {"blocks": [{"text": ["so ", "far"]}], "error": {"message": "401 bad key", "after": 2}}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from client import WITHIN, surroundings
+from support.rpc_process import WITHIN, surroundings
 from tau.llm.catalog import Catalog, providers
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

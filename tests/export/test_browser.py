@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from client import quick
 from export.chromium import Browser, Trap, chromium
 from export.infested import infested
 from export.payloads import HOME, PAYLOADS, RUN
 from export.sample import long_session, sample
 from export.visit import complaints, opened, scripts_run, stir, until
+from support.rpc_process import quick
 from tau.export import Export
 from tau.export.page import page
 

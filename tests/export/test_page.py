@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from client import quick
 from export.infested import infested
 from export.payloads import PAYLOADS
 from export.sample import Telling, call, long_session, sample
+from support.rpc_process import quick
 from tau.export import Export
 from tau.export.page import page
 from tau.records import entries as e

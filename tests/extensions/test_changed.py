@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from extension_lab import Found, Lab, running, written
+from support.extension_processes import Found, Lab, running, written
 from tau.errors import ExtensionFailure
-from tau.store import modules
-from tau.store.modules import module_digests, module_files
+from tau.store import extension_modules
+from tau.store.extension_modules import module_digests, module_files
 
 GATE = """
     import os
@@ -175,7 +175,7 @@ def test_a_file_that_is_not_as_it_was_trusted_is_not_loaded(change: str, tmp_pat
 def test_a_package_with_too_much_in_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = package(tmp_path)
     assert len(module_digests(place)) == 4
-    monkeypatch.setattr(modules, "MAX_FILES", 3)
+    monkeypatch.setattr(extension_modules, "MAX_FILES", 3)
     with pytest.raises(ExtensionFailure, match="more than 3 modules"):
         module_digests(place)
 
@@ -191,5 +191,5 @@ def test_a_virtual_environment_in_a_package_is_no_part_of_it(tmp_path: Path) -> 
 def test_a_package_that_contains_itself_is_refused(tmp_path: Path) -> None:
     place = package(tmp_path)
     (place / "again").symlink_to(place)
-    with pytest.raises(ExtensionFailure, match="leads back into itself"):
+    with pytest.raises(ExtensionFailure, match="contains itself through a link"):
         module_files(place)

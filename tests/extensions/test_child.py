@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from extension_lab import WITHIN, Found, limits, running, written
+from support.extension_processes import WITHIN, Found, limits, running, written
 from tau.errors import Aborted, ExtensionFailure, ToolError
-from tau.host.loading import load_function
-from tau.host.streams import Streams
-from tau.host.switch import Switch
 from tau.records.base import plain
+from tau.runtime.abort import Switch
+from tau.runtime.extensions.loader import load_function
+from tau.runtime.extensions.model_streams import Streams
 
 
 def test_handlers_see_events_as_dicts_and_as_attributes(tmp_path: Path) -> None:
@@ -543,7 +543,7 @@ def test_extensions_die_with_us(tmp_path: Path) -> None:
 import asyncio, sys
 sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
 from pathlib import Path
-from extension_lab import running
+from support.extension_processes import running
 
 async def story():
     async with running(Path({str(file)!r})) as lab:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from extension_lab import WITHIN, Found, Lab, limits, running, written
+from support.extension_processes import WITHIN, Found, Lab, limits, running, written
 from tau.errors import Aborted, ToolError
-from tau.host.switch import Switch
+from tau.runtime.abort import Switch
 
 # A gate that does whatever the command of the tool call names.
 FAULTS = """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tau.extensions.hooks import HOOKS
+from tau.extension_api.hooks import HOOKS
 
 Json = dict[str, Any]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from client import quick
 from long.extension_faults import FAULTS, rounds
+from support.rpc_process import quick
 
 
 @pytest.mark.promise("C10", "C11", "C12", "C16", "C17", "C18", "C22", "C24", "C26")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from client import Agent
+from support.rpc_process import Agent
 
 PORTION = 1 << 16
 

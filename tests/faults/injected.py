@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from client import Agent, Json, scripted
+from support.rpc_process import Agent, Json, scripted
 
 
 class Call(NamedTuple):

@@ -17,18 +17,18 @@ from typing import Any
 
 from faults.disk import Unsynced
 from faults.mutations import IN_BYTES, VALUES, Random, retyped
-from kit import MODEL, assistant, call, for_model, user
-from tau.core.branches import Branch, left_behind, prepare_branch
-from tau.core.compaction import due, prepare
-from tau.core.stats import SessionCounts, conversation_counts
-from tau.core.tokens import context_usage
+from support.loop_kit import MODEL, assistant, call, for_model, user
+from tau.core.conversation.branches import Branch, left_behind, prepare_branch
+from tau.core.conversation.compaction import due, prepare
+from tau.core.conversation.stats import SessionCounts, conversation_counts
+from tau.core.conversation.tokens import context_usage
 from tau.errors import CommandError
-from tau.host.export import session_page
-from tau.host.log import Log
-from tau.host.ran import note, untold
 from tau.records.base import encode
 from tau.records.messages import BashExecution, Custom, Text, Thinking, ToolResult
 from tau.records.settings import CompactionSettings
+from tau.runtime.history.html_export import session_page
+from tau.runtime.history.pending_bash import note, untold
+from tau.runtime.history.session_log import Log
 from tau.store.listing import row
 from tau.store.sessions import open_session
 

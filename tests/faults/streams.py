@@ -13,15 +13,15 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
-from client import WITHIN, as_record
 from faults.mutations import IN_BYTES, Random, retyped
-from kit import MODEL, for_model, new_draft, user
-from streams import BASH, aws, recorded, recorded_frames, sse
+from support.loop_kit import MODEL, for_model, new_draft, user
+from support.recorded_streams import BASH, aws, recorded, recorded_frames, sse
+from support.rpc_process import WITHIN, as_record
 from tau import llm
-from tau.core.draft import Done, Update
+from tau.core.agent.draft import Done, Update
 from tau.errors import ModelError
-from tau.llm.calls import Context, Options, Request, Transport, World
 from tau.llm.http import Http
+from tau.llm.types import Context, Options, Request, Transport, World
 from tau.records.base import replace, wire
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "no secret", "AWS_REGION": "nowhere-1"}

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent
 from faults.corpus import found
 from faults.sessions import use_session
 from faults.streams import Case, read_stream
-from kit import byte_by_byte
 from long.fuzz import tell
+from support.loop_kit import byte_by_byte
+from support.rpc_process import Agent
 
 
 @pytest.mark.parametrize("file", found("sessions"), ids=lambda file: file.stem)

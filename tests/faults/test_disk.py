@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Pipe, calls, texts
+from support.rpc_process import Agent, Pipe, calls, texts
 from tau.store.sessions import open_session
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, Agent, Json, as_record, calls, joined_deltas, texts
 from faults.clients import dripping, read_until
 from faults.mutations import Random
 from faults.processes import Watch, below
 from faults.sessions import mutated_session, samples, use_session
 from faults.settings import SAMPLES, mutated_file
 from faults.streams import mutated_stream
+from support.rpc_process import WITHIN, Agent, Json, as_record, calls, joined_deltas, texts
 
 
 def test_a_slow_client_gets_every_record_in_order(tmp_path: Path) -> None:

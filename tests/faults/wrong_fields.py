@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from client import Agent, Json
+from support.rpc_process import Agent, Json
 from tau.records.base import Record, UnsetType
 from tau.records.commands import AnyCommand, ImageGiven
 

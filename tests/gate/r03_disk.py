@@ -15,16 +15,16 @@ from collections.abc import Callable
 from itertools import cycle, islice, product
 from pathlib import Path
 
-from client import Agent, Json, calls, of
 from faults.disk import ERRORS, Fault, Faults
 from faults.injected import Call, available, failing_agent
 from gate.figure import Figure
 from gate.lots import failures
-from kit import assistant, call, user
 from long.session_kills import Lost, Promises
+from support.loop_kit import assistant, call, user
+from support.rpc_process import Agent, Json, calls, of
 from tau.errors import CommandError
-from tau.host.log import Log
 from tau.records.messages import Text, ToolResult
+from tau.runtime.history.session_log import Log
 from tau.store.sessions import open_session
 
 MOST = 50

@@ -19,12 +19,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from traceback import format_exception_only
 
-from client import WITHIN, Agent
 from faults.corpus import keep
 from faults.mutations import Random
 from faults.sessions import SLOW, mutated_session, use_session
 from faults.streams import mutated_stream, read_over_network, read_stream
 from gate.figure import Figure
+from support.rpc_process import WITHIN, Agent
 
 EACH = 5_000
 LOT = 250

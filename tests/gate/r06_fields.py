@@ -7,9 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from client import Agent, Json
 from faults.wrong_fields import CASES
 from gate.figure import Figure
+from support.rpc_process import Agent, Json
 
 LOOKED_AT = ("get_state", "get_entries", "get_available_thinking_levels", "clear_queue", "get_session_stats")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from client import Agent
 from gate.figure import Figure
+from support.rpc_process import Agent
 
 MIB = 1 << 20
 SIZE = 100_000_000  # whatever the scale: a shorter line may be within the limit

@@ -11,10 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from client import Agent
 from faults.clients import read_until
 from gate.figure import Figure
 from long.stall import LIMIT, MIB, stall
+from support.rpc_process import Agent
 
 SECONDS = 300
 STALLED = 60.0  # seconds

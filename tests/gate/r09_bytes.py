@@ -10,8 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from client import Agent, joined_deltas
 from gate.figure import Figure
+from support.rpc_process import Agent, joined_deltas
 
 MIB = 1 << 20
 PIECES, PIECE = 3_000, 100

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from aborting import SCENES, on_stage, seconds_to_abort, seconds_to_abort_in
-from client import Agent
 from gate.figure import Figure
+from support.abort_scenes import SCENES, on_stage, seconds_to_abort, seconds_to_abort_in
+from support.rpc_process import Agent
 
 ABORTS = 100  # in each case
 LIMIT = 1.0

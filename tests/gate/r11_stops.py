@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gate.figure import Figure
 from gate.portion import portion
-from runaways import COMMANDS, ENDINGS, left_after
+from support.stubborn_commands import COMMANDS, ENDINGS, left_after
 
 CASES = [case for case in product(ENDINGS, COMMANDS) if case[0] != "SIGHUP"]  # thirty
 

@@ -7,8 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from client import Agent, Json, texts
 from gate.figure import Figure
+from support.rpc_process import Agent, Json, texts
 
 SIZE = 10 * 1024**3
 READS = 30

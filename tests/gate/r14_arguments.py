@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from faulty_models import TOUCH, half_commands_run
 from gate.figure import Figure
 from gate.portion import portion
-from speakers import SPEAKERS, Speaker
-from streams import CALLS, Reading
+from support.faulty_models import TOUCH, half_commands_run
+from support.provider_servers import SPEAKERS, Speaker
+from support.recorded_streams import CALLS, Reading
 from tau.errors import ModelError
 from tau.llm import apis
 

@@ -14,11 +14,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from faulty_models import FAULTS, wrong_endings
 from gate.figure import Figure
 from gate.portion import portion
 from llm import test_faults
-from speakers import SPEAKERS
+from support.faulty_models import FAULTS, wrong_endings
+from support.provider_servers import SPEAKERS
 
 
 class Case(NamedTuple):

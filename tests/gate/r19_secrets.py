@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
-from canaries import BAD, Echo, Nest
-from client import Agent
 from gate.figure import Figure
 from gate.portion import portion
+from support.rpc_process import Agent
+from support.secret_canaries import BAD, Echo, Nest
 
 LONG = "seq 1 100000"  # more than is told, so that there is a file with all of it
 

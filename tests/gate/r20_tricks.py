@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gate.figure import Figure
 from gate.portion import portion
-from tricks import TRICKS, a_place
+from support.hostile_repos import TRICKS, a_place
 
 
 def measure(scale: float, seed: int) -> list[Figure]:

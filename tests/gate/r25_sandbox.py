@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from escapes import ESCAPES, LEVELS, missing, place, refused_without
 from gate.figure import Figure
+from support.sandbox_escapes import ESCAPES, LEVELS, missing, place, refused_without
 
 
 def measure(scale: float, seed: int) -> list[Figure]:

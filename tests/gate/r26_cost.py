@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from escapes import LEVELS, missing
 from gate.figure import Figure
-from tau.host.machine import LocalMachine
-from tau.host.processes import Processes
-from tau.host.sandbox import Sandbox
+from support.sandbox_escapes import LEVELS, missing
+from tau.runtime.machine.jobs import Processes
+from tau.runtime.machine.local import LocalMachine
+from tau.runtime.sandbox.policy import Sandbox
 from tau.store.journal import Journal
 
 COMMANDS = 100

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from escapes import LEVELS, missing
 from gate import records, runs
 from gate.figure import Figure
+from support.sandbox_escapes import LEVELS, missing
 
 SCALE = 0.1
 SEED = int(os.environ.get("TAU_GATE_SEED", "1"))

@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from anthropic_server import ModelServer
-from client import Agent, Json, text
+from support.anthropic_server import ModelServer
+from support.rpc_process import Agent, Json, text
 
 PEERS = os.environ.get("TAU_PEERS")
 PROGRAM = "node_modules/@mariozechner/pi-coding-agent"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import embedded
+from support import library_agent as embedded
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import tau
-from embedded import HANGS, calls, children, descriptors, opened, play, says
+from support.library_agent import HANGS, calls, children, descriptors, opened, play, says
 from tau import events
 from tau.library.opening import Opening
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import tau
-from embedded import HANGS, calls, opened, play, says
+from support.library_agent import HANGS, calls, opened, play, says
 from tau import events
-from tau.core.structured import NAME
+from tau.core.agent.structured_output import NAME
 
 WHOLE = [
     *("agent_start", "turn_start", "message_start", "message_end", "message_start"),

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import tau
-from anthropic_server import ModelServer
-from embedded import calls, descriptors, opened, play, says
+from support.anthropic_server import ModelServer
+from support.library_agent import calls, descriptors, opened, play, says
 from tau import events
 
 
@@ -126,7 +126,7 @@ def test_settings_of_the_caller_are_over_those_of_files(tmp_path: Path) -> None:
         ({"settings": {"steering_mode": "all"}}, "settings: there is no steering_mode"),
         ({"settings": {"steeringMode": "some"}}, "settings: steeringMode"),
         ({"cwd": "/no/such/folder"}, "there is no folder /no/such/folder"),
-        ({"script": [{"txt": "x"}]}, "The script is wrong"),
+        ({"script": [{"txt": "x"}]}, "Invalid script"),
         ({"session": "no-such-id"}, "No session found"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tau
-from embedded import calls, children, opened, says
+from support.library_agent import calls, children, opened, says
 from tau import events
 from tau.sync import Agent
 

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 
 import tau
-from embedded import calls, opened, play, says
+from support.library_agent import calls, opened, play, says
 from tau import events
-from tau.extensions.schemas import description_of, schema_of
-from tau.library.functions import outcome_of
+from tau.extension_api.schemas import description_of, schema_of
+from tau.library.function_tools import outcome_of
 
 
 class Color(enum.Enum):

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from kit import assistant, byte_by_byte, call, new_draft, user
+from support.loop_kit import assistant, byte_by_byte, call, new_draft, user
 from tau import llm
-from tau.core.after import transient
-from tau.core.convert import Spoken
-from tau.core.draft import Done, Draft, Update
+from tau.core.agent.draft import Done, Draft, Update
+from tau.core.conversation.provider_messages import Spoken
+from tau.core.models.failures import transient
 from tau.errors import ModelError
 from tau.llm.anthropic import Reader, conversation, limits, request
-from tau.llm.calls import Context, Options, Request, World
+from tau.llm.types import Context, Options, Request, World
 from tau.records.base import UNSET, encode, parse, replace
 from tau.records.deltas import (
     TextDelta,

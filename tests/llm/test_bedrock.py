@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from kit import assistant, call, user
-from streams import BASH, CALLS, Reading, asking, aws, fails, frame, recorded, recorded_frames, ways
-from tau.core.draft import Done
+from support.loop_kit import assistant, call, user
+from support.recorded_streams import BASH, CALLS, Reading, asking, aws, fails, frame, recorded, recorded_frames, ways
+from tau.core.agent.draft import Done
 from tau.errors import ModelError
 from tau.llm import anthropic
 from tau.llm import aws as credentials
 from tau.llm import bedrock as api
 from tau.llm.bedrock import conversation, region
-from tau.llm.calls import Context, Options, Request
 from tau.llm.http import Http
+from tau.llm.types import Context, Options, Request
 from tau.records.base import encode, parse, replace
 from tau.records.deltas import (
     TextDelta,
@@ -276,7 +276,7 @@ def test_what_is_signed_is_what_is_sent() -> None:
 
 def test_what_stands_in_the_environment_is_taken_as_it_is() -> None:
     for environment in (KEYS, {"AWS_BEARER_TOKEN_BEDROCK": "x"}, {"AWS_BEDROCK_SKIP_AUTH": "1"}):
-        assert credentials.found(environment) == environment
+        assert credentials.find_credentials(environment) == environment
 
 
 def test_a_profile_is_found_by_botocore(tmp_path: Path) -> None:
@@ -290,8 +290,8 @@ def test_a_profile_is_found_by_botocore(tmp_path: Path) -> None:
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
         "AWS_CONFIG_FILE": str(tmp_path / "config"),
     }
-    ask = "import os; from tau.llm.aws import found; print(found(os.environ)['AWS_ACCESS_KEY_ID'], end=' ');"
-    ask += "print(found(os.environ)['AWS_REGION'])"
+    ask = "import os; from tau.llm.aws import find_credentials as find; found = find(os.environ);"
+    ask += "print(found['AWS_ACCESS_KEY_ID'], found['AWS_REGION'])"
     done = subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "AKIDWORK eu-north-1\n"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kit import for_model, user
-from streams import Reading, recorded, recorded_frames
+from support.loop_kit import for_model, user
+from support.recorded_streams import Reading, recorded, recorded_frames
 from tau.llm import apis
-from tau.llm.calls import Context, Options
+from tau.llm.types import Context, Options
 from tau.records.base import encode, replace
 from tau.records.messages import Assistant, Text, ToolResult
 from tau.records.models import Model

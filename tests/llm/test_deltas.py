@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams import Reading, aws, recorded, recorded_frames, sse, ways
+from support.recorded_streams import Reading, aws, recorded, recorded_frames, sse, ways
 from tau.llm import anthropic, bedrock, google, openai_chat, openai_responses
 from tau.llm.extension_stream import Reader as ExtensionReader
 from tau.records.base import encode, parse

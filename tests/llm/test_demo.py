@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tau.core.convert import Spoken
-from tau.core.draft import Done, Draft, Update
+from tau.core.agent.draft import Done, Draft, Update
+from tau.core.conversation.provider_messages import Spoken
 from tau.llm import demo
-from tau.llm.calls import Context, Pause, Request, World
+from tau.llm.types import Context, Pause, Request, World
 from tau.records.deltas import TextDelta, ToolCallDelta
 from tau.records.messages import Assistant, Image, Text, ToolResult, Usage, User
 from tau.records.models import Model

@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from kit import for_model
-from speakers import (
+from support.loop_kit import for_model
+from support.provider_servers import (
     CHUNKED,
     HALF,
     KEY,
@@ -35,11 +35,12 @@ from speakers import (
     text_of,
     whole,
 )
-from streams import Reading
+from support.recorded_streams import Reading
 from tau import llm
-from tau.core.after import after, overflows, retryable
-from tau.core.draft import Done, Failed, Update
-from tau.llm.calls import Context, Options
+from tau.core.agent.draft import Done, Failed, Update
+from tau.core.agent.retry import after, retryable
+from tau.core.models.failures import overflows
+from tau.llm.types import Context, Options
 from tau.records.base import encode, parse
 from tau.records.messages import Assistant, Text, ToolResult
 from tau.records.settings import RetrySettings

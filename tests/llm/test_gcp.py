@@ -15,7 +15,7 @@ from tau.llm import gcp
 
 @pytest.mark.parametrize("name", ["GOOGLE_CLOUD_API_KEY", "GOOGLE_OAUTH_ACCESS_TOKEN"])
 def test_what_stands_in_the_environment_is_taken_as_it_is(name: str) -> None:
-    assert gcp.found({name: "x"}) == {name: "x"}
+    assert gcp.find_credentials({name: "x"}) == {name: "x"}
 
 
 class Tokens(BaseHTTPRequestHandler):
@@ -71,9 +71,9 @@ def exchanged(folder: Path, handler: type[BaseHTTPRequestHandler]) -> str:
 ASK = """
 import os
 from tau.errors import ModelError
-from tau.llm.gcp import found
+from tau.llm.gcp import find_credentials
 try:
-    environment = found(os.environ)
+    environment = find_credentials(os.environ)
     print(environment["GOOGLE_OAUTH_ACCESS_TOKEN"], environment["GOOGLE_CLOUD_PROJECT"])
 except ModelError as error:
     print(error.transient, error)

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from kit import assistant, call, user
-from streams import BASH, CALLS, Reading, asking, fails, recorded, sse, ways
-from tau.core.after import transient
-from tau.core.draft import Done
+from support.loop_kit import assistant, call, user
+from support.recorded_streams import BASH, CALLS, Reading, asking, fails, recorded, sse, ways
+from tau.core.agent.draft import Done
+from tau.core.models.failures import transient
 from tau.errors import ModelError
 from tau.llm import google as api
-from tau.llm.calls import Context, Options, Request
 from tau.llm.google import conversation
+from tau.llm.types import Context, Options, Request
 from tau.records.base import encode, replace
 from tau.records.deltas import (
     TextDelta,

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from clock import Clock, played
-from tau.core.secrets import masked, of_headers
+from support.virtual_clock import Clock, played
+from tau.core.checks.secrets import masked, of_headers
 from tau.errors import ModelError
-from tau.llm.calls import Request
 from tau.llm.http import RESPONSE_LIMIT, Http, proxy_for, retry_after_ms
+from tau.llm.types import Request
 from tau.records.base import parse
 
 KEY = "sk-very-secret-key"
@@ -298,7 +298,7 @@ def test_a_password_in_an_address_is_not_shown(login: str) -> None:
 
     with pytest.raises(ModelError) as caught:
         asyncio.run(main())
-    what = "its port is no number from 1 to 65535"
+    what = "its port is not a number from 1 to 65535"
     assert str(caught.value) == f"Bad model server address or header for 'http://***@127.0.0.1:none/v1': {what}"
 
 
@@ -453,7 +453,7 @@ def test_a_header_of_ours_is_replaced_however_it_is_spelled() -> None:
 def test_a_key_that_cannot_be_sent_is_told_by_its_header_and_not_tried_again(behind: str, what: str) -> None:
     found = error(says(STREAM), headers={"x-api-key": KEY + behind})
     assert found.transient is False
-    assert str(found).endswith(f"the header 'x-api-key' has {what} in it, which cannot be sent")
+    assert str(found).endswith(f"the header 'x-api-key' contains {what}, which cannot be sent")
     assert KEY not in str(found)
 
 
@@ -500,11 +500,12 @@ def test_an_answer_that_is_packed_event_by_event_is_unpacked_to_its_end() -> Non
 
 
 @pytest.mark.parametrize("empty", [gzip.compress(b""), bytes(30)], ids=["empty members", "padding"])
-def test_a_packed_answer_that_never_says_anything_is_limited_too(empty: bytes) -> None:
+def test_a_packed_answer_that_never_says_anything_is_limited_too(empty: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tau.llm.http.RESPONSE_LIMIT", 1 << 20)
     head = STREAM.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
-    portion = empty * 10_000
-    found = error(says(head, gzip.compress(b""), *[portion] * (RESPONSE_LIMIT // len(portion) + 1)))
-    assert str(found) == "The answer is larger than 64 MiB."
+    portion = empty * 1_000
+    found = error(says(head, gzip.compress(b""), *[portion] * ((1 << 20) // len(portion) + 1)))
+    assert str(found) == "The answer is larger than 1 MiB."
 
 
 def test_the_text_of_an_error_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -530,7 +531,10 @@ def test_a_packed_answer_cannot_burst() -> None:
 
 def test_an_answer_that_is_packed_in_another_way_is_refused() -> None:
     found = error(says(b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\n\r\nxx"))
-    assert (str(found), found.transient) == ("The model server answered in br, which was not asked for.", False)
+    assert (str(found), found.transient) == (
+        "The model server used the content encoding br, which was not requested.",
+        False,
+    )
 
 
 def test_a_packed_answer_that_is_broken_may_be_whole_next_time() -> None:
@@ -653,7 +657,7 @@ def test_a_proxy_at_no_address_is_told_without_its_password(monkeypatch: pytest.
     environment(monkeypatch, https_proxy=proxy)
     with pytest.raises(ModelError) as caught:
         proxy_for("https://api.example.com")
-    assert str(caught.value) == "The address of the proxy for https cannot be understood."
+    assert str(caught.value) == "The proxy address for https is invalid."
     assert caught.value.transient is False
 
 
@@ -679,7 +683,7 @@ def test_a_proxy_that_is_not_there_is_told_from_a_server_that_is_not(monkeypatch
 
 def test_a_proxy_of_a_kind_we_cannot_use_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     environment(monkeypatch, all_proxy="socks5://user:secret@proxy:1")
-    with pytest.raises(ModelError, match="The proxy socks5 is of a kind that tau cannot use") as caught:
+    with pytest.raises(ModelError, match="tau does not support socks5 proxies") as caught:
         proxy_for("https://api.example.com")
     assert caught.value.transient is False and "secret" not in str(caught.value)
 
@@ -780,7 +784,7 @@ def test_more_certificates_that_are_none_are_told_of_and_do_no_harm(
     environment(monkeypatch, SSL_CERT_FILE=str(trusted), NODE_EXTRA_CA_CERTS=str(more))
     assert secure_answer(context) == [b"data: 1\n\n"]
     [told] = caplog.messages
-    assert told.startswith(f"no certificates are taken from NODE_EXTRA_CA_CERTS={more}: ")
+    assert told.startswith(f"cannot load NODE_EXTRA_CA_CERTS={more}: ")
 
 
 def test_a_certificate_that_is_over_is_told_and_not_tried_again(

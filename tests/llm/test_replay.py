@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tau.errors import ModelError
-from tau.llm.calls import Request
 from tau.llm.replay import Exchange, Heard, Shelf, difference, exchange, failure, normal, portions
+from tau.llm.types import Request
 from tau.records.base import decode, encode
 
 KEY = "sk-canary-0123456789abcdef"

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from kit import new_draft
+from support.loop_kit import new_draft
 from tau import llm
-from tau.core.draft import Begun, Done, Update
+from tau.core.agent.draft import Begun, Done, Update
 from tau.errors import ModelError
-from tau.llm.calls import Context, Options, World
 from tau.llm.catalog import SCRIPTED
+from tau.llm.types import Context, Options, World
 from tau.records.base import UNSET, encode, replace
 from tau.records.deltas import (
     TextDelta,

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from kit import for_model, new_draft, user
-from streams import BASH, recorded, recorded_frames, sse
+from support.loop_kit import for_model, new_draft, user
+from support.recorded_streams import BASH, recorded, recorded_frames, sse
 from tau import llm
-from tau.core.draft import Begun, Done, Heard, Update
-from tau.core.thinking import levels
+from tau.core.agent.draft import Begun, Done, Heard, Update
+from tau.core.models.thinking import levels
 from tau.errors import ModelError
 from tau.llm import apis
-from tau.llm.calls import Context, Options, Request, World
 from tau.llm.catalog import Catalog
+from tau.llm.types import Context, Options, Request, World
 from tau.records.models import Model
 
 

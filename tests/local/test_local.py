@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Json, is_gone
-from tau.host import local
+from support.rpc_process import Agent, Json, is_gone
+from tau.runtime.models import bundled
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("TAU_TEST_LOCAL"), reason="opt-in: make test-local"),
@@ -21,7 +21,7 @@ pytestmark = [
 
 
 def test_the_packages_are_there() -> None:
-    assert local.installed(), local.HOW_TO_INSTALL
+    assert bundled.installed(), bundled.HOW_TO_INSTALL
 
 
 def test_a_prompt_streams_its_answer_and_the_conversation_goes_on(tmp_path: Path) -> None:

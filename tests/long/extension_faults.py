@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import WITHIN, Agent, calls, is_gone, of, text
+from support.rpc_process import WITHIN, Agent, calls, is_gone, of, text
 
 ROUNDS = 20
 SECOND = 1.0

@@ -30,9 +30,9 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import WITHIN, Agent, Json, as_record
 from faults import mutations
 from faults.mutations import CRUMBS, Mutation, Random, places
+from support.rpc_process import WITHIN, Agent, Json, as_record
 from tau.records.nesting import MAX_RECEIVED_NESTING, too_deep
 
 LINES = 20_000

@@ -18,9 +18,9 @@ import unicodedata
 from collections import Counter
 from typing import NamedTuple
 
-from tau.core.diff import lines
-from tau.core.editing import BOM, Edit, Edited, edited
-from tau.core.plain import WHITE, plain
+from tau.core.text.diff import lines
+from tau.core.text.editing import BOM, Edit, Edited, edited
+from tau.core.text.normalize import WHITE, plain
 from tau.errors import ToolError
 
 WORDS = [

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tau.errors import ToolError
-from tau.host.machine import LocalMachine
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import Tool, ToolContext
 from tau.tools.edit import TOOL as EDIT
 from tau.tools.write import TOOL as WRITE

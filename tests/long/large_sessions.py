@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import Agent
+from support.rpc_process import Agent
 
 MIB = 1 << 20
 TIME = "2026-01-01T00:00:00.000Z"

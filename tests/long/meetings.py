@@ -31,7 +31,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import Agent, Json, calls
+from support.rpc_process import Agent, Json, calls
 
 ROUNDS = 30
 BURSTS = 12  # of a round

@@ -125,6 +125,10 @@ class Choices:
         if sent.success:
             self.config.retry = {sent.command["enabled"], self.saved["retry"]["enabled"]}
 
+    def _on_set_auto_compaction(self, sent: Sent, data: Any) -> None:
+        if sent.success:
+            self.config.compaction = {sent.command["enabled"], self.auto_compaction}
+
     def _on_cycle_model(self, sent: Sent, data: Any) -> None:
         found = data["model"]["id"], data["thinkingLevel"]
         good = sent.predicted in (None, found)

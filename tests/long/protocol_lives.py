@@ -15,12 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from client import is_gone, surroundings
 from long.protocol_rules import Json
-from tau.host.opening import Wanted, Wishes, read_up
+from support.rpc_process import is_gone, surroundings
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
+from tau.runtime.app.factory import Wanted, Wishes, read_up
 from tau.wire.dialects import DEFAULT
 
 LINE_LIMIT = 32 * 1024 * 1024
@@ -203,9 +203,9 @@ def left_running(folder: Path) -> list[str]:
         if name.isdigit():
             with suppress(OSError):
                 inside = os.readlink(f"/proc/{name}/cwd").startswith(str(folder))
-                line = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                line = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 # The tool runner of this process is shared by all that is served here, and stays.
-                shared = "host/runner.py" in line and int(name) in below(os.getpid())
+                shared = "runtime/machine/supervisor.py" in line and int(name) in below(os.getpid())
                 if inside and not shared and not is_gone(int(name), within=GONE_WITHIN):
                     found.append(line)
     return found

@@ -332,7 +332,9 @@ def many(seeds: range, real_every: int, *, shrink: int = 3, keep: Path | None = 
     failures = Counter[Rule]()
     failed = commands = records = 0
     began = time.monotonic()
-    for seed in seeds:
+    for number, seed in enumerate(seeds):
+        if number and number % 100 == 0:
+            print(f"{number} sequences, {failed} broke a rule", flush=True)
         kind: type[Life] = RealProcess if real_every and seed % real_every == 0 else ServedHere
         outcome = play(case(seed), kind)
         commands += outcome.commands

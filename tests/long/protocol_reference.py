@@ -85,6 +85,7 @@ class Reference(Choices, Looks):
         self._stopped: list[Stopped] = []
         self._aborts: list[int] = []
         self._switched = 0  # the place of the last session switch that was answered
+        self._limited = 0  # the place of the last set_budget
         self._bash_aborts: list[int] = []
         self._look: tuple[str, int] = ("", 0)
         self._unsure = False  # the model is known when it is asked for
@@ -103,6 +104,7 @@ class Reference(Choices, Looks):
                 "steering": {saved.get("steeringMode", MODES[1])},
                 "followUp": {saved.get("followUpMode", MODES[1])},
             },
+            compaction={compaction.get("enabled", True)},
             script=life["script"],
         )
         self.auto_compaction: bool = compaction.get("enabled", True)
@@ -213,9 +215,11 @@ class Reference(Choices, Looks):
             self.saved.setdefault("retry", {})["enabled"] = command["enabled"]
         elif kind == "set_auto_compaction":
             self.auto_compaction = command["enabled"]
+            self.config.compaction.add(command["enabled"])
             self.saved.setdefault("compaction", {})["enabled"] = command["enabled"]
         elif kind == "set_budget":
-            self.config.budget = True
+            self.config.limit, self._limited = command.get("maxTurns"), self._place
+            self.config.budget = self.config.budget or self.config.limit is not None
 
     # Responses.
 
@@ -429,7 +433,8 @@ class Reference(Choices, Looks):
         if event["type"] == "queue_update":
             self._queue_update(event)
             return
-        if event["type"] in ("agent_start", "auto_compaction_start") and self.runs.prompt is None:
+        if self.runs.prompt is None and self.runs.accepted and not self.runs.accepted[0].begun:
+            self.runs.accepted[0].begun = True
             self.current.expect_waiting_bash()
         settled = self.runs.event(event)
         if event["type"] == "auto_compaction_end" and event["result"] is not None:
@@ -455,6 +460,11 @@ class Reference(Choices, Looks):
             self.current.wrote()
 
     def _settle(self, prompt: Prompt, event: Json) -> None:
+        turns = [answer for answer in self.runs.answers if answer["stopReason"] not in ("error", "aborted")]
+        if self.config.limit is not None and self._limited < prompt.accepted:
+            good = len(turns) <= self.config.limit
+            require(good, Rule.BUDGET, f"{prompt.text!r} took {len(turns)} turns of {self.config.limit}")
+        self.config.budget = self.config.limit is not None
         if self.config.keep_bash_after == "run":
             self.current.expect_waiting_bash()
         if event["aborted"]:

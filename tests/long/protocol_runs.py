@@ -29,7 +29,9 @@ class Config:
     modes: dict[Queue, set[str]] = field(
         default_factory=lambda: {"steering": {"one-at-a-time"}, "followUp": {"one-at-a-time"}}
     )
-    budget: bool = False  # some limit is set
+    compaction: set[bool] = field(default_factory=lambda: {True})
+    limit: int | None = None  # of turns
+    budget: bool = False  # some limit is set, or was when the prompt under way began
     script: list[Json] = field(default_factory=list)
 
 
@@ -39,6 +41,7 @@ class Prompt:
     content: list[Json]
     accepted: int  # its place in the transcript
     recorded: Json | None  # the message that is in the session already, without its time
+    begun: bool = False
     said: bool = False
     settled: bool = False
     exceeded: bool = False
@@ -359,7 +362,8 @@ class Runs:
         self._end_due, self._retries = None, 0
 
     def _auto_compaction_start(self, event: Json) -> None:
-        require(self.busy and not self.compacting, Rule.COMPACTION_EVENTS, f"not due: {short(event)}")
+        good = self.busy and not self.compacting and True in self.config.compaction
+        require(good, Rule.COMPACTION_EVENTS, f"not due: {short(event)}")
         self.compacting = True
 
     def _auto_compaction_end(self, event: Json) -> None:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import Agent, Json, calls, text
+from support.rpc_process import Agent, Json, calls, text
 
 KILLS = 200
 MOST_EVENTS = 60  # of a run before the kill; a whole one has some more
@@ -128,7 +128,7 @@ def _after(count: int) -> Callable[[Json], bool]:
 
 
 def is_torn(problem: str) -> bool:
-    return ": unreadable, passed over" in problem
+    return ": unreadable, skipped" in problem
 
 
 def last_life(folder: Path, session: Path, promises: Promises) -> int:

@@ -32,11 +32,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import Json, is_gone
 from gate.figure import Figure
 from long.monkey import APART, Disk, Monkey
 from long.provider import Provider
 from long.witness import SOON, Figures, Heart, Ledger, Witness, descriptors, living, session_files, settle_up, slope
+from support.rpc_process import Json, is_gone
 
 SECONDS = 3600.0
 LIVED = 0.67  # part of the time that the first life has

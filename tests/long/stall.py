@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import Agent, Json, said
 from faults.clients import read_until
+from support.rpc_process import Agent, Json, said
 
 MIB = 1 << 20
 LIMIT = 32 * MIB

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kit import assistant, call, user
+from support.loop_kit import assistant, call, user
 from tau.errors import CommandError
-from tau.host.log import Log
 from tau.records.messages import Text, ToolResult
+from tau.runtime.history.session_log import Log
 from tau.store.sessions import Opened, open_session
 
 OFFSETS = 2_000

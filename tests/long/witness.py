@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from client import SHOWN, Agent, Json, text
+from support.rpc_process import SHOWN, Agent, Json, text
 
 SOON = 5.0  # seconds: what takes longer is a hang
 BEAT = 0.05

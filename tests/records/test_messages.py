@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit import assistant, call, user
+from support.loop_kit import assistant, call, user
 from tau.records.base import BadRecord, encode, wire
 from tau.records.events import AgentEnd, Event, MessageEnd, TurnEnd, TurnStart, event_json
 from tau.records.messages import (

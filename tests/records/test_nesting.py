@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.records.base import BadRecord, Raw, Record, decode, encode, parse, parse_stored, parse_text
-from tau.records.lines import outlines
-from tau.records.nesting import MAX_NESTING, MAX_RECEIVED_NESTING, depth, too_deep
+from tau.records.base import BadRecord, Raw, Record, decode, encode, parse, parse_stored, parse_text, wire
+from tau.records.lines import OtherEntry, message_json, read_entry, typed_messages
+from tau.records.messages import Other, as_message
+from tau.records.nesting import MAX_NESTING, MAX_RECEIVED_NESTING, depth, is_deeper, too_deep
 
 
 class Loose(Record):
@@ -40,7 +41,9 @@ values = st.recursive(
 
 @given(values, st.booleans())
 def test_the_depth_of_a_text_is_that_of_its_value(value: Any, ascii_only: bool) -> None:
-    assert depth(json.dumps(value, ensure_ascii=ascii_only).encode()) == levels_of(value)
+    levels = levels_of(value)
+    assert depth(json.dumps(value, ensure_ascii=ascii_only).encode()) == levels
+    assert [is_deeper(value, limit) for limit in (levels - 1, levels)] == [levels > 0, False]
 
 
 def test_brackets_in_strings_do_not_count() -> None:
@@ -74,13 +77,36 @@ def test_a_reader_can_have_a_lower_limit_or_none() -> None:
     assert parse(nested(MAX_NESTING + 100), nesting=None)
 
 
-def test_a_line_of_a_session_that_is_too_deep_is_looked_at_closely() -> None:
-    def line(levels: int) -> bytes:
-        return b'{"type":"custom","id":"a","parentId":null,"data":' + nested(levels) + b"}\n"
+CALL = '{"type":"message","message":{"role":"assistant","content":[{"type":"toolCall","id":"1","name":"x","arguments":'
+CALL_END = '}],"api":"a","provider":"p","model":"m","usage":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,'
+CALL_END += '"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}},"stopReason":"stop",'
+CALL_END += '"timestamp":0}}'
+RESULT = (
+    '{"type":"message","message":{"role":"toolResult","toolCallId":"1","toolName":"x","content":[],"isError":false,'
+)
 
-    fine, deep = line(MAX_NESTING - 1), line(MAX_NESTING)
-    assert outlines(fine + fine, 2 * len(fine)) is not None
-    assert outlines(fine + deep, len(fine + deep)) is None
+
+@pytest.mark.parametrize(
+    ("start", "end", "outside"),
+    [(f'{CALL}{{"a":', "}" + CALL_END, 5), (f'{RESULT}"details":', ',"timestamp":0}}', 2)],
+    ids=["arguments", "details"],
+)
+def test_messages_of_a_session_have_the_same_limit_one_by_one_and_in_blocks(start: str, end: str, outside: int) -> None:
+    def line(levels: int) -> bytes:
+        return f"{start}{nested(levels).decode()}{end}".encode()
+
+    fine, deep = line(MAX_NESTING - outside), line(MAX_NESTING - outside + 1)
+    assert depth(fine) == MAX_NESTING and not isinstance(as_message(message_json(fine)), Other)
+    assert typed_messages(2, fine + b"\n" + fine) is not None
+    assert typed_messages(2, fine + b"\n" + deep) is None
+    with pytest.raises(BadRecord, match="nested too deeply"):
+        message_json(deep)
+
+
+def test_an_entry_that_is_too_deep_keeps_its_place_and_its_bytes() -> None:
+    line = b'{"type":"custom","id":"a","parentId":"b","customType":"x","data":' + nested(MAX_NESTING) + b"}"
+    entry = read_entry(line)
+    assert (type(entry), entry.id, entry.parent_id, wire(entry)) == (OtherEntry, "a", "b", line)
 
 
 def test_what_is_at_the_limit_can_be_written_with_half_characters_and_numbers_that_json_does_not_have() -> None:

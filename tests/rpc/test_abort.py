@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aborting import (
+from support.abort_scenes import (
     SCENES,
     STUBBORN,
     begin_streaming,
@@ -18,7 +18,8 @@ from aborting import (
     seconds_to_abort,
     seconds_to_abort_in,
 )
-from client import (
+from support.model_server import NOWHERE
+from support.rpc_process import (
     WITHIN,
     Agent,
     Json,
@@ -35,7 +36,6 @@ from client import (
     text,
     texts,
 )
-from model_server import NOWHERE
 
 SECOND = 1.0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Json
+from support.rpc_process import Agent, Json
 
 HOW = ["new_session", "switch_session", "fork", "clone"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Json, calls, endless, kinds, of, said, scripted, surroundings, texts
+from support.rpc_process import Agent, Json, calls, endless, kinds, of, said, scripted, surroundings, texts
 
 UNPRICED = {
     "providers": {
@@ -132,7 +132,7 @@ def test_a_budget_that_makes_no_sense_is_refused(tmp_path: Path, fields: Json, e
 def test_a_limit_on_the_cost_of_a_model_without_price_is_refused_unless_it_is_allowed(tmp_path: Path) -> None:
     with Agent(tmp_path, models=UNPRICED, offline=False, args=["--model", "acme/m1"]) as agent:
         refused = agent.ask("set_budget", maxCost=1)
-        assert refused["error"].startswith("Nobody knows what acme/m1 costs")
+        assert refused["error"].startswith("The price of acme/m1 is unknown")
         assert agent.get("set_budget", maxCost=1, allowUnknownCost=True)["maxCost"] == 1
 
 
@@ -140,7 +140,7 @@ def test_a_model_without_price_is_not_asked_when_it_comes_later(tmp_path: Path) 
     with Agent(tmp_path, models=UNPRICED, args=["--max-cost", "1"]) as agent:
         agent.get("set_model", provider="acme", modelId="m1")
         response = agent.ask("prompt", message="go")
-        assert response["error"].startswith("Nobody knows what acme/m1 costs")
+        assert response["error"].startswith("The price of acme/m1 is unknown")
         assert agent.events == []
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from client import WITHIN, Agent, Json, calls, said, surroundings, text
-from escapes import LEVELS, missing
+from support.rpc_process import WITHIN, Agent, Json, calls, said, surroundings, text
+from support.sandbox_escapes import LEVELS, missing
 from tau.store.trust import remember
 
 OK: Json = {"text": "ok"}

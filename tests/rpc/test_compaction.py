@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from aborting import begin_streaming, seconds_to_abort
-from client import Agent, Json, endless, kinds, of, quick, said, text
+from support.abort_scenes import begin_streaming, seconds_to_abort
+from support.rpc_process import Agent, Json, endless, kinds, of, quick, said, text
 
 LONG = "so many words " * 200
 SETTINGS: Json = {"compaction": {"keepRecentTokens": 1, "enabled": False}}

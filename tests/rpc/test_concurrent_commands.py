@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from client import Agent, Json, endless
+from support.rpc_process import Agent, Json, endless
 
 SWITCHES = 200  # take longer than a short command
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Json, command_line, scripted, surroundings
-from program import PI, run
+from support.cli_process import PI, run
+from support.rpc_process import Agent, Json, command_line, scripted, surroundings
 
 BROKEN = {
     "truncated": b'{"retry": {"enabled": fal',

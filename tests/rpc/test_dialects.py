@@ -11,9 +11,9 @@ from typing import Any
 
 import fastjsonschema
 import pytest
+from docgen.__main__ import FOLDER
 
-from client import Agent, Json, Pipe, calls, endless
-from tau.docs.__main__ import FOLDER
+from support.rpc_process import Agent, Json, Pipe, calls, endless
 from tau.wire.dialects import NAMES
 
 WITH_RESPONSES = [name for name in NAMES if name != "2025-12"]
@@ -330,7 +330,7 @@ def test_attachments_are_given_to_the_model_in_every_dialect(tmp_path: Path, nam
     [
         (
             {**document(), "content": base64.b64encode(b"\xff\x00").decode()},
-            "attachments[0] (note.txt): the document is not text, and there is no extractedText; send its text there",
+            "attachments[0] (note.txt): the document is not text; send its text in extractedText",
         ),
         ({**document(), "content": "!"}, "attachments[0] (note.txt).content: not valid base64"),
         (

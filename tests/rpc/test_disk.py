@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Json, calls, command_line, of, texts
+from support.rpc_process import Agent, Json, calls, command_line, of, texts
 
 STRACE = shutil.which("strace")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from client import (
+from support.rpc_process import (
     WITHIN,
     Agent,
     Pipe,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json, calls, endless, of, text
+from support.rpc_process import Agent, Json, calls, endless, of, text
 
 TWIN = Path(__file__).parent.parent / "extensions" / "twin"
 

@@ -10,8 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from anthropic_server import ModelServer
-from client import WITHIN, Agent, Json, Pipe, calls, command_line, endless, is_gone, of, surroundings, text, texts
+from support.anthropic_server import ModelServer
+from support.rpc_process import (
+    WITHIN,
+    Agent,
+    Json,
+    Pipe,
+    calls,
+    command_line,
+    endless,
+    is_gone,
+    of,
+    surroundings,
+    text,
+    texts,
+)
 
 TWIN = Path(__file__).parent.parent / "extensions" / "twin"
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from anthropic_server import events
-from client import Agent, Json, of, said, texts
+from support.anthropic_server import events
+from support.rpc_process import Agent, Json, of, said, texts
 
 MODEL = {
     "id": "m1",

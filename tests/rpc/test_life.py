@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json, Pipe, calls, endless, of, piece
 from long.meetings import play
+from support.rpc_process import Agent, Json, Pipe, calls, endless, of, piece
 
 LONG = {"text": "a long answer " * 2000}
 SMALL = {"compaction": {"keepRecentTokens": 100}}

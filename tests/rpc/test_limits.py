@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
-from client import Agent
+from support.rpc_process import Agent
 
 
 def test_a_command_is_run_whole_or_not_at_all_however_small_files_may_be(tmp_path: Path) -> None:

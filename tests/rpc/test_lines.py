@@ -13,8 +13,8 @@ from typing import get_args
 
 import pytest
 
-from client import Agent, Json, endless, of, texts
 from faults.wrong_fields import CASES, shape
+from support.rpc_process import Agent, Json, endless, of, texts
 from tau.records.commands import AnyCommand
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json, said, text
+from support.rpc_process import Agent, Json, said, text
 
 LIMIT = 50 * 1024
 LINES = 2000

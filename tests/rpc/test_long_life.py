@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import pytest
 
-from client import WITHIN, Agent, Pipe, calls, endless, is_gone, of, piece, quick, said, text, texts
 from faults.processes import children
+from support.rpc_process import WITHIN, Agent, Pipe, calls, endless, is_gone, of, piece, quick, said, text, texts
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

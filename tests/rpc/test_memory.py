@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent
 from gate.r23_soak import measure
+from support.rpc_process import Agent
 
 MIB = 1 << 20
 

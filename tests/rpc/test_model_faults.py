@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from faulty_models import FAULTS, TOUCH, half_commands_run, wrong_endings
-from speakers import SPEAKERS, Speaker
+from support.faulty_models import FAULTS, TOUCH, half_commands_run, wrong_endings
+from support.provider_servers import SPEAKERS, Speaker
 
 each_api = pytest.mark.parametrize("speaker", SPEAKERS, ids=[speaker.api for speaker in SPEAKERS])
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json, of, said, text
+from support.rpc_process import Agent, Json, of, said, text
 
 MODEL = {"id": "m1", "contextWindow": 200_000, "maxTokens": 8_000}
 NO_PROXIES = {name: "" for one in ("http_proxy", "https_proxy", "all_proxy", "no_proxy") for name in (one, one.upper())}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from client import (
+from support.rpc_process import (
     WITHIN,
     Agent,
     Json,

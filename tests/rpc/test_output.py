@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from client import (
+from support.rpc_process import (
     Agent,
     Json,
     as_record,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from aborting import seconds_to_abort
-from client import Agent, Json, as_record, calls, kinds, of, quick, said, text
+from support.abort_scenes import seconds_to_abort
+from support.rpc_process import Agent, Json, as_record, calls, kinds, of, quick, said, text
 
 OK: Json = {"text": "ok"}
 ONCE, DENY = "Allow once", "Deny"

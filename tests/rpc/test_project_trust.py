@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Json, of
+from support.rpc_process import Agent, Json, of
 
 PROJECTS = """
 def setup(pi):

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from model_server import serving
+from support.model_server import serving
 
 
 def rpc(folder: Path, *argv: str, commands: list[dict[str, Any]], **environment: str) -> list[dict[str, Any]]:

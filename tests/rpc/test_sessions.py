@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json, Pipe, calls, endless, kinds, of, piece, said, text, texts
+from support.rpc_process import Agent, Json, Pipe, calls, endless, kinds, of, piece, said, text, texts
 
-IN_USE = r"Session .*{name} is in use by process {pid}\. Close it there, or start with --fork to go on in a copy\."
+IN_USE = r"Session .*{name} is in use by process {pid}\. Close it there, or start with --fork to continue in a copy\."
 
 
 def file_of(agent: Agent) -> Path:
@@ -257,6 +257,19 @@ def test_a_switch_tells_what_waits_there_though_as_many_waited_here(tmp_path: Pa
         assert agent.get("get_state")["pendingMessageCount"] == 1
         told = of("queue_update", agent.events)[-1]
         assert (told["steering"], told["followUp"]) == ([], ["waits there"])
+
+
+def test_a_queue_is_cleared_in_the_session_that_is_gone_to(tmp_path: Path) -> None:
+    with Agent(tmp_path) as agent:
+        agent.prompt("there")
+        there = file_of(agent)
+        agent.get("follow_up", message="waits there")
+        killed(agent)
+    with Agent(tmp_path) as agent:
+        agent.prompt("here")
+        switching = agent.send("switch_session", sessionPath=str(there))
+        assert agent.get("clear_queue") == {"steering": [], "followUp": ["waits there"]}
+        assert agent.response(switching)["success"]
 
 
 def test_switching_to_where_nothing_is_begins_a_session_there(tmp_path: Path) -> None:
@@ -560,9 +573,9 @@ def test_damage_is_told_and_the_rest_is_there(tmp_path: Path) -> None:
         told = agent.until("session_damaged")[-1]
         assert told["sessionFile"] == str(path)
         assert [problem.split(" (")[0] for problem in told["problems"]] == [
-            "line 3: unreadable, passed over",
-            "line 4: its parent b is not there; joined to the entry before it",
-            "line 7: unreadable, passed over",
+            "line 3: unreadable, skipped",
+            "line 4: its parent b is missing; attached to the entry before it",
+            "line 7: unreadable, skipped",
         ]
         assert [entry["id"] for entry in agent.get("get_entries")["entries"]] == list("acde")
         assert path.read_bytes() == content

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Agent, Json
+from support.rpc_process import Agent, Json
 
 LONG = "so many words " * 200
 SETTINGS: Json = {"compaction": {"keepRecentTokens": 1, "enabled": False}, "retry": {"baseDelayMs": 1}}

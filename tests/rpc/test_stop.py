@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from runaways import COMMANDS, ENDINGS, Agent, left_after, runs
+from support.stubborn_commands import COMMANDS, ENDINGS, Agent, left_after, runs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

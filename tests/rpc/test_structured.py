@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from client import Agent, Json, kinds, of, said, texts
+from support.rpc_process import Agent, Json, kinds, of, said, texts
 
 VERDICT = {
     "type": "object",

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from client import WITHIN, Agent, Json, Pipe, calls, is_gone, of, quick, said, text
 from faults.processes import children
-from sessions import inside
+from support.in_process_session import inside
+from support.rpc_process import WITHIN, Agent, Json, Pipe, calls, is_gone, of, quick, said, text
+from tau.tools import find, grep
+from tau.tools.ripgrep import installed
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -215,20 +217,40 @@ def test_what_has_no_end_or_is_a_secret_is_not_read(tmp_path: Path, work: Path) 
     assert "secret" not in "".join(result.text for result in read)
 
 
+class Search(NamedTuple):
+    """An environment with ripgrep or without it, and the notes at the end of the results."""
+
+    env: dict[str, str]
+    grep_note: str = ""
+    find_note: str = ""
+
+
+@pytest.fixture(params=["with ripgrep", "without"])
+def search(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
+    if request.param == "with ripgrep":
+        return Search({"PATH": os.environ["PATH"]}) if installed("/") else pytest.skip("ripgrep is not installed")
+    # A Python outside of the virtual environment, because ripgrep is looked for beside the Python that runs tau.
+    python = Path(sys.executable).resolve()
+    if python.with_name("rg").exists():
+        pytest.skip("ripgrep is installed beside the Python of the system")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("TAU_RPC", f"{python} -m tau --mode rpc")
+    env = {"PATH": str(tmp_path / "empty"), "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, sys.path))}
+    return Search(env, f"\n\n[{grep.WITHOUT_RIPGREP}]", f"\n\n[{find.WITHOUT_RIPGREP}]")
+
+
 @pytest.mark.promise("H01", "H02")
-@pytest.mark.parametrize("search", ["with ripgrep", "without"])
-def test_what_is_a_secret_is_not_found_by_a_search_either(tmp_path: Path, work: Path, search: str) -> None:
+def test_what_is_a_secret_is_not_found_by_a_search_either(tmp_path: Path, work: Path, search: Search) -> None:
     (tmp_path / "agent").mkdir()
     key = tmp_path / "agent" / "auth.json"
     key.write_text(json.dumps({"anthropic": {"type": "api_key", "key": "sk-secret"}}))
     os.link(key, work / "hard")
     (work / "plain.txt").write_text("sk-secret in a plain file\n")
-    path = os.environ["PATH"] if search == "with ripgrep" else "/usr/bin:/bin"
     places = [".", "..", "../agent", "../agent/auth.json", "hard", "/proc/self/environ", "/proc/self/task"]
     steps = [call("grep", pattern="sk-secre[t]|ANTHROPIC_CANAR[Y]", path=place) for place in places]
-    env = {"PATH": path, "ANTHROPIC_CANARY": "x"}
+    env = {**search.env, "ANTHROPIC_CANARY": "x"}
     here, above, *others = use(tmp_path, *steps, args=["--tools", "grep", "--no-session"], env=env)
-    assert here == Result("plain.txt:1: sk-secret in a plain file", False)
+    assert here == Result(f"plain.txt:1: sk-secret in a plain file{search.grep_note}", False)
     assert "work/plain.txt:1:" in above.text
     assert [row for row in above.text.splitlines() if row.startswith(("agent/auth.json", "work/hard"))] == []
     assert [result.text for result in others if "sk-" in result.text or "CANARY" in result.text] == []
@@ -399,33 +421,29 @@ def test_a_file_that_changed_since_it_was_read_is_not_changed_where_that_is_aske
 
 
 @pytest.mark.promise("F27")
-@pytest.mark.parametrize("search", ["with ripgrep", "without"])
-def test_a_search_over_pipes_devices_and_loops_ends_by_itself(tmp_path: Path, work: Path, search: str) -> None:
+def test_a_search_over_pipes_devices_and_loops_ends_by_itself(tmp_path: Path, work: Path, search: Search) -> None:
     os.mkfifo(work / "fifo")
     (work / "loop").symlink_to(".")
     (work / "zero").symlink_to("/dev/zero")
     (work / "deep" / "er").mkdir(parents=True)
     (work / "deep" / "er" / "back").symlink_to(work)
     (work / "a.txt").write_text("needle\n")
-    env = {"PATH": os.environ["PATH"] if search == "with ripgrep" else "/usr/bin:/bin"}
     places = [".", "fifo", "zero", "/dev/zero"]
     steps = [call("grep", pattern="needle", path=place) for place in places] + [call("find", pattern="*.txt")]
-    here, *special, names = use(tmp_path, *steps, args=["--tools", "grep,find"], env=env)
-    assert (here.text, names.text) == ("a.txt:1: needle", "a.txt")
+    here, *special, names = use(tmp_path, *steps, args=["--tools", "grep,find"], env=search.env)
+    assert (here.text, names.text) == (f"a.txt:1: needle{search.grep_note}", f"a.txt{search.find_note}")
     assert [result.is_error for result in special] == [True] * 3
 
 
 @pytest.mark.promise("F27")
-@pytest.mark.parametrize("search", ["with ripgrep", "without"])
-def test_an_endless_search_is_stopped_within_a_second(tmp_path: Path, work: Path, search: str) -> None:
+def test_an_endless_search_is_stopped_within_a_second(tmp_path: Path, work: Path, search: Search) -> None:
     (work / "long").write_text("a" * 50_000_000 + "\n")
-    slow = "(a|aa)+$b" if search == "without" else "/"
-    place = "long" if search == "without" else "/"
-    env = {"PATH": os.environ["PATH"] if search == "with ripgrep" else "/usr/bin:/bin"}
+    slow = "(a|aa)+$b" if search.grep_note else "/"
+    place = "long" if search.grep_note else "/"
     answer = {"blocks": [call("grep", pattern=f"{slow}no such thing{os.urandom(4).hex()}", path=place)]}
 
     def once() -> float:
-        with Agent(tmp_path, answer, {"text": "ok"}, args=["--tools", "grep"], env=env) as agent:
+        with Agent(tmp_path, answer, {"text": "ok"}, args=["--tools", "grep"], env=search.env) as agent:
             agent.get("prompt", message="go")
             agent.until("tool_execution_start")
             began = time.monotonic()

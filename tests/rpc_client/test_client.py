@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from client import Json
-from peers import NAMES, Peer, Server
+from support.pi_releases import NAMES, Peer, Server
+from support.rpc_process import Json
 from tau import CommandError, RpcClient, events
 from tau.events import raw, type_of
 from tau.records.base import UNSET

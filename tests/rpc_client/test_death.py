@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from client import is_gone
-from peers import NAMES, Peer, Server
+from support.pi_releases import NAMES, Peer, Server
+from support.rpc_process import is_gone
 from tau import AgentGone, CommandError, RpcClient, events
 
 FAKE = [sys.executable, str(Path(__file__).parent / "fake.py")]

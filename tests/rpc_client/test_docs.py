@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from client import WITHIN, surroundings
-from peers import RELEASES, Peer, Server
+from support.pi_releases import RELEASES, Peer, Server
+from support.rpc_process import WITHIN, surroundings
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tau
-from peers import NAMES, Peer, Server
+from support.pi_releases import NAMES, Peer, Server
 from tau import AgentGone, CommandError, events
 from tau.sync import RpcClient
 

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tau.host.confine import Plan, python_words
-from tau.host.sandbox import Sandbox
+from tau.runtime.sandbox.launcher import Plan, python_words
+from tau.runtime.sandbox.policy import Sandbox
 
 READY_TIMEOUT_S = 30
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from client import surroundings
-from escapes import LEVELS, missing, started
-from tau.host.import_paths import is_importable
+from support.rpc_process import surroundings
+from support.sandbox_escapes import LEVELS, missing, started
+from tau.runtime.sandbox.import_paths import is_importable
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from escapes import ESCAPES, LEVELS, Place, missing, place
+from support.sandbox_escapes import ESCAPES, LEVELS, Place, missing, place
 
 
 @pytest.fixture(scope="module", params=LEVELS)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tau.host.git_index import BadIndex, submodule_links
-from tau.host.git_layout import gitdir_of, read_config, repository_of_worktree, submodules_of
+from tau.runtime.sandbox.git_index import BadIndex, submodule_links
+from tau.runtime.sandbox.git_layout import gitdir_of, read_config, repository_of_worktree, submodules_of
 
 LINKS = ["deep/er/vendored", "sub module", "vendored", "y" * 4200]
 OID = "1" * 40

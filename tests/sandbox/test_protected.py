@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from escapes import LEVELS, missing, started
 from sandbox.launching import sandbox
+from support.sandbox_escapes import LEVELS, missing, started
 from tau.errors import UsageError
-from tau.host.machine import LocalMachine
-from tau.host.processes import Processes
-from tau.host.sandbox import Sandbox
+from tau.runtime.machine.jobs import Processes
+from tau.runtime.machine.local import LocalMachine
+from tau.runtime.sandbox.policy import Sandbox
 
 
 @pytest.fixture(params=LEVELS)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from escapes import LEVELS, missing, started, without
 from sandbox.launching import launched, launched_with, sandbox
-from tau.host.beneath import identify, links_to, open_beneath, walk_beneath
-from tau.host.confine import BWRAP, bubblewrap_arguments, python_words
-from tau.host.mounting import Mount
+from support.sandbox_escapes import LEVELS, missing, started, without
+from tau.runtime.sandbox.launcher import BWRAP, bubblewrap_arguments, python_words
+from tau.runtime.sandbox.mounts import Mount
+from tau.runtime.sandbox.safe_open import identify, links_to, open_beneath, walk_beneath
 
 OPENAT2 = 437
 

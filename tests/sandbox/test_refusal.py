@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from client import surroundings
-from escapes import (
+from support.rpc_process import surroundings
+from support.sandbox_escapes import (
     CLONE3,
     LANDLOCK,
     LEVELS,
@@ -26,7 +26,7 @@ from escapes import (
     started,
     without,
 )
-from tau.host.sandbox import not_for_all
+from tau.runtime.sandbox.policy import not_for_all
 
 
 def refused(done: subprocess.CompletedProcess[str], folder: Path) -> str:

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from tau.host.seccomp import ARCHITECTURES, NoFilter, program
+from tau.runtime.sandbox.seccomp import ARCHITECTURES, NoFilter, program
 
 ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 REFUSED, UNKNOWN = FAIL | errno.EPERM, FAIL | errno.ENOSYS

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from client import Agent, Json
-from escapes import LEVELS, SECRET, missing
+from support.rpc_process import Agent, Json
+from support.sandbox_escapes import LEVELS, SECRET, missing
 
 
 class Project:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from canaries import BAD, Echo, Nest
-from client import Agent, texts
-from program import PI
-from tau.host.terminal import LogFormatter
+from support.cli_process import PI
+from support.rpc_process import Agent, texts
+from support.secret_canaries import BAD, Echo, Nest
+from tau.runtime.terminal import LogFormatter
 from tau.store.keys import Keys
 
 APIS = ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"]

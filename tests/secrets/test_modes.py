@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from canaries import Echo, Nest
-from client import Agent, Json, calls, texts
-from program import PI, run
+from support.cli_process import PI, run
+from support.rpc_process import Agent, Json, calls, texts
+from support.secret_canaries import Echo, Nest
 
 TAU = [*PI[:2], "from tau.cli.main import tau; tau()"]
 LONG = "seq 1 100000"
@@ -83,7 +83,7 @@ def test_trust_keys_recordings_and_histories_are_private(tmp_path: Path, umask: 
     yard = Yard(tmp_path)
     env = {**os.environ, "HOME": str(tmp_path / "home"), **yard.env}
     subprocess.run([*TAU, "trust"], cwd=tmp_path / "work", env=env, check=True, capture_output=True)
-    save = "from tau.store.auth import AuthFile; from tau.store.places import agent_dir; "
+    save = "from tau.store.auth import AuthFile; from tau.store.paths import agent_dir; "
     save += 'AuthFile(agent_dir() / "auth.json").change("x", {"type": "api_key", "key": "k"})'
     subprocess.run([sys.executable, "-c", save], cwd=tmp_path / "work", env=env, check=True)
     ours, theirs = pty.openpty()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tau.core.prompt import ContextFile
+from tau.core.conversation.system_prompt import ContextFile
 from tau.store.context import ALL, NAMES, ONE, context_files, prompt_file, text_or_file
 
 

@@ -370,7 +370,8 @@ def test_another_process_is_refused_with_the_name_of_the_first_and_a_way_out(pat
         with pytest.raises(CommandError) as refused:
             Journal(path).resume(size)
         assert str(refused.value) == (
-            f"Session {path} is in use by process {first.pid}. Close it there, or start with --fork to go on in a copy."
+            f"Session {path} is in use by process {first.pid}."
+            " Close it there, or start with --fork to continue in a copy."
         )
         first.kill()
     # However a process ends, its lock ends with it.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from client import quick
+from support.rpc_process import quick
 from tau.records.base import UNSET, encode
 from tau.records.replies import SessionRow
 from tau.store.listing import NO_MESSAGES, all_rows, by_id, newest, read_header, row, rows, session_files

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kit import user
-from tau.host.log import Log
+from support.loop_kit import user
 from tau.records.base import encode
+from tau.runtime.history.session_log import Log
 from tau.store.journal import Disk, Journal
 from tau.store.migrate import lifted
 from tau.store.sessions import Opened, open_session
@@ -140,8 +140,8 @@ def test_a_line_that_cannot_be_read_is_left_out_of_the_lifted_file_and_told(path
     found = open_session(path)
     assert texts(found) == ["one", "two"]
     assert [problem.split(" (")[0] for problem in found.problems] == [
-        "line 3: unreadable, passed over",
-        "line 4: unreadable, passed over",
+        "line 3: unreadable, skipped",
+        "line 4: unreadable, skipped",
     ]
 
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tau.core.tree import ROOT
+from tau.core.conversation.tree import ROOT
 from tau.errors import CommandError
-from tau.host.log import Log
 from tau.records.base import encode
 from tau.records.entries import Header
+from tau.runtime.history.session_log import Log
 from tau.store.files import make_folder
 from tau.store.sessions import Opened, file_name, folder_for, open_session
 
@@ -170,7 +170,7 @@ def test_a_torn_last_line_loses_that_line_only(path: Path) -> None:
         path.write_bytes(whole_file[:end])
         found = opened(path)
         assert (branch(found), len(found.problems)) == ("ab", 1), end
-        assert found.problems[0].startswith("line 4: unreadable, passed over (")
+        assert found.problems[0].startswith("line 4: unreadable, skipped (")
 
 
 def test_a_missing_newline_at_the_end_loses_nothing(path: Path) -> None:
@@ -208,16 +208,16 @@ def test_a_tail_of_nuls_loses_nothing_else(path: Path) -> None:
 def test_a_destroyed_line_loses_that_line_only(path: Path, junk: bytes) -> None:
     found = opened(session(path, message("a", None), junk, message("c", "b"), message("d", "c")))
     assert (branch(found), whole(found)) == ("acd", "acd")
-    assert found.problems[0].startswith("line 3: unreadable, passed over (")
-    assert found.problems[1:] == ["line 4: its parent b is not there; joined to the entry before it"]
+    assert found.problems[0].startswith("line 3: unreadable, skipped (")
+    assert found.problems[1:] == ["line 4: its parent b is missing; attached to the entry before it"]
 
 
 def test_an_entry_whose_parent_is_lost_goes_on_from_the_entry_before_it(path: Path) -> None:
     found = opened(session(path, message("a", "lost"), message("b", "a"), message("c", "lost"), message("d", "b")))
     assert [found.tree.parent(at) for at in range(4)] == [ROOT, 0, 1, 1]
     assert found.problems == [
-        "line 2: its parent lost is not there; joined to the entry before it",
-        "line 4: its parent lost is not there; joined to the entry before it",
+        "line 2: its parent lost is missing; attached to the entry before it",
+        "line 4: its parent lost is missing; attached to the entry before it",
     ]
 
 

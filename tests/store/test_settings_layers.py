@@ -65,7 +65,7 @@ def test_resources_of_both_count_and_each_path_belongs_to_its_file(tmp_path: Pat
 def test_no_project_has_a_say_in_what_is_the_users_alone(tmp_path: Path, name: str, value: Any) -> None:
     read = both(tmp_path, {}, {name: value})
     assert read.settings == Settings()
-    assert read.problems == [f"{tmp_path / 'work'}/.pi/settings.json: {name}: only your own settings.json can say this"]
+    assert read.problems == [f"{tmp_path / 'work'}/.pi/settings.json: {name}: only your own settings.json can set this"]
 
 
 # Mistakes.

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tau.core.expand import Origin, Skill
-from tau.store.entries import Entries
+from tau.core.conversation.slash_commands import Origin, Skill
+from tau.store.path_lists import Entries
 from tau.store.skills import ENTRIES, LARGEST, MOST, Place, find_skills, skill_body
 
 USER = Origin("user", "auto")
@@ -145,7 +145,7 @@ def test_a_walk_has_an_end(tmp_path: Path) -> None:
     for number in range(ENTRIES + 10):
         (tmp_path / f"{number:05}").touch()
     names, problems = found(tmp_path)
-    assert (names, problems) == ([], [f"{tmp_path} has too many files or folders: what was found so far is used"])
+    assert (names, problems) == ([], [f"{tmp_path} has too many files or folders: only those found so far are used"])
     deep = tmp_path / "deep"
     write(deep.joinpath(*"abcdefghi") / "SKILL.md")
     write(deep.joinpath(*"1234567") / "x" / "SKILL.md")
@@ -163,7 +163,7 @@ def test_what_was_named_and_is_not_there_is_told(tmp_path: Path) -> None:
     assert find_skills([Place(tmp_path / "no", USER)]) == ([], [])
     assert find_skills([Place(tmp_path / "no", USER, expected=True)]) == (
         [],
-        [f"skill {tmp_path / 'no'}: there is nothing of this name"],
+        [f"skill {tmp_path / 'no'}: not found"],
     )
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tau.core.expand import Origin, Template
+from tau.core.conversation.slash_commands import Origin, Template
 from tau.store.skills import Place
 from tau.store.templates import LARGEST, find_templates
 

@@ -10,10 +10,10 @@ import pytest
 
 from tau.records.settings import ProjectTrust, Settings
 from tau.store import trust
-from tau.store.bound import Bound
 from tau.store.context import prompt_file
 from tau.store.settings import SettingsFile
 from tau.store.trust import Decision, TrustFile, Untrustable, decide, fingerprint
+from tau.store.trusted_files import Bound
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_yes_of_pi_is_not_enough_and_this_is_said(agent: Path, project: Path) 
     (agent / "trust.json").write_text(json.dumps({str(project.parent): True}))
     decision = said(agent, project)
     assert not decision.trusted
-    assert f"pi trusts {project.parent} by its path; tau also wants its content." in decision.warnings[0]
+    assert f"pi trusts {project.parent} by its path only; tau requires trust in its content." in decision.warnings[0]
 
 
 def test_a_no_of_pi_counts_also_against_the_usual(agent: Path, project: Path) -> None:

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from clock import Clock, leapt, played
-from tau.core.clean import Cleaner
-from tau.core.truncate import Tail
+from support.virtual_clock import Clock, leapt, played
+from tau.core.text.terminal_text import Cleaner
+from tau.core.text.truncate import Tail
 from tau.errors import ToolError
-from tau.host.machine import LocalMachine, LocalSpill
 from tau.records.base import UNSET, plain
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.machine.local import LocalMachine, LocalSpill
 from tau.tools import ToolContext
 from tau.tools.bash import TOOL as BASH
 from tau.tools.bash import Output, Ticker
-from tau.tools.stopped import StoppedWith
+from tau.tools.partial_result import StoppedWith
 
 QUIET = {"truncation": None, "fullOutputPath": None}
 

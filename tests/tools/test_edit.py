@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tau.core.schema import check
+from tau.core.checks.schema import check
 from tau.errors import ToolError
-from tau.host.machine import LocalMachine
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools.edit import TOOL as EDIT
 from tau.tools.read import TOOL as READ
-from tau.tools.seen import Seen
+from tau.tools.read_tracking import Seen
 
 ABC = {"oldText": "beta", "newText": "BETA"}
 CHANGED = {

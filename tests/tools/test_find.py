@@ -7,25 +7,24 @@ from typing import Any
 
 import pytest
 
-from clock import Clock, played
+from search_kit import BACK_ENDS, back_end, without_note
+from support.virtual_clock import Clock, played
 from tau.errors import ToolError
-from tau.host.machine import LocalMachine
 from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
+from tau.tools import find as find_tool
 from tau.tools.find import TOOL as FIND
 from tau.tools.find import First, Names, Wanted, search
 from tau.tools.ripgrep import installed
 
 
-@pytest.fixture(params=["ripgrep", "without"])
+@pytest.fixture(params=BACK_ENDS)
 def rg(request: pytest.FixtureRequest) -> str | None:
     """Everything holds with ripgrep and without it."""
-    if request.param == "without":
-        return None
-    found = installed("/")
-    return found or pytest.skip("there is no ripgrep here")
+    return back_end(request.param)
 
 
 def find(cwd: Path, rg: str | None, pattern: str, **args: Any) -> Outcome:
@@ -33,7 +32,7 @@ def find(cwd: Path, rg: str | None, pattern: str, **args: Any) -> Outcome:
         context = ToolContext(LocalMachine(), str(cwd), lambda outcome: None)
         return await search({"pattern": pattern, **args}, context, rg)
 
-    return asyncio.run(main())
+    return without_note(asyncio.run(main()), find_tool, rg)
 
 
 def paths(cwd: Path, rg: str | None, pattern: str, **args: Any) -> list[str]:
@@ -125,7 +124,7 @@ def test_the_tool_finds_ripgrep_by_itself(project: Path) -> None:
     async def main() -> Outcome:
         return await FIND.run({"pattern": "a.py"}, ToolContext(LocalMachine(), str(project), lambda outcome: None))
 
-    assert asyncio.run(main()) == Outcome([Text("a.py")], UNSET)
+    assert without_note(asyncio.run(main()), find_tool, installed("/")) == Outcome([Text("a.py")], UNSET)
 
 
 def test_a_cancelled_search_is_killed(tmp_path: Path) -> None:

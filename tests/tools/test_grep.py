@@ -11,25 +11,24 @@ from typing import Any
 
 import pytest
 
-from client import quick
+from search_kit import BACK_ENDS, back_end, without_note
+from support.rpc_process import quick
 from tau.errors import ToolError
-from tau.host.machine import LocalMachine
 from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
+from tau.tools import grep as grep_tool
 from tau.tools.grep import TOOL as GREP
 from tau.tools.grep import Matches, search
 from tau.tools.ripgrep import installed
 
 
-@pytest.fixture(params=["ripgrep", "without"])
+@pytest.fixture(params=BACK_ENDS)
 def rg(request: pytest.FixtureRequest) -> str | None:
     """Everything holds with ripgrep and without it."""
-    if request.param == "without":
-        return None
-    found = installed("/")
-    return found or pytest.skip("there is no ripgrep here")
+    return back_end(request.param)
 
 
 def grep(cwd: Path, rg: str | None, pattern: str, **args: Any) -> Outcome:
@@ -37,7 +36,7 @@ def grep(cwd: Path, rg: str | None, pattern: str, **args: Any) -> Outcome:
         context = ToolContext(LocalMachine(), str(cwd), lambda outcome: None)
         return await search({"pattern": pattern, **args}, context, rg)
 
-    return asyncio.run(main())
+    return without_note(asyncio.run(main()), grep_tool, rg)
 
 
 def rows(cwd: Path, rg: str | None, pattern: str, **args: Any) -> list[str]:
@@ -191,21 +190,31 @@ def test_loops_pipes_and_odd_names_are_no_trouble(tmp_path: Path, rg: str | None
 
 
 def test_a_configuration_of_ripgrep_does_not_count(tmp_path: Path) -> None:
+    rg = installed("/")
     put(tmp_path, {"a": "X", "rc": "--ignore-case\n--max-count=0\n"})
 
     async def main() -> Outcome:
         machine = LocalMachine(env={**os.environ, "RIPGREP_CONFIG_PATH": str(tmp_path / "rc")})
         return await GREP.run({"pattern": "X"}, ToolContext(machine, str(tmp_path), lambda outcome: None))
 
-    assert asyncio.run(main()) == Outcome([Text("a:1: X")], UNSET)
+    assert without_note(asyncio.run(main()), grep_tool, rg) == Outcome([Text("a:1: X")], UNSET)
 
 
 def test_what_cannot_be_searched_is_said(project: Path, rg: str | None) -> None:
     assert failure(project, rg, "x", path="nope") == f"Path not found: {project}/nope"
     assert failure(project, rg, "x", glob="[") == "The glob '[' cannot be read: there is a [ without its ]"
-    assert "regex parse error" in failure(project, rg, "a(")
-    newline = "The pattern has a newline in it, but lines are searched one by one"
+    newline = "The pattern contains a newline, but grep searches line by line"
     assert failure(project, rg, "a\nb", literal=True) == failure(project, rg, r"a\nb") == newline
+
+
+def test_a_pattern_that_cannot_be_compiled_is_an_error(project: Path, rg: str | None) -> None:
+    if rg:
+        assert "regex parse error" in failure(project, rg, "a(")
+    else:
+        assert failure(project, rg, "a(") == (
+            "The pattern is not valid: missing ), unterminated subpattern at position 1."
+            " ripgrep is not installed, so the pattern must be a Python regular expression"
+        )
 
 
 def test_a_search_stops_when_there_is_enough(tmp_path: Path, rg: str | None) -> None:
@@ -214,23 +223,37 @@ def test_a_search_stops_when_there_is_enough(tmp_path: Path, rg: str | None) -> 
         for _ in range(200):
             file.write(b"y" * 1_000_000 + b"\n")
     started = time.monotonic()
-    assert len(rows(tmp_path, rg, "x|(y+y+)+z")) == 102
+    assert len(rows(tmp_path, rg, "x|(y+y+)+z")) == 102  # 100 matches and the limit's notice
     assert time.monotonic() - started < 30  # to the end it takes for ever
 
 
-def test_a_pattern_that_takes_for_ever_can_be_cancelled(tmp_path: Path) -> None:
+def test_a_pattern_that_takes_for_ever_can_be_cancelled_and_leaves_no_process(tmp_path: Path) -> None:
     put(tmp_path, {"a": "y" * 100})
+    words = f"{tmp_path.name}|(y|yy|yyy)+z"  # the name, to find the process by
+
+    def processes() -> list[bytes]:
+        found = (Path(path, "cmdline") for path in os.scandir("/proc") if path.name.isdigit())
+        return [line for path in found if words.encode() in (line := _content(path)) and b"tau.tools.search" in line]
 
     async def main() -> None:
         context = ToolContext(LocalMachine(), str(tmp_path), lambda outcome: None)
-        task = asyncio.create_task(search({"pattern": "(y|yy|yyy)+z"}, context, None))
-        await asyncio.sleep(0.3)
+        task = asyncio.create_task(search({"pattern": words}, context, None))
+        while not processes():
+            await asyncio.sleep(0.01)
         assert not task.done()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, 10)
 
     asyncio.run(main())
+    assert processes() == []
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # the process is gone
+        return b""
 
 
 # Without a search

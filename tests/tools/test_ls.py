@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tau.errors import ToolError
-from tau.host.machine import LocalMachine
 from tau.records.base import UNSET, plain
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools.ls import TOOL as LS
 

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import pytest
 
 from tau.errors import ToolError
-from tau.host.machine import LocalMachine
 from tau.records.base import UNSET, plain
 from tau.records.events import Outcome
 from tau.records.messages import Image, Text
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools.paths import existing, resolve
 from tau.tools.read import TOOL as READ

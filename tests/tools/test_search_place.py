@@ -10,26 +10,24 @@ from typing import Any
 
 import pytest
 
+from search_kit import BACK_ENDS, back_end, without_note
 from tau.errors import ToolError
-from tau.host.files import LocalFiles
-from tau.host.machine import LocalMachine
-from tau.host.processes import Processes
 from tau.records.messages import Text
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.jobs import Processes
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import Tool, ToolContext, find, grep
 from tau.tools.edit import TOOL as EDIT
 from tau.tools.ls import TOOL as LS
 from tau.tools.read import TOOL as READ
-from tau.tools.ripgrep import installed
 from tau.tools.write import TOOL as WRITE
 
 KEY = "sk-only-in-auth-json"
 
 
-@pytest.fixture(params=["ripgrep", "without"])
+@pytest.fixture(params=BACK_ENDS)
 def rg(request: pytest.FixtureRequest) -> str | None:
-    if request.param == "without":
-        return None
-    return installed("/") or pytest.skip("there is no ripgrep here")
+    return back_end(request.param)
 
 
 @pytest.fixture(params=["runner", "groups"])
@@ -54,7 +52,7 @@ def searched(
     async def main() -> str:
         machine = LocalMachine(processes=processes, files=LocalFiles(keys))
         context = ToolContext(machine, os.getcwd(), lambda outcome: None)
-        [block] = (await tool.search(args, context, rg)).content
+        [block] = without_note(await tool.search(args, context, rg), tool, rg).content
         assert isinstance(block, Text)
         return block.text
 

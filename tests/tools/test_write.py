@@ -8,17 +8,17 @@ from typing import Literal
 
 import pytest
 
-from tau.core.schema import check
+from tau.core.checks.schema import check
 from tau.errors import ToolError
-from tau.host.files import LocalFiles
-from tau.host.machine import LocalMachine
 from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
+from tau.tools.partial_result import StoppedWith
 from tau.tools.read import TOOL as READ
-from tau.tools.seen import Seen
-from tau.tools.stopped import StoppedWith
+from tau.tools.read_tracking import Seen
 from tau.tools.write import TOOL as WRITE
 
 WITHIN = 30.0  # seconds; only a failure takes them all

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit import byte_by_byte
-from streams import aws, frame
+from support.loop_kit import byte_by_byte
+from support.recorded_streams import aws, frame
 from tau.errors import ModelError
 from tau.wire.eventstream import EventStreamDecoder
 
@@ -95,7 +95,7 @@ def test_a_frame_without_a_name_has_none() -> None:
 
 @pytest.mark.parametrize("payload", [b"\xff", b"\xc3"])
 def test_a_payload_that_is_no_text_is_an_error(payload: bytes) -> None:
-    with pytest.raises(ModelError, match="cannot be read"):
+    with pytest.raises(ModelError, match="cannot be decoded"):
         decoded(frame(payload, event_type="x"))
 
 

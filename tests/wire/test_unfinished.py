@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client import quick
+from support.rpc_process import quick
 from tau.records.base import MAX_RECEIVED_NESTING
 from tau.wire.unfinished import Unfinished
 

@@ -1,1 +1,1 @@
-"""The door for people: the command line."""
+"""The command line: chat, print mode and the tasks of the `pi` and `tau` programs."""

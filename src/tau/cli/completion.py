@@ -1,17 +1,17 @@
-"""tau completion bash|zsh|fish: a script for the shell, made from the table of flags."""
+"""`tau completion bash|zsh|fish`: a completion script for the shell, generated from the table of flags."""
 
 from __future__ import annotations
 
 from tau.cli.flags import FLAGS, Flag, Given
 from tau.errors import UsageError
-from tau.host.terminal import emit
 from tau.records.models import LEVELS
+from tau.runtime.terminal import emit
 from tau.wire.dialects import NAMES
 
 PROGRAMS = ("pi", "tau")
 COMMANDS = ("completion", "doctor")
 FILES = {"FILE", "DIR", "PATH", "PATH|ID"}  # values that are files
-# Values that the table does not list.
+# Values that the table of flags does not list.
 WORDS = {"thinking": LEVELS, "dialect": NAMES, "model": ("demo",), "permissions": ("ask", "rules")}
 
 
@@ -24,13 +24,13 @@ def main(given: Given) -> int:
     return 0
 
 
-def told() -> list[Flag]:
-    """Those that do something, and so are worth a person's while."""
+def documented() -> list[Flag]:
+    """Flags that have an effect."""
     return [flag for flag in FLAGS if flag.help]
 
 
 def values(flag: Flag) -> tuple[str, ...]:
-    """The words that can follow a flag, if they are known."""
+    """The values of a flag, if they are known."""
     if flag.name in WORDS:
         return tuple(WORDS[flag.name])
     return tuple(flag.value.split("|")) if flag.value.islower() else ()
@@ -38,7 +38,7 @@ def values(flag: Flag) -> tuple[str, ...]:
 
 def bash() -> str:
     cases = []
-    for flag in told():
+    for flag in documented():
         names = "|".join(_names(flag))
         if words := values(flag):
             cases.append(f'    {names}) COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$word")); return ;;')
@@ -47,7 +47,7 @@ def bash() -> str:
         elif flag.value:
             cases.append(f"    {names}) COMPREPLY=(); return ;;")
     listed = "\n".join(cases)
-    flags = " ".join(f"--{flag.name}" for flag in told())
+    flags = " ".join(f"--{flag.name}" for flag in documented())
     return f"""\
 # eval "$(tau completion bash)"
 _tau() {{
@@ -67,7 +67,7 @@ complete -o default -F _tau {" ".join(PROGRAMS)}"""
 
 def zsh() -> str:
     rows = []
-    for flag in told():
+    for flag in documented():
         about = flag.help.replace("'", "'\\''").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
         words = values(flag)
         action = f"({' '.join(words)})" if words else "_files" if flag.value in FILES else " "
@@ -78,7 +78,7 @@ def zsh() -> str:
     listed = "\n".join(rows)
     return f"""\
 #compdef {" ".join(PROGRAMS)}
-# eval "$(tau completion zsh)", behind compinit
+# eval "$(tau completion zsh)", after compinit
 _tau() {{
   _arguments \\
 {listed}
@@ -90,11 +90,11 @@ compdef _tau {" ".join(PROGRAMS)}"""
 def fish() -> str:
     rows = ["# tau completion fish | source"]
     for program in PROGRAMS:
-        for flag in told():
+        for flag in documented():
             about = flag.help.replace("\\", "\\\\").replace("'", "\\'")
             words = values(flag)
             value = f" -x -a '{' '.join(words)}'" if words else " -r -F" if flag.value in FILES else " -x"
-            # A short name of two letters is what fish calls an old option.
+            # fish calls a short name of two letters an old-style option.
             short = f" -{'s' if len(flag.short) == 1 else 'o'} {flag.short}" if flag.short else ""
             rows.append(f"complete -c {program} -l {flag.name}{short}{value if flag.value else ''} -d '{about}'")
     rows.append(f"complete -c tau -n __fish_use_subcommand -a '{' '.join(COMMANDS)}'")

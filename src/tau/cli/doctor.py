@@ -1,8 +1,7 @@
-"""tau doctor: what tau finds on this machine, and what is wrong with it.
+"""`tau doctor`: report tau's configuration on this machine, and the problems in it.
 
-Looks and does not touch, but for the mode of auth.json, which is put right
-whenever it is read. It runs no commands from configuration files, asks no
-provider, and never shows a key: only where it was found.
+Read-only, except for the mode of auth.json, which is fixed whenever it is read. It runs no commands from
+configuration files, contacts no provider, and never shows a key: only where it was found.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from typing import Any, NamedTuple
 from tau import __version__
 from tau.cli.flags import Given
 from tau.errors import UsageError
-from tau.host.models import HOW_TO_SET_A_KEY, Models
-from tau.host.nearby import Heard, hear
-from tau.host.opening import Wishes, read_up
-from tau.host.terminal import say
 from tau.llm.catalog import Catalog, ModelGiven, ProviderGiven, providers
 from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import Settings
+from tau.runtime.app.factory import Wishes, read_up
+from tau.runtime.models.discovery import Heard, hear
+from tau.runtime.models.selection import HOW_TO_SET_A_KEY, Models
+from tau.runtime.terminal import say
 from tau.store.auth import AuthFile
 from tau.store.models import read_models
-from tau.store.places import agent_dir, working_folder
+from tau.store.paths import agent_dir, working_folder
 from tau.store.settings import SettingsFile
 from tau.wire.comments import strict
 from tau.wire.position import line_of
@@ -39,7 +38,7 @@ FINE, WRONG, NOTE = "ok", "!!", "--"
 
 
 class Finding(NamedTuple):
-    """A line of the report; `mark` says whether somebody has to do something."""
+    """One line of the report; `mark` says whether action is needed."""
 
     mark: str
     text: str
@@ -63,7 +62,7 @@ def main(given: Given) -> int:
                 say(line)
     wrong = sum(mark == WRONG for findings in report.values() for mark, _ in findings)
     say()
-    say(f"{wrong} to put right." if wrong else "Nothing is wrong.")
+    say(f"Problems found: {wrong}." if wrong else "No problems found.")
     return 1 if wrong else 0
 
 
@@ -81,11 +80,13 @@ def _machine() -> Iterator[Finding]:
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
         if path := os.environ.get(name):
             there = os.path.exists(path)
-            yield Finding(NOTE if there else WRONG, f"{name} names {path}" + ("" if there else ", which is not there"))
+            yield Finding(
+                NOTE if there else WRONG, f"{name} names {path}" + ("" if there else ", which does not exist")
+            )
 
 
 def _landlock() -> str:
-    from tau.host import landlock
+    from tau.runtime.sandbox import landlock
 
     return f"Landlock, version {known}" if (known := landlock.version()) else "no Landlock"
 
@@ -94,7 +95,7 @@ def _bubblewrap() -> str:
     return "bubblewrap" if os.access("/usr/bin/bwrap", os.X_OK) else "no bubblewrap (/usr/bin/bwrap)"
 
 
-# Files. A mistake is told with its line, so that an editor can go there.
+# Problems in files are reported as file:line, which editors understand.
 
 
 def _files(folder: Path) -> Iterator[Finding]:
@@ -106,7 +107,7 @@ def _files(folder: Path) -> Iterator[Finding]:
 def _checked(path: Path, mistakes: Iterable[Finding]) -> Iterator[Finding]:
     found = list(mistakes)
     if not path.exists():
-        yield Finding(NOTE, f"{path.name}: not there")
+        yield Finding(NOTE, f"{path.name}: not found")
     elif not any(finding.mark == WRONG for finding in found):
         yield Finding(FINE, path.name)
     yield from found
@@ -155,13 +156,13 @@ def _auth(path: Path) -> Iterator[Finding]:
     for provider, entry in entries.items():
         kind = entry.get("type") if isinstance(entry, dict) else None
         if kind == "oauth":
-            yield Finding(NOTE, f"{path.name}: {provider}: a login, which tau does not use; it wants a key")
+            yield Finding(NOTE, f"{path.name}: {provider}: an OAuth login, which tau does not use; it needs an API key")
         elif kind != "api_key" or not isinstance(entry.get("key"), str):
             yield _at(path, f'{provider}: expected {{"type": "api_key", "key": ...}}')
 
 
 def _at(path: Path, mistake: str, place: str = "") -> Finding:
-    """A mistake as file:line. If no place is given, its text begins with it."""
+    """A problem as file:line. Without `place`, its text starts with the place."""
     try:
         line = line_of(_text(path), place or mistake.partition(": ")[0])
     except (OSError, BadRecord):
@@ -176,25 +177,24 @@ def _text(path: Path) -> str:
 
 
 def _misspelt(path: Path, place: str, entry: Any, kind: type[Record]) -> Iterator[Finding]:
-    """Keys we do not know may be another program's; one that is nearly ours is a slip."""
+    """Unknown keys may belong to another program; one that is nearly a known key is reported as a typo."""
     known = kind.__struct_encode_fields__
     for name in entry if isinstance(entry, dict) else ():
-        near = [one for one in known if one.lower() == name.lower()] or difflib.get_close_matches(name, known, 1, 0.85)
-        if name not in known and near:
+        similar = [
+            known_name for known_name in known if known_name.lower() == name.lower()
+        ] or difflib.get_close_matches(name, known, 1, 0.85)
+        if name not in known and similar:
             where = f"{place}.{name}" if place else name
-            yield _at(path, f'{where}: not known; is "{near[0]}" meant?')
-
-
-# What can be used.
+            yield _at(path, f'{where}: unknown; did you mean "{similar[0]}"?')
 
 
 def _folders(agent: Path) -> Iterator[Finding]:
     for folder in (agent, Path(tempfile.gettempdir()), Path(working_folder())):
         there = next(parent for parent in (folder, *folder.parents) if parent.exists())
         if os.access(there, os.W_OK | os.X_OK):
-            yield Finding(FINE, f"{folder}" if there == folder else f"{folder} (to be made)")
+            yield Finding(FINE, f"{folder}" if there == folder else f"{folder} (will be created)")
         else:
-            yield Finding(WRONG, f"{folder}: cannot be written to")
+            yield Finding(WRONG, f"{folder}: not writable")
 
 
 def _usable(folder: Path) -> dict[str, list[Finding]]:
@@ -202,11 +202,11 @@ def _usable(folder: Path) -> dict[str, list[Finding]]:
         models = read_up(folder, Wishes()).models
     except UsageError as error:
         return {"models": [Finding(WRONG, str(error))]}
-    heard = hear(models.catalog, models.keys)
+    servers = hear(models.catalog, models.keys)
     return {
         "providers with a key": list(_providers(models)) or [Finding(NOTE, "none")],
-        "servers on this machine": [_server(name, one) for name, one in heard.items()],
-        "model": [_model(models, [name for name, one in heard.items() if one.models])],
+        "servers on this machine": [_server(name, server) for name, server in servers.items()],
+        "model": [_model(models, [name for name, server in servers.items() if server.models])],
     }
 
 
@@ -217,24 +217,24 @@ def _providers(models: Models) -> Iterator[Finding]:
         if source is None:
             continue
         if not keys.has(name):
-            why = ", ".join(f"{one} is not set" for one in keys.missing(name)) or "it is empty"
-            yield Finding(WRONG, f"{name}: {source} gives no key: {why}")
+            why = ", ".join(f"{variable} is not set" for variable in keys.missing(name)) or "it is empty"
+            yield Finding(WRONG, f"{name}: {source} provides no key: {why}")
             continue
-        how = f"{source}, by a command" if keys.takes_time(name) else source
+        how = f"{source}, from a command" if keys.takes_time(name) else source
         of = models.catalog.of(name)
         yield Finding(FINE, f"{name}: {how}; {len(of)} models" if of else f"{name}: {how}")
 
 
-def _server(name: str, heard: Heard) -> Finding:
-    if heard.trouble is not None:
-        return Finding(NOTE, f"{name}: {heard.base_url}: {heard.trouble}")
-    return Finding(FINE, f"{name}: {heard.base_url}: {', '.join(model.id for model in heard.models) or 'no models'}")
+def _server(name: str, server: Heard) -> Finding:
+    if server.trouble is not None:
+        return Finding(NOTE, f"{name}: {server.base_url}: {server.trouble}")
+    return Finding(FINE, f"{name}: {server.base_url}: {', '.join(model.id for model in server.models) or 'no models'}")
 
 
 def _model(models: Models, answering: Sequence[str]) -> Finding:
-    """What a session starts with when nobody says anything."""
+    """The model that a session starts with by default."""
     if models.current is not None:
         return Finding(FINE, f"{models.current.provider}/{models.current.id}, thinking {models.level}")
     if answering:
-        return Finding(NOTE, f"none by itself; choose one with --provider {answering[0]} --model ID")
+        return Finding(NOTE, f"none by default; choose one with --provider {answering[0]} --model ID")
     return Finding(WRONG, f"none. {HOW_TO_SET_A_KEY}")

@@ -1,4 +1,4 @@
-"""pi --export FILE [OUT]"""
+"""`pi --export FILE [OUT]`: write a session file as an HTML page."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tau.cli.flags import Given
 from tau.errors import CommandError, UsageError
-from tau.host.export import default_name, session_page, write_export
-from tau.host.log import Log
-from tau.host.terminal import emit
+from tau.runtime.history.html_export import default_name, session_page, write_export
+from tau.runtime.history.session_log import Log
+from tau.runtime.terminal import emit
 from tau.store.sessions import open_session
 
 

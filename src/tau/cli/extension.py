@@ -1,4 +1,4 @@
-"""tau extension new NAME: a file to begin an extension with."""
+"""`tau extension new NAME`: write a template for an extension."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from tau.cli.flags import Given
 from tau.errors import UsageError
-from tau.host.terminal import say
+from tau.runtime.terminal import say
 
-USAGE = 'Say: tau extension new NAME. It writes NAME.py here; "tau --mode rpc -e NAME.py" tries it.'
+USAGE = 'Usage: tau extension new NAME. It writes NAME.py here; try it with "tau --mode rpc -e NAME.py".'
 STARTER = '''"""{title}: what this extension is for.
 
 Try it with  tau --mode rpc -e {file}  and move it to ~/.pi/agent/extensions (for you, everywhere) or
-to .pi/extensions (for everybody in a project they trust). docs/extensions.md has all there is.
+to .pi/extensions (for everyone who trusts the project). docs/extensions.md describes the whole API.
 """
 
 from tau.extension import CommandContext, Context, Event, Pi
@@ -22,9 +22,9 @@ from tau.extension import CommandContext, Context, Event, Pi
 def setup(pi: Pi) -> None:
     @pi.on("session_start")
     def start(event: Event, ctx: Context) -> None:
-        ctx.ui.notify("{title} is here", "info")
+        ctx.ui.notify("{title} is loaded", "info")
 
-    # Returning {{"block": True, "reason": ...}} keeps a tool from running; so does raising.
+    # Returning {{"block": True, "reason": ...}} blocks a tool call; so does an exception.
     @pi.on("tool_call")
     async def gate(event: Event, ctx: Context) -> dict[str, object] | None:
         if event.tool_name == "bash" and "rm -rf /" in event.input["command"]:
@@ -34,10 +34,10 @@ def setup(pi: Pi) -> None:
     # The model can call this. Annotations become its schema, the docstring its description.
     @pi.tool
     def {name}_greet(who: str) -> str:
-        """Greet somebody."""
+        """Greet a person."""
         return f"Hello, {{who}}!"
 
-    # The user can say /{title} something.
+    # The user can type /{title} something.
     @pi.command("{title}", description="Say something")
     async def command(args: str, ctx: CommandContext) -> None:
         ctx.ui.notify(args or "Say what?", "info")
@@ -50,13 +50,13 @@ def main(given: Given) -> int:
         raise UsageError(USAGE)
     title = words[1].removesuffix(".py")
     if not re.fullmatch(r"[A-Za-z][\w-]*", title, re.ASCII):
-        raise UsageError(f'"{words[1]}" is no name for an extension: letters, digits, - and _, beginning with a letter')
+        raise UsageError(f'"{words[1]}" is not a valid name: use letters, digits, - and _, starting with a letter')
     file = Path(f"{title}.py")
     try:
         with file.open("x", encoding="utf-8") as new:
             new.write(STARTER.format(title=title, name=title.replace("-", "_"), file=file))
     except FileExistsError:
-        raise UsageError(f"{file} is there already") from None
+        raise UsageError(f"{file} already exists") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from None
     say(f"Wrote {file}. Try it: tau --mode rpc -e {file}")

@@ -1,4 +1,7 @@
-"""argv to a door. Everything heavy is loaded behind the door that needs it."""
+"""Entry points of `pi` and `tau`: parse the arguments and start a mode or a task.
+
+Each mode is a module that is loaded only when it is needed.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +15,28 @@ from typing import Any, NoReturn
 
 from tau import __version__
 from tau.cli.flags import Given, help_text, parse
-from tau.core.exits import ANSWERED, FAILED, USAGE, signalled
+from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, signalled
 from tau.errors import UsageError
 
-# What `pi --version` says: clients look for a release of pi whose protocol they know.
+# Output of `pi --version`: clients look for a release of pi whose protocol they know.
 PI_VERSION = "0.87.1"
-DOORS = {
-    "text": "tau.cli.printing",
-    "json": "tau.rpc.jsonmode",
+FRONT_ENDS = {
+    "text": "tau.cli.print_mode",
+    "json": "tau.rpc.json_mode",
     "rpc": "tau.rpc.stdio",
     "chat": "tau.cli.chat",
 }
-MODES = ("text", "json", "rpc")  # those that can be named; a chat is what is left
-# Flags that do something else than to run the agent.
+MODES = ("text", "json", "rpc")  # values of --mode; chat is the default at a terminal
+# Flags that do not run the agent.
 TASKS = {"list-models": "tau.cli.models", "export": "tau.cli.export"}
-# Only under the name tau: to pi, a word is something to say to the model.
+# Only for the program tau: for pi, a word is a message to the model.
 COMMANDS = {
     "completion": "tau.cli.completion",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
     "trust": "tau.cli.trust",
 }
-NOTHING_ASKED = "There is nothing to answer: no message was given, and nothing came in on stdin."
+NOTHING_ASKED = "There is no prompt: give a message, or pipe text to stdin."
 
 
 def pi() -> None:
@@ -47,13 +50,13 @@ def tau() -> None:
 def _process(program: str) -> NoReturn:
     sys.excepthook = lambda *found: _terminal().uncaught(*found)
     for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
-        if stream is None:  # closed: else the next file that is opened takes its number, and what is meant for it
+        if stream is None:  # closed: the next opened file would get its descriptor, and the data meant for it
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
     sys.exit(main(program, sys.argv[1:]))
 
 
 def _terminal() -> Any:
-    return import_module("tau.host.terminal")
+    return import_module("tau.runtime.terminal")
 
 
 def main(program: str, argv: list[str]) -> int:
@@ -64,7 +67,7 @@ def main(program: str, argv: list[str]) -> int:
             return FAILED
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # who read us has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ANSWERED
     except KeyboardInterrupt:
@@ -73,7 +76,7 @@ def main(program: str, argv: list[str]) -> int:
         _terminal().complain(f"Error: {error}")
         return USAGE
     finally:
-        gc.enable()  # also if the start went wrong: who called us may go on
+        gc.enable()  # also after a failed start: the calling process may continue
 
 
 def run(program: str, given: Given) -> int:
@@ -88,75 +91,75 @@ def run(program: str, given: Given) -> int:
     task = next((TASKS[name] for name in TASKS if name in flags), command)
     if task is not None:
         if given.unknown:
-            raise UsageError(import_module("tau.cli.unknown").refusal(given.unknown))
+            raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(given.unknown))
         _terminal().log_to_stderr()
         done: int = import_module(task).main(given)
         return done
-    enter(mode_of(flags, at_a_terminal=os.isatty(0) and os.isatty(1)), given)
+    start_mode(mode_of(flags, at_a_terminal=os.isatty(0) and os.isatty(1)), given)
 
 
 def mode_of(flags: dict[str, str], *, at_a_terminal: bool) -> str:
-    """A mode that is named counts, whatever else is said. Without a terminal there is nobody to chat with."""
+    """An explicit `--mode` always wins. Chat needs a terminal."""
     mode = flags.get("mode")
     if mode is not None:
         if mode not in MODES:
-            raise UsageError(f'Unknown mode "{mode}". There are --mode text, json and rpc.')
+            raise UsageError(f'Unknown mode "{mode}". Use --mode text, json or rpc.')
         return mode
     return "chat" if at_a_terminal and "print" not in flags else "text"
 
 
-def enter(mode: str, given: Given) -> NoReturn:
-    """Open a door and go through it. The process ends behind it."""
+def start_mode(mode: str, given: Given) -> NoReturn:
+    """Start a mode. It ends the process."""
     flags = given.flags
     if "result" in flags and mode != "json":
         raise UsageError("--result is for --mode json")
     if mode == "rpc" and any(word.startswith("@") for word in given.words):
         raise UsageError("@file arguments are not supported in RPC mode")
-    signal.signal(signal.SIGTERM, _stopped)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
-        signal.signal(signal.SIGHUP, _stopped)
+        signal.signal(signal.SIGHUP, _exit_on_signal)
     _load_quickly()
-    # Before anything else is read: who pipes something in may be about to write the session that we go on with.
+    # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
-    opening = import_module("tau.cli.start").opening(given)
-    if given.unknown and not opening.extensions:  # else one of them may know it
-        raise UsageError(import_module("tau.cli.unknown").refusal(given.unknown))
-    door: Any = import_module(DOORS[mode])
+    factory = import_module("tau.cli.session_options").create_factory(given)
+    if given.unknown and not factory.extensions:  # else an extension may define it
+        raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(given.unknown))
+    front_end: Any = import_module(FRONT_ENDS[mode])
     gc.freeze()
     gc.enable()
     if mode == "rpc":
-        door.serve(opening.session, opening.dialect)
-    open_session = partial(opening.session, mode="json" if mode == "json" else "print")
-    resize = opening.settings.images.auto_resize
-    asked = import_module("tau.cli.prompts").gathered(given.words, piped=piped, resize=resize)
-    if mode == "text" and not asked:
+        front_end.serve(factory.session, factory.dialect)
+    open_session = partial(factory.session, mode="json" if mode == "json" else "print")
+    resize = factory.settings.images.auto_resize
+    prompts = import_module("tau.cli.prompts").gather_prompts(given.words, piped=piped, resize=resize)
+    if mode == "text" and not prompts:
         raise UsageError(NOTHING_ASKED)
     if mode == "json":
-        door.serve(open_session, asked, opening.dialect, result="result" in flags)
-    door.serve(open_session, asked)
-    raise AssertionError("a door ends with its process")
+        front_end.serve(open_session, prompts, factory.dialect, result="result" in flags)
+    front_end.serve(open_session, prompts)
+    raise AssertionError("a front end ends the process")
 
 
 def _load_quickly() -> None:
-    """Spare the start what it would pay for nothing."""
-    gc.disable()  # what is loaded stays, so there is nothing to collect until it is
+    """Speed up the start: no garbage collection and no typing_extensions while modules load."""
+    gc.disable()  # loaded modules stay, so there is nothing to collect until then
     if "typing_extensions" not in sys.modules:
-        # If it is installed, msgspec loads it, for names that Python has by itself since 3.11. That takes 10 ms.
+        # If it is installed, msgspec imports it for names that Python 3.11 has itself. That takes 10 ms.
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]
         import_module("tau.records.base")
         del sys.modules["typing_extensions"]
 
 
-def _stopped(number: int, frame: object) -> NoReturn:
-    """Until the door has handlers of its own: we may wait long for what is piped in."""
+def _exit_on_signal(number: int, frame: object) -> NoReturn:
+    """Used until the front end installs its own handlers: waiting for piped input may take long."""
     sys.exit(signalled(number))
 
 
 def pi_version(dialect: str | None) -> str:
-    """The release of pi that clients may take us for. What is read for it is looked for first: this is asked often."""
+    """The release of pi that tau is compatible with. Checks for a settings file first: this is called often."""
     chosen = dialect or os.environ.get("PI_DIALECT")
     folder = os.environ.get("PI_CODING_AGENT_DIR") or os.path.join("~", ".pi", "agent")
     if chosen is None and not os.path.exists(os.path.join(os.path.expanduser(folder), "settings.json")):
         return PI_VERSION
-    told: str = import_module("tau.cli.start").dialect(chosen).pi
-    return told
+    release: str = import_module("tau.cli.session_options").chosen_dialect(chosen).pi
+    return release

@@ -1,18 +1,18 @@
-"""pi --list-models [SEARCH]"""
+"""`pi --list-models [SEARCH]`: list the models that can be used."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tau.cli.flags import Given
-from tau.core.clean import displayed
-from tau.host.models import HOW_TO_SET_A_KEY
-from tau.host.nearby import hear
-from tau.host.opening import known_models, told
-from tau.host.terminal import complain, say
+from tau.core.text.terminal_text import displayed
 from tau.records.models import Model
+from tau.runtime.app.factory import known_models, told
+from tau.runtime.models.discovery import hear
+from tau.runtime.models.selection import HOW_TO_SET_A_KEY
+from tau.runtime.terminal import complain, say
 from tau.store.keys import Keys
-from tau.store.places import agent_dir
+from tau.store.paths import agent_dir
 
 HEAD = ("provider", "model", "context", "output", "thinking", "images", "$ in", "$ out")
 
@@ -21,14 +21,14 @@ def main(given: Given) -> int:
     folder = agent_dir()
     keys = Keys(folder / "auth.json")
     models, problems = known_models(folder, keys)
-    nearby = [model for heard in hear(models.catalog, keys).values() for model in heard.models]
+    nearby = [model for server in hear(models.catalog, keys).values() for model in server.models]
     everything = {(model.provider, model.id): model for model in [*nearby, *models.available]}
     wanted = " ".join([given.flags["list-models"], *given.words]).lower().split()
     listed = [model for model in everything.values() if all(word in _text(model) for word in wanted)]
     for problem in [*problems, *(told(one, folder / "models.json") for one in models.catalog.problems)]:
         complain(f"Warning: {problem}")
     if not everything:
-        complain("No models can be used.\n")
+        complain("No models are available.\n")
         complain(HOW_TO_SET_A_KEY)
     elif not listed:
         complain(f'No models match "{" ".join(wanted)}"')
@@ -45,7 +45,7 @@ def table(models: Sequence[Model]) -> list[str]:
 
 
 def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Names to the left, numbers to the right."""
+    """Names are left-aligned, numbers right-aligned."""
     return [
         cell.rjust(width) if HEAD[at] in ("context", "output", "$ in", "$ out") else cell.ljust(width)
         for at, (cell, width) in enumerate(zip(row, widths, strict=True))
@@ -67,7 +67,7 @@ def _row(model: Model) -> tuple[str, ...]:
 
 
 def _short(count: int) -> str:
-    """128K, 1M: what people say."""
+    """Abbreviate a number: 128K, 1M."""
     if count < 1000:
         return str(count)
     return f"{count / 1_000_000:.3g}M" if count >= 1_000_000 else f"{count / 1000:.0f}K"

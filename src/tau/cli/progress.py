@@ -1,6 +1,6 @@
-"""One line on stderr that says what is going on, for a person who waits.
+"""A progress line on stderr while a run is active.
 
-Only at a terminal; it is wiped away before anything else is said.
+Only at a terminal; it is erased before anything else is printed.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from tau.core.clean import displayed
-from tau.core.draft import Update
-from tau.host.terminal import complain, wipe
+from tau.core.agent.draft import Update
+from tau.core.text.terminal_text import displayed
 from tau.records.dialogs import UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageStart, ToolStart
 from tau.records.messages import Assistant
+from tau.runtime.terminal import complain, wipe
 
-USUAL = 80
+DEFAULT_COLUMNS = 80
 
 
 class Progress:
     def __init__(self) -> None:
-        self._seen = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._enabled = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._shown = False
 
     def __enter__(self) -> Self:
@@ -33,31 +33,31 @@ class Progress:
             wipe()
 
     def show(self, event: Event | Update | UiRequest) -> None:
-        if self._seen and not isinstance(event, Update | UiRequest) and (line := told(event)):
+        if self._enabled and not isinstance(event, Update | UiRequest) and (line := progress_text(event)):
             wipe()
             complain(line[: width(2) - 1], end="")
             self._shown = True
 
 
-def told(event: Event) -> str | None:
-    """What a person wants to know of an event, on one line."""
+def progress_text(event: Event) -> str | None:
+    """The progress line for an event, or None."""
     match event:
         case MessageStart(message=Assistant(model=model)):
             return one_line(f"{model} answers ...")
         case ToolStart():
             return f"{call(event)} ..."
         case AutoRetryStart():
-            return one_line(f"try {event.attempt} of {event.max_attempts} follows: {event.error_message}")
+            return one_line(f"retry {event.attempt} of {event.max_attempts}: {event.error_message}")
         case CompactionStart():
-            return "the conversation is being summarised ..."
+            return "summarising the conversation ..."
     return None
 
 
 def call(event: ToolStart) -> str:
-    """A tool call: its name, and its arguments as far as they are short."""
+    """A tool call on one line: its name and its scalar arguments."""
     values = event.args.values() if isinstance(event.args, dict) else ()
-    said = " ".join(str(value) for value in values if isinstance(value, str | int | float))
-    return one_line(f"{event.tool_name} {said}")
+    arguments = " ".join(str(value) for value in values if isinstance(value, str | int | float))
+    return one_line(f"{event.tool_name} {arguments}")
 
 
 def one_line(text: str) -> str:
@@ -65,8 +65,8 @@ def one_line(text: str) -> str:
 
 
 def width(handle: int) -> int:
-    """Columns of a terminal."""
+    """Number of columns of a terminal."""
     try:
-        return os.get_terminal_size(handle).columns or USUAL
+        return os.get_terminal_size(handle).columns or DEFAULT_COLUMNS
     except OSError:
-        return USUAL
+        return DEFAULT_COLUMNS

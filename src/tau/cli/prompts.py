@@ -1,4 +1,4 @@
-"""What the command line asks: piped text, files and messages, as prompts.
+"""Prompts from the command line: piped text, files and messages.
 
 stdin, then every @file, then the first message    the first prompt
 every further message                              a prompt of its own
@@ -12,25 +12,25 @@ import stat
 from collections.abc import Sequence
 
 from tau.errors import ToolError, UsageError
-from tau.host.questions import Prompt
 from tau.records.messages import Image
-from tau.store.places import working_folder
+from tau.runtime.app.batch import Prompt
+from tau.store.paths import working_folder
 from tau.store.procfs import opened_path, shows_process
+from tau.tools.images import fitted
 from tau.tools.paths import existing
-from tau.tools.pictures import fitted
 from tau.tools.read import LARGEST_IMAGE, SNIFFED, image_type
 
 
-def gathered(words: Sequence[str], *, piped: str = "", resize: bool = True) -> list[Prompt]:
-    """Raises UsageError for a file that cannot be read. Messages without a word in them count for nothing."""
+def gather_prompts(words: Sequence[str], *, piped: str = "", resize: bool = True) -> list[Prompt]:
+    """Raises UsageError for a file that cannot be read. Blank messages are ignored."""
     files = [word.removeprefix("@") for word in words if word.startswith("@")]
     messages = [word for word in words if not word.startswith("@") and word.strip()]
-    told, images = "", list[Image]()
+    file_text, images = "", list[Image]()
     for file in files:
         text, image = attached(file, resize=resize)
-        told += text
+        file_text += text
         images += [image] if image is not None else []
-    first = told + (messages[0] if messages else "")
+    first = file_text + (messages[0] if messages else "")
     if piped:
         first = f"{piped}\n{first}" if first else piped
     if not first:
@@ -39,20 +39,20 @@ def gathered(words: Sequence[str], *, piped: str = "", resize: bool = True) -> l
 
 
 def read_pipe(handle: int = 0) -> str:
-    """What stdin holds, if it is no terminal, without blanks around it."""
-    portions = []
+    """The contents of stdin, stripped, unless it is a terminal."""
+    chunks = []
     try:
         if os.isatty(handle):
             return ""
-        while portion := os.read(handle, 1 << 20):
-            portions.append(portion)
-    except OSError:  # we were started without it
+        while chunk := os.read(handle, 1 << 20):
+            chunks.append(chunk)
+    except OSError:  # started without stdin
         return ""
-    return b"".join(portions).decode("utf-8", "replace").strip()
+    return b"".join(chunks).decode("utf-8", "replace").strip()
 
 
 def attached(file: str, *, resize: bool = True) -> tuple[str, Image | None]:
-    """A file as it stands in a prompt: its text, or an image and its name."""
+    """A file for a prompt: its text, or an image and its name."""
     try:
         path = existing(file, working_folder())
         with open(path, "rb") as source:
@@ -66,7 +66,7 @@ def attached(file: str, *, resize: bool = True) -> tuple[str, Image | None]:
         raise UsageError(f"File not found: {path}") from None
     except IsADirectoryError:
         raise UsageError(f"{path} is a folder; name the files in it") from None
-    except ToolError as error:  # no path at all
+    except ToolError as error:  # not a valid path
         raise UsageError(str(error)) from None
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}") from None
@@ -74,12 +74,12 @@ def attached(file: str, *, resize: bool = True) -> tuple[str, Image | None]:
         return "", None
     if (mime_type := image_type(data[:SNIFFED])) is None:
         return f'<file name="{path}">\n{data.decode("utf-8", "replace")}\n</file>\n', None
-    return _picture(path, data, mime_type, resize)
+    return _image(path, data, mime_type, resize)
 
 
-def _picture(path: str, data: bytes, mime_type: str, resize: bool) -> tuple[str, Image]:
+def _image(path: str, data: bytes, mime_type: str, resize: bool) -> tuple[str, Image]:
     if len(data) > LARGEST_IMAGE:
-        raise UsageError(f"{path} is an image of {len(data) >> 20} MiB; more than {LARGEST_IMAGE >> 20} cannot be sent")
+        raise UsageError(f"{path} is an image of {len(data) >> 20} MiB; the limit is {LARGEST_IMAGE >> 20} MiB")
     note: str | None = None
     if resize:
         try:

@@ -1,4 +1,4 @@
-"""pi --resume: list this project's sessions and let a person choose one."""
+"""`pi --resume`: list this project's sessions and let the user choose one."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from tau.core.clean import displayed
+from tau.core.text.terminal_text import displayed
 from tau.errors import UsageError
-from tau.host.terminal import complain
 from tau.records.replies import SessionRow
+from tau.runtime.terminal import complain
 from tau.store.listing import rows
-from tau.store.places import agent_dir, working_folder
+from tau.store.paths import agent_dir, working_folder
 from tau.store.sessions import folder_for
 
-SHOWN = 20
+MAX_LISTED = 20
 
 
 def chosen(folder: str | None) -> str:
-    """The path of the session that was chosen. Asks on stderr, so that stdout stays with the mode."""
+    """The path of the chosen session. Asks on stderr, because stdout belongs to the mode."""
     cwd = working_folder()
-    listed = rows(Path(folder).expanduser() if folder else folder_for(cwd, agent_dir()), cwd)[:SHOWN]
+    listed = rows(Path(folder).expanduser() if folder else folder_for(cwd, agent_dir()), cwd)[:MAX_LISTED]
     if not listed:
         raise UsageError("There is no session of this project to resume.")
     if not sys.stdin.isatty():

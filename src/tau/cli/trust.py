@@ -1,4 +1,4 @@
-"""tau trust [DIR], tau trust --remove [DIR]: trust a project as it is now, or no more."""
+"""`tau trust [DIR]`, `tau trust --remove [DIR]`: trust a project in its current state, or revoke trust."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 from tau.cli.flags import Given
-from tau.core.clean import visible
+from tau.core.text.terminal_text import visible
 from tau.errors import UsageError
-from tau.host.terminal import complain, say
 from tau.records.base import BadRecord
-from tau.store.places import agent_dir, working_folder
+from tau.runtime.terminal import complain, say
+from tau.store.paths import agent_dir, working_folder
 from tau.store.trust import TrustFile, Untrustable, fingerprint
 
 
@@ -20,7 +20,7 @@ def main(given: Given) -> int:
     project = Path(os.path.realpath(os.path.join(working_folder(), *given.words[1:])))
     file = TrustFile(agent_dir() / "trust.json")
     try:
-        return _forget(file, project) if "remove" in given.flags else _trust(file, project)
+        return _revoke(file, project) if "remove" in given.flags else _trust(file, project)
     except (Untrustable, BadRecord, OSError) as error:
         where = f"{file.path}: " if isinstance(error, BadRecord) else ""
         complain(f"Error: {where}{error}")
@@ -29,18 +29,18 @@ def main(given: Given) -> int:
 
 def _trust(file: TrustFile, project: Path) -> int:
     if not project.is_dir():
-        raise UsageError(f"{project} is no folder")
+        raise UsageError(f"{project} is not a folder")
     if Path(os.path.realpath(file.path)).is_relative_to(project):
-        raise UsageError(f"{file.path} lies in this project, and so cannot say whether to trust it. Use --approve.")
+        raise UsageError(f"{file.path} is inside this project, so it cannot be used to trust it. Use --approve.")
     found = fingerprint(project)
     file.trust(project, found.digest)
-    say(f"{visible(str(project))} is trusted as long as nothing of this changes:")
-    for name in found.files or ["(nothing that needs trust is there)"]:
+    say(f"{visible(str(project))} is trusted until any of this changes:")
+    for name in found.files or ["(there are no files that need trust)"]:
         say(f"  {visible(name)}")
     return 0
 
 
-def _forget(file: TrustFile, project: Path) -> int:
+def _revoke(file: TrustFile, project: Path) -> int:
     name = visible(str(project))
     say(f"{name} is no longer trusted." if file.forget(project) else f"{name} was not trusted.")
     return 0

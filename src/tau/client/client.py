@@ -23,7 +23,7 @@ from tau.client.events import RpcEvent
 from tau.client.handlers import EventHandler, Handlers
 from tau.client.process import AgentGone
 from tau.client.stream import BUFFER, Events
-from tau.core.answering import DialogHandler, Method
+from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import TauError
 from tau.records.commands import Command
 

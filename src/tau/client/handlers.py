@@ -15,7 +15,7 @@ from tau.client.connection import Connection
 from tau.client.events import RpcEvent
 from tau.client.process import AgentGone
 from tau.client.stream import BUFFER, Events
-from tau.core.answering import Dialog, Dialogs, response
+from tau.core.checks.dialog_handlers import Dialog, Dialogs, response
 from tau.records.base import encode
 from tau.records.dialogs import Confirm, Editor, Input, Select
 

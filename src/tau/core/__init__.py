@@ -1,1 +1,1 @@
-"""Decisions. Pure: nothing here knows that asyncio, clocks or disks exist."""
+"""Pure decisions of the agent: no asyncio, no clock, no I/O."""

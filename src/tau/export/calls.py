@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tau.core.clean import Cleaner
+from tau.core.text.terminal_text import Cleaner
 from tau.export.blocks import Context, diff, folded, images, output
 from tau.export.code import language
 from tau.export.text import count, esc, pretty, short_path

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from tau.core.clean import Cleaner
+from tau.core.text.terminal_text import Cleaner
 from tau.export import Entry
 from tau.export.blocks import Context, images, output
 from tau.export.calls import call_html, result_html

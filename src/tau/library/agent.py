@@ -13,20 +13,20 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
-from tau.core.answering import DialogHandler, Method
-from tau.core.structured import BadSchema, aim_at
+from tau.core.agent.structured_output import BadSchema, aim_at
+from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError, UsageError
-from tau.host import asking
-from tau.host.machine import LocalMachine
-from tau.host.session import Session
 from tau.library.commands import Commands, checked
-from tau.library.readers import EventHandler, Events, Hub
+from tau.library.hooks import Partners
 from tau.library.results import Result
-from tau.library.running import Run, Telling, told
-from tau.library.taking_part import Partners
+from tau.library.run import Run, Telling, told
+from tau.library.subscriptions import EventHandler, Events, Hub
 from tau.library.threads import Threads
 from tau.llm.http import Http
 from tau.records.messages import Assistant, Image
+from tau.runtime.machine.local import LocalMachine
+from tau.runtime.session import operations
+from tau.runtime.session.session import Session
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -101,7 +101,7 @@ class Agent(Commands):
             raise UsageError(f"output_schema: {error}") from None
 
         async def submit() -> None:
-            await asking.say(self._live(), text, checked(images), while_busy, aim=schema)
+            await operations.say(self._live(), text, checked(images), while_busy, aim=schema)
 
         def start() -> asyncio.Task[Result]:
             if asyncio.get_running_loop() is not loop:

@@ -8,13 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tau.core.images import accepted
-from tau.core.matching import scope
+from tau.core.checks.images import accepted
+from tau.core.models.patterns import scope
 from tau.errors import CommandError
-from tau.host import actions, asking, choices
-from tau.host.hooking import Destination, custom
-from tau.host.log import now
-from tau.host.session import Session
 from tau.records.base import UNSET
 from tau.records.commands import ImageGiven, QueueMode
 from tau.records.entries import AnyEntry, Label
@@ -34,6 +30,10 @@ from tau.records.replies import (
     SessionStats,
     SlashCommand,
 )
+from tau.runtime.extensions.hooks import Destination, custom
+from tau.runtime.history.session_log import now
+from tau.runtime.session import choices, extension_actions, operations
+from tau.runtime.session.session import Session
 
 Entry = AnyEntry | OtherEntry
 Deliver = Literal["steer", "follow_up"]
@@ -60,7 +60,7 @@ class Commands:
 
     @property
     def state(self) -> SessionState:
-        return asking.state(self._live())
+        return operations.state(self._live())
 
     @property
     def model(self) -> Model | None:
@@ -112,15 +112,15 @@ class Commands:
 
     def stats(self) -> SessionStats:
         """Return the numbers of messages and tokens, and the cost of the session."""
-        return asking.session_stats(self._live())
+        return operations.session_stats(self._live())
 
     def context_usage(self) -> ContextUsage | None:
         """Return how full the context window is; None without a model."""
-        return asking.usage_of_window(self._live())
+        return operations.usage_of_window(self._live())
 
     def last_text(self) -> str | None:
         """Return the text of the last assistant message."""
-        return asking.last_text(self._live())
+        return operations.last_text(self._live())
 
     async def system_prompt(self) -> str:
         return await self._live().caller.system_prompt()
@@ -134,17 +134,17 @@ class Commands:
 
     async def steer(self, text: str, images: Sequence[Image] = ()) -> None:
         """Queue a message that interrupts the run: it is delivered after the current tool call."""
-        await asking.say(self._live(), text, checked(images), "steer", queue=True)
+        await operations.say(self._live(), text, checked(images), "steer", queue=True)
 
     async def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
         """Queue a message that is delivered when the agent would otherwise stop."""
-        await asking.say(self._live(), text, checked(images), "follow_up", queue=True)
+        await operations.say(self._live(), text, checked(images), "follow_up", queue=True)
 
     async def clear_queue(self) -> Queues:
         """Empty both queues and return the messages that were in them."""
         session = self._live()
         await session.moves.over()
-        return await asking.clear_queues(session)
+        return await operations.clear_queues(session)
 
     async def send_user_message(
         self, content: str | Sequence[Text | Image], *, deliver_as: Deliver | None = None
@@ -153,7 +153,9 @@ class Commands:
         accepted.
         """
         blocks = content if isinstance(content, str) else list(content)
-        await actions.send_user_message(self._live(), actions.SendUserMessage(blocks, DELIVER[deliver_as]))
+        await extension_actions.send_user_message(
+            self._live(), extension_actions.SendUserMessage(blocks, DELIVER[deliver_as])
+        )
 
     async def send_message(
         self,
@@ -245,16 +247,16 @@ class Commands:
     # Settings of this agent, which are not saved.
 
     async def set_steering_mode(self, mode: QueueMode) -> None:
-        await asking.set_mode(self._live(), "steer", mode)
+        await operations.set_mode(self._live(), "steer", mode)
 
     async def set_follow_up_mode(self, mode: QueueMode) -> None:
-        await asking.set_mode(self._live(), "follow_up", mode)
+        await operations.set_mode(self._live(), "follow_up", mode)
 
     async def set_auto_compaction(self, enabled: bool) -> None:
-        await asking.set_auto_compaction(self._live(), enabled)
+        await operations.set_auto_compaction(self._live(), enabled)
 
     async def set_auto_retry(self, enabled: bool) -> None:
-        await asking.set_auto_retry(self._live(), enabled)
+        await operations.set_auto_retry(self._live(), enabled)
 
     # Tools.
 
@@ -281,7 +283,7 @@ class Commands:
 
     async def switch_session(self, path: str | os.PathLike[str]) -> bool:
         """Open the session in a file, or start a new one there."""
-        return await asking.switch_session(self._live(), os.fspath(path))
+        return await operations.switch_session(self._live(), os.fspath(path))
 
     async def fork(self, entry_id: str) -> Forked:
         """Continue in a new session from the point before an earlier user message; the result contains its text."""
@@ -345,7 +347,7 @@ class Commands:
     async def export_html(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Export the session to an HTML file."""
         session = self._live()
-        written = await asking.export_html(session, None if path is None else os.fspath(path))
+        written = await operations.export_html(session, None if path is None else os.fspath(path))
         return Path(session.around.cwd, written)
 
     async def reload(self) -> None:

@@ -11,23 +11,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tau.core.answering import DialogHandler, Method
-from tau.core.budgets import NO_BUDGET
+from tau.core.agent.budgets import NO_BUDGET
+from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import UsageError
-from tau.host.opening import Wanted, Wishes, read_up
 from tau.library.agent import Agent
-from tau.library.functions import as_tool
-from tau.library.readers import EventHandler, Hub
-from tau.library.taking_part import Hook, Partners, Permission, Setup
+from tau.library.function_tools import as_tool
+from tau.library.hooks import Hook, Partners, Permission, Setup
+from tau.library.subscriptions import EventHandler, Hub
 from tau.library.threads import Threads
 from tau.records.base import encode
 from tau.records.budgets import Budget
 from tau.records.models import ThinkingLevel
 from tau.records.settings import SandboxLevel
-from tau.store import places
-from tau.store.sought import Requested
+from tau.runtime.app.factory import Wanted, Wishes, read_up
+from tau.store import paths
+from tau.store.resource_query import Requested
 from tau.tools import Tool
-from tau.tools.table import DEFAULT, TOOLS
+from tau.tools.registry import DEFAULT, TOOLS
 
 log = logging.getLogger(__name__)
 DEFAULT_TOOLS: tuple[str, ...] = DEFAULT
@@ -131,7 +131,7 @@ class Opening(Awaitable[Agent]):
 
     async def _open_agent(self) -> Agent:
         threads, environment = Threads(), os.environ if self.env is None else self.env
-        agent_folder = _absolute(self.agent_dir) if self.agent_dir is not None else places.agent_dir(environment)
+        agent_folder = _absolute(self.agent_dir) if self.agent_dir is not None else paths.agent_dir(environment)
         cwd, options = _folder(self.cwd), self._options(threads, environment)
         factory = await asyncio.to_thread(lambda: read_up(agent_folder, options, environment, cwd).confined())
         for warning in factory.warnings:
@@ -217,7 +217,7 @@ def _absolute(path: StrPath) -> Path:
 
 
 def _folder(cwd: StrPath | None) -> str:
-    folder = places.working_folder() if cwd is None else str(_absolute(cwd))
+    folder = paths.working_folder() if cwd is None else str(_absolute(cwd))
     if not os.path.isdir(folder):
         raise UsageError(f"cwd: there is no folder {folder}")
     return folder

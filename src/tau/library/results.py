@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tau.errors import Aborted
-from tau.host.runs import Outcome
 from tau.records.base import UNSET
 from tau.records.events import BudgetExceeded
 from tau.records.messages import AnyMessage, Assistant, StopReason, Usage, UsageCost
+from tau.runtime.runs.queue import Outcome
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
-from tau.host.threads import begun
-from tau.library.readers import is_async
+from tau.library.subscriptions import is_async
+from tau.runtime.threads import begun
 
 
 class Threads:

@@ -1,8 +1,7 @@
-"""Models: from a conversation to the pieces of an answer.
+"""Model calls: from a conversation to a stream of results.
 
-Each API is one pure module with `request` and `Reader`; models that need no
-network have `answer` instead, and those that somebody else asks `pieces`. Only http.py touches the world: what else is
-needed of it (a pause) is handed in.
+Each HTTP API is one pure module with `request` and `Reader`. Models without a network have `answer` instead, and
+models that an extension calls have `pieces`. Only http.py does I/O; other effects (a pause) are passed in.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
-from tau.core.draft import Done, Draft, Heard
-from tau.core.secrets import masked, of_address, of_headers
+from tau.core.agent.draft import Done, Draft, Heard
+from tau.core.checks.secrets import masked, of_address, of_headers
 from tau.errors import ModelError, shortened
 from tau.llm import apis
-from tau.llm.calls import Context, Decoder, Fact, Options, Pause, Reader, Request, World
+from tau.llm.types import Context, Decoder, Fact, Options, Pause, Reader, Request, World
 from tau.records.base import replace
 from tau.records.models import Model
 from tau.wire.sse import SSEDecoder
@@ -23,9 +22,9 @@ from tau.wire.sse import SSEDecoder
 async def stream(
     model: Model, context: Context, options: Options, draft: Draft, world: World
 ) -> AsyncIterator[Sequence[Fact]]:
-    """Ask `model` and yield what comes, in portions as the network has them.
+    """Call `model` and yield results, in chunks as the network delivers them.
 
-    Ends with a Done, or raises ModelError; what had come until then is in the draft.
+    Ends with a MessageDone, or raises ModelError; the draft contains what arrived before.
     """
     api = apis.api(model.api)
     yield [draft.begin()]
@@ -37,14 +36,14 @@ async def stream(
                 yield step
         return
     secrets = [options.secret, *(options.environment.get(name) for name in SECRETS), *of_address(model.base_url)]
-    secrets += of_headers(model.headers or {}, whatever_their_name=True)
+    secrets += of_headers(model.headers or {}, all_names=True)
     for name in PROXIES:
         secrets += of_address(options.environment.get(name) or options.environment.get(name.lower()) or "")
     try:
         if hasattr(api, "pieces"):
-            async with aclosing(api.pieces(model, context, options, draft, world)) as portions:
-                async for facts in portions:
-                    yield facts
+            async with aclosing(api.pieces(model, context, options, draft, world)) as chunks:
+                async for results in chunks:
+                    yield results
             return
         request: Request = api.request(model, context, options)
         if world.watchers is not None:
@@ -54,44 +53,44 @@ async def stream(
         if world.watchers is not None:
             request = replace(request, heard=world.watchers.incoming)
         secrets += [*of_headers(request.headers), *of_address(request.url)]
-        heard = False
+        started = False
         decoder, reader = getattr(api, "Decoder", SSEDecoder)(), api.Reader(draft)
-        async with aclosing(world.transport.post(request)) as portions:
-            async for portion in portions:
-                facts, trouble = _read(portion, decoder, reader)
-                if not heard:
-                    heard = True
+        async with aclosing(world.transport.post(request)) as chunks:
+            async for chunk in chunks:
+                results, problem = _read(chunk, decoder, reader)
+                if not started:
+                    started = True
                     yield [Heard()]
-                if facts:
-                    yield facts
-                    if isinstance(facts[-1], Done):
-                        return  # what may follow the end of the answer is not waited for
-                if trouble is not None:
-                    raise trouble
+                if results:
+                    yield results
+                    if isinstance(results[-1], Done):
+                        return  # do not wait for data after the end of the answer
+                if problem is not None:
+                    raise problem
         yield reader.end()
     except ModelError as error:
-        raise _fit_to_read(error, secrets) from None
+        raise _redact(error, secrets) from None
 
 
-def _read(portion: bytes, decoder: Decoder, reader: Reader) -> tuple[list[Fact], ModelError | None]:
-    """What `portion` says until the answer is whole, or until what cannot be read."""
-    facts: list[Fact] = []
+def _read(chunk: bytes, decoder: Decoder, reader: Reader) -> tuple[list[Fact], ModelError | None]:
+    """Decode `chunk` up to the end of the answer or the first error. Return the results and the error."""
+    results: list[Fact] = []
     try:
-        for event, data in decoder.feed(portion):
-            facts += reader.read(event, data)
-            if facts and isinstance(facts[-1], Done):
+        for event, data in decoder.feed(chunk):
+            results += reader.read(event, data)
+            if results and isinstance(results[-1], Done):
                 break
     except ModelError as error:
-        return facts, error
-    return facts, None
+        return results, error
+    return results, None
 
 
-# What the environment may hold that nobody should read in an error.
+# Environment variables with secrets that must not appear in error messages.
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_OAUTH_ACCESS_TOKEN")
 
 
-def _fit_to_read(error: ModelError, secrets: Sequence[str | None]) -> ModelError:
-    """Short, and without our credentials, which some servers repeat in what they say."""
-    said = shortened(masked(str(error), secrets))
-    return ModelError(said, status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms)
+def _redact(error: ModelError, secrets: Sequence[str | None]) -> ModelError:
+    """Shorten an error and mask credentials, which some servers repeat in their messages."""
+    text = shortened(masked(str(error), secrets))
+    return ModelError(text, status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms)

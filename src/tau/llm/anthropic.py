@@ -1,4 +1,4 @@
-"""The Anthropic Messages API: what to send, and what its events mean. No I/O."""
+"""The Anthropic Messages API: requests and the reader of its events. No I/O."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tau.core.convert import Spoken, blank, clean, clean_all
-from tau.core.draft import Draft
-from tau.core.thinking import sent as sent_level
+from tau.core.agent.draft import Draft
+from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
+from tau.core.models.thinking import sent as sent_level
 from tau.errors import ModelError
-from tau.llm.calls import OUTPUT_LIMIT, Context, Fact, Options, Request, address, own_headers
-from tau.llm.reading import handled, maybe_text, text, told
+from tau.llm.event_fields import handled, maybe_text, text, told
+from tau.llm.types import OUTPUT_LIMIT, Context, Fact, Options, Request, address, own_headers
 from tau.records.base import encode, packed, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model, ThinkingLevel
@@ -20,7 +20,7 @@ VERSION = "2023-06-01"
 TOOL_STREAMING = "fine-grained-tool-streaming-2025-05-14"
 INTERLEAVED = "interleaved-thinking-2025-05-14"
 BUDGETS: dict[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384, "max": 16384}
-# For models that decide by themselves how much to think, and are only told how hard.
+# For models that decide themselves how much to think, and take only an effort.
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "max"}
 STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "stop",
@@ -35,12 +35,9 @@ EPHEMERAL = {"type": "ephemeral"}
 _ADAPTIVE = re.compile(r"(?:opus|sonnet)-4[.-][6-9](?!\d)|claude-[a-z]+-[5-9](?!\d)")
 
 
-# What to send.
-
-
 def request(model: Model, context: Context, options: Options) -> Request:
-    asks = options.interleaved and not adaptive(model)
-    betas = f"{TOOL_STREAMING},{INTERLEAVED}" if asks else TOOL_STREAMING
+    interleaved = options.interleaved and not adaptive(model)
+    betas = f"{TOOL_STREAMING},{INTERLEAVED}" if interleaved else TOOL_STREAMING
     headers = {"anthropic-version": VERSION, "anthropic-beta": betas, **own_headers(model)}
     if options.secret:
         headers["x-api-key"] = options.secret
@@ -49,7 +46,7 @@ def request(model: Model, context: Context, options: Options) -> Request:
 
 
 def message_body(model: Model, context: Context, options: Options) -> dict[str, Any]:
-    """All of the body but the name of the model, which Bedrock wants elsewhere."""
+    """The body without the model name, which Bedrock has elsewhere."""
     cache = cache_control(model, options)
     max_tokens, thinking = thoughts(model, options)
     unsigned = (model.compat or {}).get("allowEmptySignature") is True
@@ -69,11 +66,11 @@ def message_body(model: Model, context: Context, options: Options) -> dict[str, 
 
 
 def thoughts(model: Model, options: Options) -> tuple[int, dict[str, Any]]:
-    """max_tokens, and the fields that ask for thinking."""
+    """max_tokens, and the fields that enable thinking."""
     level = options.thinking
     if adaptive(model):
-        usual = {**EFFORTS, "xhigh": "max"} if "opus" in model.id else EFFORTS
-        effort = None if level == "off" or not model.reasoning else sent_level(level, model, usual)
+        efforts = {**EFFORTS, "xhigh": "max"} if "opus" in model.id else EFFORTS
+        effort = None if level == "off" or not model.reasoning else sent_level(level, model, efforts)
         fields = {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}} if effort else {}
         return limits(model, "off", {}, options.max_tokens)[0], fields
     max_tokens, budget = limits(model, level, options.budgets, options.max_tokens)
@@ -99,7 +96,7 @@ def limits(
 
 
 def cache_control(model: Model, options: Options) -> dict[str, str] | None:
-    """Only Anthropic itself keeps a cache for an hour."""
+    """The cache marker. Only Anthropic itself offers a one-hour cache."""
     if not options.caches:
         return None
     return {**EPHEMERAL, "ttl": "1h"} if options.caches_long and "api.anthropic.com" in model.base_url else EPHEMERAL
@@ -112,9 +109,9 @@ def _cached(block: dict[str, Any], cache: dict[str, str] | None) -> dict[str, An
 def conversation(
     messages: Iterable[Spoken], *, cache: dict[str, str] | None = EPHEMERAL, unsigned: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """`unsigned` is for models that think without signing it and want it back all the same."""
-    sent: dict[str, Any] | None = None  # the last message, which may still be added to
-    results = False  # whether it has the results of a turn, which travel in one user message
+    """The messages of a request. `unsigned` is for models whose thinking has no signature but must be sent back."""
+    sent: dict[str, Any] | None = None  # the last message, which may still grow
+    results = False  # it contains the results of a turn, which share one user message
     for message in messages:
         if isinstance(message, ToolResult):
             if sent is not None and results:
@@ -122,7 +119,7 @@ def conversation(
                 continue
             blocks, results = [_result(message)], True
         else:
-            blocks = _answered(message, unsigned) if isinstance(message, Assistant) else _asked(message)
+            blocks = _assistant_content(message, unsigned) if isinstance(message, Assistant) else _user_content(message)
             results = False
         if blocks:
             if sent is not None:
@@ -134,16 +131,16 @@ def conversation(
         yield sent
 
 
-def _asked(message: User) -> list[dict[str, Any]]:
+def _user_content(message: User) -> list[dict[str, Any]]:
     content = [Text(message.content)] if isinstance(message.content, str) else message.content
     return [_block(block) for block in content if not isinstance(block, Text) or not blank(block.text)]
 
 
-def _answered(message: Assistant, unsigned: bool) -> list[dict[str, Any]]:
-    return [sent for block in message.content if (sent := _said(block, unsigned)) is not None]
+def _assistant_content(message: Assistant, unsigned: bool) -> list[dict[str, Any]]:
+    return [sent for block in message.content if (sent := _assistant_block(block, unsigned)) is not None]
 
 
-def _said(block: Text | Thinking | ToolCall, unsigned: bool) -> dict[str, Any] | None:
+def _assistant_block(block: Text | Thinking | ToolCall, unsigned: bool) -> dict[str, Any] | None:
     if type(block) is Text:
         return None if blank(block.text) else {"type": "text", "text": clean(block.text)}
     if type(block) is ToolCall:
@@ -175,17 +172,14 @@ def _block(block: Text | Image) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": block.mime_type, "data": block.data}}
 
 
-# What comes back.
-
-
 class Reader:
-    """Turns one response's events into facts."""
+    """Converts the events of one response to results."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._place: dict[int, int] = {}  # the API's block index -> ours
-        # What came whole at the start of a block, and counts unless pieces of it follow: arguments and signatures.
-        self._given: dict[int, Any] = {}
+        self._place: dict[int, int] = {}  # the API's block index -> index in the draft
+        # Arguments and signatures in the start event of a block, used unless deltas follow.
+        self._initial_input: dict[int, Any] = {}
         self._signature: dict[int, str] = {}
         self._stop: str | None = None
         self._tokens = Usage()
@@ -208,22 +202,22 @@ class Reader:
         self._place[index] = self._draft.blocks
         match block["type"]:
             case "text":
-                return self._opened("text", index, block.get("text"))
+                return self._open_block("text", index, block.get("text"))
             case "thinking":
                 self._signature[index] = maybe_text(block.get("signature"))
-                return self._opened("thinking", index, block.get("thinking"))
+                return self._open_block("thinking", index, block.get("thinking"))
             case "redacted_thinking":
                 return self._draft.redacted(text(block["data"]))
             case "tool_use":
-                self._given[index] = block.get("input")
+                self._initial_input[index] = block.get("input")
                 name = text(block["name"])
                 return [self._draft.open_call(self._draft.call_id(text(block["id"]), name), name)]
-        del self._place[index]  # a kind of block we do not know: its pieces are passed over
+        del self._place[index]  # an unknown type of block: its deltas are ignored
         return ()
 
-    def _opened(self, kind: Any, index: int, given: str | None) -> Sequence[Fact]:
+    def _open_block(self, kind: Any, index: int, initial: str | None) -> Sequence[Fact]:
         opened = self._draft.open(kind)
-        return [opened, self._draft.add(self._place[index], text(given))] if given else [opened]
+        return [opened, self._draft.add(self._place[index], text(initial))] if initial else [opened]
 
     def _block_delta(self, event: dict[str, Any]) -> Sequence[Fact]:
         place, delta = self._place.get(event["index"]), event["delta"]
@@ -236,7 +230,7 @@ class Reader:
                 return [self._draft.add(place, text(delta["thinking"]))]
             case "input_json_delta":
                 if text(delta["partial_json"]).strip():
-                    self._given.pop(event["index"], None)
+                    self._initial_input.pop(event["index"], None)
                 return [self._draft.add(place, delta["partial_json"])]
             case "signature_delta":
                 if text(delta["signature"]):
@@ -250,9 +244,9 @@ class Reader:
             return ()
         if signature := self._signature.pop(event["index"], ""):
             self._draft.sign(place, signature)
-        given = self._given.pop(event["index"], None)
-        facts: list[Fact] = [self._draft.add(place, encode(given).decode())] if given else []
-        return [*facts, self._draft.close(place)]
+        given = self._initial_input.pop(event["index"], None)
+        results: list[Fact] = [self._draft.add(place, encode(given).decode())] if given else []
+        return [*results, self._draft.close(place)]
 
     def _message_delta(self, event: dict[str, Any]) -> Sequence[Fact]:
         self._stop = event["delta"].get("stop_reason") or self._stop
@@ -265,16 +259,16 @@ class Reader:
             raise ModelError(f"The model refused to answer (stop reason: {self._stop}).", transient=False)
         if self._stop not in STOP_REASONS:
             raise ModelError(f"Unhandled stop reason: {self._stop}", transient=False)
-        unclosed = [fact for index in list(self._place) for fact in self._block_stop({"index": index})]
+        unclosed = [result for index in list(self._place) for result in self._block_stop({"index": index})]
         return [*unclosed, *self._draft.done(STOP_REASONS[self._stop])]
 
     def _error(self, event: dict[str, Any]) -> Sequence[Fact]:
         raise told(event)
 
     def _count(self, usage: dict[str, Any]) -> None:
-        """Later numbers replace earlier ones, where they are given."""
-        fresh = {ours: usage[theirs] for theirs, ours in COUNTS.items() if isinstance(usage.get(theirs), int)}
-        self._tokens = replace(self._tokens, **fresh)
+        """Later counts replace earlier ones, where present."""
+        counts = {ours: usage[theirs] for theirs, ours in COUNTS.items() if isinstance(usage.get(theirs), int)}
+        self._tokens = replace(self._tokens, **counts)
 
 
 COUNTS = {

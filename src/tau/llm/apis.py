@@ -1,4 +1,4 @@
-"""Which module speaks which API. Loaded when first asked for: `pi --help` pays for none of them."""
+"""Registry of model APIs: the module for each. Loaded on first use, so that `pi --help` loads none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ APIS = {
     "demo": "tau.llm.demo",
     "extension-stream": "tau.llm.extension_stream",
 }
-# Who finds the credentials of an API that are more than a key.
+# Modules that find credentials for APIs that need more than a key.
 CREDENTIALS = {
     "google-vertex": "tau.llm.gcp",
     "bedrock-converse-stream": "tau.llm.aws",
@@ -38,13 +38,13 @@ def api(name: str) -> Any:
 
 
 def credentials(name: str) -> Callable[[Mapping[str, str]], Mapping[str, str]] | None:
-    """What puts the credentials for `name` into an environment. It may take its time, and waits in its own thread."""
+    """The function that adds credentials for `name` to an environment. It may block: call it in a thread."""
     if name not in CREDENTIALS:
         return None
-    found: Callable[[Mapping[str, str]], Mapping[str, str]] = import_module(CREDENTIALS[name]).found
-    return found
+    find: Callable[[Mapping[str, str]], Mapping[str, str]] = import_module(CREDENTIALS[name]).find_credentials
+    return find
 
 
 def forget(name: str) -> bool:
-    """Find the credentials for `name` anew the next time. False if there are none that were found."""
+    """Discard cached credentials for `name`. False if there were none."""
     return name in CREDENTIALS and bool(import_module(CREDENTIALS[name]).forget())

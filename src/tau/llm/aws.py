@@ -1,8 +1,7 @@
-"""Where AWS credentials come from when they do not simply stand in the environment: profiles, roles, containers, SSO.
+"""AWS credentials that are not in the environment: profiles, roles, containers, SSO.
 
-The only file that knows botocore, which is the extra `bedrock` and is loaded
-when it is needed. It may read files and ask servers: to be called off the event
-loop.
+The only module that imports botocore, which is the extra `bedrock`, and only when it is needed. It may read files and
+send requests: call it in a thread.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Any
 from tau.errors import ModelError
 
 
-def found(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """`environment` with credentials and region in it, if any can be found."""
+def find_credentials(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """`environment` with credentials and region added, if any are found."""
     if any(environment.get(name) for name in ("AWS_BEARER_TOKEN_BEDROCK", "AWS_BEDROCK_SKIP_AUTH")):
         return environment
     if environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY"):
@@ -27,7 +26,7 @@ def found(environment: Mapping[str, str]) -> Mapping[str, str]:
         credentials = session.get_credentials()
         frozen = credentials.get_frozen_credentials() if credentials is not None else None
         region = session.get_config_variable("region")
-    except Exception as error:  # of any of a dozen sources
+    except Exception as error:  # from any of a dozen sources
         raise ModelError(f"AWS credentials: {error}", transient=False) from None
     if frozen is None:
         return environment
@@ -40,15 +39,15 @@ def found(environment: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def forget() -> bool:
-    """What is kept was not accepted, whatever it says of how long it is good. False if nothing is kept."""
-    kept = _session.cache_info().currsize > 0
+    """Discard cached credentials that a server rejected, even if they have not expired. False if there were none."""
+    cached = _session.cache_info().currsize > 0
     _session.cache_clear()
-    return kept
+    return cached
 
 
 @lru_cache(maxsize=8)
 def _session(profile: str | None) -> Any:
-    """Kept, since it renews credentials by itself before they expire."""
+    """Cached, because it renews credentials before they expire."""
     try:
         import botocore.session
     except ImportError:

@@ -1,4 +1,4 @@
-"""OpenAI models on Azure: the same APIs at an address that the environment tells, under names of the user's own."""
+"""OpenAI models on Azure: the same APIs, at a URL from the environment and under deployment names of the user."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tau.errors import ModelError
-from tau.llm.calls import Options, address
+from tau.llm.types import Options, address
 from tau.records.models import Model
 
 VERSION = "v1"
-WHERE = (
-    "No address for Azure OpenAI. Set AZURE_OPENAI_BASE_URL or AZURE_OPENAI_RESOURCE_NAME, "
+NO_BASE_URL = (
+    "No base URL for Azure OpenAI. Set AZURE_OPENAI_BASE_URL or AZURE_OPENAI_RESOURCE_NAME, "
     "or baseUrl of the provider in models.json."
 )
 HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com")
 
 
-class Place(NamedTuple):
+class Endpoint(NamedTuple):
     base: str
     version: str
     deployment: str
@@ -31,9 +31,9 @@ def serves(model: Model) -> bool:
     return model.api == "azure-openai-responses" or model.provider in ("azure", "azure-openai-responses")
 
 
-def place(model: Model, options: Options) -> Place:
+def place(model: Model, options: Options) -> Endpoint:
     environment = options.environment
-    return Place(
+    return Endpoint(
         _base(model, options),
         environment.get("AZURE_OPENAI_API_VERSION") or VERSION,
         _deployments(environment.get("AZURE_OPENAI_DEPLOYMENT_NAME_MAP", "")).get(model.id, model.id),
@@ -47,9 +47,9 @@ def _base(model: Model, options: Options) -> str:
         base = f"https://{name}.openai.azure.com/openai/v1"
     base = (base or address(model, options)).rstrip("/")
     if not base:
-        raise ModelError(WHERE, transient=False)
+        raise ModelError(NO_BASE_URL, transient=False)
     parts = urlsplit(base)
-    # People give the address as the portal shows it, without the path.
+    # The portal shows the URL without the path, and users copy it from there.
     if (parts.hostname or "").endswith(HOSTS) and parts.path in ("", "/openai"):
         base = f"{parts.scheme}://{parts.netloc}/openai/v1"
     return base

@@ -1,9 +1,7 @@
-"""Models on Amazon Bedrock: by its Converse API, and Claude by Anthropic's own messages. What to send, and what comes
-back. No I/O.
+"""Models on Amazon Bedrock: the Converse API, and Claude through the Anthropic Messages API. No I/O.
 
-Requests are signed with the credentials of an account, or carry a Bedrock key.
-Answers are event streams of AWS. Anthropic's events come packed in such frames
-and are read by anthropic.py.
+Requests are signed with the credentials of an account, or carry a Bedrock API key. Responses are AWS event streams.
+Anthropic's events are wrapped in such frames and read by anthropic.py.
 """
 
 from __future__ import annotations
@@ -14,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from tau.core.convert import Spoken, blank, clean, clean_all
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
+from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
 from tau.errors import ModelError
-from tau.llm import anthropic, calls
-from tau.llm.calls import Context, Fact, Options, Request, address, output_limit, own_headers
-from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text
-from tau.llm.reading import event as read_event
+from tau.llm import anthropic, types
+from tau.llm.event_fields import MALFORMED, count, malformed, maybe_text, text
+from tau.llm.event_fields import event as read_event
 from tau.llm.sigv4 import Credentials, signed
+from tau.llm.types import Context, Fact, Options, Request, address, output_limit, own_headers
 from tau.records.base import encode_parts, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
@@ -32,7 +30,7 @@ __all__ = ["Decoder", "Reader", "request", "sign"]
 MESSAGES = "bedrock-anthropic-messages"
 VERSION = "bedrock-2023-05-31"
 SERVICE = "bedrock"
-USUAL_REGION = "us-east-1"
+DEFAULT_REGION = "us-east-1"
 STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -40,7 +38,7 @@ STOP_REASONS: dict[str, StopReason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
 }
-# How exceptions in a stream are told, and whether asking again may help.
+# Text for exceptions in a stream, and whether a retry may help.
 EXCEPTIONS = {
     "throttlingException": ("Throttling error", True),
     "internalServerException": ("Internal server error", True),
@@ -51,13 +49,10 @@ EXCEPTIONS = {
 }
 CACHE_POINT = {"cachePoint": {"type": "default"}}
 NO_OUTPUT = "(no tool output)"
-WHO = (
+NO_CREDENTIALS = (
     "No AWS credentials. Set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
     "or AWS_PROFILE (which needs the extra: pip install 'tau-agent[bedrock]')."
 )
-
-
-# What to send.
 
 
 def request(model: Model, context: Context, options: Options) -> Request:
@@ -65,18 +60,18 @@ def request(model: Model, context: Context, options: Options) -> Request:
         body = anthropic.message_body(model, context, options)
         del body["stream"]
         body["anthropic_version"] = VERSION
-        return _addressed(model, options, "invoke-with-response-stream", body)
-    return _addressed(model, options, "converse-stream", converse(model, context, options))
+        return _to_endpoint(model, options, "invoke-with-response-stream", body)
+    return _to_endpoint(model, options, "converse-stream", converse(model, context, options))
 
 
-def _addressed(model: Model, options: Options, verb: str, body: dict[str, Any]) -> Request:
-    # A colon may stand in a path, and clients differ in whether they leave %3A alone; slashes (in ARNs) must not.
+def _to_endpoint(model: Model, options: Options, verb: str, body: dict[str, Any]) -> Request:
+    # A colon is allowed in a path, and clients differ in their handling of %3A; slashes (in ARNs) must be encoded.
     url = f"{_base(model, options)}/model/{quote(model.id, safe=':')}/{verb}"
     return Request(url, {"accept": "application/vnd.amazon.eventstream", **own_headers(model)}, body)
 
 
 def _base(model: Model, options: Options) -> str:
-    """The address of the region, unless the model's entry names a server of its own."""
+    """The URL of the region, unless the model has a base URL of another server."""
     own = address(model, options)
     if own and not re.fullmatch(r"https://bedrock-runtime\.[\w-]+\.amazonaws\.com", own):
         return own
@@ -88,12 +83,12 @@ def region(model: Model, environment: Mapping[str, str]) -> str:
         return named[1]
     if chosen := environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"):
         return chosen
-    usual = re.match(r"https://bedrock-runtime\.([\w-]+)\.amazonaws\.com", model.base_url)
-    return usual[1] if usual else USUAL_REGION
+    default = re.match(r"https://bedrock-runtime\.([\w-]+)\.amazonaws\.com", model.base_url)
+    return default[1] if default else DEFAULT_REGION
 
 
 def sign(request: Request, model: Model, options: Options) -> Request:
-    """`request` with proof of who asks. The body is signed as http.py will write it."""
+    """`request` with authentication. The signature covers the body exactly as http.py sends it."""
     environment = options.environment
     if environment.get("AWS_BEDROCK_SKIP_AUTH") == "1" or "authorization" in request.headers:
         return request
@@ -101,19 +96,25 @@ def sign(request: Request, model: Model, options: Options) -> Request:
         return replace(request, headers={**request.headers, "authorization": f"Bearer {bearer}"})
     key_id, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
     if not key_id or not secret:
-        raise ModelError(WHO, transient=False)
-    who = Credentials(key_id, secret, environment.get("AWS_SESSION_TOKEN", ""))
+        raise ModelError(NO_CREDENTIALS, transient=False)
+    credentials = Credentials(key_id, secret, environment.get("AWS_SESSION_TOKEN", ""))
     headers = {"content-type": "application/json", **request.headers}
     where = region(model, environment)
-    proven = signed(
-        request.url, headers, b"".join(encode_parts(request.body)), who, region=where, service=SERVICE, now=options.now
+    signed_headers = signed(
+        request.url,
+        headers,
+        b"".join(encode_parts(request.body)),
+        credentials,
+        region=where,
+        service=SERVICE,
+        now=options.now,
     )
-    return replace(request, headers=proven)
+    return replace(request, headers=signed_headers)
 
 
 def converse(model: Model, context: Context, options: Options) -> dict[str, Any]:
     caches = options.caches and _is_claude(model) and bool(model.cost.cache_read or model.cost.cache_write)
-    # Only Claude is told how much to think; other models decide for themselves.
+    # Only Claude takes thinking options; other models decide themselves.
     max_tokens, fields = anthropic.thoughts(model, options) if _is_claude(model) else (output_limit(model, options), {})
     body: dict[str, Any] = {"messages": conversation(context.messages, model, caches=caches)}
     if context.system:
@@ -137,7 +138,7 @@ def _is_claude(model: Model) -> bool:
 
 
 def conversation(messages: Iterable[Spoken], model: Model, *, caches: bool) -> list[dict[str, Any]]:
-    """Turns must alternate: whatever one side says in a row is one turn."""
+    """The messages of a request. Roles must alternate: consecutive messages of one role are merged."""
     sent: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if isinstance(message, Assistant) else "user"
@@ -155,16 +156,16 @@ def _blocks(message: Spoken, model: Model) -> list[dict[str, Any]]:
     match message:
         case User():
             content = [Text(message.content)] if isinstance(message.content, str) else message.content
-            return _shown(content)
+            return _visible_blocks(content)
         case ToolResult():
             status = "error" if message.is_error else "success"
-            shown = _shown(message.content) or [{"text": NO_OUTPUT}]
+            shown = _visible_blocks(message.content) or [{"text": NO_OUTPUT}]
             return [{"toolResult": {"toolUseId": message.tool_call_id, "content": shown, "status": status}}]
         case Assistant():
-            return [sent for block in message.content if (sent := _said(block, model)) is not None]
+            return [sent for block in message.content if (sent := _assistant_block(block, model)) is not None]
 
 
-def _shown(content: Sequence[Text | Image]) -> list[dict[str, Any]]:
+def _visible_blocks(content: Sequence[Text | Image]) -> list[dict[str, Any]]:
     return [_block(block) for block in content if not isinstance(block, Text) or not blank(block.text)]
 
 
@@ -174,7 +175,7 @@ def _block(block: Text | Image) -> dict[str, Any]:
     return {"image": {"format": block.mime_type.removeprefix("image/"), "source": {"bytes": block.data}}}
 
 
-def _said(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | None:
+def _assistant_block(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | None:
     match block:
         case Text():
             return None if blank(block.text) else {"text": clean(block.text)}
@@ -186,38 +187,35 @@ def _said(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | N
                 return {"reasoningContent": {"reasoningText": {**thought, "signature": block.thinking_signature}}}
             if blank(block.thinking):
                 return None
-            # Claude refuses thinking that it has not signed.
+            # Claude rejects thinking without its signature.
             return thought if _is_claude(model) else {"reasoningContent": {"reasoningText": thought}}
         case ToolCall():
             return {"toolUse": {"toolUseId": block.id, "name": block.name, "input": clean_all(block.arguments)}}
 
 
-# What comes back.
+def Reader(draft: Draft) -> types.Reader:
+    return AnthropicReader(draft) if draft.model.api == MESSAGES else ConverseReader(draft)
 
 
-def Reader(draft: Draft) -> calls.Reader:
-    return Unpacking(draft) if draft.model.api == MESSAGES else ConverseReader(draft)
-
-
-def excepted(kind: str, data: str) -> ModelError | None:
-    """What an exception or error in the stream says, if `kind` is one."""
+def stream_error(kind: str, data: str) -> ModelError | None:
+    """The error for an exception or error event in the stream; None for other events."""
     if kind != "error" and not kind.endswith("Exception"):
         return None
     value = read_event(data) if data else {}
-    said, transient = EXCEPTIONS.get(kind, (kind, None))
+    text, transient = EXCEPTIONS.get(kind, (kind, None))
     message = value.get("message") or value.get("Message") or data
     code = value.get("code")
-    return ModelError(f"{code or said}: {message}", transient=transient)
+    return ModelError(f"{code or text}: {message}", transient=transient)
 
 
-class Unpacking:
-    """Anthropic's events, each in a frame of its own as base64."""
+class AnthropicReader:
+    """Reads Anthropic's events, each base64-encoded in a frame of its own."""
 
     def __init__(self, draft: Draft) -> None:
         self._reader = anthropic.Reader(draft)
 
     def read(self, event: str, data: str) -> Sequence[Fact]:
-        if (error := excepted(event, data)) is not None:
+        if (error := stream_error(event, data)) is not None:
             raise error
         if event != "chunk":
             return ()
@@ -233,7 +231,7 @@ class Unpacking:
 
 
 class ConverseReader:
-    """Turns one response's events into facts. The usage comes last, after the stop reason."""
+    """Converts the events of one response to results. The usage arrives last, after the stop reason."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -241,7 +239,7 @@ class ConverseReader:
         self._stop: str | None = None
 
     def read(self, event: str, data: str) -> Sequence[Fact]:
-        if (error := excepted(event, data)) is not None:
+        if (error := stream_error(event, data)) is not None:
             raise error
         handler = HANDLERS.get(event)
         if handler is None:
@@ -269,8 +267,8 @@ class ConverseReader:
 
     def _delta(self, event: dict[str, Any]) -> Sequence[Fact]:
         index, delta = event["contentBlockIndex"], event["delta"]
-        if (said := delta.get("text")) is not None:
-            return self._write(index, "text", said)
+        if (piece := delta.get("text")) is not None:
+            return self._write(index, "text", piece)
         if (tool := delta.get("toolUse")) is not None:
             return [self._draft.add(self._place[index], text(tool["input"]))]
         if (thought := delta.get("reasoningContent")) is not None:
@@ -280,19 +278,19 @@ class ConverseReader:
     def _think(self, index: int, thought: dict[str, Any]) -> Sequence[Fact]:
         if (hidden := thought.get("redactedContent")) is not None:
             return self._draft.redacted(text(hidden))
-        facts = list(self._write(index, "thinking", thought.get("text") or ""))
+        results = list(self._write(index, "thinking", thought.get("text") or ""))
         if (signature := thought.get("signature")) is not None:
             self._draft.sign(self._place[index], text(signature))
-        return facts
+        return results
 
     def _write(self, index: int, kind: Any, piece: Any) -> Sequence[Fact]:
-        """Blocks of text begin with their first piece."""
-        facts: list[Fact] = []
+        """Add a piece. A block of text opens with its first piece."""
+        results: list[Fact] = []
         if index not in self._place:
             place = self._draft.blocks
-            facts.append(self._draft.open(kind))
+            results.append(self._draft.open(kind))
             self._place[index] = place
-        return [*facts, self._draft.add(self._place[index], piece)] if text(piece) else facts
+        return [*results, self._draft.add(self._place[index], piece)] if text(piece) else results
 
     def _block_stop(self, event: dict[str, Any]) -> Sequence[Fact]:
         place = self._place.pop(event["contentBlockIndex"], None)
@@ -305,8 +303,8 @@ class ConverseReader:
     def _metadata(self, event: dict[str, Any]) -> Sequence[Fact]:
         usage = event.get("usage")
         if isinstance(usage, dict):
-            heard, said, read, written = (count(usage.get(name)) for name in COUNTS)
-            self._draft.note(usage=Usage(heard, said, read, written))
+            sent, received, read, written = (count(usage.get(name)) for name in COUNTS)
+            self._draft.note(usage=Usage(sent, received, read, written))
         return self.end() if self._stop is not None else ()
 
 

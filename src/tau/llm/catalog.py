@@ -1,11 +1,9 @@
-"""Which models there are: the built-in ones, servers on this machine, and what the user's models.json adds or changes.
+"""The model catalogue: built-in models, local servers, and the additions and changes of the user's models.json.
 
-The figures of built-in models stand in data/, a file for each provider, written
-by scripts/update_catalog.py. They are part of the program and read like it: when
-a provider is first asked for, and not before.
+The data of built-in models is in data/, one file per provider, written by scripts/update_catalog.py. A file is read
+when its provider is first used.
 
-A mistake in one provider's entry of models.json costs that entry and is
-reported; it never takes other models away.
+A mistake in one provider's entry of models.json disables that entry and is reported; it never affects other models.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ DEMO = Model("demo", "Offline demo", "demo", "tau", "", input=["text", "image"],
 SCRIPTED = Model(
     "scripted", "Scripted", "scripted", "scripted", "", reasoning=True, input=["text", "image"], context_window=200000
 )
-# A language model, but a very small one: it speaks, and tools are beyond it. The port is known once it runs.
+# A very small language model: it can chat but not use tools. The port is known once it runs.
 SMALL = Model(
     "local",
     "SmolLM2 135M on this machine",
@@ -32,11 +30,11 @@ SMALL = Model(
     max_tokens=1024,
     compat={"supportsStore": False, "maxTokensField": "max_tokens", "supportsTools": False},
 )
-# They need no key, and are never chosen unless somebody names them.
+# They need no key, and are used only if they are named.
 OFFLINE = (DEMO, SCRIPTED, SMALL)
 
-# The model of a provider that is taken when the user has said nothing. With keys for several, the first one wins:
-# those who make models stand before those who rent or resell them.
+# Default model by provider. With keys for several providers, the first one wins: makers of models come before
+# those who host or resell them.
 DEFAULTS = {
     "anthropic": "claude-opus-4-8",
     "openai": "gpt-6.1-sol",
@@ -79,8 +77,8 @@ DEFAULTS = {
 }
 
 
-class Server(Value):
-    """A place that knows best which models it has: every id is taken as given. `variable` may hold its address."""
+class ModelServer(Value):
+    """A server with its own list of models: any id is accepted. `variable` may contain its address."""
 
     base_url: str
     variable: str = ""
@@ -89,17 +87,17 @@ class Server(Value):
 
 
 SERVERS = {
-    "ollama": Server("http://127.0.0.1:11434/v1", "OLLAMA_HOST"),
-    "llama.cpp": Server("http://127.0.0.1:8080/v1"),
-    "lmstudio": Server("http://127.0.0.1:1234/v1"),
-    "vllm": Server("http://127.0.0.1:8000/v1"),
-    "github-models": Server("https://models.github.ai/inference", local=False, compat={"supportsStore": False}),
+    "ollama": ModelServer("http://127.0.0.1:11434/v1", "OLLAMA_HOST"),
+    "llama.cpp": ModelServer("http://127.0.0.1:8080/v1"),
+    "lmstudio": ModelServer("http://127.0.0.1:1234/v1"),
+    "vllm": ModelServer("http://127.0.0.1:8000/v1"),
+    "github-models": ModelServer("https://models.github.ai/inference", local=False, compat={"supportsStore": False}),
 }
 LOCAL = frozenset(name for name, server in SERVERS.items() if server.local)
 
 
 class ModelGiven(Record):
-    """A model in models.json; what is left out comes from the provider or a default."""
+    """A model in models.json; omitted fields come from the provider or a default."""
 
     id: str
     name: str | None = None
@@ -127,7 +125,7 @@ class ProviderGiven(Record):
 
 
 class Problem(Value):
-    """What is wrong in models.json, and where: "providers.lab.models[0].id"."""
+    """A mistake in models.json, and its place: "providers.lab.models[0].id"."""
 
     place: str
     what: str
@@ -148,7 +146,7 @@ class Problem(Value):
 
 
 def providers(content: Any) -> tuple[dict[str, ProviderGiven], list[Problem]]:
-    """The providers of a models.json, and what is wrong with the file."""
+    """The providers in a models.json, and the mistakes in the file."""
     if not isinstance(content, dict) or not isinstance(content.get("providers"), dict):
         return {}, [Problem("providers", "expected object")]
     read, problems = {}, []
@@ -159,14 +157,14 @@ def providers(content: Any) -> tuple[dict[str, ProviderGiven], list[Problem]]:
         except BadRecord as error:
             problems.append(Problem.at(place, error))
         else:
-            found = [Problem(f"{place}{inside}", what) for inside, what in _mistakes(name, given)]
+            found = [Problem(f"{place}{inside}", what) for inside, what in _config_problems(name, given)]
             problems += found
             if not found:
                 read[name] = given
     return read, problems
 
 
-def _mistakes(name: str, given: ProviderGiven) -> Iterator[tuple[str, str]]:
+def _config_problems(name: str, given: ProviderGiven) -> Iterator[tuple[str, str]]:
     if not given.models:
         if given.base_url is None and given.compat is UNSET and not given.model_overrides:
             yield "", f'Provider {name}: must specify "baseUrl", "compat", "modelOverrides", or "models".'
@@ -185,56 +183,56 @@ def _mistakes(name: str, given: ProviderGiven) -> Iterator[tuple[str, str]]:
 
 
 class Catalog:
-    """All models, with the user's own among them; those of a provider are read when they are first asked for."""
+    """All models, including the user's own; those of a provider are read on first access."""
 
     def __init__(
         self, given: Mapping[str, ProviderGiven] | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
         self.given = dict(given or {})
-        self._replaced: dict[str, ProviderGiven | None] = {}  # and what stood there before
+        self._replaced: dict[str, ProviderGiven | None] = {}  # the entries before `replace_provider`
         self.problems: list[Problem] = []
         self._environment = environment or {}
         self._read: dict[str, list[Model]] = {}
 
     def put(self, name: str, provider: ProviderGiven) -> None:
-        """Have `provider` instead of what is there; one with models has no others."""
+        """Replace the configuration of a provider; if it lists models, it has no others."""
         self._replaced.setdefault(name, self.given.get(name))
         self.given[name] = provider
         self._read.pop(name, None)
 
     def restore(self, name: str) -> None:
-        """What was there before `put`."""
+        """Undo `replace_provider`."""
         if name in self._replaced:
-            was = self._replaced.pop(name)
+            previous = self._replaced.pop(name)
             self._read.pop(name, None)
-            if was is None:
+            if previous is None:
                 del self.given[name]
             else:
-                self.given[name] = was
+                self.given[name] = previous
 
     @property
     def providers(self) -> list[str]:
         return list(dict.fromkeys([*DEFAULTS, *SERVERS, *self.given]))
 
     def spelled(self, provider: str) -> str | None:
-        """The provider that is meant, as it is written here."""
+        """The provider's name in the spelling of the catalogue, or None."""
         return next((name for name in self.providers if name.lower() == provider.lower()), None)
 
     def of(self, provider: str) -> list[Model]:
-        """The models of a provider: the user's own replace built-in ones of the same id."""
+        """The models of a provider: the user's own replace built-in ones with the same id."""
         if provider not in self._read:
             alone = provider in self._replaced and self.given[provider].models
-            built_in = decode(list[Model], _figures(provider)) if provider in DEFAULTS and not alone else []
+            built_in = decode(list[Model], _data(provider)) if provider in DEFAULTS and not alone else []
             self._read[provider] = self._merged(provider, built_in)
         return self._read[provider]
 
     def default(self, provider: str) -> Model | None:
-        """The model to take if none is named."""
+        """The model to use if none is named."""
         models = self.of(provider)
         return next((model for model in models if model.id == DEFAULTS.get(provider)), models[0] if models else None)
 
     def made(self, provider: str, id: str) -> Model | None:
-        """A model that is not listed, as the provider's others are. Nobody knows what it costs."""
+        """An unlisted model with the properties of the provider's default. Its price is unknown."""
         if provider in SERVERS:
             return self._served(provider, id)
         like = self.default(provider)
@@ -242,38 +240,38 @@ class Catalog:
 
     def _served(self, provider: str, id: str) -> Model:
         server = SERVERS[provider]
-        base_url = _host(self._environment.get(server.variable, "")) or server.base_url
+        base_url = _ollama_url(self._environment.get(server.variable, "")) or server.base_url
         model = Model(id, id, "openai-completions", provider, base_url, compat=dict(server.compat) or UNSET)
-        return _redirected(model, self.given[provider]) if provider in self.given else model
+        return _with_overrides(model, self.given[provider]) if provider in self.given else model
 
     def _merged(self, name: str, built_in: list[Model]) -> list[Model]:
         if name not in self.given:
             return built_in
         provider = self.given[name]
-        models = {model.id: _redirected(model, provider) for model in built_in}
+        models = {model.id: _with_overrides(model, provider) for model in built_in}
         like = self._served(name, "") if name in SERVERS else models.get(DEFAULTS.get(name, ""))
         for model in provider.models or ():
-            models[model.id] = _made(name, provider, model, like)
+            models[model.id] = _custom_model(name, provider, model, like)
         for id, change in (provider.model_overrides or {}).items():
             if id not in models and name not in SERVERS:
                 self.problems.append(Problem(f"providers.{name}.modelOverrides.{id}", "no such model"))
                 continue
             old = models.get(id) or self._served(name, id)
             try:
-                models[id] = decode(Model, encode(_deep(decode(dict, encode(old)), change)))
+                models[id] = decode(Model, encode(_deep_merge(decode(dict, encode(old)), change)))
             except BadRecord as error:
                 self.problems.append(Problem.at(f"providers.{name}.modelOverrides.{id}", error))
         return list(models.values())
 
 
-def _figures(provider: str) -> bytes:
+def _data(provider: str) -> bytes:
     data = pkgutil.get_data("tau.llm", f"data/{provider}.json")
     assert data is not None
     return data
 
 
-def _host(given: str) -> str:
-    """The address that OLLAMA_HOST means: it may lack all but the port, and name where to listen instead."""
+def _ollama_url(given: str) -> str:
+    """The URL that OLLAMA_HOST means: all but the port may be missing, and it may be a listen address."""
     if not given:
         return ""
     scheme, found, rest = given.rpartition("://")
@@ -284,7 +282,7 @@ def _host(given: str) -> str:
     return f"{scheme or 'http'}://{host}{':' if port else ''}{port}/v1"
 
 
-def _redirected(model: Model, provider: ProviderGiven) -> Model:
+def _with_overrides(model: Model, provider: ProviderGiven) -> Model:
     changes: dict[str, Any] = {}
     if provider.base_url is not None:
         changes["base_url"] = provider.base_url
@@ -295,7 +293,7 @@ def _redirected(model: Model, provider: ProviderGiven) -> Model:
     return replace(model, **changes) if changes else model
 
 
-def _made(name: str, provider: ProviderGiven, given: ModelGiven, base: Model | None) -> Model:
+def _custom_model(name: str, provider: ProviderGiven, given: ModelGiven, base: Model | None) -> Model:
     headers = {**provider.headers, **(given.headers or {})}
     compat = {**(provider.compat or {}), **(given.compat or {})}
     return Model(
@@ -315,9 +313,9 @@ def _made(name: str, provider: ProviderGiven, given: ModelGiven, base: Model | N
     )
 
 
-def _deep(value: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+def _deep_merge(value: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     merged = dict(value)
     for key, new in change.items():
         old = merged.get(key)
-        merged[key] = _deep(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
+        merged[key] = _deep_merge(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
     return merged

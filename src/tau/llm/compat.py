@@ -1,8 +1,7 @@
-"""What a server that speaks openai-completions can do, and what it wants told differently.
+"""Differences between servers of the openai-completions API.
 
-Many servers speak this API, each a little in its own way. Known ones are in the
-table below, found by the name of the provider or by the address; what the
-model's entry says under `compat` wins, field by field.
+Many servers implement this API, each slightly differently. The table below has the known ones, found by provider name
+or URL; fields under `compat` in the model's configuration override it one by one.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from tau.core.thinking import sent
+from tau.core.models.thinking import sent
 from tau.errors import ModelError
 from tau.llm.anthropic import BUDGETS
-from tau.llm.calls import Options
+from tau.llm.types import Options
 from tau.records.base import BadRecord, Record, decode, encode
 from tau.records.models import Model
 
@@ -59,15 +58,15 @@ class Compat(Record):
     vercel_gateway_routing: dict[str, Any] = {}
 
 
-class Server(NamedTuple):
-    """A known server: providers that are it, parts of addresses where it is, and how it differs."""
+class ServerQuirks(NamedTuple):
+    """A known server: its provider names, parts of its URLs, and its differences."""
 
     providers: tuple[str, ...]
     addresses: tuple[str, ...]
     differs: Mapping[str, Any]
 
 
-# Neither `store` nor the role `developer`.
+# No `store` and no role `developer`.
 _PLAIN = {"supportsStore": False, "supportsDeveloperRole": False}
 _OLDER = {**_PLAIN, "maxTokensField": "max_tokens"}
 _MISTRAL = {
@@ -78,21 +77,21 @@ _MISTRAL = {
     "thinkingFormat": "mistral",
 }
 SERVERS = (
-    Server(("cerebras",), ("cerebras.ai",), _PLAIN),
-    Server(("xai",), ("api.x.ai",), {**_PLAIN, "supportsReasoningEffort": False}),
-    Server(("chutes",), ("chutes.ai",), _OLDER),
-    Server(
+    ServerQuirks(("cerebras",), ("cerebras.ai",), _PLAIN),
+    ServerQuirks(("xai",), ("api.x.ai",), {**_PLAIN, "supportsReasoningEffort": False}),
+    ServerQuirks(("chutes",), ("chutes.ai",), _OLDER),
+    ServerQuirks(
         ("deepseek",),
         ("deepseek.com",),
         {**_OLDER, "thinkingFormat": "deepseek", "requiresReasoningContentOnAssistantMessages": True},
     ),
-    Server(
+    ServerQuirks(
         ("zai", "zai-coding-cn"),
         ("api.z.ai", "bigmodel.cn"),
         {**_PLAIN, "supportsReasoningEffort": False, "thinkingFormat": "zai"},
     ),
-    Server(("opencode", "opencode-go"), ("opencode.ai",), _PLAIN),
-    Server(
+    ServerQuirks(("opencode", "opencode-go"), ("opencode.ai",), _PLAIN),
+    ServerQuirks(
         ("openrouter",),
         ("openrouter.ai",),
         {
@@ -102,15 +101,15 @@ SERVERS = (
             "sessionAffinityFormat": "openrouter",
         },
     ),
-    Server(("together",), ("together.ai", "together.xyz"), {**_OLDER, "thinkingFormat": "together"}),
-    Server(("moonshotai", "moonshotai-cn", "kimi-coding"), ("moonshot.ai", "moonshot.cn", "kimi.com"), _OLDER),
-    Server(("mistral",), ("mistral.ai",), _MISTRAL),
-    Server(("nvidia",), ("nvidia.com",), _OLDER),
-    Server(("huggingface",), ("huggingface.co",), _PLAIN),
-    Server(("cloudflare-workers-ai",), ("api.cloudflare.com",), _OLDER),
-    Server(("groq",), ("groq.com",), {"supportsDeveloperRole": False}),
-    # Templates of open models know no `developer`.
-    Server(("ollama", "llama.cpp", "llamacpp", "lmstudio", "lm-studio", "vllm", "sglang", "local"), (), _OLDER),
+    ServerQuirks(("together",), ("together.ai", "together.xyz"), {**_OLDER, "thinkingFormat": "together"}),
+    ServerQuirks(("moonshotai", "moonshotai-cn", "kimi-coding"), ("moonshot.ai", "moonshot.cn", "kimi.com"), _OLDER),
+    ServerQuirks(("mistral",), ("mistral.ai",), _MISTRAL),
+    ServerQuirks(("nvidia",), ("nvidia.com",), _OLDER),
+    ServerQuirks(("huggingface",), ("huggingface.co",), _PLAIN),
+    ServerQuirks(("cloudflare-workers-ai",), ("api.cloudflare.com",), _OLDER),
+    ServerQuirks(("groq",), ("groq.com",), {"supportsDeveloperRole": False}),
+    # Chat templates of open models have no role `developer`.
+    ServerQuirks(("ollama", "llama.cpp", "llamacpp", "lmstudio", "lm-studio", "vllm", "sglang", "local"), (), _OLDER),
 )
 
 
@@ -120,7 +119,7 @@ def compat(model: Model) -> Compat:
         if model.provider in server.providers or any(part in model.base_url for part in server.addresses):
             differs.update(server.differs)
     if model.provider == "groq" and model.id == "qwen/qwen3-32b":
-        # It thinks or it does not; there is no more or less.
+        # It can only switch thinking on or off.
         differs["reasoningEffortMap"] = dict.fromkeys(("minimal", "low", "medium", "high", "xhigh", "max"), "default")
     if model.provider == "openrouter" and model.id.startswith("anthropic/"):
         differs["cacheControlFormat"] = "anthropic"
@@ -130,11 +129,8 @@ def compat(model: Model) -> Compat:
         raise ModelError(f"compat of {model.provider}/{model.id}: {error}", transient=False) from None
 
 
-# How hard to think.
-
-
-class Wish(NamedTuple):
-    """`effort` is the server's word for the level, None if it has none."""
+class ThinkingChoice(NamedTuple):
+    """The chosen thinking level. `effort` is the server's name for it, None if it has none."""
 
     on: bool
     effort: str | None
@@ -147,95 +143,95 @@ EFFORTS = {"minimal": "minimal", "low": "low", "medium": "medium", "high": "high
 
 
 def thinking(model: Model, options: Options, can: Compat) -> dict[str, Any]:
-    """The fields that say how hard to think, in the manner of the server."""
+    """The fields for the thinking level, in the format of the server."""
     if not model.reasoning:
         return {}
     level = options.thinking
     effort = sent(level, model, {**EFFORTS, **can.reasoning_effort_map})
-    wish = Wish(level != "off", effort, model, options, can)
-    fields = FORMATS[can.thinking_format](wish)
-    if wish.on and can.thinking_token_budget_field:
+    choice = ThinkingChoice(level != "off", effort, model, options, can)
+    fields = FORMATS[can.thinking_format](choice)
+    if choice.on and can.thinking_token_budget_field:
         fields[can.thinking_token_budget_field] = options.budgets.get(level, BUDGETS[level])
     return fields
 
 
-def _effort(wish: Wish) -> dict[str, Any]:
-    return {"reasoning_effort": wish.effort} if wish.effort and wish.can.supports_reasoning_effort else {}
+def _effort(choice: ThinkingChoice) -> dict[str, Any]:
+    return {"reasoning_effort": choice.effort} if choice.effort and choice.can.supports_reasoning_effort else {}
 
 
-def _switched(switch: dict[str, Any], wish: Wish) -> dict[str, Any]:
-    return {**switch, **_effort(wish)} if wish.on else switch
+def _with_effort(switch: dict[str, Any], choice: ThinkingChoice) -> dict[str, Any]:
+    return {**switch, **_effort(choice)} if choice.on else switch
 
 
-def _openrouter(wish: Wish) -> dict[str, Any]:
-    effort = wish.effort
-    if not wish.on and "off" not in (wish.model.thinking_level_map or {}):
+def _openrouter(choice: ThinkingChoice) -> dict[str, Any]:
+    effort = choice.effort
+    if not choice.on and "off" not in (choice.model.thinking_level_map or {}):
         effort = "none"
     return {"reasoning": {"effort": effort}} if effort else {}
 
 
-def _ant_ling(wish: Wish) -> dict[str, Any]:
-    mapped = (wish.model.thinking_level_map or {}).get(wish.options.thinking)
+def _ant_ling(choice: ThinkingChoice) -> dict[str, Any]:
+    mapped = (choice.model.thinking_level_map or {}).get(choice.options.thinking)
     return {"reasoning": {"effort": mapped}} if mapped else {}
 
 
-def _deepseek(wish: Wish) -> dict[str, Any]:
-    return _switched({"thinking": {"type": "enabled" if wish.on else "disabled"}}, wish)
+def _deepseek(choice: ThinkingChoice) -> dict[str, Any]:
+    return _with_effort({"thinking": {"type": "enabled" if choice.on else "disabled"}}, choice)
 
 
-def _together(wish: Wish) -> dict[str, Any]:
-    return _switched({"reasoning": {"enabled": wish.on}}, wish)
+def _together(choice: ThinkingChoice) -> dict[str, Any]:
+    return _with_effort({"reasoning": {"enabled": choice.on}}, choice)
 
 
-def _baseten(wish: Wish) -> dict[str, Any]:
-    return {"chat_template_args": _filled(wish.can.chat_template_args, wish), **_effort(wish)}
+def _baseten(choice: ThinkingChoice) -> dict[str, Any]:
+    return {"chat_template_args": _fill_template_values(choice.can.chat_template_args, choice), **_effort(choice)}
 
 
-def _zai(wish: Wish) -> dict[str, Any]:
-    return {"thinking": {"type": "enabled" if wish.on else "disabled"}}
+def _zai(choice: ThinkingChoice) -> dict[str, Any]:
+    return {"thinking": {"type": "enabled" if choice.on else "disabled"}}
 
 
-def _qwen(wish: Wish) -> dict[str, Any]:
-    return {"enable_thinking": wish.on}
+def _qwen(choice: ThinkingChoice) -> dict[str, Any]:
+    return {"enable_thinking": choice.on}
 
 
-def _qwen_template(wish: Wish) -> dict[str, Any]:
-    return {"chat_template_kwargs": {"enable_thinking": wish.on, "preserve_thinking": True}}
+def _qwen_template(choice: ThinkingChoice) -> dict[str, Any]:
+    return {"chat_template_kwargs": {"enable_thinking": choice.on, "preserve_thinking": True}}
 
 
-def _template(wish: Wish) -> dict[str, Any]:
-    return {"chat_template_kwargs": _filled(wish.can.chat_template_kwargs, wish)}
+def _template(choice: ThinkingChoice) -> dict[str, Any]:
+    return {"chat_template_kwargs": _fill_template_values(choice.can.chat_template_kwargs, choice)}
 
 
-def _string(wish: Wish) -> dict[str, Any]:
-    return {"thinking": wish.effort or wish.options.thinking}
+def _string(choice: ThinkingChoice) -> dict[str, Any]:
+    return {"thinking": choice.effort or choice.options.thinking}
 
 
-def _mistral(wish: Wish) -> dict[str, Any]:
-    """Newer models take an effort, which their entries name; older ones only a mode."""
-    if wish.model.thinking_level_map:
-        return _effort(wish)
-    return {"prompt_mode": "reasoning"} if wish.on else {}
+def _mistral(choice: ThinkingChoice) -> dict[str, Any]:
+    """Newer models take an effort, which is in their catalogue entries; older ones only a mode."""
+    if choice.model.thinking_level_map:
+        return _effort(choice)
+    return {"prompt_mode": "reasoning"} if choice.on else {}
 
 
-def _filled(values: Mapping[str, Any], wish: Wish) -> dict[str, Any]:
-    """`values` with {"$var": "thinking.…"} replaced by what it stands for."""
-    level, budgets = wish.options.thinking, wish.options.budgets
+def _fill_template_values(values: Mapping[str, Any], choice: ThinkingChoice) -> dict[str, Any]:
+    """`values` with {"$var": "thinking.…"} replaced by its value."""
+    level, budgets = choice.options.thinking, choice.options.budgets
     known = {
-        "thinking.enabled": wish.on,
-        "thinking.effort": wish.effort,
+        "thinking.enabled": choice.on,
+        "thinking.effort": choice.effort,
         "thinking.budget": budgets.get(level, BUDGETS.get(level)),
     }
     filled: dict[str, Any] = {}
     for name, value in values.items():
         if not isinstance(value, dict) or "$var" not in value:
             filled[name] = value
-        elif (wish.on or value.get("omitWhenOff") is not True) and known.get(value["$var"]) is not None:
+        elif (choice.on or value.get("omitWhenOff") is not True) and known.get(value["$var"]) is not None:
             filled[name] = known[value["$var"]]
     return filled
 
 
-FORMATS: dict[ThinkingFormat, Callable[[Wish], dict[str, Any]]] = {
+FORMATS: dict[ThinkingFormat, Callable[[ThinkingChoice], dict[str, Any]]] = {
     "openai": _effort,
     "openrouter": _openrouter,
     "ant-ling": _ant_ling,

@@ -1,8 +1,7 @@
-"""The offline demo model: plain requests, done by rules with the real tools.
+"""The offline demo model: rules that carry out simple requests with the real tools.
 
-It must never seem cleverer than it is, and it remembers nothing: what is asked
-is in the last user message, how far it came is in the results since then. What
-it understands stands in demo_rules.py.
+It must never appear cleverer than it is, and it has no memory: the request is the last user message, and the progress
+is in the tool results since then. demo_rules.py has the rules.
 """
 
 from __future__ import annotations
@@ -10,17 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from tau.core.convert import Spoken
-from tau.core.draft import Draft
-from tau.llm.calls import Context, Fact, Pause, World
+from tau.core.agent.draft import Draft
+from tau.core.conversation.provider_messages import Spoken
 from tau.llm.demo_rules import LINES_QUOTED, RULES, Call, Help, Say, Step, output, plan, quote, text_of
+from tau.llm.types import Context, Fact, Pause, World
 from tau.records.base import encode
 from tau.records.messages import Image, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
 
 PAUSE_MS = 12
-CHARACTERS_OF_A_TOKEN = 4  # there are no tokens here; a rough count is better than none
-CONTROLS = r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]"  # colours and the like are not for quoting
+CHARS_PER_TOKEN = 4  # an estimate: this model has no tokenizer
+CONTROLS = r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]"  # colours and similar sequences are not quoted
 
 INTRODUCTION = (
     "I am tau's offline demo model: a short table of rules, not a language model. I cannot reason or write code, "
@@ -30,8 +29,8 @@ REAL_MODEL = "For real work start `pi` with the model of a provider and its API 
 
 
 def answer(model: Model, context: Context, draft: Draft, world: World) -> Iterator[Sequence[Fact] | Pause]:
-    heard = _characters(context) // CHARACTERS_OF_A_TOKEN
-    draft.note(usage=Usage(input=heard))
+    sent = _characters(context) // CHARS_PER_TOKEN
+    draft.note(usage=Usage(input=sent))
     text, call = reply(context)
     arguments = encode(call.arguments).decode() if call else ""
 
@@ -49,14 +48,14 @@ def answer(model: Model, context: Context, draft: Draft, world: World) -> Iterat
             yield [draft.add(1, arguments[at : at + third])]
         yield [draft.close(1)]
 
-    said = (len(text) + len(arguments)) // CHARACTERS_OF_A_TOKEN
-    draft.note(usage=Usage(input=heard, output=said))
+    written = (len(text) + len(arguments)) // CHARS_PER_TOKEN
+    draft.note(usage=Usage(input=sent, output=written))
     yield draft.done("toolUse" if call else "stop")
 
 
 def reply(context: Context) -> tuple[str, Call | None]:
-    """What to say now, and the tool to call after it."""
-    request, calls, results = _asked([*context.messages])
+    """The text of the next answer, and the tool call after it."""
+    request, calls, results = _request_and_results([*context.messages])
     offered = {tool.name for tool in context.tools}
     text = "" if request is None else text_of(request.content)
     steps = plan(text, results)
@@ -68,15 +67,15 @@ def reply(context: Context) -> tuple[str, Call | None]:
     planned = [step for at in places if isinstance(step := steps[at], Call)]
     if [(step.tool, step.arguments) for step in planned] != [(call.name, call.arguments) for call in calls]:
         # Another model called these tools, or the request is gone from the conversation.
-        return _next([_told(last, output)], [], offered)
+        return _next([_describe_result(last, output)], [], offered)
     if last.is_error:
-        return _next([_told(last, output), "So I stop here."], [], offered)
-    return _next([_told(last, planned[-1].told)], steps[places[-1] + 1 :], offered)
+        return _next([_describe_result(last, output), "So I stop here."], [], offered)
+    return _next([_describe_result(last, planned[-1].told)], steps[places[-1] + 1 :], offered)
 
 
-def _next(said: Sequence[str], steps: Sequence[Step], offered: set[str]) -> tuple[str, Call | None]:
-    """The words up to and with the next call."""
-    paragraphs = list(said)
+def _next(before: Sequence[str], steps: Sequence[Step], offered: set[str]) -> tuple[str, Call | None]:
+    """The text up to the next call, and that call."""
+    paragraphs = list(before)
     for step in steps:
         match step:
             case Say():
@@ -91,11 +90,8 @@ def _next(said: Sequence[str], steps: Sequence[Step], offered: set[str]) -> tupl
     return "\n\n".join(paragraphs), None
 
 
-# The conversation.
-
-
-def _asked(messages: Sequence[Spoken]) -> tuple[User | None, list[ToolCall], list[ToolResult]]:
-    """The last user message, and what was called since then that has a result."""
+def _request_and_results(messages: Sequence[Spoken]) -> tuple[User | None, list[ToolCall], list[ToolResult]]:
+    """The last user message, and the calls and results since then."""
     at = max((at for at, message in enumerate(messages) if isinstance(message, User)), default=-1)
     since = messages[at + 1 :]
     results = [message for message in since if isinstance(message, ToolResult)]
@@ -118,16 +114,16 @@ def _about_images(request: User | None, text: str) -> list[str]:
 
 def _characters(context: Context) -> int:
     tools = sum(len(tool.name) + len(tool.description) + len(encode(tool.parameters)) for tool in context.tools)
-    spoken = 0
+    conversation = 0
     for message in context.messages:
         if isinstance(message, User | ToolResult):
-            spoken += len(text_of(message.content))
+            conversation += len(text_of(message.content))
         else:
-            spoken += len(message.text) + sum(len(encode(call.arguments)) for call in message.tool_calls)
-    return len(context.system) + tools + spoken
+            conversation += len(message.text) + sum(len(encode(call.arguments)) for call in message.tool_calls)
+    return len(context.system) + tools + conversation
 
 
-def _told(result: ToolResult, words: Callable[[list[str]], str]) -> str:
+def _describe_result(result: ToolResult, words: Callable[[list[str]], str]) -> str:
     text = re.sub(CONTROLS, "", text_of(result.content))
     lines = text.removesuffix("\n").split("\n") if text else []
     if result.is_error:
@@ -136,15 +132,15 @@ def _told(result: ToolResult, words: Callable[[list[str]], str]) -> str:
     if result.tool_name == "read" and text.startswith("Read image file ["):
         return f"The read tool says: {lines[0]}. I cannot see images, so I cannot tell what it shows."
     if isinstance(result.details, dict) and result.details.get("truncation"):
-        # The tool's own note stands last, after a blank line.
+        # The tool's own notice comes last, after a blank line.
         return f"{words(lines[:-2])}\n\nThat is not all of it; the tool notes: {lines[-1]}"
     return words(lines)
 
 
 def _help(offered: set[str]) -> str:
-    listed = "\n".join(f"- {rule.example}{_lack(rule.tool, offered)}" for rule in RULES if rule.example)
+    listed = "\n".join(f"- {rule.example}{_missing_tool(rule.tool, offered)}" for rule in RULES if rule.example)
     return f'This is what I understand, also several things in a row ("... and then ..."):\n\n{listed}\n\n{REAL_MODEL}'
 
 
-def _lack(tool: str, offered: set[str]) -> str:
+def _missing_tool(tool: str, offered: set[str]) -> str:
     return f" (needs the {tool} tool, which is switched off)" if tool and tool not in offered else ""

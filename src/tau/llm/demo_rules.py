@@ -1,15 +1,12 @@
-"""What the demo model understands, and what it does about it.
+"""Rules of the demo model: what it understands, and the steps it takes.
 
-A rule has to match the whole of what is asked, so that "do not run it" or "run
-it, but only if ..." are not understood rather than half understood. Several
-things may be asked for in a row; nothing that stands behind a part that was not
-understood is done.
+A rule must match the whole request, so that "do not run it" or "run it, but only if ..." are not understood instead
+of half understood. A request may have several parts; nothing after a part that was not understood is done.
 
-`steps` of a rule may look at the results of its own steps so far, but gives the
-same first steps again when there are more results: the plan is worked out anew
-at every call.
+`steps` of a rule may use the results of its own earlier steps, but must return the same first steps when there are
+more results: the plan is recomputed at every call.
 
-To teach the model something is one entry in RULES.
+To add an ability, add an entry to RULES.
 """
 
 from __future__ import annotations
@@ -22,20 +19,20 @@ from typing import Any
 from tau.records.base import Value, replace
 from tau.records.messages import Image, Text, ToolResult
 
-LONGEST_REQUEST = 2000  # the patterns are quick on a request, not on a book
-ENTRIES_NAMED = 20
+MAX_REQUEST_CHARACTERS = 2000  # characters; the patterns are slow on long text
+MAX_ENTRIES = 20
 LINES_QUOTED = 8
-WIDEST_QUOTE = 120
+MAX_QUOTE_COLUMNS = 120
 
 
 class Say(Value):
-    """A step that is only words."""
+    """A step that only says something."""
 
     text: str
 
 
 class Call(Value):
-    """A step that needs a tool: what is said before, and how its result is told afterwards."""
+    """A step that calls a tool: the text before it, and a function that describes its result."""
 
     words: str
     tool: str
@@ -44,7 +41,7 @@ class Call(Value):
 
 
 class Help(Value):
-    """A step that tells what this is and what it understands, after `words`."""
+    """A step that explains the model and its abilities, after `words`."""
 
     words: str = ""
 
@@ -53,7 +50,7 @@ Step = Say | Call | Help
 
 
 class Rule(Value):
-    """`verbs` may begin a part of a request that has several; the help shows `example`."""
+    """One ability. `verbs` may start a part of a longer request; `example` is for the help."""
 
     asks: tuple[re.Pattern[str], ...]
     steps: Callable[[re.Match[str], Sequence[ToolResult]], list[Step]]
@@ -63,7 +60,7 @@ class Rule(Value):
 
 
 def plan(text: str, results: Sequence[ToolResult]) -> list[Step]:
-    """All steps of a request, those that are done included. Ends at the first part that is not understood."""
+    """All steps of a request, including finished ones. Ends at the first part that is not understood."""
     steps: list[Step] = []
     for part in _parts(text):
         found = next(((rule, match) for rule in RULES if (match := _match(rule, part))), None)
@@ -81,23 +78,23 @@ def text_of(content: str | Sequence[Text | Image]) -> str:
     return "\n".join(block.text for block in content if isinstance(block, Text))
 
 
-# Results, told in words that hold whatever the tool left out.
+# Descriptions of results; they must be true even if the tool truncated its output.
 
 
 def _entries(lines: list[str]) -> str:
     if lines in ([], ["(no output)"]):
         return "I got no entries."
-    more = [f"and {len(lines) - ENTRIES_NAMED} more"] if len(lines) > ENTRIES_NAMED else []
-    return f"I got {_count(lines, 'entry', 'entries')}: {', '.join([*lines[:ENTRIES_NAMED], *more])}."
+    more = [f"and {len(lines) - MAX_ENTRIES} more"] if len(lines) > MAX_ENTRIES else []
+    return f"I got {_count(lines, 'entry', 'entries')}: {', '.join([*lines[:MAX_ENTRIES], *more])}."
 
 
 def _contents(path: str) -> Callable[[list[str]], str]:
-    def told(lines: list[str]) -> str:
+    def describe(lines: list[str]) -> str:
         if not any(line.strip() for line in lines):
             return f"I got no text from {path}."
         return f"I got {_count(lines)} of {path}. {_beginning(lines)}"
 
-    return told
+    return describe
 
 
 def output(lines: list[str]) -> str:
@@ -111,11 +108,11 @@ def _reported(lines: list[str]) -> str:
 
 
 def _line_count(path: str) -> Callable[[list[str]], str]:
-    def told(lines: list[str]) -> str:
+    def describe(lines: list[str]) -> str:
         number = re.match(r"\s*(\d+)", lines[0]) if lines else None
         return f"`wc` counts {number[1]} line ends in {path}." if number else output(lines)
 
-    return told
+    return describe
 
 
 def _beginning(lines: list[str]) -> str:
@@ -124,15 +121,12 @@ def _beginning(lines: list[str]) -> str:
 
 
 def quote(lines: list[str]) -> str:
-    cut = [line if len(line) <= WIDEST_QUOTE else f"{line[:WIDEST_QUOTE]} …" for line in lines]
+    cut = [line if len(line) <= MAX_QUOTE_COLUMNS else f"{line[:MAX_QUOTE_COLUMNS]} …" for line in lines]
     return "\n".join(f"    {line}".rstrip() for line in cut)
 
 
 def _count(lines: list[str], one: str = "line", many: str = "lines") -> str:
     return f"{len(lines)} {one if len(lines) == 1 else many}"
-
-
-# Steps.
 
 
 def _list(match: re.Match[str], results: Sequence[ToolResult]) -> list[Step]:
@@ -199,7 +193,7 @@ def _says(step: Say | Help) -> Callable[[re.Match[str], Sequence[ToolResult]], l
 
 
 def _argument(path: str) -> str:
-    """A path for the shell, as the read tool would take it."""
+    """A path as a shell argument, interpreted like the read tool does."""
     path = path.removeprefix("@")
     if path == "~" or path.startswith("~/"):
         return "~" if path in ("~", "~/") else f"~/{shlex.quote(path[2:])}"
@@ -212,7 +206,7 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] in "`\"'" and text[-1] == text[0] else text
 
 
-# What is asked. In the patterns a space is any white space.
+# Patterns of requests. A space matches any whitespace.
 
 POLITE = (
     r"(?:(?:\d+[.)]|[-*]|(?:please|kindly|now|okay|ok|hi|hello|hey|so|also|first|next|finally|just|can you|could you|"
@@ -225,7 +219,7 @@ NO_NAME = (
 )
 QUOTED = r"""`[^`]+`|"[^"]+"|(?<!\w)'[^']+'(?!\w)"""
 FENCED = r"```[\s\S]*?```"
-# A sentence's full stop is not the path's; but that of "." and "..", alone or at the end, is.
+# The full stop of a sentence is not part of a path; but the dots of "." and "..", alone or at the end, are.
 BARE = rf"{NO_NAME}(?:[^\s\"'`,;]*[^\s\"'`,;.!?]|(?:[^\s\"'`,;]*/)?\.\.?)"
 ONE = rf"(?:{QUOTED}|{BARE})"
 PATH = rf"(?P<path>{ONE})"
@@ -240,7 +234,7 @@ NEW_FILE = rf"(?:(?:a |the )?(?:new )?(?:text )?file (?:called |named )?)?{PATH}
 WITH = r"(?:with|containing|that (?:says|contains))(?: the)?(?: (?:text|words?|lines?|contents?))?:?"
 OLD_TO_NEW = rf"(?:the )?(?:(?:text|words?|lines?) )?(?P<old>{ONE}) (?:by|with) (?P<new>{ONE})"
 RUN = r"(?:run|execute)(?: (?:the )?(?:shell )?command)?:?"
-# Where English goes on behind a command that is not in backticks, nobody can tell where the command ends.
+# If English follows a command without backticks, the end of the command is ambiguous.
 ENGLISH = r" (?:and|or|but|if|unless|until|when|while|only|after|before|because|to see)\b"
 
 
@@ -369,7 +363,7 @@ RULES = (
 )
 
 _VERBS = "|".join(sorted({verb for rule in RULES for verb in rule.verbs.split()}))
-# Quoted text is passed over. The number of a list item ("1. read ...") is no end of a sentence.
+# Quoted text is skipped. The number of a list item ("1. read ...") does not end a sentence.
 _CUT = re.compile(
     rf"{FENCED}|{QUOTED}|"
     r"(?P<cut>\s*\n(?!\s*`)\s*|[,;.!?]?\s+(?:and\s+)?(?:then|after that|afterwards),?\s+|"
@@ -380,9 +374,9 @@ _CUT = re.compile(
 
 
 def _parts(text: str) -> list[str]:
-    """The things that are asked for, one after another."""
+    """The parts of a request, in order."""
     text = text.strip()
-    if len(text) > LONGEST_REQUEST:
+    if len(text) > MAX_REQUEST_CHARACTERS:
         return [text]
     cuts = [match.span() for match in _CUT.finditer(text) if match["cut"]]
     starts = [0, *(end for _, end in cuts)]
@@ -391,7 +385,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _match(rule: Rule, part: str) -> re.Match[str] | None:
-    if len(part) > LONGEST_REQUEST:
+    if len(part) > MAX_REQUEST_CHARACTERS:
         return None
     return next((match for pattern in rule.asks if (match := pattern.fullmatch(part))), None)
 
@@ -399,5 +393,5 @@ def _match(rule: Rule, part: str) -> re.Match[str] | None:
 def _not_understood(part: str) -> str:
     if not part:
         return "There are no words in your message that I can go by, and images I cannot see."
-    shown = part if len(part) <= WIDEST_QUOTE else f"{part[:WIDEST_QUOTE]} …"
+    shown = part if len(part) <= MAX_QUOTE_COLUMNS else f"{part[:MAX_QUOTE_COLUMNS]} …"
     return f'I did not understand "{shown}".'

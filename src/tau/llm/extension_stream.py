@@ -1,8 +1,8 @@
-"""Models that an extension asks: it is handed the conversation and sends the pieces of the answer.
+"""Models that an extension calls: it receives the conversation and sends the pieces of the answer.
 
-A piece is an object with a `type`: text and thinking have a `delta`, tool_call is
-whole, usage counts tokens, done ends the answer. Text that follows text is the same
-block. Without done, the answer is whole when the extension has nothing more to say.
+A piece is an object with a `type`: text and thinking have a `delta`, tool_call is complete, usage counts tokens, done
+ends the answer. Consecutive text belongs to the same block. Without done, the answer is complete when the extension's
+stream ends.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
-from tau.core.draft import Done, Draft
+from tau.core.agent.draft import Done, Draft
 from tau.errors import ModelError
-from tau.llm.calls import Context, Fact, Options, World, output_limit
+from tau.llm.types import Context, Fact, Options, World, output_limit
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, plain
 from tau.records.messages import Usage
 from tau.records.models import Model
@@ -52,20 +52,20 @@ class DonePiece(Piece, tag="done"):
     stop_reason: Literal["stop", "length", "toolUse"] | UnsetType = UNSET
 
 
-Said = TextPiece | ThinkingPiece | CallPiece | UsagePiece | DonePiece
+AnyPiece = TextPiece | ThinkingPiece | CallPiece | UsagePiece | DonePiece
 
 
 async def pieces(
     model: Model, context: Context, options: Options, draft: Draft, world: World
 ) -> AsyncGenerator[Sequence[Fact], None]:
     if world.streams is None:
-        raise ModelError(f"The extension that answers for {model.provider} is not there.", transient=True)
+        raise ModelError(f"The extension that answers for {model.provider} is not running.", transient=True)
     reader = Reader(draft)
-    async with aclosing(world.streams.stream(model.provider, params(model, context, options))) as portions:
-        async for portion in portions:
-            facts = reader.read(portion)
-            yield facts
-            if facts and isinstance(facts[-1], Done):
+    async with aclosing(world.streams.stream(model.provider, params(model, context, options))) as chunks:
+        async for chunk in chunks:
+            results = reader.read(chunk)
+            yield results
+            if results and isinstance(results[-1], Done):
                 return
     yield reader.end()
 
@@ -74,65 +74,67 @@ def params(model: Model, context: Context, options: Options) -> dict[str, Any]:
     tools = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in context.tools
     ]
-    asked = {
+    call_options = {
         "thinkingLevel": options.thinking,
         "maxTokens": output_limit(model, options),
         "sessionId": options.session_id,
         "apiKey": None if options.secret == NO_KEY else options.secret,
     }
     messages = [plain(message) for message in context.messages]
-    said = {"system": context.system, "messages": messages, "tools": tools}
-    return {"model": plain(model), "context": said, "options": asked}
+    call_context = {"system": context.system, "messages": messages, "tools": tools}
+    return {"model": plain(model), "context": call_context, "options": call_options}
 
 
 class Reader:
+    """Converts pieces of an extension to results."""
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._open: tuple[str, int] | None = None  # the kind of the block that goes on, and its number
+        self._open: tuple[str, int] | None = None  # kind and index of the open block
 
-    def read(self, portion: Any) -> list[Fact]:
-        """Raises ModelError for what is no piece; what came before it is in the draft."""
-        facts: list[Fact] = []
+    def read(self, chunk: Any) -> list[Fact]:
+        """Raises ModelError for an invalid piece; the draft contains what came before it."""
+        results: list[Fact] = []
         try:
-            for said in decode(list[Said], encode(portion)):
-                facts += self._piece(said)
-                if facts and isinstance(facts[-1], Done):
+            for piece in decode(list[AnyPiece], encode(chunk)):
+                results += self._piece(piece)
+                if results and isinstance(results[-1], Done):
                     break
         except (BadRecord, TypeError) as error:
-            raise ModelError(f"The extension sent what is no piece of an answer: {error}", transient=False) from None
-        return facts
+            raise ModelError(f"The extension sent an invalid piece of an answer: {error}", transient=False) from None
+        return results
 
     def end(self) -> list[Fact]:
-        return [*self._closed(), *self._draft.done("toolUse" if self._draft.calls else "stop")]
+        return [*self._close(), *self._draft.done("toolUse" if self._draft.calls else "stop")]
 
-    def _piece(self, said: Said) -> list[Fact]:
+    def _piece(self, piece: AnyPiece) -> list[Fact]:
         draft = self._draft
-        match said:
+        match piece:
             case TextPiece(delta=delta):
-                return self._more("text", delta)
+                return self._add("text", delta)
             case ThinkingPiece(delta=delta, signature=signature):
-                facts = self._more("thinking", delta)
+                results = self._add("thinking", delta)
                 if signature:
                     draft.sign(draft.blocks - 1, signature)
-                return facts
+                return results
             case CallPiece(name=name, id=id, arguments=arguments):
-                facts = [*self._closed(), draft.open_call(draft.call_id(id, name), name)]
+                results = [*self._close(), draft.open_call(draft.call_id(id, name), name)]
                 text = arguments if isinstance(arguments, str) else encode(arguments).decode()
-                return [*facts, draft.add(draft.blocks - 1, text), draft.close(draft.blocks - 1)]
+                return [*results, draft.add(draft.blocks - 1, text), draft.close(draft.blocks - 1)]
             case UsagePiece():
-                draft.note(usage=Usage(said.input, said.output, said.cache_read, said.cache_write))
+                draft.note(usage=Usage(piece.input, piece.output, piece.cache_read, piece.cache_write))
                 return []
             case DonePiece(stop_reason=reason):
-                return self.end() if reason is UNSET else [*self._closed(), *draft.done(reason)]
+                return self.end() if reason is UNSET else [*self._close(), *draft.done(reason)]
 
-    def _more(self, kind: Literal["text", "thinking"], delta: str) -> list[Fact]:
-        facts: list[Fact] = []
+    def _add(self, kind: Literal["text", "thinking"], delta: str) -> list[Fact]:
+        results: list[Fact] = []
         if self._open is None or self._open[0] != kind:
-            facts = [*self._closed(), self._draft.open(kind)]
+            results = [*self._close(), self._draft.open(kind)]
             self._open = kind, self._draft.blocks - 1
-        return [*facts, self._draft.add(self._open[1], delta)]
+        return [*results, self._draft.add(self._open[1], delta)]
 
-    def _closed(self) -> list[Fact]:
+    def _close(self) -> list[Fact]:
         if self._open is None:
             return []
         (_, index), self._open = self._open, None

@@ -1,8 +1,7 @@
-"""Where Google credentials come from: the file of an account, gcloud, or the machine.
+"""Google credentials: the file of an account, gcloud, or the metadata server of the machine.
 
-The only file that knows google-auth, which is the extra `vertex` and is loaded
-when it is needed. It may read files and ask servers: to be called off the event
-loop.
+The only module that imports google-auth, which is the extra `vertex`, and only when it is needed. It may read files
+and send requests: call it in a thread.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from typing import Any, NamedTuple
 from tau.errors import ModelError
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-PATIENCE = 30  # seconds
+REQUEST_TIMEOUT_S = 30
 
 
-def found(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """`environment` with a token and a project in it, if any can be found."""
+def find_credentials(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """`environment` with a token and a project added, if any are found."""
     if environment.get("GOOGLE_CLOUD_API_KEY") or environment.get("GOOGLE_OAUTH_ACCESS_TOKEN"):
         return environment
     try:
@@ -32,61 +31,61 @@ def found(environment: Mapping[str, str]) -> Mapping[str, str]:
     try:
         credentials, project = _account(environment.get("GOOGLE_APPLICATION_CREDENTIALS"))
         if not credentials.valid:
-            credentials.refresh(_ask)
+            credentials.refresh(_send)
     except google.auth.exceptions.GoogleAuthError as error:
-        raise _failed(error, transient=bool(error.retryable)) from None
-    except Exception as error:  # google-auth believes that a server says what it should
-        raise _failed(error, transient=None) from None
+        raise _credentials_error(error, transient=bool(error.retryable)) from None
+    except Exception as error:  # google-auth does not validate what servers return
+        raise _credentials_error(error, transient=None) from None
     more = {"GOOGLE_OAUTH_ACCESS_TOKEN": credentials.token}
     if project and not environment.get("GCLOUD_PROJECT"):
         more["GOOGLE_CLOUD_PROJECT"] = environment.get("GOOGLE_CLOUD_PROJECT") or project
     return {**environment, **more}
 
 
-def _failed(error: Exception, *, transient: bool | None) -> ModelError:
+def _credentials_error(error: Exception, *, transient: bool | None) -> ModelError:
     return ModelError(f"Google credentials: {str(error).strip() or type(error).__name__}", transient=transient)
 
 
 def forget() -> bool:
-    """What is kept was not accepted, whatever it says of how long it is good. False if nothing is kept."""
-    kept = _account.cache_info().currsize > 0
+    """Discard cached credentials that a server rejected, even if they have not expired. False if there were none."""
+    cached = _account.cache_info().currsize > 0
     _account.cache_clear()
-    return kept
+    return cached
 
 
 @lru_cache(maxsize=8)
 def _account(file: str | None) -> tuple[Any, str | None]:
-    """Kept with its token, which is good for an hour."""
+    """Cached with its token, which is valid for an hour."""
     import google.auth
 
-    credentials, project = google.auth.default(scopes=[SCOPE], request=_ask)
+    credentials, project = google.auth.default(scopes=[SCOPE], request=_send)
     return credentials, project
 
 
-class Answer(NamedTuple):
-    """What google-auth expects of a transport."""
+class Response(NamedTuple):
+    """A response in the form that google-auth expects of a transport."""
 
     status: int
     headers: Mapping[str, str]
     data: bytes
 
 
-def _ask(
+def _send(
     url: str,
     method: str = "GET",
     body: bytes | str | None = None,
     headers: Mapping[str, str] | None = None,
     timeout: float | None = None,
     **others: Any,
-) -> Answer:
+) -> Response:
     import google.auth.exceptions
 
     data = body.encode() if isinstance(body, str) else body
     request = urllib.request.Request(url, data, dict(headers or {}), method=method)
     try:
-        with urllib.request.urlopen(request, timeout=timeout or PATIENCE) as response:
-            return Answer(response.status, dict(response.headers), response.read())
+        with urllib.request.urlopen(request, timeout=timeout or REQUEST_TIMEOUT_S) as response:
+            return Response(response.status, dict(response.headers), response.read())
     except urllib.error.HTTPError as error:
-        return Answer(error.code, dict(error.headers), error.read())
+        return Response(error.code, dict(error.headers), error.read())
     except (OSError, http.client.HTTPException) as error:
         raise google.auth.exceptions.TransportError(error, retryable=True) from error

@@ -1,8 +1,8 @@
-"""Gemini, by Google's own API and on Vertex AI: what to send, and what its chunks mean. No I/O.
+"""Gemini, through Google's own API and on Vertex AI: requests and the reader of its chunks. No I/O.
 
-A chunk is a whole response with a few parts more. Tool calls come whole, mostly
-without an id, and results are told to the model in the order of the calls. The
-answer is over when a finishReason has come and then the end of the stream.
+A chunk is a complete response with a few more parts. Tool calls arrive complete, usually without an id, and results
+are matched by the order of the calls. The answer is complete when a finishReason and then the end of the stream have
+arrived.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-from tau.core.convert import Spoken, blank, clean, clean_all, sends_ids
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
+from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all, sends_ids
 from tau.errors import ModelError
-from tau.llm.calls import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
-from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text, told
-from tau.llm.reading import event as read_event
+from tau.llm.event_fields import MALFORMED, count, malformed, maybe_text, text, told
+from tau.llm.event_fields import event as read_event
+from tau.llm.types import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
 from tau.records.base import encode
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
 
 STOP_REASONS: dict[str, StopReason] = {"STOP": "stop", "MAX_TOKENS": "length"}
-# Stands for the signature that Gemini 3 wants on every call, where a call has none.
+# Placeholder for the signature that Gemini 3 requires on every call, for calls without one.
 UNSIGNED = "skip_thought_signature_validator"
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?|[A-Za-z0-9+/]{2,3}={1,2}")
 NO_OUTPUT = "(no tool output)"
 SEE_IMAGE = "(see attached image)"
 ATTACHED = "Images that belong to the tool results above:"
 
-# Tokens to think with, by family: the first name that a model's id contains.
+# Thinking tokens by model family: the first name that occurs in the model's id.
 BUDGETS: tuple[tuple[str, dict[str, int]], ...] = (
     ("2.5-pro", {"off": 128, "minimal": 128, "low": 2048, "medium": 8192, "high": 32768, "xhigh": 32768, "max": 32768}),
     ("2.5-flash-lite", {"off": 0, "minimal": 512, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 24576}),
     ("2.5-flash", {"off": 0, "minimal": 128, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 24576}),
 )
-# Later families are told a level instead.
+# Later families take a level instead.
 LEVELS: tuple[tuple[re.Pattern[str], dict[str, str]], ...] = (
     (
         re.compile(r"gemini-(?:3|[4-9])[\d.]*-pro"),
@@ -47,10 +47,7 @@ LEVELS: tuple[tuple[re.Pattern[str], dict[str, str]], ...] = (
         {"off": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "xhigh": "HIGH"},
     ),
 )
-AS_IT_LIKES = -1
-
-
-# What to send.
+DYNAMIC_BUDGET = -1
 
 
 def request(model: Model, context: Context, options: Options) -> Request:
@@ -66,8 +63,8 @@ def request(model: Model, context: Context, options: Options) -> Request:
     config: dict[str, Any] = {}
     if options.max_tokens or not fills_window(model):
         config["maxOutputTokens"] = output_limit(model, options)
-    if wish := thinking(model, options):
-        config["thinkingConfig"] = wish
+    if thinking_config := thinking(model, options):
+        config["thinkingConfig"] = thinking_config
     body["generationConfig"] = config
     if model.api == "google-vertex":
         url, headers = _on_vertex(model, options)
@@ -78,7 +75,7 @@ def request(model: Model, context: Context, options: Options) -> Request:
 
 
 def _on_vertex(model: Model, options: Options) -> tuple[str, dict[str, str]]:
-    """Where Vertex AI has its models: for a key at one address, for an account at that of its project."""
+    """URL and headers for Vertex AI: one address for API keys, the address of the project for accounts."""
     environment = options.environment
     own = model.base_url.rstrip("/") if model.base_url and "aiplatform.googleapis.com" not in model.base_url else None
     key = options.secret or environment.get("GOOGLE_CLOUD_API_KEY")
@@ -99,37 +96,37 @@ def _on_vertex(model: Model, options: Options) -> tuple[str, dict[str, str]]:
 
 
 def thinking(model: Model, options: Options) -> dict[str, Any]:
-    """thinkingConfig. Thoughts are shown whenever there shall be some."""
+    """The thinkingConfig. Thoughts are included whenever thinking is on."""
     if not model.reasoning:
         return {}
     level = options.thinking
-    shown = {"includeThoughts": True} if level != "off" else {}
+    include = {"includeThoughts": True} if level != "off" else {}
     if own := (model.thinking_level_map or {}).get(level):
-        return {**shown, "thinkingLevel": own.upper()}
+        return {**include, "thinkingLevel": own.upper()}
     if levels := next((levels for pattern, levels in LEVELS if pattern.search(model.id)), None):
-        return {**shown, "thinkingLevel": levels.get(level, "HIGH")}
+        return {**include, "thinkingLevel": levels.get(level, "HIGH")}
     budgets = next((budgets for name, budgets in BUDGETS if name in model.id), {})
     if level == "off":
         return {"thinkingBudget": budgets["off"]} if budgets else {}
-    usual = budgets.get(level, max(budgets.values()) if budgets else AS_IT_LIKES)
-    return {**shown, "thinkingBudget": options.budgets.get(level, usual)}
+    default = budgets.get(level, max(budgets.values()) if budgets else DYNAMIC_BUDGET)
+    return {**include, "thinkingBudget": options.budgets.get(level, default)}
 
 
 def conversation(messages: Iterable[Spoken], model: Model) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
     for kind, group in groupby(messages, type):
-        said = list(group)
+        turn_messages = list(group)
         if kind is ToolResult:
-            sent += _results([message for message in said if isinstance(message, ToolResult)], model)
-        for message in said:
+            sent += _results([message for message in turn_messages if isinstance(message, ToolResult)], model)
+        for message in turn_messages:
             if isinstance(message, User):
-                sent.append({"parts": _asked(message.content), "role": "user"})
+                sent.append({"parts": _user_parts(message.content), "role": "user"})
             elif isinstance(message, Assistant):
-                sent.append({"parts": _answered(message, model), "role": "model"})
+                sent.append({"parts": _assistant_parts(message, model), "role": "model"})
     return [turn for turn in sent if turn["parts"]]
 
 
-def _asked(content: str | Sequence[Text | Image]) -> list[dict[str, Any]]:
+def _user_parts(content: str | Sequence[Text | Image]) -> list[dict[str, Any]]:
     blocks = [Text(content)] if isinstance(content, str) else content
     return [_part(block) for block in blocks if not isinstance(block, Text) or not blank(block.text)]
 
@@ -140,16 +137,16 @@ def _part(block: Text | Image) -> dict[str, Any]:
     return {"inlineData": {"mimeType": block.mime_type, "data": block.data}}
 
 
-def _answered(message: Assistant, model: Model) -> list[dict[str, Any]]:
-    return [part for block in message.content if (part := _said(block, model)) is not None]
+def _assistant_parts(message: Assistant, model: Model) -> list[dict[str, Any]]:
+    return [part for block in message.content if (part := _assistant_part(block, model)) is not None]
 
 
-def _said(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | None:
+def _assistant_part(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | None:
     match block:
         case Text():
-            return None if blank(block.text) else {"text": clean(block.text), **_signed(block.text_signature)}
+            return None if blank(block.text) else {"text": clean(block.text), **_signature_field(block.text_signature)}
         case Thinking():
-            signed = _signed(block.thinking_signature)
+            signed = _signature_field(block.thinking_signature)
             if blank(block.thinking):
                 return None
             return {"text": clean(block.thinking), "thought": True, **signed}
@@ -157,14 +154,14 @@ def _said(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | N
             call: dict[str, Any] = {"name": block.name, "args": clean_all(block.arguments)}
             if sends_ids(model):
                 call["id"] = block.id
-            signed = _signed(block.thought_signature)
+            signed = _signature_field(block.thought_signature)
             if not signed and _newer(model):
                 signed = {"thoughtSignature": UNSIGNED}
             return {"functionCall": call, **signed}
 
 
-def _signed(signature: Any) -> dict[str, str]:
-    """Signatures are bytes; what is no base64 was made by somebody else."""
+def _signature_field(signature: Any) -> dict[str, str]:
+    """Signatures are base64; anything else comes from another provider."""
     return {"thoughtSignature": signature} if isinstance(signature, str) and _BASE64.fullmatch(signature) else {}
 
 
@@ -173,39 +170,36 @@ def _newer(model: Model) -> bool:
 
 
 def _results(messages: Sequence[ToolResult], model: Model) -> list[dict[str, Any]]:
-    """All results of one turn, and what older models must be shown apart from them."""
+    """All results of one turn, and images that older models accept only outside of them."""
     nested = _newer(model)
     responses, images = [], []
     for message in messages:
-        shown = [_part(block) for block in message.content if isinstance(block, Image)]
-        said = "\n".join(clean(block.text) for block in message.content if isinstance(block, Text))
-        said = said or (SEE_IMAGE if shown else NO_OUTPUT)
+        result_images = [_part(block) for block in message.content if isinstance(block, Image)]
+        output = "\n".join(clean(block.text) for block in message.content if isinstance(block, Text))
+        output = output or (SEE_IMAGE if result_images else NO_OUTPUT)
         response: dict[str, Any] = {
             "name": message.tool_name,
-            "response": {"error" if message.is_error else "output": said},
+            "response": {"error" if message.is_error else "output": output},
         }
         if sends_ids(model):
             response["id"] = message.tool_call_id
-        if shown and nested:
-            response["parts"] = shown
-        elif shown:
-            images += shown
+        if result_images and nested:
+            response["parts"] = result_images
+        elif result_images:
+            images += result_images
         responses.append({"functionResponse": response})
     turns = [{"parts": responses, "role": "user"}]
     return [*turns, {"parts": [{"text": ATTACHED}, *images], "role": "user"}] if images else turns
 
 
-# What comes back.
-
-
 class Reader:
-    """Turns one response's chunks into facts."""
+    """Converts the chunks of one response to results."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._writing: Literal["text", "thinking"] | None = None
         self._place = 0
-        self._signature = ""  # of what is being written; the last one given is the one that counts
+        self._signature = ""  # of the open block; the last one wins
         self._named = False
         self._stop: str | None = None
 
@@ -237,31 +231,31 @@ class Reader:
         self._count(chunk.get("usageMetadata"))
         if blocked := (chunk.get("promptFeedback") or {}).get("blockReason"):
             raise ModelError(f"The prompt was blocked (blockReason: {blocked}).", transient=False)
-        facts: list[Fact] = []
+        results: list[Fact] = []
         for candidate in (chunk.get("candidates") or ())[:1]:
             for part in (candidate.get("content") or {}).get("parts") or ():
-                facts += self._part(part)
+                results += self._part(part)
             if reason := candidate.get("finishReason"):
                 self._stop = text(reason)
-        return facts
+        return results
 
     def _part(self, part: dict[str, Any]) -> list[Fact]:
         signature = maybe_text(part.get("thoughtSignature"))
         if (call := part.get("functionCall")) is not None:
             return self._call(call, signature)
-        if (said := part.get("text")) is None:
-            return []  # of a kind that we never asked for
+        if (piece := part.get("text")) is None:
+            return []  # a type of part that was not requested
         kind: Literal["text", "thinking"] = "thinking" if part.get("thought") is True else "text"
-        facts: list[Fact] = []
-        if text(said):
+        results: list[Fact] = []
+        if text(piece):
             if self._writing != kind:
-                facts = self._stop_writing()
+                results = self._stop_writing()
                 self._writing, self._place = kind, self._draft.blocks
-                facts.append(self._draft.open(kind))
-            facts.append(self._draft.add(self._place, said))
+                results.append(self._draft.open(kind))
+            results.append(self._draft.add(self._place, piece))
         if self._writing is not None:
             self._signature = signature or self._signature
-        return facts
+        return results
 
     def _stop_writing(self) -> list[Fact]:
         if self._writing is None:
@@ -275,13 +269,13 @@ class Reader:
         name, arguments = text(call["name"]), call.get("args")
         if arguments is not None and not isinstance(arguments, dict):
             raise ValueError
-        facts = self._stop_writing()
+        results = self._stop_writing()
         place = self._draft.blocks
-        facts.append(self._draft.open_call(self._draft.call_id(maybe_text(call.get("id")), name), name))
-        facts.append(self._draft.add(place, encode(arguments or {}).decode()))
+        results.append(self._draft.open_call(self._draft.call_id(maybe_text(call.get("id")), name), name))
+        results.append(self._draft.add(place, encode(arguments or {}).decode()))
         if signature:
             self._draft.sign(place, signature)
-        return [*facts, self._draft.close(place)]
+        return [*results, self._draft.close(place)]
 
     def _count(self, usage: Any) -> None:
         """Cached tokens are part of the prompt; thoughts are not part of the candidates."""
@@ -290,5 +284,5 @@ class Reader:
         read = count(usage.get("cachedContentTokenCount"))
         prompt = count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount"))
         thought = count(usage.get("thoughtsTokenCount"))
-        said = count(usage.get("candidatesTokenCount")) + thought
-        self._draft.note(usage=Usage(max(0, prompt - read), said, read, reasoning=thought))
+        output = count(usage.get("candidatesTokenCount")) + thought
+        self._draft.note(usage=Usage(max(0, prompt - read), output, read, reasoning=thought))

@@ -1,6 +1,6 @@
-"""The OpenAI chat completions API, as OpenAI and many others speak it: what to send. No I/O.
+"""The OpenAI chat completions API of OpenAI and many other servers: requests. No I/O.
 
-How servers differ is told by compat.py; what comes back is read by openai_chat_reader.py.
+compat.py has the differences between servers; openai_chat_reader.py reads the responses.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from tau.core.convert import Spoken, blank, clean, clean_all
+from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
 from tau.llm import azure
 from tau.llm.anthropic import EPHEMERAL
-from tau.llm.calls import Context, Options, Request, ToolSpec, address, fills_window, output_limit, own_headers
 from tau.llm.compat import Compat, compat, thinking
 from tau.llm.openai_chat_reader import REASONING, Reader
+from tau.llm.types import Context, Options, Request, ToolSpec, address, fills_window, output_limit, own_headers
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from tau.records.models import Model
@@ -24,7 +24,7 @@ __all__ = ["Reader", "request"]
 NO_OUTPUT = "(no tool output)"
 SEE_IMAGE = "(see attached image)"
 ATTACHED = "Images that belong to the tool results above:"
-UNDERSTOOD = "I have read the tool results."
+ACKNOWLEDGEMENT = "I have read the tool results."
 
 
 def request(model: Model, context: Context, options: Options) -> Request:
@@ -45,24 +45,24 @@ def request(model: Model, context: Context, options: Options) -> Request:
         if can.zai_tool_stream:
             body["tool_stream"] = True
     elif any(isinstance(message, ToolResult) for message in context.messages):
-        body["tools"] = []  # some servers refuse calls in the history when there is no word of tools
+        body["tools"] = []  # some servers reject calls in the history if the request has no tools
     body |= thinking(model, options, can)
     if can.open_router_routing:
         body["provider"] = can.open_router_routing
     if can.vercel_gateway_routing:
         body["providerOptions"] = {"gateway": can.vercel_gateway_routing}
     headers = _cache(body, model, options, can)
-    return _addressed(model, options, headers, body)
+    return _to_endpoint(model, options, headers, body)
 
 
-def _addressed(model: Model, options: Options, headers: dict[str, str], body: dict[str, Any]) -> Request:
+def _to_endpoint(model: Model, options: Options, headers: dict[str, str], body: dict[str, Any]) -> Request:
     if azure.serves(model):
-        place = azure.place(model, options)
-        body["model"] = place.deployment
-        return Request(place.url("chat/completions"), {**place.headers, **headers, **own_headers(model)}, body)
+        endpoint = azure.place(model, options)
+        body["model"] = endpoint.deployment
+        return Request(endpoint.url("chat/completions"), {**endpoint.headers, **headers, **own_headers(model)}, body)
     if options.secret:
         headers["authorization"] = f"Bearer {options.secret}"
-    # Mistral's own address comes without its version.
+    # The base URL of Mistral has no version.
     version = "/v1" if model.api == "mistral-conversations" and not model.base_url.rstrip("/").endswith("/v1") else ""
     return Request(f"{address(model, options)}{version}/chat/completions", {**headers, **own_headers(model)}, body)
 
@@ -72,9 +72,6 @@ def _tool(tool: ToolSpec, can: Compat) -> dict[str, Any]:
     return {"type": "function", "function": {**function, "strict": False} if can.supports_strict_mode else function}
 
 
-# What was said.
-
-
 def conversation(model: Model, context: Context, can: Compat, *, thinks: bool = False) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
     if context.system:
@@ -82,22 +79,22 @@ def conversation(model: Model, context: Context, can: Compat, *, thinks: bool = 
         sent.append({"role": role, "content": clean(context.system)})
     empty_thoughts = thinks and model.reasoning and can.requires_reasoning_content_on_assistant_messages
     for kind, group in groupby(context.messages, type):
-        said = list(group)
+        turn_messages = list(group)
         if kind is ToolResult:
-            sent += _results([message for message in said if isinstance(message, ToolResult)], can)
+            sent += _results([message for message in turn_messages if isinstance(message, ToolResult)], can)
         else:
-            sent += [turn for message in said if (turn := _turn(message, can, empty_thoughts)) is not None]
-    return _answer_between(sent) if can.requires_assistant_after_tool_result else sent
+            sent += [turn for message in turn_messages if (turn := _turn(message, can, empty_thoughts)) is not None]
+    return _insert_answers(sent) if can.requires_assistant_after_tool_result else sent
 
 
 def _turn(message: Spoken, can: Compat, empty_thoughts: bool) -> dict[str, Any] | None:
     if isinstance(message, User):
         parts = _parts(message.content)
         return {"role": "user", "content": parts} if parts else None
-    said = _answered(message, can) if isinstance(message, Assistant) else None
-    if said and empty_thoughts and said.keys().isdisjoint(REASONING):
-        said["reasoning_content"] = ""
-    return said
+    sent = _assistant_message(message, can) if isinstance(message, Assistant) else None
+    if sent and empty_thoughts and sent.keys().isdisjoint(REASONING):
+        sent["reasoning_content"] = ""
+    return sent
 
 
 def _parts(content: str | Sequence[Text | Image]) -> list[dict[str, Any]]:
@@ -111,26 +108,26 @@ def _part(block: Text | Image) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{block.mime_type};base64,{block.data}"}}
 
 
-def _answered(message: Assistant, can: Compat) -> dict[str, Any] | None:
+def _assistant_message(message: Assistant, can: Compat) -> dict[str, Any] | None:
     texts = [clean(block.text) for block in message.content if isinstance(block, Text) and not blank(block.text)]
     thoughts = [block for block in message.content if isinstance(block, Thinking) and not blank(block.thinking)]
-    said: dict[str, Any] = {"role": "assistant", "content": None}
+    sent: dict[str, Any] = {"role": "assistant", "content": None}
     if can.requires_thinking_as_text:
         texts = [*(clean(block.thinking) for block in thoughts), *texts]
     elif thoughts and (field := thoughts[0].thinking_signature) in REASONING:
-        said[str(field)] = clean("\n".join(block.thinking for block in thoughts))
+        sent[str(field)] = clean("\n".join(block.thinking for block in thoughts))
     if texts:
-        said["content"] = "\n\n".join(texts)
+        sent["content"] = "\n\n".join(texts)
     calls = message.tool_calls
     if calls:
-        said["tool_calls"] = [_call(call) for call in calls]
+        sent["tool_calls"] = [_call(call) for call in calls]
         if details := [detail for call in calls if (detail := _detail(call)) is not None]:
-            said["reasoning_details"] = details
+            sent["reasoning_details"] = details
     if not texts and not calls:
         return None
     if not texts and can.requires_assistant_after_tool_result:
-        said["content"] = ""
-    return said
+        sent["content"] = ""
+    return sent
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -139,7 +136,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _detail(call: ToolCall) -> Any:
-    """Encrypted reasoning that came with a call and is handed back with it."""
+    """Encrypted reasoning that came with a call and is sent back with it."""
     if not call.thought_signature:
         return None
     try:
@@ -149,41 +146,38 @@ def _detail(call: ToolCall) -> Any:
 
 
 def _results(messages: Sequence[ToolResult], can: Compat) -> Iterator[dict[str, Any]]:
-    """One message each; what they show follows in one message of the user, since tools speak text only."""
+    """One message per result; images follow in one user message, since tool messages are text only."""
     images: list[Image] = []
     for message in messages:
-        shown = [block for block in message.content if isinstance(block, Image)]
+        result_images = [block for block in message.content if isinstance(block, Image)]
         text = "\n".join(clean(block.text) for block in message.content if isinstance(block, Text))
-        said = {"role": "tool", "content": text or (SEE_IMAGE if shown else NO_OUTPUT)}
-        said["tool_call_id"] = message.tool_call_id
+        sent = {"role": "tool", "content": text or (SEE_IMAGE if result_images else NO_OUTPUT)}
+        sent["tool_call_id"] = message.tool_call_id
         if can.requires_tool_result_name:
-            said["name"] = message.tool_name
-        images += shown
-        yield said
+            sent["name"] = message.tool_name
+        images += result_images
+        yield sent
     if images:
         yield {"role": "user", "content": _parts([Text(ATTACHED), *images])}
 
 
-def _answer_between(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Some servers want an answer between tool results and the user's next word."""
+def _insert_answers(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Some servers require an answer between tool results and the next user message."""
     sent: list[dict[str, Any]] = []
     for message in messages:
         if sent and sent[-1]["role"] == "tool" and message["role"] == "user":
-            sent.append({"role": "assistant", "content": UNDERSTOOD})
+            sent.append({"role": "assistant", "content": ACKNOWLEDGEMENT})
         sent.append(message)
     return sent
 
 
-# Caching.
-
-
 def _cache(body: dict[str, Any], model: Model, options: Options, can: Compat) -> dict[str, str]:
-    """Mark in the body what a cache should keep, and return the headers that lead back to it."""
+    """Mark the cacheable parts of the body, and return the headers for session affinity."""
     if not options.caches:
         return {}
     if can.cache_control_format == "anthropic":
         long = options.caches_long and can.supports_long_cache_retention
-        _mark(body, {**EPHEMERAL, "ttl": "1h"} if long else EPHEMERAL)
+        _mark_cache(body, {**EPHEMERAL, "ttl": "1h"} if long else EPHEMERAL)
     if not options.session_id:
         return {}
     if "api.openai.com" in model.base_url:
@@ -196,16 +190,16 @@ def _cache(body: dict[str, Any], model: Model, options: Options, can: Compat) ->
     return {name: options.session_id}
 
 
-def _mark(body: dict[str, Any], cache: Mapping[str, str]) -> None:
-    """The system prompt, the tools, and the conversation up to its last text."""
+def _mark_cache(body: dict[str, Any], cache: Mapping[str, str]) -> None:
+    """Mark the system prompt, the tools, and the conversation up to its last text."""
     if body.get("tools"):
         body["tools"][-1] = {**body["tools"][-1], "cache_control": cache}
     messages = body["messages"]
-    places = [at for at, message in enumerate(messages) if message["role"] in ("system", "developer")]
-    places += [
+    positions = [at for at, message in enumerate(messages) if message["role"] in ("system", "developer")]
+    positions += [
         at for at, message in enumerate(messages) if message["role"] in ("user", "assistant") and message["content"]
     ][-1:]
-    for at in places:
+    for at in positions:
         content = messages[at]["content"]
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
         if texts := [index for index, part in enumerate(parts) if part["type"] == "text"]:

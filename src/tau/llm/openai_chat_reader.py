@@ -1,8 +1,8 @@
-"""What comes back from a chat completions server. No I/O.
+"""Reader of chat completions responses. No I/O.
 
-An answer is over when a finish_reason has come and then [DONE] or the end of
-the stream; usage may stand in any chunk up to there. Servers differ most in how
-they send tool calls (see `_which`), so calls stay open until the answer is over.
+An answer is complete when a finish_reason and then [DONE] or the end of the stream have arrived; usage may be in any
+chunk up to there. Servers differ most in how they send tool calls (see `_find_call`), so calls stay open until the
+answer is complete.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
 from tau.errors import ModelError
-from tau.llm.calls import Fact
 from tau.llm.compat import compat
-from tau.llm.reading import MALFORMED, count, malformed, maybe_text, text, told
-from tau.llm.reading import event as read_event
+from tau.llm.event_fields import MALFORMED, count, malformed, maybe_text, text, told
+from tau.llm.event_fields import event as read_event
+from tau.llm.types import Fact
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import StopReason, Usage
 
-# Where servers put what a model thinks; it is handed back where it came from.
+# Fields in which servers send reasoning; it is sent back in the same field.
 REASONING = ("reasoning_content", "reasoning", "reasoning_text")
 STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
@@ -32,29 +32,29 @@ STOP_REASONS: dict[str, StopReason] = {
 
 
 @dataclass
-class Call:
-    """A tool call being told. It is shown once its name is known; until then its pieces are held."""
+class PendingToolCall:
+    """A tool call that is being streamed. It is shown once its name is known; until then its pieces are held."""
 
     id: str
     name: str = ""
     place: int | None = None
     held: list[str] = field(default_factory=list)
-    whole: bool = False  # name and arguments came in one piece
-    empty: str = ""  # an empty object that came first: these are the arguments unless others follow
-    told: bool = False  # some of its arguments came
+    whole: bool = False  # name and arguments arrived in one piece
+    empty: str = ""  # an initial empty object: the arguments, unless others follow
+    has_arguments: bool = False  # some of its arguments have arrived
 
 
 class Reader:
-    """Turns one response's chunks into facts."""
+    """Converts the chunks of one response to results."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._ends_with_reason = compat(draft.model).supports_finish_reason
         self._writing: Literal["text", "thinking"] | None = None
-        self._place = 0  # of what is being written
-        self._calls: list[Call] = []
-        self._by_index: dict[int, Call] = {}
-        self._by_id: dict[str, Call] = {}
+        self._place = 0  # of the open block
+        self._calls: list[PendingToolCall] = []
+        self._by_index: dict[int, PendingToolCall] = {}
+        self._by_id: dict[str, PendingToolCall] = {}
         self._details: list[dict[str, Any]] = []
         self._named = False
         self._stop: str | None = None
@@ -75,59 +75,59 @@ class Reader:
             raise ModelError("The stream ended before a finish_reason came.", transient=True)
         stop = self._stop or "stop"
         if stop == "content_filter":
-            raise ModelError("The answer was cut by the provider's filter (content_filter).", transient=False)
+            raise ModelError("The provider's content filter stopped the answer (content_filter).", transient=False)
         if stop not in STOP_REASONS:
             raise ModelError(f"Unhandled stop reason: {stop}", transient=stop == "network_error")
-        facts = self._stop_writing()
+        results = self._stop_writing()
         for call in self._calls:
             if call.place is None:
-                facts += self._show(call)
-            if call.empty and not call.told and call.place is not None:
-                facts.append(self._draft.add(call.place, call.empty))
+                results += self._show(call)
+            if call.empty and not call.has_arguments and call.place is not None:
+                results.append(self._draft.add(call.place, call.empty))
         self._sign_calls()
         reason = STOP_REASONS[stop]
-        if reason != "length":  # some say `stop` and call tools all the same
+        if reason != "length":  # some servers send `stop` although there are tool calls
             reason = "toolUse" if self._calls else "stop"
-        return [*facts, *self._draft.done(reason)]
+        return [*results, *self._draft.done(reason)]
 
     def _chunk(self, chunk: dict[str, Any]) -> Sequence[Fact]:
         if not self._named and (id := chunk.get("id")) and isinstance(id, str):
             self._draft.note(response_id=id)
             self._named = True
         self._count(chunk.get("usage"))
-        facts: list[Fact] = []
+        results: list[Fact] = []
         for choice in chunk.get("choices") or ():
-            if choice.get("index"):  # only one was asked for
+            if choice.get("index"):  # only one choice was requested
                 continue
             self._count(choice.get("usage"))
-            facts += self._delta(choice.get("delta") or {})
+            results += self._delta(choice.get("delta") or {})
             if reason := choice.get("finish_reason"):
                 self._stop = text(reason)
-        return facts
+        return results
 
     def _delta(self, delta: dict[str, Any]) -> list[Fact]:
-        facts: list[Fact] = []
+        results: list[Fact] = []
         if source := next((name for name in REASONING if delta.get(name)), None):
-            facts += self._write("thinking", delta[source], source)
+            results += self._write("thinking", delta[source], source)
         content = delta.get("content")
         if isinstance(content, list):
             for part in content:
-                facts += self._part(part)
+                results += self._part(part)
         elif content:
-            facts += self._write("text", content)
+            results += self._write("text", content)
         if refusal := delta.get("refusal"):
-            facts += self._write("text", refusal)
+            results += self._write("text", refusal)
         for call in delta.get("tool_calls") or ():
-            facts += self._call(call)
+            results += self._call(call)
         if older := delta.get("function_call"):
-            facts += self._call({"index": 0, "function": older})
+            results += self._call({"index": 0, "function": older})
         self._details += [
             detail for detail in delta.get("reasoning_details") or () if detail.get("type") == "reasoning.encrypted"
         ]
-        return facts
+        return results
 
     def _part(self, part: dict[str, Any]) -> list[Fact]:
-        """Content in parts, as Mistral sends it."""
+        """Content in parts, the format of Mistral."""
         match part.get("type"):
             case "text":
                 return self._write("text", part["text"]) if part["text"] else []
@@ -137,12 +137,12 @@ class Reader:
 
     def _write(self, kind: Literal["text", "thinking"], piece: Any, signature: str = "") -> list[Fact]:
         piece = text(piece)
-        facts: list[Fact] = []
+        results: list[Fact] = []
         if self._writing != kind:
-            facts = self._stop_writing()
+            results = self._stop_writing()
             self._writing, self._place = kind, self._draft.blocks
-            facts.append(self._draft.open(kind, signature))
-        return [*facts, self._draft.add(self._place, piece)]
+            results.append(self._draft.open(kind, signature))
+        return [*results, self._draft.add(self._place, piece)]
 
     def _stop_writing(self) -> list[Fact]:
         if self._writing is None:
@@ -150,17 +150,15 @@ class Reader:
         self._writing = None
         return [self._draft.close(self._place)]
 
-    # Tool calls.
-
     def _call(self, given: dict[str, Any]) -> list[Fact]:
         function = given.get("function") or {}
         index, id, name = given.get("index"), maybe_text(given.get("id")), maybe_text(function.get("name"))
         arguments = function.get("arguments")
         piece = encode(arguments).decode() if isinstance(arguments, dict) else maybe_text(arguments)
-        facts = self._stop_writing()
-        call = self._which(index, id, name)
+        results = self._stop_writing()
+        call = self._find_call(index, id, name)
         if call is None:
-            call = Call(id)
+            call = PendingToolCall(id)
             self._calls.append(call)
         if isinstance(index, int):
             self._by_index[index] = call
@@ -169,19 +167,19 @@ class Reader:
             call.id = call.id or id
         if name and not call.name:
             call.name, call.whole = name, _is_object(piece)
-            facts += self._show(call)
-        if not call.told and piece.strip() == "{}":
+            results += self._show(call)
+        if not call.has_arguments and piece.strip() == "{}":
             call.empty = piece
         elif arguments is not None:
-            call.told = call.told or bool(piece.strip())
-            facts += self._add(call, piece)
-        return facts
+            call.has_arguments = call.has_arguments or bool(piece.strip())
+            results += self._add(call, piece)
+        return results
 
-    def _which(self, index: Any, id: str, name: str) -> Call | None:
+    def _find_call(self, index: Any, id: str, name: str) -> PendingToolCall | None:
         """The call that a piece belongs to, None for a new one.
 
-        Most servers number the calls; some leave out numbers, ids or both and
-        send each call whole; some give every call the number 0.
+        Most servers number the calls; some omit numbers, ids or both and send each call complete; some give every
+        call the number 0.
         """
         if isinstance(index, int):
             call = self._by_index.get(index)
@@ -194,12 +192,12 @@ class Reader:
         another = id != call.id if id and call.id else call.whole
         return None if another else call
 
-    def _show(self, call: Call) -> list[Fact]:
+    def _show(self, call: PendingToolCall) -> list[Fact]:
         call.place = self._draft.blocks
-        facts: list[Fact] = [self._draft.open_call(self._draft.call_id(call.id, call.name or "call"), call.name)]
-        return facts + [self._draft.add(call.place, piece) for piece in call.held]
+        results: list[Fact] = [self._draft.open_call(self._draft.call_id(call.id, call.name or "call"), call.name)]
+        return results + [self._draft.add(call.place, piece) for piece in call.held]
 
-    def _add(self, call: Call, piece: str) -> list[Fact]:
+    def _add(self, call: PendingToolCall, piece: str) -> list[Fact]:
         if call.place is None:
             call.held.append(piece)
             return []
@@ -212,10 +210,8 @@ class Reader:
                     self._draft.sign(call.place, encode(detail).decode())
                     break
 
-    # Tokens.
-
     def _count(self, usage: Any) -> None:
-        """The last count is the right one. Cached tokens are part of prompt_tokens, reasoning of completion_tokens."""
+        """The last count wins. Cached tokens are part of prompt_tokens, reasoning of completion_tokens."""
         if not isinstance(usage, dict):
             return
         details = usage.get("prompt_tokens_details") or {}
@@ -227,8 +223,8 @@ class Reader:
         written = count(details.get("cache_write_tokens"))
         fresh = max(0, count(usage.get("prompt_tokens")) - read - written)
         thought = count((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
-        said = count(usage.get("completion_tokens"))
-        self._draft.note(usage=Usage(fresh, said, read, written, reasoning=thought))
+        output = count(usage.get("completion_tokens"))
+        self._draft.note(usage=Usage(fresh, output, read, written, reasoning=thought))
 
 
 def _is_object(piece: str) -> bool:

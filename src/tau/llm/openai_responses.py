@@ -1,9 +1,8 @@
-"""The OpenAI Responses API, of OpenAI, on Azure and elsewhere: what to send, and what its events mean. No I/O.
+"""The OpenAI Responses API, of OpenAI, on Azure and elsewhere: requests and the reader of its events. No I/O.
 
-Nothing is stored at the server, so the model's reasoning comes encrypted, is
-kept in the signature of a thinking block, and is handed back as it came. A tool
-call has two ids here: the call's, by which its result is found, and the item's.
-They are kept as `call_id|item_id`.
+The server stores nothing, so the model's reasoning arrives encrypted, is kept in the signature of a thinking block,
+and is sent back unchanged. A tool call has two ids: that of the call, which its result refers to, and that of the
+item. They are kept as `call_id|item_id`.
 """
 
 from __future__ import annotations
@@ -11,32 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tau.core.convert import Spoken, blank, clean, clean_all
-from tau.core.draft import Draft
-from tau.core.thinking import sent as sent_level
+from tau.core.agent.draft import Draft
+from tau.core.conversation.provider_messages import Spoken, blank, clean, clean_all
+from tau.core.models.thinking import sent as sent_level
 from tau.errors import ModelError
 from tau.llm import azure
-from tau.llm.calls import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
 from tau.llm.compat import EFFORTS
-from tau.llm.reading import count, handled, maybe_text, text, told
+from tau.llm.event_fields import count, handled, maybe_text, text, told
+from tau.llm.types import Context, Fact, Options, Request, address, fills_window, output_limit, own_headers
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
 
 ENCRYPTED = "reasoning.encrypted_content"
 NO_OUTPUT = "(no tool output)"
-BETWEEN = "\n\n"  # two parts of reasoning
-# What an answer costs, as a multiple of the usual price.
+PART_SEPARATOR = "\n\n"  # separates parts of reasoning
+# Price factor of a service tier.
 TIERS = {"flex": 0.5, "priority": 2.0}
-
-
-# What to send.
 
 
 def request(model: Model, context: Context, options: Options) -> Request:
     body: dict[str, Any] = {"model": model.id, "input": conversation(model, context), "stream": True, "store": False}
     if options.max_tokens or not fills_window(model):
-        body["max_output_tokens"] = max(16, output_limit(model, options))  # the least that is accepted
+        body["max_output_tokens"] = max(16, output_limit(model, options))  # the minimum that is accepted
     if options.session_id and options.caches:
         body["prompt_cache_key"] = options.session_id[:64]
         if options.caches_long and "api.openai.com" in model.base_url:
@@ -54,15 +50,15 @@ def request(model: Model, context: Context, options: Options) -> Request:
         ]
     body |= thinking(model, options)
     if azure.serves(model):
-        place = azure.place(model, options)
-        body["model"] = place.deployment
-        return Request(place.url("responses"), {**place.headers, **own_headers(model)}, body)
+        endpoint = azure.place(model, options)
+        body["model"] = endpoint.deployment
+        return Request(endpoint.url("responses"), {**endpoint.headers, **own_headers(model)}, body)
     headers = {"authorization": f"Bearer {options.secret}"} if options.secret else {}
     return Request(f"{address(model, options)}/responses", {**headers, **own_headers(model)}, body)
 
 
 def thinking(model: Model, options: Options) -> dict[str, Any]:
-    """A model that thinks does so even when nothing is said about it, so its reasoning is always asked for."""
+    """Reasoning is always requested: a model that can think does so even if the request does not mention it."""
     if not model.reasoning:
         return {}
     effort = sent_level(options.thinking, model, EFFORTS)
@@ -92,12 +88,12 @@ def _items(message: Spoken) -> Iterator[dict[str, Any]]:
             call, _, _ = message.tool_call_id.partition("|")
             yield {"type": "function_call_output", "call_id": call, "output": _output(message)}
         case Assistant():
-            yield from _answered(message)
+            yield from _assistant_items(message)
 
 
-def _answered(message: Assistant) -> Iterator[dict[str, Any]]:
+def _assistant_items(message: Assistant) -> Iterator[dict[str, Any]]:
     items = [item for block in message.content if (item := _item(block)) is not None]
-    # Reasoning that nothing followed is refused.
+    # The API rejects reasoning that nothing follows.
     while items and items[-1].get("type") == "reasoning":
         items.pop()
     yield from items
@@ -106,7 +102,7 @@ def _answered(message: Assistant) -> Iterator[dict[str, Any]]:
 def _item(block: Text | Thinking | ToolCall) -> dict[str, Any] | None:
     match block:
         case Thinking():
-            return _object(block.thinking_signature or "")
+            return _parse_object(block.thinking_signature or "")
         case Text():
             if blank(block.text):
                 return None
@@ -115,14 +111,14 @@ def _item(block: Text | Thinking | ToolCall) -> dict[str, Any] | None:
         case ToolCall():
             call, _, item = block.id.partition("|")
             arguments = encode(clean_all(block.arguments)).decode()
-            said = {"type": "function_call", "call_id": call, "name": block.name, "arguments": arguments}
-            return {**said, "id": item} if item else said
+            sent = {"type": "function_call", "call_id": call, "name": block.name, "arguments": arguments}
+            return {**sent, "id": item} if item else sent
 
 
 def _origin(block: Text) -> dict[str, str]:
-    """Which item a text was: its signature is the item's id, or an object with the id and the phase."""
+    """The item of a text: its signature is the item's id, or an object with id and phase."""
     signature = block.text_signature or ""
-    known = _object(signature) or {"id": signature}
+    known = _parse_object(signature) or {"id": signature}
     return {
         name: value
         for name, limit in (("id", 64), ("phase", 64))
@@ -130,7 +126,7 @@ def _origin(block: Text) -> dict[str, str]:
     }
 
 
-def _object(data: str) -> dict[str, Any] | None:
+def _parse_object(data: str) -> dict[str, Any] | None:
     try:
         value = parse(data.encode("utf-8", "surrogatepass")) if data.startswith("{") else None
     except BadRecord:
@@ -155,17 +151,14 @@ def _part(block: Text | Image) -> dict[str, Any]:
     return {"type": "input_image", "detail": "auto", "image_url": f"data:{block.mime_type};base64,{block.data}"}
 
 
-# What comes back.
-
-
 class Reader:
-    """Turns one response's events into facts. Items are known by their output_index."""
+    """Converts the events of one response to results. Items are identified by their output_index."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._place: dict[int, int] = {}
-        self._given: dict[int, str] = {}  # arguments that came with the start of a call, and count unless others follow
-        self._part: dict[int, Any] = {}  # which part of its reasoning an item is at; None between two of them
+        self._initial_arguments: dict[int, str] = {}  # arguments in the start of a call, used unless others follow
+        self._part: dict[int, Any] = {}  # current part of the reasoning of an item; None between two parts
 
     def read(self, event: str, data: str) -> Sequence[Fact]:
         return handled(self, HANDLERS, event, data)
@@ -190,10 +183,10 @@ class Reader:
             case "function_call":
                 opened = self._open_call(item)
             case _:
-                return ()  # a kind of item we do not know, and never asked for
+                return ()  # an unknown type of item that was not requested
         self._place[index] = place
         if item["type"] == "function_call":
-            self._given[index] = maybe_text(item.get("arguments"))
+            self._initial_arguments[index] = maybe_text(item.get("arguments"))
         return [opened]
 
     def _open_call(self, item: dict[str, Any]) -> Fact:
@@ -205,13 +198,13 @@ class Reader:
         return [self._draft.add(self._place[index], text(event["delta"]))] if index in self._place else ()
 
     def _thought(self, event: dict[str, Any]) -> Sequence[Fact]:
-        """Parts of reasoning are told apart by an empty line before each but the first."""
+        """Parts of reasoning are separated by an empty line."""
         index, part = event["output_index"], event.get("summary_index", event.get("content_index", 0))
         if index not in self._place:
             return ()
         another = index in self._part and self._part[index] != part
         self._part[index] = part
-        between = [self._draft.add(self._place[index], BETWEEN)] if another else []
+        between = [self._draft.add(self._place[index], PART_SEPARATOR)] if another else []
         return [*between, *self._delta(event)]
 
     def _summary_done(self, event: dict[str, Any]) -> Sequence[Fact]:
@@ -219,13 +212,13 @@ class Reader:
         return ()
 
     def _arguments(self, event: dict[str, Any]) -> Sequence[Fact]:
-        """Some servers begin with an empty object and send the arguments later."""
+        """Some servers start with an empty object and send the arguments later."""
         index = event["output_index"]
-        if index in self._given and text(event["delta"]).strip() == "{}":
-            self._given[index] = self._given[index] or event["delta"]
+        if index in self._initial_arguments and text(event["delta"]).strip() == "{}":
+            self._initial_arguments[index] = self._initial_arguments[index] or event["delta"]
             return ()
         if text(event["delta"]).strip():
-            self._given.pop(index, None)
+            self._initial_arguments.pop(index, None)
         return self._delta(event)
 
     def _arguments_done(self, event: dict[str, Any]) -> Sequence[Fact]:
@@ -233,40 +226,40 @@ class Reader:
         return self._rest(self._place[index], maybe_text(event.get("arguments"))) if index in self._place else ()
 
     def _rest(self, place: int, whole: str) -> list[Fact]:
-        """What is told at the end of an item and has not come in pieces."""
+        """The part of an item's final text that was not streamed."""
         missing = self._draft.missing(place, whole)
         return [self._draft.add(place, missing)] if missing else []
 
     def _item_done(self, event: dict[str, Any]) -> Sequence[Fact]:
         index, item = event["output_index"], event["item"]
-        facts = [] if index in self._place else list(self._item_added(event))
+        results = [] if index in self._place else list(self._item_added(event))
         if index not in self._place:
-            return facts
+            return results
         place = self._place.pop(index)
         if item["type"] == "function_call":
-            whole = maybe_text(item.get("arguments")) or self._given.get(index, "")
+            whole = maybe_text(item.get("arguments")) or self._initial_arguments.get(index, "")
         elif item["type"] == "reasoning":
             self._draft.sign(place, encode(item).decode())
             parts = item.get("summary") or item.get("content") or ()
-            whole = BETWEEN.join(text(part["text"]) for part in parts)
+            whole = PART_SEPARATOR.join(text(part["text"]) for part in parts)
         else:
             self._draft.sign(place, _signature(item))
             parts = item.get("content") or ()
             whole = "".join(text(part.get("text", part.get("refusal", ""))) for part in parts)
-        return [*facts, *self._rest(place, whole), self._draft.close(place)]
+        return [*results, *self._rest(place, whole), self._draft.close(place)]
 
     def _completed(self, event: dict[str, Any]) -> Sequence[Fact]:
         self._count(event["response"])
         return [*self._unclosed(event["response"]), *self._draft.done("toolUse" if self._draft.calls else "stop")]
 
     def _unclosed(self, response: dict[str, Any]) -> Iterator[Fact]:
-        """Items that the server forgot to end, as the whole response has them; else as they were begun."""
+        """Close items that the server left open, from the final response if it contains them."""
         output = response.get("output") or ()
         for index, place in list(self._place.items()):
             if isinstance(index, int) and index < len(output):
                 yield from self._item_done({"output_index": index, "item": output[index]})
             else:
-                yield from self._rest(place, self._given.get(index, ""))
+                yield from self._rest(place, self._initial_arguments.get(index, ""))
 
     def _incomplete(self, event: dict[str, Any]) -> Sequence[Fact]:
         self._count(event["response"])
@@ -291,8 +284,8 @@ class Reader:
         tier = response.get("service_tier")
         times = TIERS.get(tier, 1) if isinstance(tier, str) else 1
         thought = count((usage.get("output_tokens_details") or {}).get("reasoning_tokens"))
-        said = count(usage.get("output_tokens"))
-        self._draft.note(usage=Usage(fresh, said, cached, reasoning=thought), times=times)
+        output = count(usage.get("output_tokens"))
+        self._draft.note(usage=Usage(fresh, output, cached, reasoning=thought), times=times)
 
 
 def _signature(item: dict[str, Any]) -> str:

@@ -1,12 +1,11 @@
-"""Model exchanges, recorded and found again: which requests are the same, what is kept of one, what is missing.
+"""Recorded model calls: matching requests, the content of a recording, errors for missing ones.
 
-Two requests are the same if they are equal but for what changes from run to run
-(`normal`): the server's address, headers, marks for caches, ids of sessions, and in
-texts the working folder, the home folder, times, UUIDs, and ids that tau made up.
-Everything else counts: model, system prompt, tools, each message.
+Two requests match if they are equal except for what changes from run to run (`normalize`): the server's address,
+headers, cache markers, session ids, and in texts the working folder, the home folder, times, UUIDs, and ids that tau
+generated. Everything else counts: model, system prompt, tools, each message.
 
-No secret gets into a recording: of the request's headers only those of SHOWN keep
-their value, and what the others hold is also taken out of the answer.
+A recording contains no secrets: only the request headers in SHOWN keep their value, and the values of the others are
+masked in the response as well.
 """
 
 from __future__ import annotations
@@ -19,41 +18,41 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from tau.core.secrets import MASK, forms, of_address, of_headers, without
+from tau.core.checks.secrets import MASK, forms, of_address, of_headers, without
 from tau.errors import ModelError
-from tau.llm.calls import Request
+from tau.llm.types import Request
 from tau.records.base import Record, encode, encode_parts, parse
 
 VERSION = 1
 SHOWN = {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta", "user-agent"}
-# Of the answer: what says who asked, or could be used to ask.
+# Response headers that identify the account or could be used for requests.
 HIDDEN = re.compile(r"key|auth|token|secret|cookie|organization|project|account", re.IGNORECASE)
 SECRET_QUERY = re.compile(r"key|token|sig|credential", re.IGNORECASE)
-SHORTEST_SECRET, LONG = 6, 20
+MIN_SECRET_LENGTH, MIN_UNNAMED_SECRET = 6, 20
 
-# What in a body only steers caches, wherever it stands, and what on top of it says who asks and when.
-MARKS = {"cache_control", "cachePoint"}
-PASSING = {"prompt_cache_key", "prompt_cache_retention", "session_id", "user", "metadata"}
-_WHERE = re.compile(r"/projects/[^/]+/locations/[^/]+")
+# Parts of a body that only control caches, at any depth, and top-level fields that identify the caller or session.
+CACHE_MARKERS = {"cache_control", "cachePoint"}
+VOLATILE_FIELDS = {"prompt_cache_key", "prompt_cache_retention", "session_id", "user", "metadata"}
+_PROJECT_PATH = re.compile(r"/projects/[^/]+/locations/[^/]+")
 _TEXTS = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
-    (re.compile(r"_\d{13}_(\d+)\b"), r"_<time>_\1"),  # core/draft.py, where a model gives its calls no ids
-    (re.compile(r"pi-bash-[0-9a-f]{16}\.log"), "pi-bash-<temporary>.log"),  # host/machine.py
+    (re.compile(r"_\d{13}_(\d+)\b"), r"_<time>_\1"),  # core/agent/draft.py, for calls without ids
+    (re.compile(r"pi-bash-[0-9a-f]{16}\.log"), "pi-bash-<temporary>.log"),  # runtime/machine/local.py
 )
 
 Ended = Literal["whole", "left", "failed"]
 
 
-class Asked(Record):
-    """The request as it is compared. Headers are for people to look at."""
+class RecordedRequest(Record):
+    """The request as it is compared. Headers are only for people."""
 
     path: str
     headers: dict[str, str]
     body: Any
 
 
-class Refusal(Record):
+class RecordedError(Record):
     """Why there is no answer, or no more of it."""
 
     message: str
@@ -62,27 +61,25 @@ class Refusal(Record):
     retry_after_ms: int | None = None
 
 
-class Answered(Record):
-    """`portions` are the bytes as they came: text, or an object with `base64` where they are none.
+class RecordedAnswer(Record):
+    """`portions` are the chunks as they arrived: text, or an object with `base64` if they are not UTF-8.
 
-    `ended`: at the end of the response; by the reader, who had the whole answer or was stopped; by a failure.
+    `ended`: "whole" at the end of the response, "left" by the reader, which had the complete answer or was stopped,
+    or "failed".
     """
 
     portions: list[Any]
     ended: Ended
     status: int | None = None
     headers: dict[str, str] = {}
-    failure: Refusal | None = None
+    failure: RecordedError | None = None
 
 
 class Exchange(Record):
     version: int
     key: str
-    request: Asked
-    response: Answered
-
-
-# Requests.
+    request: RecordedRequest
+    response: RecordedAnswer
 
 
 class Normal(NamedTuple):
@@ -94,41 +91,40 @@ class Normal(NamedTuple):
 
 
 def normal(request: Request, places: Mapping[str, str]) -> Normal:
-    """`places` has texts of this machine, the longest first, and what stands for them."""
+    """Normalize a request. `places` maps texts of this machine, the longest first, to placeholders."""
     address = urlsplit(request.url)
     query = [(name, value) for name, value in parse_qsl(address.query) if not SECRET_QUERY.search(name)]
-    path = _WHERE.sub("", address.path) + (f"?{urlencode(sorted(query))}" if query else "")
+    path = _PROJECT_PATH.sub("", address.path) + (f"?{urlencode(sorted(query))}" if query else "")
     patterns = [
         (re.compile(rf"{re.escape(place)}(?![\w.-])"), sign) for place, sign in places.items() if len(place) > 1
     ]
-    sent = {name: item for name, item in request.body.items() if name not in PASSING}
-    body = _plain(parse(b"".join(encode_parts(sent))), (*patterns, *_TEXTS))
+    sent = {name: item for name, item in request.body.items() if name not in VOLATILE_FIELDS}
+    body = _without_volatile(parse(b"".join(encode_parts(sent))), (*patterns, *_TEXTS))
     key = hashlib.sha256(path.encode("utf-8", "replace") + b"\n" + encode(body)).hexdigest()
     return Normal(key, path, body)
 
 
-def _plain(value: Any, patterns: Sequence[tuple[re.Pattern[str], str]]) -> Any:
+def _without_volatile(value: Any, patterns: Sequence[tuple[re.Pattern[str], str]]) -> Any:
     if isinstance(value, str):
         for pattern, sign in patterns:
             value = pattern.sub(sign, value)
         return value
     if isinstance(value, dict):
-        kept = sorted((name, item) for name, item in value.items() if name not in MARKS)
-        return {name: _plain(item, patterns) for name, item in kept}
+        kept = sorted((name, item) for name, item in value.items() if name not in CACHE_MARKERS)
+        return {name: _without_volatile(item, patterns) for name, item in kept}
     if isinstance(value, list):
-        # A mark between blocks is a block of its own for some.
+        # Some APIs use a separate block as cache marker.
         return [
-            _plain(item, patterns) for item in value if not (isinstance(item, dict) and item.keys() == {"cachePoint"})
+            _without_volatile(item, patterns)
+            for item in value
+            if not (isinstance(item, dict) and item.keys() == {"cachePoint"})
         ]
     return value
 
 
-# What is kept.
-
-
 @dataclass
 class Heard:
-    """What came back so far."""
+    """The response so far."""
 
     portions: list[bytes]
     status: int | None = None
@@ -137,68 +133,67 @@ class Heard:
     ended: Ended = "left"
 
 
-def exchange(request: Request, what: Normal, heard: Heard) -> Exchange:
+def exchange(request: Request, normalized: Normal, received: Heard) -> Exchange:
     secrets = _secrets(request)
     headers = {name.lower(): value if name.lower() in SHOWN else MASK for name, value in request.headers.items()}
-    response = Answered(
-        portions=_portions(heard.portions, secrets),
-        ended=heard.ended,
-        status=heard.status,
+    response = RecordedAnswer(
+        portions=_masked_chunks(received.portions, secrets),
+        ended=received.ended,
+        status=received.status,
         headers={
             name.lower(): without(secrets, value)
-            for name, value in (heard.headers or {}).items()
+            for name, value in (received.headers or {}).items()
             if not HIDDEN.search(name)
         },
-        failure=None if heard.failure is None else _refusal(heard.failure, secrets),
+        failure=None if received.failure is None else _recorded_error(received.failure, secrets),
     )
-    body = parse(without(secrets, encode(what.body).decode()).encode())
-    return Exchange(VERSION, what.key, Asked(without(secrets, what.path), headers, body), response)
+    body = parse(without(secrets, encode(normalized.body).decode()).encode())
+    return Exchange(
+        VERSION, normalized.key, RecordedRequest(without(secrets, normalized.path), headers, body), response
+    )
 
 
 def _secrets(request: Request) -> set[str]:
     others = [(name, value) for name, value in request.headers.items() if name.lower() not in SHOWN]
-    hidden = [value for name, value in others if HIDDEN.search(name) or len(value) >= LONG]
+    hidden = [value for name, value in others if HIDDEN.search(name) or len(value) >= MIN_UNNAMED_SECRET]
     hidden += [value for name, value in parse_qsl(urlsplit(request.url).query) if SECRET_QUERY.search(name)]
-    whole = [value for value in hidden if len(value) >= SHORTEST_SECRET]
-    # "Bearer abc", "Basic abc", and signatures of several parts
-    parts = [part for value in whole for part in re.split(r"[\s,;]+|=(?=\w)", value) if len(part) >= LONG]
+    whole = [value for value in hidden if len(value) >= MIN_SECRET_LENGTH]
+    # "Bearer abc", "Basic abc", and signatures with several parts
+    parts = [part for value in whole for part in re.split(r"[\s,;]+|=(?=\w)", value) if len(part) >= MIN_UNNAMED_SECRET]
     found = {*whole, *parts, *of_headers(dict(others)), *of_address(request.url)}
     return {form for secret in found if secret for form in (forms(secret) or {secret})}
 
 
-def _portions(portions: Sequence[bytes], secrets: Collection[str]) -> list[Any]:
-    whole = b"".join(portions).decode("latin-1")  # whatever it is, a character for each byte
+def _masked_chunks(chunks: Sequence[bytes], secrets: Collection[str]) -> list[Any]:
+    whole = b"".join(chunks).decode("latin-1")  # one character per byte, whatever the encoding
     kept = without([secret.encode("utf-8", "replace").decode("latin-1") for secret in secrets], whole)
     if kept != whole:
-        portions = [kept.encode("latin-1")]  # it may have stood across a border
-    return [_as_text(portion) for portion in portions]
+        chunks = [kept.encode("latin-1")]  # a secret may have spanned two chunks
+    return [_chunk_text(chunk) for chunk in chunks]
 
 
-def _as_text(portion: bytes) -> Any:
+def _chunk_text(chunk: bytes) -> Any:
     try:
-        return portion.decode()
+        return chunk.decode()
     except UnicodeDecodeError:
-        return {"base64": b64encode(portion).decode()}
+        return {"base64": b64encode(chunk).decode()}
 
 
-def _refusal(error: ModelError, secrets: Collection[str]) -> Refusal:
-    return Refusal(without(secrets, str(error)), error.status, error.transient, error.retry_after_ms)
+def _recorded_error(error: ModelError, secrets: Collection[str]) -> RecordedError:
+    return RecordedError(without(secrets, str(error)), error.status, error.transient, error.retry_after_ms)
 
 
-# What is found again.
+def portions(answered: RecordedAnswer) -> Iterator[bytes]:
+    for chunk in answered.portions:
+        yield chunk.encode() if isinstance(chunk, str) else b64decode(chunk["base64"])
 
 
-def portions(answered: Answered) -> Iterator[bytes]:
-    for portion in answered.portions:
-        yield portion.encode() if isinstance(portion, str) else b64decode(portion["base64"])
-
-
-def failure(answered: Answered) -> ModelError | None:
-    """How the answer ends after its last portion, if not as it should."""
+def failure(answered: RecordedAnswer) -> ModelError | None:
+    """The error at the end of a recorded answer, or None."""
     if answered.failure is not None:
-        told = answered.failure
+        error = answered.failure
         return ModelError(
-            told.message, status=told.status, transient=told.transient, retry_after_ms=told.retry_after_ms
+            error.message, status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms
         )
     if answered.ended == "left":
         return ModelError(
@@ -208,35 +203,35 @@ def failure(answered: Answered) -> ModelError | None:
 
 
 class Shelf:
-    """Recorded exchanges by what was asked. Those of one question are handed out in the order of their recording."""
+    """Recorded calls by request. Answers to equal requests are returned in the order of their recording."""
 
     def __init__(self, place: str, exchanges: Mapping[str, Exchange]) -> None:
         self._place = place
-        self._named = exchanges
-        self._waiting: dict[str, list[str]] = {}
+        self._exchanges = exchanges
+        self._unused: dict[str, list[str]] = {}
         for name, exchange in exchanges.items():
-            self._waiting.setdefault(exchange.key, []).append(name)
-        self._given: dict[str, list[str]] = {}
+            self._unused.setdefault(exchange.key, []).append(name)
+        self._used: dict[str, list[str]] = {}
 
-    def take(self, what: Normal) -> Answered:
-        """The next answer to this; a ModelError that says what is missing if there is none."""
-        names = self._waiting.get(what.key)
+    def take(self, normalized: Normal) -> RecordedAnswer:
+        """The next answer to a request. Raises a ModelError that says what is missing."""
+        names = self._unused.get(normalized.key)
         if not names:
-            raise ModelError(self._missing(what), transient=False)
+            raise ModelError(self._missing(normalized), transient=False)
         name = names.pop(0)
-        self._given.setdefault(what.key, []).append(name)
-        return self._named[name].response
+        self._used.setdefault(normalized.key, []).append(name)
+        return self._exchanges[name].response
 
-    def _missing(self, what: Normal) -> str:
-        model = what.body.get("model") if isinstance(what.body, dict) else None
-        asked = f"POST {what.path}" + (f", model {model}" if model else "")
-        if given := self._given.get(what.key):
+    def _missing(self, normalized: Normal) -> str:
+        model = normalized.body.get("model") if isinstance(normalized.body, dict) else None
+        asked = f"POST {normalized.path}" + (f", model {model}" if model else "")
+        if given := self._used.get(normalized.key):
             return (
                 f"Replay: {asked} was asked {len(given) + 1} times, and {self._place} has {len(given)} recorded "
                 f"answers to it ({', '.join(given)}). Record it again with --record."
             )
-        nearest = max(self._named.items(), key=lambda one: _alike(one[1].request, what), default=None)
-        found = None if nearest is None else difference(_whole(nearest[1].request), _whole(what))
+        nearest = max(self._exchanges.items(), key=lambda item: _similarity(item[1].request, normalized), default=None)
+        found = None if nearest is None else difference(_comparable(nearest[1].request), _comparable(normalized))
         if nearest is None or found is None:
             return f"Replay: there is no recorded answer to {asked} in {self._place}. Record one with --record."
         place, recorded, now = found
@@ -246,29 +241,29 @@ class Shelf:
         )
 
 
-def _whole(request: Asked | Normal) -> dict[str, Any]:
+def _comparable(request: RecordedRequest | Normal) -> dict[str, Any]:
     return {"path": request.path, "body": request.body}
 
 
-def _alike(recorded: Asked, what: Normal) -> tuple[int, int]:
-    """How much is equal before the first difference: values, and characters of the next."""
+def _similarity(recorded: RecordedRequest, normalized: Normal) -> tuple[int, int]:
+    """How much is equal before the first difference: values, and characters of the next value."""
     count = 0
-    for one, other in zip(_leaves(_whole(recorded), ""), _leaves(_whole(what), ""), strict=False):
+    for one, other in zip(_leaves(_comparable(recorded), ""), _leaves(_comparable(normalized), ""), strict=False):
         if one != other:
             texts = isinstance(one[1], str) and isinstance(other[1], str)
-            return count, _apart(one[1], other[1]) if texts else 0
+            return count, _first_difference(one[1], other[1]) if texts else 0
         count += 1
     return count, 0
 
 
 def difference(recorded: Any, asked: Any) -> tuple[str, str, str] | None:
-    """The first place where two values differ, and what stands there."""
+    """The first place where two values differ, and both values there."""
     theirs, ours = dict(_leaves(recorded, "")), dict(_leaves(asked, ""))
     for place in dict.fromkeys([*ours, *theirs]):
         one, other = theirs.get(place, ...), ours.get(place, ...)
         if one != other:
-            at = _apart(one, other) if isinstance(one, str) and isinstance(other, str) else 0
-            return place, _shown(one, at), _shown(other, at)
+            at = _first_difference(one, other) if isinstance(one, str) and isinstance(other, str) else 0
+            return place, _excerpt(one, at), _excerpt(other, at)
     return None
 
 
@@ -283,12 +278,12 @@ def _leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
         yield place, value
 
 
-def _apart(one: str, other: str) -> int:
+def _first_difference(one: str, other: str) -> int:
     same = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(same, min(len(one), len(other)))
 
 
-def _shown(value: Any, at: int) -> str:
+def _excerpt(value: Any, at: int) -> str:
     if value is ...:
         return "nothing"
     if not isinstance(value, str):

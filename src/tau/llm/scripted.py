@@ -1,22 +1,22 @@
-"""A model that follows a script: the test double of tau's own suite, and of yours.
+"""A model that follows a script: a test double for tau's own tests and for those of its users.
 
     pi --mode rpc --model scripted --script talk.json
 
-The script is JSON: {"answers": [ANSWER, ...]}, played one per model call; when
-they are used up the last is played again. An ANSWER has
+The script is JSON: {"answers": [ANSWER, ...]}, one per model call; the last answer is repeated when they are used
+up. An ANSWER has
 
-    blocks        what it says, in order:
+    blocks        its content, in order:
                     {"text": "Hello"} or {"text": ["Hel", "lo"]}       one piece or several
                     {"thinking": "Hm.", "signature": "abc"}
                     {"tool": "bash", "arguments": {...}, "id": "call_1"}
-                    {"tool": "bash", "arguments": "{\\"command\\": \\"ec"}  raw text, which may be cut
+                    {"tool": "bash", "arguments": "{\\"command\\": \\"ec"}  raw text, possibly incomplete
     text          short for one block of text
-    stop          "stop", "length" or "toolUse"; by default what the blocks ask for
+    stop          "stop", "length" or "toolUse"; by default depends on the blocks
     usage         {"input": 10, "output": 5, "cacheRead": 0, "cacheWrite": 0}
-    startDelayMs  how long it takes to begin; delayMs: how long before each piece
+    startDelayMs  delay before the first piece; delayMs: delay before each piece
     error         {"message": "529 overloaded", "after": 2}: fail after that many pieces
-    hangAfter     stop for ever after that many pieces
-    repeat        say each piece this many times, for load
+    hangAfter     hang after that many pieces
+    repeat        repeat each piece this many times, for load tests
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from tau.core.draft import Draft
+from tau.core.agent.draft import Draft
 from tau.errors import ModelError
-from tau.llm.calls import Context, Fact, Pause, World
+from tau.llm.types import Context, Fact, Pause, World
 from tau.records.base import BadRecord, Record, decode, encode
 from tau.records.messages import Usage
 from tau.records.models import Model
 
-FOR_EVER = 10**9
+FOREVER_MS = 10**9
 
 
 class ScriptUsage(Record, forbid_unknown_fields=True):
@@ -78,9 +78,9 @@ def read_script(data: bytes) -> Script:
     try:
         script = decode(Script, data)
     except BadRecord as error:
-        raise ModelError(f"The script is wrong: {error}", transient=False) from None
+        raise ModelError(f"Invalid script: {error}", transient=False) from None
     if not script.answers:
-        raise ModelError("The script is wrong: answers: empty", transient=False)
+        raise ModelError("Invalid script: answers: empty", transient=False)
     return script
 
 
@@ -89,35 +89,35 @@ def answer(model: Model, context: Context, draft: Draft, world: World) -> Iterat
     yield from play(answers[min(world.turn, len(answers) - 1)], draft, world.turn)
 
 
-def play(said: Answer, draft: Draft, turn: int) -> Iterator[Sequence[Fact] | Pause]:
-    if said.start_delay_ms:
-        yield Pause(said.start_delay_ms)
-    use = said.usage
+def play(answer: Answer, draft: Draft, turn: int) -> Iterator[Sequence[Fact] | Pause]:
+    if answer.start_delay_ms:
+        yield Pause(answer.start_delay_ms)
+    use = answer.usage
     draft.note(usage=Usage(use.input, 0, use.cache_read, use.cache_write), response_id=f"scripted_{turn}")
     count = 0
-    for facts, piece in _steps(said, draft, turn):
+    for results, piece in _steps(answer, draft, turn):
         if piece is not None:
-            if said.error and count == said.error.after:
-                raise ModelError(said.error.message, retry_after_ms=said.error.retry_after_ms)
-            if said.hang_after is not None and count == said.hang_after:
-                yield Pause(FOR_EVER)
-            if said.delay_ms:
-                yield Pause(said.delay_ms)
+            if answer.error and count == answer.error.after:
+                raise ModelError(answer.error.message, retry_after_ms=answer.error.retry_after_ms)
+            if answer.hang_after is not None and count == answer.hang_after:
+                yield Pause(FOREVER_MS)
+            if answer.delay_ms:
+                yield Pause(answer.delay_ms)
             count += 1
-            facts = [draft.add(*piece)]
-        yield facts
-    if said.error:
-        raise ModelError(said.error.message, retry_after_ms=said.error.retry_after_ms)
-    if said.hang_after is not None:
-        yield Pause(FOR_EVER)
+            results = [draft.add(*piece)]
+        yield results
+    if answer.error:
+        raise ModelError(answer.error.message, retry_after_ms=answer.error.retry_after_ms)
+    if answer.hang_after is not None:
+        yield Pause(FOREVER_MS)
     draft.note(usage=Usage(use.input, use.output, use.cache_read, use.cache_write))
-    calls = any(block.tool for block in said.blocks)
-    yield draft.done(said.stop or ("toolUse" if calls else "stop"))
+    calls = any(block.tool for block in answer.blocks)
+    yield draft.done(answer.stop or ("toolUse" if calls else "stop"))
 
 
-def _steps(said: Answer, draft: Draft, turn: int) -> Iterator[tuple[Sequence[Fact], tuple[int, str] | None]]:
-    """What to tell, or the next piece to say as (block, text)."""
-    blocks = [*said.blocks, *([ScriptBlock(text=said.text)] if said.text is not None else [])]
+def _steps(answer: Answer, draft: Draft, turn: int) -> Iterator[tuple[Sequence[Fact], tuple[int, str] | None]]:
+    """Results to yield, or the next piece to add as (block, text)."""
+    blocks = [*answer.blocks, *([ScriptBlock(text=answer.text)] if answer.text is not None else [])]
     for block in blocks:
         at = draft.blocks
         if block.tool is not None:
@@ -128,7 +128,7 @@ def _steps(said: Answer, draft: Draft, turn: int) -> Iterator[tuple[Sequence[Fac
             yield [draft.open("thinking" if thinks else "text")], None
             pieces = _pieces((block.thinking if thinks else block.text) or "")
         for piece in pieces:
-            for _ in range(said.repeat):
+            for _ in range(answer.repeat):
                 yield (), (at, piece)
         if block.signature:
             draft.sign(at, block.signature)

@@ -1,7 +1,7 @@
-"""AWS Signature Version 4: who asks, proven by a signature over the request. No I/O, no clock.
+"""AWS Signature Version 4 for requests. No I/O, no clock.
 
-The path is signed as it will be sent, encoded once more, as every service but S3
-wants it; so it must be sent exactly as it stands in the URL.
+The path is signed as it is sent, URL-encoded once more, as every service except S3 requires; so it must be sent
+exactly as it is in the URL.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 ALGORITHM = "AWS4-HMAC-SHA256"
-# What others may change on the way, or add.
+# Headers that proxies may change or add.
 NOT_SIGNED = {"accept", "accept-encoding", "authorization", "connection", "user-agent"}
 
 
@@ -24,14 +24,14 @@ class Credentials(NamedTuple):
 
 
 def signed(
-    url: str, headers: Mapping[str, str], body: bytes, who: Credentials, *, region: str, service: str, now: int
+    url: str, headers: Mapping[str, str], body: bytes, credentials: Credentials, *, region: str, service: str, now: int
 ) -> dict[str, str]:
-    """`headers` of a POST with those that sign it. `now` is milliseconds since 1970."""
+    """`headers` of a POST with those that sign it. `now` is in milliseconds since 1970."""
     stamp = timestamp(now)
     parts = urlsplit(url)
     sent = {**{name.lower(): value for name, value in headers.items()}, "x-amz-date": stamp}
-    if who.token:
-        sent["x-amz-security-token"] = who.token
+    if credentials.token:
+        sent["x-amz-security-token"] = credentials.token
     host = parts.netloc.rpartition("@")[2]
     if parts.port == {"https": 443, "http": 80}.get(parts.scheme):
         host = host.rpartition(":")[0]
@@ -50,27 +50,27 @@ def signed(
         ]
     )
     scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
-    told = "\n".join([ALGORITHM, stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
-    key = f"AWS4{who.secret}".encode()
+    string_to_sign = "\n".join([ALGORITHM, stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    key = f"AWS4{credentials.secret}".encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), "sha256")
-    signature = hmac.digest(key, told.encode(), "sha256").hex()
-    proof = f"{ALGORITHM} Credential={who.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+    signature = hmac.digest(key, string_to_sign.encode(), "sha256").hex()
+    proof = f"{ALGORITHM} Credential={credentials.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
     return {**sent, "authorization": proof}
 
 
 def timestamp(now: int) -> str:
-    """The time as AWS writes it, such as 20260131T235959Z."""
+    """The time in the format of AWS, such as 20260131T235959Z."""
     days, rest = divmod(now // 1000, 86400)
     year, month, day = _date(days)
     return f"{year:04}{month:02}{day:02}T{rest // 3600:02}{rest // 60 % 60:02}{rest % 60:02}Z"
 
 
 def _date(days: int) -> tuple[int, int, int]:
-    """The day of the calendar that is `days` after 1 January 1970.
+    """The calendar date that is `days` after 1 January 1970.
 
-    Counted in years that begin in March, so that the odd day of a leap year is
-    the last of its year; 400 such years have always the same number of days.
+    Counts years that start in March, so that the leap day is the last day of its year; 400 such years always have the
+    same number of days.
     """
     days += 719468  # from 1 March of the year 0
     era, day = divmod(days, 146097)

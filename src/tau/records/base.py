@@ -193,7 +193,7 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
 
     `nesting` limits its levels; None leaves that to the interpreter.
     """
-    if nesting is not None and too_deep(data, nesting):
+    if nesting is not None and len(data) > nesting and too_deep(data, nesting):
         raise BadRecord(TOO_DEEP)
     try:
         return _decoder(kind).decode(data)  # type: ignore[no-any-return]
@@ -228,7 +228,7 @@ MOST_DIGITS = 4_000  # Python refuses to parse integers of more than 4300 digits
 
 def parse(data: bytes, nesting: int | None = MAX_NESTING) -> Any:
     """Parse any JSON value strictly: no NaN, no invalid UTF-8, at most `nesting` levels. Raises BadRecord."""
-    if nesting is not None and too_deep(data, nesting):
+    if nesting is not None and len(data) > nesting and too_deep(data, nesting):
         raise BadRecord(TOO_DEEP)
     try:
         return msgspec.json.decode(data)

@@ -1,7 +1,8 @@
 """Session lines, decoded only as far as needed.
 
 A session may hold a million entries. Opening one decodes only the fields of each line that form the tree; the rest
-stays bytes until it is needed, and what is sent to a client is sent as those bytes.
+stays bytes until it is needed, and what is sent to a client is sent as those bytes. The nesting of a line is
+checked when its content is decoded: decoding outlines has no limit of its own.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Any
 
 from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, Value, decode, decode_lines, encode, keep, parse
 from tau.records.entries import AnyEntry
-from tau.records.messages import AnyMessage
-from tau.records.nesting import too_deep
+from tau.records.messages import AnyMessage, Assistant, Custom, ToolCall, ToolResult
+from tau.records.nesting import MAX_NESTING, is_deeper
 
 
 class Outline(Record):
@@ -52,8 +53,6 @@ def outlines(block: bytes, size: int) -> tuple[list[Head], list[int]] | None:
         # Decoding an outline does not check the rest of the line for UTF-8. The ASCII check is fast.
         if not is_ascii and not (line := block[start:end]).isascii() and not _is_text(line):
             return None
-        if too_deep(block, start=start, end=end):
-            return None
         ends.append(end)
         start = end + 1
     return (heads, ends) if start == size else None
@@ -86,7 +85,17 @@ class TypedMessageLine(Record):
 def typed_messages(count: int, block: bytes) -> list[AnyMessage] | None:
     """Like `raw_messages`, but decoded. The messages do not keep the bytes they were decoded from."""
     lines = decode_lines(TypedMessageLine, block)
-    return None if lines is None or len(lines) != count else [line.message for line in lines]
+    if lines is None or len(lines) != count or any(_is_deep(line.message) for line in lines):
+        return None
+    return [line.message for line in lines]
+
+
+def _is_deep(message: AnyMessage) -> bool:
+    """True if the line of this message exceeds the nesting limit. Only values of any shape can."""
+    if isinstance(message, Assistant):
+        calls = (block for block in message.content if isinstance(block, ToolCall))
+        return any(is_deeper(call.arguments, MAX_NESTING - 4) for call in calls)
+    return isinstance(message, ToolResult | Custom) and is_deeper(message.details, MAX_NESTING - 2)
 
 
 class OtherEntry(Record):
@@ -103,7 +112,7 @@ def read_entry(line: bytes) -> AnyEntry | OtherEntry:
     try:
         return keep(decode(AnyEntry, line), line)  # type: ignore[arg-type]
     except BadRecord:
-        return keep(decode(OtherEntry, line), line)
+        return keep(decode(OtherEntry, line, nesting=None), line)
 
 
 def message_json(line: bytes) -> bytes:

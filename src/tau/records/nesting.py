@@ -8,7 +8,9 @@ two Python frames per level.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import accumulate
+from typing import Any
 
 MAX_NESTING = 320
 # For what clients, models and extensions send: tau wraps it into records of its own and must be able to read those.
@@ -20,17 +22,28 @@ _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # +1 and -1 as signed by
 _STRING = re.compile(rb'"[^"]*"?')
 
 
-def too_deep(data: bytes, limit: int = MAX_NESTING, start: int = 0, end: int | None = None) -> bool:
-    """True if the JSON in `data[start:end]` has more than `limit` levels of arrays and objects.
+def too_deep(data: bytes, limit: int = MAX_NESTING) -> bool:
+    """True if a JSON text has more than `limit` levels of arrays and objects.
 
     Nearly every text is too short for that, or has too few brackets, and is not looked at closely.
     """
-    end = len(data) if end is None else end
-    if end - start <= 2 * limit:  # with all its brackets closed it is not that deep; if they are not, it is not JSON
+    if len(data) <= 2 * limit:  # with all its brackets closed it is not that deep; if they are not, it is not JSON
         return False
-    if data.count(b"[", start, end) + data.count(b"{", start, end) <= limit:
-        return False
-    return depth(data[start:end]) > limit
+    return data.count(b"[") + data.count(b"{") > limit and depth(data) > limit
+
+
+def is_deeper(value: Any, limit: int) -> bool:
+    """True if a value of JSON has more than `limit` levels of arrays and objects."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(limit):
+        if not level:
+            return False
+        level = [item for one in level for item in _items(one) if isinstance(item, dict | list)]
+    return bool(level)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def depth(data: bytes) -> int:

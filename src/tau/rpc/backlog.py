@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from tau.core.draft import Update
+from tau.core.agent.draft import Update
 from tau.records.events import ToolUpdate, event_json
 from tau.records.messages import Text
 from tau.wire.dialect import Dialect

@@ -12,15 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tau import __version__
-from tau.core.attachments import attached
-from tau.core.images import accepted
-from tau.core.queues import Queue
-from tau.core.secrets import shown
-from tau.core.structured import Aim, BadSchema, aim_at
+from tau.core.agent.queues import Queue
+from tau.core.agent.structured_output import Aim, BadSchema, aim_at
+from tau.core.checks.attachments import attached
+from tau.core.checks.images import accepted
+from tau.core.checks.secrets import shown
 from tau.errors import CommandError
-from tau.host import asking, choices
-from tau.host.hooking import Destination
-from tau.host.session import Session
 from tau.records import commands as c
 from tau.records import replies as r
 from tau.records.base import UNSET, Raw, UnsetType, replace, wire
@@ -28,6 +25,9 @@ from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
 from tau.records.models import Model
 from tau.rpc.envelopes import opened
+from tau.runtime.extensions.hooks import Destination
+from tau.runtime.session import choices, operations
+from tau.runtime.session.session import Session
 from tau.wire import dialects
 
 BEHAVIORS: dict[str | None, Queue | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
@@ -37,7 +37,9 @@ async def prompt(session: Session, command: c.Prompt) -> r.Accepted:
     blocks = [*attached(command.attachments), *accepted(command.images)]
     queue, attachments = BEHAVIORS[command.streaming_behavior], command.attachments or ()
     schema = _output_schema(command.output_schema)
-    return r.Accepted(await asking.say(session, command.message, blocks, queue, attachments=attachments, aim=schema))
+    return r.Accepted(
+        await operations.say(session, command.message, blocks, queue, attachments=attachments, aim=schema)
+    )
 
 
 def _output_schema(schema: dict[str, Any] | None) -> Aim | None:
@@ -48,11 +50,11 @@ def _output_schema(schema: dict[str, Any] | None) -> Aim | None:
 
 
 async def steer(session: Session, command: c.Steer) -> r.Accepted:
-    return r.Accepted(await asking.say(session, command.message, accepted(command.images), "steer", queue=True))
+    return r.Accepted(await operations.say(session, command.message, accepted(command.images), "steer", queue=True))
 
 
 async def follow_up(session: Session, command: c.FollowUp) -> r.Accepted:
-    return r.Accepted(await asking.say(session, command.message, accepted(command.images), "follow_up", queue=True))
+    return r.Accepted(await operations.say(session, command.message, accepted(command.images), "follow_up", queue=True))
 
 
 async def abort(session: Session, command: c.Abort) -> UnsetType:
@@ -62,7 +64,7 @@ async def abort(session: Session, command: c.Abort) -> UnsetType:
 
 async def clear_queue(session: Session, command: c.ClearQueue) -> r.Queues:
     await session.moves.over()
-    return await asking.clear_queues(session)
+    return await operations.clear_queues(session)
 
 
 async def new_session(session: Session, command: c.NewSession) -> r.Cancelled:
@@ -70,7 +72,7 @@ async def new_session(session: Session, command: c.NewSession) -> r.Cancelled:
 
 
 def get_state(session: Session, command: c.GetState) -> r.SessionState:
-    state = asking.state(session)
+    state = operations.state(session)
     return state if state.model is None else replace(state, model=shown(state.model))
 
 
@@ -111,12 +113,12 @@ def get_available_thinking_levels(session: Session, command: c.GetAvailableThink
 
 
 async def set_steering_mode(session: Session, command: c.SetSteeringMode) -> UnsetType:
-    await asking.set_mode(session, "steer", command.mode)
+    await operations.set_mode(session, "steer", command.mode)
     return UNSET
 
 
 async def set_follow_up_mode(session: Session, command: c.SetFollowUpMode) -> UnsetType:
-    await asking.set_mode(session, "follow_up", command.mode)
+    await operations.set_mode(session, "follow_up", command.mode)
     return UNSET
 
 
@@ -128,12 +130,12 @@ async def compact(session: Session, command: c.Compact) -> CompactionResult:
 
 
 async def set_auto_compaction(session: Session, command: c.SetAutoCompaction) -> UnsetType:
-    await asking.set_auto_compaction(session, command.enabled)
+    await operations.set_auto_compaction(session, command.enabled)
     return UNSET
 
 
 async def set_auto_retry(session: Session, command: c.SetAutoRetry) -> UnsetType:
-    await asking.set_auto_retry(session, command.enabled)
+    await operations.set_auto_retry(session, command.enabled)
     return UNSET
 
 
@@ -168,16 +170,16 @@ def abort_bash(session: Session, command: c.AbortBash) -> UnsetType:
 
 
 def get_session_stats(session: Session, command: c.GetSessionStats) -> r.SessionStats:
-    return asking.session_stats(session)
+    return operations.session_stats(session)
 
 
 async def export_html(session: Session, command: c.ExportHtml) -> r.Exported:
     await session.moves.over()
-    return r.Exported(await asking.export_html(session, command.output_path))
+    return r.Exported(await operations.export_html(session, command.output_path))
 
 
 async def switch_session(session: Session, command: c.SwitchSession) -> r.Cancelled:
-    return r.Cancelled(not await asking.switch_session(session, command.session_path))
+    return r.Cancelled(not await operations.switch_session(session, command.session_path))
 
 
 async def list_sessions(session: Session, command: c.ListSessions) -> r.SessionRows:
@@ -214,7 +216,7 @@ def get_tree(session: Session, command: c.GetTree) -> r.Tree:
 
 
 def get_last_assistant_text(session: Session, command: c.GetLastAssistantText) -> r.LastText:
-    return r.LastText(asking.last_text(session))
+    return r.LastText(operations.last_text(session))
 
 
 async def set_session_name(session: Session, command: c.SetSessionName) -> UnsetType:

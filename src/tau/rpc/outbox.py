@@ -15,7 +15,7 @@ import select
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 
-from tau.core.draft import Update
+from tau.core.agent.draft import Update
 from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import Event, ToolUpdate
 from tau.rpc.backlog import Backlog

@@ -15,7 +15,6 @@ from itertools import chain
 from typing import Any
 
 from tau.errors import CommandError
-from tau.host.session import Session
 from tau.records.base import UNSET, BadRecord, Spliced, UnsetType, decode, encode, keep, one_line, parse
 from tau.records.commands import Command
 from tau.records.replies import Messages
@@ -23,6 +22,7 @@ from tau.rpc.commands import HANDLERS
 from tau.rpc.envelopes import opened
 from tau.rpc.inbox import Inbox, Line
 from tau.rpc.outbox import Outbox
+from tau.runtime.session.session import Session
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 from tau.wire.lines import TooLong

@@ -15,18 +15,18 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
-from tau.core.draft import Update
-from tau.core.exits import ANSWERED
-from tau.core.pricing import OFFLINE_APIS
-from tau.host.life import FAREWELL, Stop, Tidying, claim, to_the_end, within
-from tau.host.machine import LocalMachine
-from tau.host.session import Client, Session
+from tau.core.agent.draft import Update
+from tau.core.checks.exit_codes import ANSWERED
+from tau.core.models.pricing import OFFLINE_APIS
 from tau.llm.http import Http
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, Event
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
+from tau.runtime.app.process import FAREWELL, Stop, Tidying, claim, to_the_end, within
+from tau.runtime.machine.local import LocalMachine
+from tau.runtime.session.session import Client, Session
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 

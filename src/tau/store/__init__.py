@@ -1,1 +1,1 @@
-"""Disk: settings, keys, models."""
+"""Files on disk: settings, keys, trust, sessions, skills, templates."""

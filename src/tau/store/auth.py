@@ -1,7 +1,7 @@
-"""auth.json: the user's keys, for nobody else to read.
+"""auth.json: the user's keys, readable by the user only.
 
-A file that cannot be read is reported and left exactly as it is: nothing is
-written over it, since what it holds may be all there is.
+A file that cannot be read is reported and left as it is. It is never overwritten, because it may be the only copy of
+the keys.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ class AuthFile:
         self.problems: list[str] = []
 
     def read(self) -> dict[str, Any]:
-        """What the file says of each provider; nothing if it cannot be read."""
+        """Return the entry of each provider; an empty dict if the file cannot be read."""
         try:
             self._make_private()
             try:
                 return self._content()
             except BadRecord:
-                with locked(self.path):  # somebody may have been writing
+                with locked(self.path):  # another program may have been writing
                     return self._content()
         except (OSError, BadRecord) as error:
             self.problems.append(f"{self.path}: {error}")
             return {}
 
     def change(self, provider: str, entry: dict[str, Any] | None) -> None:
-        """Set what the file says of one provider, or remove it. Raises BadRecord, or OSError, and changes nothing."""
+        """Set or remove the entry of one provider. On BadRecord or OSError the file is unchanged."""
         with locked(self.path):
             content = self._content()
             kept = {name: other for name, other in content.items() if name != provider}
@@ -62,7 +62,7 @@ class AuthFile:
             return
         try:
             os.chmod(self.path, PRIVATE)
-        except OSError as error:  # it may be mounted, or somebody else's
+        except OSError as error:  # the file may be mounted, or belong to another user
             self.problems.append(f"{self.path}: others can read it, and this cannot be changed: {error.strerror}")
         else:
             self.problems.append(f"{self.path}: others could read it; now only you can (mode 600)")

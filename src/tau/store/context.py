@@ -1,8 +1,7 @@
-"""Files that tell every agent something: AGENTS.md and its relatives, SYSTEM.md and APPEND_SYSTEM.md.
+"""Context files (AGENTS.md, CLAUDE.md) and the files of the system prompt (SYSTEM.md, APPEND_SYSTEM.md).
 
-Context files are text and are read without trust, so a repository that nobody
-knows may say what it likes; but it may not say it at any length, and it may not
-point to the user's own files.
+Context files are text and are read without trust: an unknown repository may say anything in them. But their size is
+limited, and they must not be links to the user's own files.
 """
 
 from __future__ import annotations
@@ -12,31 +11,30 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tau.core.prompt import ContextFile
-from tau.store.bound import read_bound
-from tau.store.texts import Taken, is_file, leads_out, read_text, why
+from tau.core.conversation.system_prompt import ContextFile
+from tau.store.safe_read import Taken, is_file, leads_out, read_text, why
+from tau.store.trusted_files import read_bound
 
-# In one folder, the first of these that is there.
+# In each folder, the first of these that exists is used.
 NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 ONE = 128 * 1024  # bytes of one file
-ALL = 512 * 1024  # and of all of them
+ALL = 512 * 1024  # bytes of all files together
 PROMPT = 1024 * 1024  # bytes of a system prompt
-BYTES = 64 * 1024 * 1024  # of a file that trust is bound to
+BYTES = 64 * 1024 * 1024  # bytes of a file that trust is bound to
 
 
 def project_root(cwd: Path) -> Path:
-    """The nearest folder that git knows as one; without any, the working directory."""
+    """Return the nearest folder with a .git; without one, the working directory."""
     return next((folder for folder in (cwd, *cwd.parents) if os.path.lexists(folder / ".git")), cwd)
 
 
 def context_files(
     cwd: Path, agent_dir: Path, trusted: bool, *, confined: bool = False
 ) -> tuple[list[ContextFile], list[str]]:
-    """What to tell the model, the nearest last, and what is wrong with it. `confined` is that of Sought.
+    """Return the context files, the nearest last, and problems. `confined` is that of ResourceQuery.
 
-    The user's file comes first, then those of the folders from the root of the
-    file system down. They are read the other way round: when there is too much,
-    what is near is kept.
+    The user's file comes first, then those of the folders from the root of the file system down. They are read in the
+    opposite order, so that the nearest files are kept if there is too much text.
     """
     reader = _Reader(project_root(cwd), trusted, bound=confined or not trusted)
     users = reader.read(agent_dir)
@@ -47,9 +45,9 @@ def context_files(
 def prompt_file(
     name: str, cwd: Path, agent_dir: Path, trusted: bool, content: Mapping[str, str] | None = None
 ) -> tuple[str | None, list[str]]:
-    """SYSTEM.md or APPEND_SYSTEM.md: the project's, if it is trusted, else the user's.
+    """Return the text of SYSTEM.md or APPEND_SYSTEM.md, and problems: the project's if it is trusted, else the user's.
 
-    With `content`, what trust is bound to, a project's file that changed since is not used.
+    `content` is what trust is bound to: with it, a project file that changed since is not used.
     """
     problems: list[str] = []
     if trusted and is_file(path := cwd / ".pi" / name):
@@ -63,7 +61,7 @@ def prompt_file(
 
 
 def text_or_file(given: str, cwd: Path) -> tuple[str, list[str]]:
-    """What was given on the command line, which may be the name of a file."""
+    """Return an argument of the command line, or the contents of the file that it names, and problems."""
     path = cwd / given
     if len(given) > 4096 or not is_file(path):
         return given, []
@@ -86,10 +84,10 @@ class _Reader:
         self._root = root
         self._trusted = trusted
         self._left = ALL
-        self._seen: set[str] = set()  # real paths, and texts: a worktree within its repository has the same file again
+        self._seen: set[str] = set()  # real paths, and texts: a worktree inside its repository repeats the same file
 
     def read(self, folder: Path) -> list[ContextFile]:
-        """The file of one folder, if there is one."""
+        """Return the context file of one folder, if it has one."""
         for path in self._candidates(folder):
             real = os.path.realpath(path)
             if real in self._seen:
@@ -110,8 +108,8 @@ class _Reader:
             if not os.path.lexists(path):
                 continue
             if self._bound and folder.is_relative_to(self._root) and leads_out(path, self._root):
-                why = "and a sandbox is on" if self._trusted else "which is not trusted"
-                self.problems.append(f"{path} is a link that leads out of the project, {why}: not read")
+                reason = "and a sandbox is on" if self._trusted else "which is not trusted"
+                self.problems.append(f"{path} is a link that leads out of the project, {reason}: not read")
             elif not self._trusted and not folder.is_relative_to(self._root) and planted(path):
                 self.problems.append(f"{path} belongs to another user: not read")
             else:
@@ -129,9 +127,9 @@ class _Reader:
 
 
 def planted(path: Path) -> bool:
-    """Whether a stranger may have put it there: in a folder that everybody can write to, by somebody else."""
+    """True if another user may have put the file there: it belongs to another user, in a world-writable folder."""
     try:
-        everybody = os.stat(path.parent).st_mode & stat.S_IWOTH
-        return bool(everybody) and os.lstat(path).st_uid not in (0, os.getuid())
+        world_writable = os.stat(path.parent).st_mode & stat.S_IWOTH
+        return bool(world_writable) and os.lstat(path).st_uid not in (0, os.getuid())
     except (OSError, AttributeError):
         return False

@@ -1,8 +1,7 @@
-"""Which extensions there are: files found, none of them opened.
+"""Finds extension files, without opening them.
 
-An extension is a `.py` file, or a folder with an `__init__.py`. In a folder of
-extensions they lie directly; nothing is searched deeper. What belongs to a
-project counts only if that is trusted, and trust.py counts the same files.
+An extension is a `.py` file or a folder with an `__init__.py`. A folder of extensions is searched one level deep. The
+extensions of a project are used only if the project is trusted; trust.py covers the same files.
 """
 
 from __future__ import annotations
@@ -12,21 +11,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tau.core.globs import Rules
+from tau.core.text.globs import Rules
 from tau.errors import UsageError
 from tau.records.base import Value
-from tau.store.entries import Entries
 from tau.store.files import read_small
+from tau.store.path_lists import Entries
 from tau.store.settings import Scope
 
 OF_NODE = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")
 NEEDS_NODE = "TypeScript extensions need a Node host, which tau does not have yet"
-_PASSED_OVER = ("__pycache__", "node_modules", "__init__.py")
+_SKIPPED = ("__pycache__", "node_modules", "__init__.py")
 
 
 class Found(Value):
     path: Path
-    given: bool  # by name, so that tau does not start without it
+    given: bool  # named on the command line: tau does not start without it
     scope: Literal["cli", "project", "user"]
     content: Mapping[str, str] | None = None  # what trust is bound to, see trust.Decision
 
@@ -41,34 +40,34 @@ def extension_paths(
     only_given: bool = False,
     content: Mapping[str, str] | None = None,
 ) -> tuple[list[Found], list[str]]:
-    """The extensions to load, in order, and what to tell about others. `lists` is Layers.lists.
+    """Return the extensions to load, in order, and warnings about others. `lists` is Layers.lists.
 
     `content` is what trust in the project is bound to.
-    Raises UsageError for one that was asked for and cannot be one.
+    Raises UsageError for a path on the command line that cannot be an extension.
     """
-    found = [Found(path, True, "cli") for text in given for path in _asked_for(text, cwd)]
+    found = [Found(path, True, "cli") for text in given for path in _from_flag(text, cwd)]
     foreign: list[Path] = []
     if not only_given:
         scopes: tuple[Scope, ...] = ("project", "user") if trusted else ("user",)
         for scope in scopes:
-            named = _ours(listed(lists[scope].get("extensions", ())), foreign)
+            named = _loadable(listed(lists[scope].get("extensions", ())), foreign)
             found += [Found(path, False, scope, content if scope == "project" else None) for path in named]
         for scope, folder in (("project", cwd / ".pi" / "extensions"), ("user", agent_dir / "extensions")):
             if scope in scopes:
                 entries = Entries(lists[scope].get("extensions", ()))
-                kept = _ours(filter(entries.allows, in_folder(folder)), foreign)
+                kept = _loadable(filter(entries.allows, in_folder(folder)), foreign)
                 found += [Found(path, False, scope, content if scope == "project" else None) for path in kept]
-    return _each_once(found), _told(foreign)
+    return _unique(found), _warnings(foreign)
 
 
 def listed(lines: Sequence[str]) -> list[Path]:
-    """What entries of settings stand for."""
+    """Return the extensions that a path list of settings includes."""
     entries = Entries(lines)
-    return [path for named in entries.named() for path in _meant(named) if entries.allows(path)]
+    return [path for named in entries.named() for path in _expand(named) if entries.allows(path)]
 
 
 def in_folder(folder: Path) -> list[Path]:
-    """The extensions that lie in a folder, by name."""
+    """Return the extensions directly in a folder, sorted by name."""
     rules = _ignored(folder)
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -77,7 +76,7 @@ def in_folder(folder: Path) -> list[Path]:
     found = []
     for entry in entries:
         path = folder / entry.name
-        if entry.name.startswith(".") or entry.name in _PASSED_OVER or rules.ignore(entry.name, path.is_dir()):
+        if entry.name.startswith(".") or entry.name in _SKIPPED or rules.ignore(entry.name, path.is_dir()):
             continue
         if path.is_file() and path.suffix in (".py", *OF_NODE):
             found.append(path)
@@ -86,23 +85,23 @@ def in_folder(folder: Path) -> list[Path]:
     return found
 
 
-def _asked_for(text: str, cwd: Path) -> list[Path]:
+def _from_flag(text: str, cwd: Path) -> list[Path]:
     if text.startswith(("npm:", "git:", "builtin:", "http:", "https:", "ssh:")):
         raise UsageError(f"--extension {text}: this version of tau loads extensions from files and folders only")
     path = Path(os.path.normpath(cwd / os.path.expanduser(text)))
-    paths = list(_meant(path)) if path.is_dir() else [path]
+    paths = list(_expand(path)) if path.is_dir() else [path]
     if not paths:
-        raise UsageError(f"--extension {text}: there is no Python extension in this folder")
-    for one in paths:
-        if one.suffix in OF_NODE:
+        raise UsageError(f"--extension {text}: this folder contains no Python extension")
+    for each in paths:
+        if each.suffix in OF_NODE:
             raise UsageError(f"--extension {text}: {NEEDS_NODE}")
-        if not one.exists():
+        if not each.exists():
             raise UsageError(f"--extension {text}: there is no such file")
     return paths
 
 
-def _meant(path: Path) -> list[Path]:
-    """A file or a package is itself, another folder what lies in it."""
+def _expand(path: Path) -> list[Path]:
+    """Return a file or package itself, and for any other folder the extensions in it."""
     if path.is_dir() and not (path / "__init__.py").is_file():
         return in_folder(path)
     return [path] if path.exists() else []
@@ -110,22 +109,22 @@ def _meant(path: Path) -> list[Path]:
 
 def _main_of(folder: Path) -> Path | None:
     names = ("__init__.py", "index.ts", "index.js", "package.json")
-    there = next((folder / name for name in names if (folder / name).is_file()), None)
-    return folder / "index.ts" if there is not None and there.name == "package.json" else there
+    main = next((folder / name for name in names if (folder / name).is_file()), None)
+    return folder / "index.ts" if main is not None and main.name == "package.json" else main
 
 
-def _ours(paths: Iterable[Path], foreign: list[Path]) -> list[Path]:
-    """Those Python can load; the others are noted."""
+def _loadable(paths: Iterable[Path], foreign: list[Path]) -> list[Path]:
+    """Return the extensions that Python can load; the others are added to `foreign`."""
     paths = list(paths)
     foreign += [path for path in paths if path.suffix in OF_NODE]
     return [path for path in paths if path.suffix not in OF_NODE]
 
 
-def _each_once(found: Iterable[Found]) -> list[Found]:
-    """The same file by two names is one extension; the first name counts."""
+def _unique(found: Iterable[Found]) -> list[Found]:
+    """Drop duplicates: a file with two names is one extension, under the first name."""
     by_file: dict[str, Found] = {}
-    for one in found:
-        by_file.setdefault(os.path.realpath(one.path), one)
+    for each in found:
+        by_file.setdefault(os.path.realpath(each.path), each)
     return list(by_file.values())
 
 
@@ -139,6 +138,6 @@ def _ignored(folder: Path) -> Rules:
     return Rules(lines)
 
 
-def _told(foreign: Sequence[Path]) -> list[str]:
+def _warnings(foreign: Sequence[Path]) -> list[str]:
     names = ", ".join(str(path) for path in dict.fromkeys(foreign))
     return [f"Not loaded: {names}. {NEEDS_NODE}."] if names else []

@@ -1,7 +1,7 @@
-"""Small files that several programs read and write: locked, replaced whole, private.
+"""Small private files that several programs share: locked while they change, and replaced atomically.
 
-The lock is the one real pi takes: a folder `<file>.lock`, stale when nobody has
-touched it for ten seconds. So tau and pi can share a settings file.
+The lock is the one that pi uses: a folder `<file>.lock`, stale if it is older than ten seconds. So tau and pi can share
+a settings file.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ SMALL = 4 * 1024 * 1024
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold `path` alone. Raises TimeoutError when somebody else does not let go."""
+    """Hold the lock of `path`. Raises TimeoutError if another program does not release it."""
     lock = path.with_name(path.name + ".lock")
     make_folder(path.parent)
-    give_up = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             lock.mkdir(mode=0o700)
@@ -34,7 +34,7 @@ def locked(path: Path) -> Iterator[None]:
                 if time.time() - lock.stat().st_mtime > STALE:
                     lock.rmdir()
                     continue
-        if time.monotonic() > give_up:
+        if time.monotonic() > deadline:
             raise TimeoutError(f"{path} is locked by another program ({lock})")
         time.sleep(0.02)
     try:
@@ -45,7 +45,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """A private folder, and private parents where they have to be made."""
+    """Create a private folder, with private parents where they are missing."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -56,14 +56,14 @@ def make_folder(path: Path) -> None:
 
 
 def replaced(path: Path, data: bytes) -> None:
-    """Write `path` whole or not at all, keeping its mode; a link keeps pointing where it does."""
+    """Replace a file atomically and keep its mode. If `path` is a link, its target is replaced."""
     target = Path(os.path.realpath(path))
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
     draft = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(handle, "wb") as file:
-            os.chmod(draft, mode)  # what the umask took away
+            os.chmod(draft, mode)  # restore the bits that the umask removed
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -75,7 +75,7 @@ def replaced(path: Path, data: bytes) -> None:
 
 
 def read_small(path: Path | str, limit: int = SMALL) -> bytes:
-    """The content of a regular file of no more than `limit` bytes, else OSError. A pipe keeps nobody waiting."""
+    """Read a regular file of at most `limit` bytes. Raises OSError for anything else; never blocks on a pipe."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
     try:
         mode = os.fstat(handle).st_mode
@@ -84,8 +84,8 @@ def read_small(path: Path | str, limit: int = SMALL) -> bytes:
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "not a regular file")
         data = b""
-        while portion := os.read(handle, limit + 1 - len(data)):
-            data += portion
+        while chunk := os.read(handle, limit + 1 - len(data)):
+            data += chunk
     finally:
         os.close(handle)
     if len(data) > limit:

@@ -1,15 +1,12 @@
-"""Write a session file: every entry before anybody is told of it, in order, by one writer.
+"""The writer of a session file: appends entries in order, before they are announced; one writer per file.
 
-A write that fails leaves no half line (the file is cut back to where it was) and
-is not forgotten: the line waits, and everything after it waits behind it, until
-there is room again. Whoever appends is told at once.
+A failed write leaves no partial line: the file is truncated to its previous size. The line is kept, and all later lines
+queue behind it, until a write succeeds. The caller of `append` gets the error at once.
 
-A sync that fails is not simply repeated: after it, the system may hold for written
-what never was, and say so to everybody who asks with the same open file. So what
-was not synced is written once more, to the file opened anew.
+A failed fsync is not simply repeated: after the failure the kernel may mark the lost pages as clean and report success
+on the same open file. So everything that was not synced is written again, through a newly opened descriptor.
 
-The lock is taken on the file itself. It is released by the system when the
-process ends, however it ends.
+The lock is taken on the file itself. The system releases it when the process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -27,11 +24,11 @@ from tau.store.locks import holder, lock
 log = logging.getLogger(__name__)
 
 BATCH = 64 * 1024
-REMEMBERED = 16 * 1024 * 1024  # bytes that wait for a sync; what is more is read from the file if it has to be
+REMEMBERED = 16 * 1024 * 1024  # bytes kept in memory until a sync; more would be read back from the file
 
 
 class Disk:
-    """The few calls that can fail; tests put their own here."""
+    """The system calls that can fail. Tests substitute their own."""
 
     def open(self, path: Path, flags: int) -> int:
         return os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
@@ -43,7 +40,7 @@ class Disk:
         os.fsync(handle)
 
     def sync_folder(self, path: Path) -> None:
-        """So that a new file is found again; some file systems know no such thing, and need none."""
+        """Make the name of a new file durable. Some file systems do not support this, and do not need it."""
         with suppress(OSError):
             handle = os.open(path, os.O_RDONLY)
             try:
@@ -62,7 +59,7 @@ DISK = Disk()
 
 
 class Journal:
-    """The one writer of a session file."""
+    """The single writer of a session file."""
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self.path = path
@@ -71,21 +68,21 @@ class Journal:
         self._size = 0
         self._waiting: list[bytes] = []
         self._dirty = False
-        self._new = False  # its folder is still to be synced
-        self._synced = 0  # this much is safe
-        self._doubtful = False  # the last sync failed
-        self._recent: deque[tuple[int, bytes]] = deque()  # what was written since, and where
-        self._remembered = 0  # bytes of it
-        self._fresh_line = b""
-        self._lifted: list[bytes] | None = None
+        self._new = False  # the folder has not been synced yet
+        self._synced = 0  # bytes that are known to be durable
+        self._sync_failed = False  # the last sync failed
+        self._recent: deque[tuple[int, bytes]] = deque()  # position and data of writes since the last sync
+        self._remembered = 0  # bytes in `_recent`
+        self._line_break = b""  # written before the next entry, if the file does not end with a newline
+        self._migrated: list[bytes] | None = None
 
     @property
     def waiting(self) -> int:
-        """How many entries are not on disk yet, because a write failed."""
+        """Number of entries that are not in the file yet because a write failed."""
         return len(self._waiting)
 
     def create(self, lines: Iterable[bytes]) -> None:
-        """Begin a new file with these lines, or blocks of lines. Raises OSError; then nothing is there."""
+        """Create a file with these lines, or blocks of lines. On OSError, no file is left."""
         self._handle = self._disk.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         try:
             self._take_lock(self._handle)
@@ -103,31 +100,31 @@ class Journal:
             raise
 
     def resume(self, size: int) -> None:
-        """Go on writing a file that was read, `size` bytes long then."""
+        """Continue a file that had `size` bytes when it was read."""
         self._handle = self._disk.open(self.path, os.O_RDWR | os.O_APPEND)
         try:
             self._take_lock(self._handle)
-            now, there = os.fstat(self._handle), os.stat(self.path)
+            now, at_path = os.fstat(self._handle), os.stat(self.path)
             self._size = self._synced = now.st_size
-            # Whoever had the lock before us may have put another file in its place (see lift).
-            if self._size != size or not os.path.samestat(now, there):
+            # The previous holder of the lock may have replaced the file (see resume_migrated).
+            if self._size != size or not os.path.samestat(now, at_path):
                 raise CommandError(f"{self.path} was changed by another program while it was being opened. Try again.")
             if size and os.pread(self._handle, 1, size - 1) != b"\n":
-                self._fresh_line = b"\n"  # a torn last line stays what it is
+                self._line_break = b"\n"  # a torn last line stays as it is
         except BaseException:
             self.close()
             raise
 
     def lift(self, lines: list[bytes], size: int) -> None:
-        """Go on with a file of an older version; `lines` are its content in today's form.
+        """Continue a file of an older version; `lines` are its entries in the current format.
 
-        It is replaced when there is something to add, and kept beside as `.bak`.
+        The file is replaced when the first entry is added; the old one is kept as `.bak`.
         """
         self.resume(size)
-        self._lifted = lines
+        self._migrated = lines
 
     def append_or_fail(self, line: bytes) -> None:
-        """Write one entry now or not at all. Raises OSError."""
+        """Write one entry now. On OSError the entry is dropped."""
         self.flush()
         self._waiting.append(line)
         try:
@@ -137,18 +134,18 @@ class Journal:
             raise
 
     def append(self, line: bytes) -> None:
-        """Write one entry. On OSError it waits here, and will be written before anything else is."""
+        """Write one entry. On OSError it stays queued and is written before any later entry."""
         self._waiting.append(line)
         self.flush()
 
     def flush(self) -> None:
-        """Write what waits, in order."""
-        if self._waiting and self._lifted is not None:
-            self._replace_by_lifted()
+        """Write the queued entries, in order."""
+        if self._waiting and self._migrated is not None:
+            self._replace_with_migrated()
         while self._waiting:
-            self._ensure_there()
-            self._write(self._fresh_line + self._waiting[0] + b"\n")
-            self._fresh_line = b""
+            self._check_exists()
+            self._write(self._line_break + self._waiting[0] + b"\n")
+            self._line_break = b""
             del self._waiting[0]
 
     @property
@@ -156,50 +153,50 @@ class Journal:
         return self._dirty
 
     def sync(self) -> None:
-        """Make sure that it survives a power failure. Blocks."""
+        """fsync the file, so that it survives a power failure. Blocks."""
         if (work := self.syncing()) is not None:
             work()
 
     def syncing(self) -> Callable[[], None] | None:
-        """The blocking part of `sync`, to be done in a thread; None if there is nothing to do.
+        """Return the blocking part of `sync`, to be run in a thread; None if there is nothing to sync.
 
-        It has a handle of its own, so that this journal may be written and closed meanwhile.
+        It has its own descriptor, so this journal may be written and closed meanwhile.
         """
         if not self._dirty or self._handle is None:
             return None
-        doubtful, size, written = self._doubtful, self._size, [*self._recent]
-        handle = self._opened_anew() if doubtful else os.dup(self._handle)
+        rewrite, size, written = self._sync_failed, self._size, [*self._recent]
+        handle = self._reopen() if rewrite else os.dup(self._handle)
         self._dirty = False
 
         def work() -> None:
             try:
-                if doubtful:
-                    self._write_again(handle, written, size)
+                if rewrite:
+                    self._rewrite(handle, written, size)
                 self._disk.sync(handle)
                 if self._new:
                     self._disk.sync_folder(Path(os.path.realpath(self.path)).parent)
                     self._new = False
             except OSError:
-                self._dirty = self._doubtful = True
+                self._dirty = self._sync_failed = True
                 raise
             finally:
                 os.close(handle)
-            self._synced, self._doubtful = size, False
+            self._synced, self._sync_failed = size, False
 
         return work
 
-    def _opened_anew(self) -> int:
-        """Our file, wherever it is by now, as somebody else would open it: not to append."""
+    def _reopen(self) -> int:
+        """Open the same file again, even if it was moved, and without O_APPEND."""
         assert self._handle is not None
-        there = Path(f"/proc/self/fd/{self._handle}")
-        handle = self._disk.open(there if there.exists() else self.path, os.O_RDWR)
+        link = Path(f"/proc/self/fd/{self._handle}")
+        handle = self._disk.open(link if link.exists() else self.path, os.O_RDWR)
         if not os.path.samestat(os.fstat(handle), os.fstat(self._handle)):
             os.close(handle)
             raise FileNotFoundError(2, "the session file was deleted", str(self.path))
         return handle
 
-    def _write_again(self, handle: int, written: list[tuple[int, bytes]], size: int) -> None:
-        """Everything that was not synced, as we remember it, and else as the file says."""
+    def _rewrite(self, handle: int, written: list[tuple[int, bytes]], size: int) -> None:
+        """Write everything that was not synced again: from memory, and the rest as it is read from the file."""
         at = self._synced
         for start, data in [*written, (size, b"")]:
             while at < start:
@@ -221,10 +218,10 @@ class Journal:
 
     def _take_lock(self, handle: int) -> None:
         if not lock(handle):
-            who = holder(handle)
-            by = f"process {who}" if who else "another process"
+            pid = holder(handle)
+            by = f"process {pid}" if pid else "another process"
             raise CommandError(
-                f"Session {self.path} is in use by {by}. Close it there, or start with --fork to go on in a copy."
+                f"Session {self.path} is in use by {by}. Close it there, or start with --fork to continue in a copy."
             )
 
     def _write(self, data: bytes) -> None:
@@ -234,7 +231,7 @@ class Journal:
             while rest:
                 rest = rest[self._disk.write(self._handle, rest) :]
         except OSError:
-            self._cut_back()
+            self._undo_write()
             raise
         self._remember(data)
         self._size += len(data)
@@ -246,8 +243,8 @@ class Journal:
         while self._recent and (self._recent[0][0] < self._synced or self._remembered > REMEMBERED):
             self._remembered -= len(self._recent.popleft()[1])
 
-    def _cut_back(self) -> None:
-        """Take back half a line. If even that fails, the next line begins on a new one."""
+    def _undo_write(self) -> None:
+        """Truncate a partial line. If that fails too, the next entry begins with a newline."""
         assert self._handle is not None
         size = os.fstat(self._handle).st_size
         if size == self._size:
@@ -255,17 +252,17 @@ class Journal:
         try:
             self._disk.cut(self._handle, self._size)
         except OSError as error:
-            log.warning("half a line is left in %s: %s", self.path, error)
-            self._fresh_line = b"\n"
+            log.warning("a partial line is left in %s: %s", self.path, error)
+            self._line_break = b"\n"
             self._size = size
 
-    def _replace_by_lifted(self) -> None:
-        """At any moment the path names the old file or the new one, and both are whole."""
-        assert self._lifted is not None
-        path = Path(os.path.realpath(self.path))  # a link keeps pointing where it does
+    def _replace_with_migrated(self) -> None:
+        """Replace the file atomically: at any moment the path names the complete old or the complete new file."""
+        assert self._migrated is not None
+        path = Path(os.path.realpath(self.path))  # if the path is a link, its target is replaced
         draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
         made = Journal(draft, self._disk)
-        made.create(self._lifted)
+        made.create(self._migrated)
         try:
             made.sync()
             _back_up(path)
@@ -275,23 +272,23 @@ class Journal:
             draft.unlink(missing_ok=True)
             raise
         self.close()
-        self._handle, self._size, self._synced, self._fresh_line = made._handle, made._size, made._synced, b""
-        self._lifted, self._new, self._dirty = None, True, True
+        self._handle, self._size, self._synced, self._line_break = made._handle, made._size, made._synced, b""
+        self._migrated, self._new, self._dirty = None, True, True
 
-    def _ensure_there(self) -> None:
-        """A file that was deleted under us is written anew by whoever owns the entries."""
+    def _check_exists(self) -> None:
+        """Raise FileNotFoundError if the file was deleted; the session log then writes all entries to a new one."""
         if self._handle is None or os.fstat(self._handle).st_nlink == 0:
             raise FileNotFoundError(2, "the session file was deleted", str(self.path))
 
 
 def _back_up(path: Path) -> None:
-    """Give a file a second name: `.bak`, or the next that is free."""
+    """Hard-link a file as `.bak`, or under the next free number; copy it if the file system has no links."""
     number = 1
     while True:
         backup = path.with_name(f"{path.name}.bak{number if number > 1 else ''}")
         try:
             os.link(path, backup)
-            os.chmod(backup, 0o600)  # what others could read of a session was not meant for them
+            os.chmod(backup, 0o600)  # sessions are private, whatever the mode was
             return
         except FileExistsError:
             if os.path.samefile(path, backup):

@@ -1,8 +1,7 @@
 """API keys: from the command line, auth.json, the environment, or models.json, in this order.
 
-What a file says may be a key, a variable or a command (see values.py). Commands
-in auth.json are run once, and once more when a server no longer takes what they said;
-those in models.json each time a key is wanted.
+A value in a file may be a key, a variable or a command (see config_values.py). A command in auth.json runs once, and
+again after a server has rejected its key; a command in models.json runs each time a key is needed.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tau.store.auth import AuthFile
-from tau.store.values import is_command, missing, value, variables
+from tau.store.config_values import is_command, missing, value, variables
 
-# Stands for a key where the environment has other credentials, which the API's own module reads.
+# Placeholder for a key where the environment has other credentials, which the API's own module reads.
 AUTHENTICATED = "<authenticated>"
 
 VARIABLES = {
@@ -62,13 +61,13 @@ VARIABLES = {
     "zai": ("ZAI_API_KEY",),
     "zai-coding-cn": ("ZAI_CODING_CN_API_KEY",),
 }
-# Not keys but tokens, which go into another header.
+# These are tokens, which are sent in another header than keys.
 BEARER = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"}
 
-# Of other kinds of credentials.
+# Variables of other kinds of credentials that contain secrets.
 SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GOOGLE_OAUTH_ACCESS_TOKEN")
 
-# Variables that together are as good as a key.
+# Groups of variables that replace a key if all of a group are set.
 AMBIENT = {
     "amazon-bedrock": (
         ("AWS_PROFILE",),
@@ -92,52 +91,52 @@ class Keys:
         self._given: dict[str, str] = {}
         self._for_all: str | None = None
         self.configured: dict[str, str] = {}
-        self.headers: list[str] = []  # what models.json has for headers, which may be keys by another name
+        self.headers: list[str] = []  # values of headers in models.json, which may be keys
         file = AuthFile(auth_file)
         self._saved = {name: entry for name, entry in file.read().items() if _is_key(entry)}
         self.problems = file.problems
-        self._told: dict[str, str] = {}  # what commands of auth.json have said
+        self._command_keys: dict[str, str] = {}  # keys that commands of auth.json have printed
 
     def give(self, provider: str, key: str) -> None:
-        """A key from the command line: for this process only, before all others."""
+        """Set a key from the command line: it precedes all others, for this process only."""
         self._given[provider] = key
 
     def give_all(self, key: str) -> None:
-        """The same for every provider: where nobody will look at it."""
+        """Set one key for every provider, for a run in which no server checks keys."""
         self._for_all = key
 
     def has(self, provider: str) -> bool:
-        """Whether there is a key, without running anything to get it."""
+        """True if there is a key. Runs no command to find out."""
         source, text = self._found(provider)
         if not text or is_command(text) or source == "--api-key":
             return bool(text)
         return value(text, self.environment(provider)) is not None
 
     def takes_time(self, provider: str) -> bool:
-        """Whether `get` runs a command, and so is to be called off the event loop."""
+        """True if `get` runs a command and must be called in a thread."""
         source, text = self._found(provider)
         return source != "--api-key" and is_command(text or "")
 
     def get(self, provider: str) -> str | None:
-        """The key."""
+        """Return the key; None if there is none."""
         if (key := self._get(provider)) and key != AUTHENTICATED:
             self._used.add(key)
         return key
 
     def known(self) -> set[str]:
-        """Every key that we have seen so far, from wherever: what no log may show. Runs nothing."""
+        """Return every key seen so far, from any source: no log may show them. Runs no command."""
         found = {self._environment.get(name) for name in self.variables()}
         found |= {self._for_all, *self._given.values(), *self._used}
         found |= {value(text, self._environment) for text in self._written() if not is_command(text)}
         return {key for key in found if key}
 
     def variables(self) -> set[str]:
-        """Variables that keys come from, or may come from."""
+        """Return the names of all variables that keys come from, or may come from."""
         usual = {name for names in (*VARIABLES.values(), SECRET_VARIABLES) for name in names}
         return usual.union(*map(variables, self._written()))
 
     def _written(self) -> list[str]:
-        """What files say."""
+        """Return all values in files."""
         own = [text for provider in self._saved for text in self._own(provider).values()]
         return [*(entry["key"] for entry in self._saved.values()), *own, *self.configured.values(), *self.headers]
 
@@ -149,32 +148,32 @@ class Keys:
             return text
         if source != "auth.json" or not is_command(text):
             return value(text, self.environment(provider))
-        if provider not in self._told and (said := value(text, self._environment)) is not None:
-            self._told[provider] = said
-        return self._told.get(provider)
+        if provider not in self._command_keys and (key := value(text, self._environment)) is not None:
+            self._command_keys[provider] = key
+        return self._command_keys.get(provider)
 
     def forget(self, provider: str) -> bool:
-        """If a command has said the key, ask it again the next time. False if none has."""
-        return self._told.pop(provider, None) is not None
+        """Drop a key that a command has printed, so that the command runs again. False if there is no such key."""
+        return self._command_keys.pop(provider, None) is not None
 
     def ambient(self, provider: str) -> bool:
-        """Whether the key only stands for credentials that the environment leads to."""
+        """True if the key is a placeholder for credentials in the environment."""
         return self._found(provider)[1] == AUTHENTICATED
 
     def source(self, provider: str) -> str | None:
-        """Where the key comes from, for people: a file, a flag, or the name of a variable."""
+        """Return where the key comes from, for display: a file, a flag, or the name of a variable."""
         return self._found(provider)[0]
 
     def missing(self, provider: str) -> list[str]:
-        """Variables that the key is said to be in, and that are not set."""
+        """Return the variables that the key refers to and that are not set."""
         return missing(self._found(provider)[1] or "", self.environment(provider))
 
     def is_token(self, provider: str) -> bool:
-        """Whether what `get` returns goes as a bearer token where the API has another place for keys."""
+        """True if `get` returns a bearer token, for APIs that send keys in another header."""
         return self.source(provider) in BEARER
 
     def environment(self, provider: str) -> Mapping[str, str]:
-        """The variables for a provider: auth.json may have some for it alone."""
+        """Return the environment for a provider; auth.json may add variables for it alone."""
         own = self._own(provider)
         return ChainMap(own, dict(self._environment)) if own else self._environment
 
@@ -183,7 +182,7 @@ class Keys:
         return {name: text for name, text in own.items() if isinstance(text, str)} if isinstance(own, dict) else {}
 
     def _found(self, provider: str) -> tuple[str | None, str | None]:
-        """Where it was found, and what is written there."""
+        """Return the source of the key and the value written there."""
         if self._for_all is not None:
             return "--api-key", self._for_all
         if provider in self._given:
@@ -201,7 +200,7 @@ class Keys:
         return None, None
 
     def _signed_in(self, provider: str) -> bool:
-        """Google's variables say where to ask; who asks is in a file, or in a token."""
+        """True if credentials exist: Google's variables name only project and location, not the account."""
         if provider != "google-vertex" or self._environment.get("GOOGLE_OAUTH_ACCESS_TOKEN"):
             return True
         named = self._environment.get("GOOGLE_APPLICATION_CREDENTIALS")

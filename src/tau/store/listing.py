@@ -1,4 +1,4 @@
-"""Which sessions there are. Only as much of each file is read as its row needs."""
+"""Lists sessions. Reads only as much of each file as its row needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tau.core.tree import milliseconds, prompt_text
+from tau.core.conversation.tree import milliseconds, prompt_text
 from tau.records.base import UNSET, BadRecord
 from tau.records.entries import Header, MessageEntry, SessionInfo
 from tau.records.lines import read_entry
@@ -19,7 +19,7 @@ NO_MESSAGES = "(no messages)"
 
 
 def session_files(folder: Path) -> list[Path]:
-    """The session files of one folder, the newest first."""
+    """Return the session files of one folder, newest first."""
     try:
         found = [Path(entry.path) for entry in os.scandir(folder) if entry.name.endswith(".jsonl") and entry.is_file()]
     except OSError:
@@ -28,33 +28,33 @@ def session_files(folder: Path) -> list[Path]:
 
 
 def newest(folder: Path, cwd: str) -> Path | None:
-    """The session of this project that was written last."""
+    """Return the most recently written session of this project."""
     return next((path for path in session_files(folder) if _of(path, cwd)), None)
 
 
 def by_id(folder: Path, everywhere: Path, id: str, cwd: str) -> list[Path]:
-    """Sessions whose id begins so: those of this project, else those of all."""
+    """Return the sessions whose id has this prefix: those of this project, else those of all projects."""
     here = [path for path in session_files(folder) if (header := read_header(path)) and header.id.startswith(id)]
     mine = [path for path in here if _of(path, cwd)]
     if mine or here:
         return mine or here
     return [
         path
-        for one in _folders(everywhere)
-        for path in session_files(one)
+        for project in _folders(everywhere)
+        for path in session_files(project)
         if (header := read_header(path)) and header.id.startswith(id)
     ]
 
 
 def rows(folder: Path, cwd: str | None) -> list[SessionRow]:
-    """What a person needs to choose one: those of `cwd`, or all of the folder."""
-    listed = (row(path) for path in session_files(folder))
-    return [one for one in listed if one is not None and (cwd is None or one.cwd == cwd)]
+    """Return the rows of a session list: the sessions of `cwd`, or all of the folder."""
+    found = (row(path) for path in session_files(folder))
+    return [each for each in found if each is not None and (cwd is None or each.cwd == cwd)]
 
 
 def all_rows(everywhere: Path) -> list[SessionRow]:
-    listed = [one for folder in _folders(everywhere) for one in rows(folder, None)]
-    return sorted(listed, key=lambda one: one.modified, reverse=True)
+    found = [each for folder in _folders(everywhere) for each in rows(folder, None)]
+    return sorted(found, key=lambda each: each.modified, reverse=True)
 
 
 def row(path: Path) -> SessionRow | None:
@@ -92,7 +92,7 @@ def _of(path: Path, cwd: str) -> bool:
 
 
 def _folders(everywhere: Path) -> list[Path]:
-    """The folders of projects, by the look of their names: what else is there is none of our business."""
+    """Return the folders of projects, recognised by their names; other folders are ignored."""
     try:
         named = [entry for entry in os.scandir(everywhere) if entry.name.startswith("--") and entry.name.endswith("--")]
         return [Path(entry.path) for entry in named if entry.is_dir()]

@@ -1,6 +1,6 @@
-"""One writer per file, by a lock the system gives back whatever becomes of us.
+"""Exclusive file locks, which the system releases when the process ends, however it ends.
 
-The only file of the store that is different on each kind of system.
+The only module of the store that differs between operating systems.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ if sys.platform == "win32":
     import msvcrt
 
     def lock(handle: int) -> bool:
-        """Lock an open file for this handle alone; False if somebody has it."""
+        """Lock an open file exclusively; False if another process holds the lock."""
         try:
-            # A byte far behind any content: Windows keeps others from reading what is locked.
+            # A byte far beyond the contents: on Windows, other processes cannot read locked bytes.
             os.lseek(handle, 2**40, os.SEEK_SET)
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -28,24 +28,24 @@ else:
     import fcntl
 
     def lock(handle: int) -> bool:
-        """Lock an open file for this handle alone; False if somebody has it."""
+        """Lock an open file exclusively; False if another process holds the lock."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # a file system without locks: better unlocked than unusable
+        except OSError:  # a file system without locks: work without one
             return True
         return True
 
     def holder(handle: int) -> int | None:
-        """The process that has the lock, where the system tells."""
+        """Return the process that holds the lock, if the system tells."""
         wanted = os.fstat(handle)
-        place = f"{os.major(wanted.st_dev):02x}:{os.minor(wanted.st_dev):02x}:{wanted.st_ino}"
+        inode = f"{os.major(wanted.st_dev):02x}:{os.minor(wanted.st_dev):02x}:{wanted.st_ino}"
         try:
             with open("/proc/locks", encoding="ascii") as locks:
                 for row in locks:
                     words = row.split()
-                    if "FLOCK" in words and place in words:
+                    if "FLOCK" in words and inode in words:
                         return int(words[4])
         except (OSError, ValueError, IndexError):
             return None

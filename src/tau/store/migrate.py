@@ -1,11 +1,11 @@
-"""Session files of older versions, lifted to today's.
+"""Migrates session files of older versions to the current one.
 
     1 to 2    entries get ids and parents: each one follows the one before it;
               a compaction names the first kept entry by id instead of by number
-    2 to 3    the role hookMessage is called custom
+    2 to 3    the role hookMessage is renamed to custom
 
-Works on plain values. Lines that cannot be read are reported and left out of
-the lifted file; the original keeps them.
+Works on plain values. Lines that cannot be read are reported and left out of the migrated file; the original keeps
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tau.records.entries import VERSION
 
 
 def lifted(lines: list[bytes], report: Callable[[int, str], None]) -> list[bytes]:
-    """The lines of an older file in today's form; `report` hears of each that is left out, by its number."""
+    """Return the lines of an older file in the current format. Calls `report(number, problem)` for lines left out."""
     entries: list[dict[str, Any] | None] = []
     for number, line in enumerate(lines, 1):
         try:
@@ -28,7 +28,7 @@ def lifted(lines: list[bytes], report: Callable[[int, str], None]) -> list[bytes
                 raise BadRecord("expected an object")
         except BadRecord as error:
             value = None
-            report(number, f"unreadable, passed over ({error})")
+            report(number, f"unreadable, skipped ({error})")
         entries.append(value)
     header = entries[0]
     assert header is not None  # the caller has read it
@@ -42,7 +42,7 @@ def lifted(lines: list[bytes], report: Callable[[int, str], None]) -> list[bytes
 
 
 def _give_ids(entries: list[dict[str, Any] | None]) -> None:
-    """`firstKeptEntryIndex` counts lines, the header among them."""
+    """Add ids and parents. `firstKeptEntryIndex` counts lines, including the header."""
     ids: list[str | None] = []
     taken: set[str] = set()
     parent: str | None = None

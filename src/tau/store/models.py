@@ -1,4 +1,4 @@
-"""The user's models.json, as JSON; what it means is decided in llm/catalog.py."""
+"""Reads the user's models.json as JSON. llm/catalog.py interprets it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tau.wire.comments import strict
 
 
 def read_models(path: Path) -> tuple[Any, str | None]:
-    """The content (None if there is no file), and what is wrong with it."""
+    """Return the content (None if there is no file) and an error message."""
     try:
         return parse(strict(path.read_bytes().decode()).encode()), None
     except FileNotFoundError:

@@ -1,8 +1,7 @@
-"""Recognise files of procfs that show the environment or the memory of a process.
+"""Recognises files of procfs that show the environment or the memory of a process.
 
-The file system is asked for on the open descriptor: procfs can be mounted in several
-places (a chroot, `/host/proc` in a container), and a link or a bind mount gives a
-file another name.
+The type of the file system is read from the open descriptor: procfs can be mounted in several places (a chroot,
+`/host/proc` in a container), and a link or a bind mount gives a file another name.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _STATFS_BYTES = 512  # struct statfs has 120 bytes or fewer; its first member is
 
 
 def shows_process(descriptor: int, status: os.stat_result, path: str) -> bool:
-    """Whether an open file shows the environment or the memory of a process. `path` is its real path.
+    """True if an open file shows the environment or the memory of a process. `path` is its real path.
 
     The descriptor may have been opened with O_PATH.
     """
@@ -31,12 +30,12 @@ def shows_process(descriptor: int, status: os.stat_result, path: str) -> bool:
         return False
     if os.path.basename(path) in SECRET:
         return True
-    # Bound to another name. Only the owner may read environ and mem; what everybody may read is no secret.
+    # Bind-mounted under another name. Only the owner may read environ and mem; a world-readable file is no secret.
     return not status.st_mode & (stat.S_IRGRP | stat.S_IROTH) and _OF_A_PROCESS.fullmatch(path) is None
 
 
 def opened_path(descriptor: int, path: str) -> str:
-    """The real path of an open file or folder, which `path` named when it was opened."""
+    """Return the real path of an open file or folder, which `path` named when it was opened."""
     try:
         return os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:  # a system without /proc

@@ -1,7 +1,6 @@
-"""Where context files, skills and templates are looked for, in which order, and what comes of them.
+"""Finds context files, skills and templates, and defines the order in which sources are searched.
 
-In the project, in the user's folders, where settings say, and where the command
-line and extensions say. Blocks; whoever calls it does so from a thread.
+The sources are the project, the user's folders, settings, the command line and extensions. Blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -11,22 +10,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tau.core.expand import SKILL, Origin, Scope, Skill, Template, arguments, call, filled, skill_block
-from tau.core.prompt import ContextFile, Listed, Parts, system_prompt
+from tau.core.conversation.slash_commands import (
+    SKILL,
+    Origin,
+    Scope,
+    Skill,
+    Template,
+    arguments,
+    call,
+    filled,
+    skill_block,
+)
+from tau.core.conversation.system_prompt import ContextFile, Listed, Parts, system_prompt
 from tau.records.base import UNSET
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.store.context import context_files, planted, project_root, prompt_file, text_or_file
-from tau.store.entries import Entries
+from tau.store.path_lists import Entries
+from tau.store.resource_query import Sought
 from tau.store.skills import Place, find_skills, skill_body
-from tau.store.sought import Sought
 from tau.store.templates import find_templates
 
-Offers = Sequence[tuple[str, Sequence[str], Sequence[str]]]  # of extensions: who, skills, templates
-# Who comes first in a list; who comes first in a quarrel about a name is another question.
+Offers = Sequence[tuple[str, Sequence[str], Sequence[str]]]  # of extensions: name, skill paths, template paths
+# The order in lists. Which of two resources with the same name is used is decided by _in_order.
 LISTED: dict[Scope, int] = {"project": 0, "user": 1, "temporary": 2}
 
 
 class Found(NamedTuple):
+    """The resources of a session."""
+
     sought: Sought
     parts: Parts
     skills: dict[str, Skill]
@@ -41,7 +52,7 @@ class Found(NamedTuple):
         return called is not None and (self._skill(called[0]) is not None or called[0] in self.templates)
 
     def expansion(self, text: str) -> str:
-        """What a text stands for. Reads the skill's file as it is now; raises OSError with its name if it cannot."""
+        """Expand a slash command. Reads the current file of a skill; raises OSError with its name if that fails."""
         called = call(text)
         if called is None:
             return text
@@ -55,7 +66,7 @@ class Found(NamedTuple):
         return self.skills.get(name.removeprefix(SKILL)) if name.startswith(SKILL) else None
 
     def commands(self) -> list[SlashCommand]:
-        """Templates, then skills."""
+        """Return the slash commands: templates, then skills."""
         skills = self.skills.values() if self.sought.skill_commands else ()
         return [
             *(_row(item.name, "prompt", item) for item in _listed(self.templates.values())),
@@ -73,7 +84,7 @@ def _row(name: str, kind: Literal["prompt", "skill"], item: Template | Skill) ->
     return SlashCommand(name, item.description or UNSET, kind, item.origin.location, item.path, info)
 
 
-# Looking.
+# Search
 
 
 def look(sought: Sought, offers: Offers = ()) -> Found:
@@ -112,7 +123,7 @@ def look(sought: Sought, offers: Offers = ()) -> Found:
 
 
 def _within(sought: Sought) -> Path | None:
-    """The folder that files of the project must lie in, if they must."""
+    """Return the folder that must contain the files of the project; None if there is no such limit."""
     return project_root(Path(sought.cwd)) if sought.bound else None
 
 
@@ -121,19 +132,19 @@ def _context(sought: Sought) -> tuple[list[ContextFile], list[str]]:
 
 
 def _prompts(name: str, sought: Sought, given: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What was given for a part of the system prompt; else the file for it."""
+    """Return what the command line gives for a part of the system prompt; otherwise the file for it."""
     cwd = Path(sought.cwd)
     if not given:
         text, problems = prompt_file(name, cwd, sought.agent_dir, sought.trusted, sought.content)
         return [] if text is None else [text.strip()], problems
-    texts = [text_or_file(one, cwd) for one in given]
+    texts = [text_or_file(argument, cwd) for argument in given]
     return [text for text, _ in texts], [problem for _, problems in texts for problem in problems]
 
 
 def _in_order(
     sought: Sought, settings: list[Place], folders: list[Place], given: list[Place], offered: list[Place]
 ) -> list[Place]:
-    """Who has a name first keeps it. A project that is not trusted takes none from the user."""
+    """Order the sources: the first one with a name wins. An untrusted project cannot override the user's names."""
     if sought.trusted:
         return [*settings, *folders, *given, *offered]
     users = [place for place in folders if place.origin.scope == "user"]
@@ -142,7 +153,7 @@ def _in_order(
 
 
 def _folders(sought: Sought, names: Sequence[str], agents: bool) -> Iterator[Place]:
-    """The folders that are looked into without being named: first those of the project."""
+    """Yield the default folders, those of the project first."""
     users = {sought.agent_dir / name: sought.agent_dir for name in names}
     if agents:
         users[Path.home() / ".agents" / "skills"] = Path.home() / ".agents"
@@ -155,7 +166,7 @@ def _folders(sought: Sought, names: Sequence[str], agents: bool) -> Iterator[Pla
 
 
 def _of_project(cwd: Path, names: Sequence[str], agents: bool, trusted: bool) -> Iterator[tuple[Path, Path]]:
-    """The folders of a project, each with what it belongs to."""
+    """Yield the default folders of a project, each with its base folder."""
     for base in (cwd / ".pi", cwd / ".pi" / "agent"):
         yield from ((base / name, base) for name in names)
     if not agents:
@@ -180,6 +191,6 @@ def _settings_places(sought: Sought, lines: Sequence[str]) -> list[Place]:
 
 
 def _named(sought: Sought, paths: Sequence[str], source: str) -> list[Place]:
-    """What somebody named, relative to the working directory."""
+    """Return the locations named by the command line or an extension, relative to the working directory."""
     full = (os.path.normpath(os.path.join(sought.cwd, os.path.expanduser(path))) for path in paths)
     return [Place(Path(path), Origin("temporary", source), expected=True) for path in full]

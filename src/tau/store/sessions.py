@@ -1,11 +1,10 @@
-"""Session files: one JSON line per entry, only ever appended.
+"""Reads session files: one JSON line per entry, append-only.
 
-What is wrong in a file is reported and passed over; nothing in it is ever
-rewritten. A last line that is torn (a crash) or filled with NULs (a power
-failure) stays where it is, and what is added begins on a line of its own.
+Damaged lines are reported and skipped; nothing in a file is ever rewritten. A last line that is torn (after a crash) or
+filled with NULs (after a power failure) stays where it is, and new entries begin on a new line.
 
-Old versions are lifted by migrate.py while they are read. The lifted file is
-written beside the old one when there is something to add, and the old one stays.
+Files of older versions are migrated by migrate.py while they are read. When the first entry is added, the migrated file
+replaces the old one, which is kept as a backup.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tau.core.file_lines import Held, Lines, Source
-from tau.core.tree import CODES, ROOT, Tree
+from tau.core.conversation.file_lines import Held, Lines, Source
+from tau.core.conversation.tree import CODES, ROOT, Tree
 from tau.errors import CommandError
 from tau.records.base import BadRecord, UnsetType, decode, encode, keep, parse
 from tau.records.entries import VERSION, Header
 from tau.records.lines import Head, Outline, outlines
 from tau.store.migrate import lifted
 
-SHOWN = 5  # problems told one by one
-HEAD = 64 * 1024  # a header is shorter than that
+SHOWN = 5  # problems that are reported in full
+HEAD = 64 * 1024  # bytes in which the header must fit
 BLOCK = 512 * 1024
 WINDOW = 256 * 1024
 
 
 class Opened:
-    """A session as it was found."""
+    """A session file that was read."""
 
     def __init__(self, path: Path, header: Header, tree: Tree, size: int) -> None:
         self.path = path
@@ -39,11 +38,11 @@ class Opened:
         self.tree = tree
         self.size = size
         self.problems: list[str] = []
-        self.lifted: list[bytes] | None = None  # all lines of an older file in today's form
+        self.lifted: list[bytes] | None = None  # all lines of an older file in the current format
 
 
 def open_session(path: Path) -> Opened:
-    """Read a session. Raises CommandError for what is none; such a file is left alone."""
+    """Read a session. Raises CommandError if the file is not a session; the file is not changed."""
     file, header = _opened(path)
     found = Opened(path, header, Tree(), file.size)
     report = _Report(found.problems)
@@ -63,11 +62,10 @@ def open_session(path: Path) -> Opened:
 
 
 class SessionFile:
-    """A file whose lines are read when they are asked for; `size` is what it had when it was opened.
+    """An open file whose lines are read on demand; `size` is its size when it was opened.
 
-    It is held open, so that a file that was deleted can still be read, and closed
-    with the last one who may ask. Bytes that others cut off are missing: what was in
-    them cannot be read any more, as if the file had been damaged before.
+    It is held open, so a deleted file can still be read, and closed with the last reference. If another program
+    truncates it, the missing entries cannot be read, as if the file had been damaged before.
     """
 
     def __init__(self, handle: int) -> None:
@@ -79,13 +77,13 @@ class SessionFile:
         os.close(self._handle)
 
     def read(self, start: int, end: int) -> bytes:
-        """May be asked by several threads."""
+        """Read bytes from `start` to `end`. Thread-safe."""
         first, window = self._window
         if first <= start and end <= first + len(window):
             return window[start - first : end - first]
         if end - start > WINDOW // 2:
             return self._at(start, end)
-        # Most often the next to be asked for is beside this one.
+        # The next read is usually close to this one.
         first = start if start >= first else max(0, end - WINDOW)
         window = self._at(first, min(first + WINDOW, self.size))
         self._window = first, window
@@ -104,7 +102,7 @@ def _opened(path: Path) -> tuple[SessionFile, Header]:
         file = SessionFile(handle)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise CommandError(f"{path} is not a regular file, so it cannot be a session.")
-        # The beginning first: what is no session may be of any size.
+        # Only the beginning: a file that is not a session may have any size.
         head = file.read(0, min(HEAD, file.size))
     except OSError as error:
         raise CommandError(f"Cannot open session {path}: {error.strerror}") from None
@@ -115,7 +113,7 @@ def _opened(path: Path) -> tuple[SessionFile, Header]:
 
 
 def _split(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where the lines are that are not blank; a BOM at the start is passed over."""
+    """Yield start and end of each line that is not blank; a BOM at the start is skipped."""
     start = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     size = len(data)
     while start < size:
@@ -129,16 +127,16 @@ def _split(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def read_header(line: bytes) -> Header | None:
-    """What makes a file a session; `wire()` of it gives the same bytes back."""
+    """Parse the header; None if the line is not one. `wire_json()` of the result returns the same bytes."""
     try:
         value = parse(line)
     except BadRecord:
         return None
     if not isinstance(value, dict) or value.get("type") != "session" or not isinstance(value.get("id"), str):
         return None
-    for name, usual in (("timestamp", ""), ("cwd", "")):
+    for name in ("timestamp", "cwd"):
         if not isinstance(value.get(name), str):
-            value[name] = usual
+            value[name] = ""
     if not isinstance(value.get("parentSession"), str):
         value.pop("parentSession", None)
     if not isinstance(value.get("version"), int):
@@ -150,10 +148,10 @@ def read_header(line: bytes) -> Header | None:
 
 
 class _Reading:
-    """The tree of a file's entries. One whose parent is lost goes on from the entry before it in the file.
+    """Builds the tree of a file's entries. An entry whose parent is missing is attached to the entry before it.
 
-    Read in blocks. A block in which all is well and every entry follows the one
-    before it, as most do, is taken as a whole; only in others each line is looked at.
+    The file is read in blocks. A block without damage in which every entry follows the one before it, as in most files,
+    is added at once; only in other blocks is each line examined.
     """
 
     def __init__(self, source: Source, size: int, report: _Report) -> None:
@@ -162,10 +160,10 @@ class _Reading:
         self._report = report
         self._starts, self._ends = array("Q"), array("Q")
         self._parents, self._kinds = array("q"), bytearray()
-        self._places: dict[str, int] | None = None  # only made when a file is no single line of descent
+        self._places: dict[str, int] | None = None  # by id; built only if the entries are not one chain
         self._previous: str | None = None
-        self._mended = False
-        self._number = 0  # of the last line that is not blank
+        self._repaired = False
+        self._number = 0  # number of the last line that is not blank
 
     def tree(self) -> Tree:
         at, length = 0, BLOCK
@@ -173,21 +171,21 @@ class _Reading:
             block = self._source.read(at, min(at + length, self._size))
             whole = block.rfind(b"\n") + 1 if at + length < self._size else len(block)
             if whole == 0 and at + len(block) < self._size and block:
-                length *= 2  # one line is longer than that
+                length *= 2  # a line is longer than the block
                 continue
             if not block:
-                break  # others have cut the file meanwhile
+                break  # another program has truncated the file
             self._take(at, block, whole)
             at, length = at + whole, BLOCK
         tree = Tree(Lines(self._source, self._starts, self._ends), self._parents, self._kinds)
-        tree.mended = self._mended
+        tree.mended = self._repaired
         return tree
 
     def _take(self, offset: int, block: bytes, whole: int) -> None:
-        """Only the lines that are whole; not a copy of them, unless each has to be looked at."""
+        """Add the complete lines of a block. They are copied only if each has to be examined."""
         found = outlines(block, whole) if self._number and self._places is None else None
-        if found is None or not self._follow(found[0]):
-            self._look(offset, block[:whole])
+        if found is None or not self._is_chain(found[0]):
+            self._examine(offset, block[:whole])
             return
         entries, ends = found
         ends = [offset + end for end in ends] if offset else ends
@@ -199,12 +197,12 @@ class _Reading:
         self._previous = entries[-1].id
         self._number += len(entries)
 
-    def _follow(self, found: Sequence[Head]) -> bool:
-        """Whether each entry follows the one before it."""
+    def _is_chain(self, found: Sequence[Head]) -> bool:
+        """True if each entry follows the one before it."""
         ids = [entry.id for entry in found]
         return bool(ids) and [entry.parent_id for entry in found] == [self._previous, *ids[:-1]]
 
-    def _look(self, offset: int, block: bytes) -> None:
+    def _examine(self, offset: int, block: bytes) -> None:
         for start, end in _split(block):
             self._number += 1
             if self._number == 1:
@@ -212,13 +210,13 @@ class _Reading:
             line = block[start:end]
             try:
                 if not line.isascii():
-                    line.decode()  # decoding an outline does not look into the rest
-                entry = decode(Outline, line)
+                    line.decode()  # decoding an outline does not validate the rest
+                entry = decode(Outline, line, nesting=None)
                 if not isinstance(entry.id, str):
                     raise BadRecord("id: missing")
             except (BadRecord, UnicodeDecodeError) as error:
-                why = "not valid UTF-8" if isinstance(error, UnicodeDecodeError) else error
-                self._report.add(self._number, f"unreadable, passed over ({why})")
+                reason = "not valid UTF-8" if isinstance(error, UnicodeDecodeError) else error
+                self._report.add(self._number, f"unreadable, skipped ({reason})")
                 continue
             self._add(entry.type, entry.id, entry.parent_id, offset + start, offset + end)
 
@@ -233,9 +231,9 @@ class _Reading:
             elif parent_id in self._places:
                 parent = self._places[parent_id]
             else:
-                self._mended = True
+                self._repaired = True
                 lost = parent_id or "(none is named)"
-                self._report.add(self._number, f"its parent {lost} is not there; joined to the entry before it")
+                self._report.add(self._number, f"its parent {lost} is missing; attached to the entry before it")
         if self._places is not None:
             if id in self._places:
                 self._report.add(self._number, f"second entry with the id {id}")
@@ -248,17 +246,17 @@ class _Reading:
 
 
 def _by_id(lines: Lines) -> dict[str, int]:
-    """Where each id is for the first time."""
+    """Return the position of the first entry with each id."""
     places: dict[str, int] = {}
     for at in range(len(lines)):
-        id = decode(Outline, lines[at]).id
-        assert isinstance(id, str)  # it was looked at before
+        id = decode(Outline, lines[at], nesting=None).id
+        assert isinstance(id, str)  # checked when the line was added
         places.setdefault(id, at)
     return places
 
 
 class _Report:
-    """The first few problems one by one, then their number."""
+    """Collects problems: the first few in full, then their number."""
 
     def __init__(self, problems: list[str]) -> None:
         self._problems = problems
@@ -275,11 +273,11 @@ class _Report:
             self._problems.append(f"and {self._more} more like these")
 
 
-# Where they are.
+# Paths
 
 
 def folder_for(cwd: str, agent_dir: Path) -> Path:
-    """pi's name for the folder of a project's sessions. Two projects may share one: look at the header's cwd."""
+    """Return the folder of a project's sessions, named as by pi. Projects may share one: check the header's cwd."""
     name = cwd.removeprefix("/").removeprefix("\\") if cwd[:1] in "/\\" else cwd
     for character in "/\\:":
         name = name.replace(character, "-")

@@ -1,10 +1,9 @@
-"""settings.json, the user's and a project's: read with defaults, the user's changed by a locked merge.
+"""settings.json of the user and of a project: read with defaults; the user's is changed by a merge under a lock.
 
-A file that cannot be read, or says what no setting can be, is reported and left
-exactly as it is: the program starts with defaults for what is wrong and does not
-write to it. What older versions of pi wrote is understood, and not rewritten.
+A file that cannot be read, or has invalid values, is reported and left as it is: the program uses defaults for the
+invalid values and does not write to the file. Names of older versions of pi are understood and not rewritten.
 
-Whether a project's file may be read at all is decided in trust.py.
+trust.py decides if a project's file may be read at all.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import Any, Literal
 
 from tau.records.base import BadRecord, Value, decode, encode, parse
 from tau.records.settings import RESOURCE_LISTS, STRICTER_ONLY, USER_ONLY, Settings
-from tau.store.bound import read_bound
 from tau.store.files import locked, replaced
+from tau.store.trusted_files import read_bound
 from tau.wire.position import line_of
 
 log = logging.getLogger(__name__)
@@ -28,16 +27,16 @@ Scope = Literal["user", "project"]
 
 
 class SettingsFile:
-    """`bound` is the content of a project that is trusted by content, as Decision.content."""
+    """One settings file. `bound` is Decision.content for a project that is trusted by content."""
 
     def __init__(self, path: Path, bound: Mapping[str, str] | None = None) -> None:
         self.path = path
         self._bound = bound
-        self.content: dict[str, Any] = {}  # what it says rightly
+        self.content: dict[str, Any] = {}  # the valid settings of the file
         self.problems: list[str] = []
 
     def read(self) -> Settings:
-        """What the file says; for what it says wrongly, the default."""
+        """Read the file. An invalid value falls back to its default."""
         self.content, self.problems = {}, []
         try:
             text, content = self._read()
@@ -56,7 +55,7 @@ class SettingsFile:
                     self.content = {}
 
     def change(self, changes: dict[str, Any]) -> None:
-        """Merge `changes` into the file as it is now. Blocks; raises OSError if it cannot be written."""
+        """Merge `changes` into the current file. Blocks; raises OSError if it cannot be written."""
         if self.problems:
             log.warning("settings not saved: %s", self.problems[0])
             return
@@ -86,18 +85,18 @@ class SettingsFile:
 
 
 class Layers(Value):
-    """The user's settings with a project's over them."""
+    """The user's settings, overridden by a project's."""
 
-    settings: Settings  # resource lists hold absolute paths: those of the project first
-    lists: dict[Scope, dict[str, list[Any]]]  # the same lists by who gives them
-    origins: dict[str, Path]  # "retry.maxRetries": the file that says so; what is not here is a default
+    settings: Settings  # resource lists hold absolute paths, those of the project first
+    lists: dict[Scope, dict[str, list[Any]]]  # the same lists by scope
+    origins: dict[str, Path]  # "retry.maxRetries": the file that sets it; settings not in here have their defaults
     problems: list[str]
 
 
 def layered(
     user: SettingsFile, project: SettingsFile | None, defaults: Mapping[str, Any] = MappingProxyType({})
 ) -> Layers:
-    """Read both. `project` is None unless it is trusted; `defaults` is what counts where neither says anything."""
+    """Read both files. `project` is None unless it is trusted; `defaults` apply where neither sets a value."""
     merged: dict[str, Any] = dict(defaults)
     lists: dict[Scope, dict[str, list[Any]]] = {"project": {}, "user": {}}
     origins: dict[str, Path] = {}
@@ -107,21 +106,21 @@ def layered(
         if file is None:
             continue
         file.read()
-        said = {name: _based(name, value, file.path.parent) for name, value in file.content.items()}
+        content = {name: _with_absolute_paths(name, value, file.path.parent) for name, value in file.content.items()}
         problems += file.problems
         if scope == "project":
-            for name in _refused(said, merged):
-                said = _without(said, name)
-                problems.append(f"{file.path}: {name}: only your own settings.json can say this")
-        lists[scope] = {name: said[name] for name in RESOURCE_LISTS if name in said}
+            for name in _refused(content, merged):
+                content = _without(content, name)
+                problems.append(f"{file.path}: {name}: only your own settings.json can set this")
+        lists[scope] = {name: content[name] for name in RESOURCE_LISTS if name in content}
         combined = {name: [*added, *merged.get(name, ())] for name, added in lists[scope].items()}
-        merged = {**merge(merged, said), **combined}
-        origins |= {place: file.path for place in _places(said)}
+        merged = {**merge(merged, content), **combined}
+        origins |= {place: file.path for place in _places(content)}
     return Layers(decode(Settings, encode(merged)), lists, origins, problems)
 
 
 def migrated(content: dict[str, Any]) -> dict[str, Any]:
-    """What older and newer versions of pi wrote, in today's names."""
+    """Translate names of older and newer versions of pi into the current ones."""
     content = dict(content)
     if "queueMode" in content:
         content.setdefault("steeringMode", content["queueMode"])
@@ -134,13 +133,13 @@ def migrated(content: dict[str, Any]) -> dict[str, Any]:
     if isinstance(retry := content.get("retry"), dict):
         provider = retry.get("provider")
         newer = provider.get("maxRetryDelayMs") if isinstance(provider, dict) else None
-        # Here maxDelayMs is the name of it, since that is what the records have; pi keeps the newer one.
+        # The records use the older name, maxDelayMs; newer versions of pi write the other one.
         content["retry"] = dict(retry) if newer is None else {**retry, "maxDelayMs": newer}
     return content
 
 
 def _written(place: str, content: dict[str, Any]) -> str:
-    """The place under the name that the file itself has for it: the way back from `migrated`."""
+    """Return the name that the file itself uses for a setting: the inverse of `migrate_names`."""
     name = place.partition("[")[0]
     if name == "steeringMode" and name not in content:
         return "queueMode"
@@ -154,7 +153,7 @@ def _written(place: str, content: dict[str, Any]) -> str:
 
 
 def merge(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """One level of objects in the object is merged, everything else replaced."""
+    """Merge `changes` into `content`: nested objects are merged one level deep, everything else is replaced."""
     merged = dict(content)
     for key, value in changes.items():
         old = merged.get(key)
@@ -170,7 +169,7 @@ def as_text(content: dict[str, Any]) -> bytes:
 
 
 def _removed(content: dict[str, Any], place: str) -> bool:
-    """Take away what stands at a place such as "retry.maxRetries" or "enabledModels[1]", and nothing beside it."""
+    """Remove the value at a place such as "retry.maxRetries" or "enabledModels[1]" only. False if it is missing."""
     *above, last = place.partition("[")[0].split(".")
     for name in above:
         inside = content.get(name)
@@ -180,15 +179,15 @@ def _removed(content: dict[str, Any], place: str) -> bool:
     return last in content and (content.pop(last), True)[1]
 
 
-def _refused(said: Mapping[str, Any], of_user: Mapping[str, Any]) -> list[str]:
-    """The settings that a project has no say in."""
-    refused = [name for name in USER_ONLY if _values_at(said, name)]
-    looser = [name for name in STRICTER_ONLY if _values_at(said, name) == [False]]
+def _refused(content: Mapping[str, Any], of_user: Mapping[str, Any]) -> list[str]:
+    """Return the settings that a project may not set."""
+    refused = [name for name in USER_ONLY if _values_at(content, name)]
+    looser = [name for name in STRICTER_ONLY if _values_at(content, name) == [False]]
     return refused + [name for name in looser if _values_at(of_user, name) == [True]]
 
 
 def _values_at(content: Mapping[str, Any], place: str) -> list[Any]:
-    """What stands at a place such as "sandbox" or "retry.maxRetries": one value, or none."""
+    """Return the value at a place such as "sandbox" or "retry.maxRetries" in a list, empty if there is none."""
     name, _, inner = place.partition(".")
     within = content.get(name) if inner else content
     return [within[inner or name]] if isinstance(within, Mapping) and (inner or name) in within else []
@@ -201,11 +200,11 @@ def _without(content: dict[str, Any], place: str) -> dict[str, Any]:
     return {key: value for key, value in content.items() if key != name}
 
 
-def _places(said: dict[str, Any]) -> list[str]:
-    """The names of settings, and of those inside them."""
+def _places(content: dict[str, Any]) -> list[str]:
+    """Return the names of settings; for nested ones, "outer.inner"."""
     return [
         place
-        for name, value in said.items()
+        for name, value in content.items()
         for place in ([f"{name}.{inner}" for inner in value] if isinstance(value, dict) else [name])
     ]
 
@@ -213,7 +212,7 @@ def _places(said: dict[str, Any]) -> list[str]:
 # Resource lists
 
 
-def _based(name: str, value: Any, folder: Path) -> Any:
+def _with_absolute_paths(name: str, value: Any, folder: Path) -> Any:
     if name not in RESOURCE_LISTS or not isinstance(value, list):
         return value
     if name != "packages":
@@ -225,11 +224,11 @@ def _based(name: str, value: Any, folder: Path) -> Any:
 
 
 def _absolute(entry: str, folder: Path) -> str:
-    """`!pattern` and `-path` take out, `+path` brings back: the sign stays in front."""
+    """Make the path of a list entry absolute; a sign (`!pattern`, `-path`, `+path`) stays in front."""
     sign = entry[:1] if entry[:1] in ("!", "+", "-") else ""
     return sign + os.path.normpath(folder / os.path.expanduser(entry.removeprefix(sign)))
 
 
 def _local(source: Any, folder: Path) -> Any:
-    """npm:name and git:host/path are no paths."""
+    """Make a local source absolute. npm:name and git:host/path are not paths."""
     return _absolute(source, folder) if isinstance(source, str) and source.startswith((".", "/", "~")) else source

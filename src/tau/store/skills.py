@@ -1,9 +1,8 @@
-"""Skills: folders with a SKILL.md, whose fields say what it is for.
+"""Finds skills: folders with a SKILL.md, whose fields describe the skill.
 
-A folder with a SKILL.md is one skill, and nobody looks further into it. Other
-folders are searched, links too, and the Markdown files right in the first one are
-skills themselves. Foreign repositories have such folders: what is looked at has a
-limit in depth, number and time, and no file may make a match take long.
+A folder with a SKILL.md is one skill and is not searched further. Other folders are searched, including links, and
+Markdown files directly in the first one are skills too. Untrusted repositories contain such folders, so the search is
+limited in depth, number and time, and ignore patterns that could take long to match are dropped.
 """
 
 from __future__ import annotations
@@ -15,37 +14,37 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tau.core.expand import Origin, Skill
-from tau.core.frontmatter import BadFrontmatter, page, says_yes, split
-from tau.core.globs import Rules
-from tau.store.entries import Entries
-from tau.store.texts import is_file, read_text, why
+from tau.core.conversation.slash_commands import Origin, Skill
+from tau.core.text.frontmatter import BadFrontmatter, page, says_yes, split
+from tau.core.text.globs import Rules
+from tau.store.path_lists import Entries
+from tau.store.safe_read import is_file, read_text, why
 
 FILE = "SKILL.md"
 IGNORE_FILES = (".gitignore", ".ignore", ".fdignore")
 LARGEST = 256 * 1024  # bytes of a skill
 MOST = 250  # skills
-DEEPEST = 8  # folders within folders
-ENTRIES = 5000  # names in all folders of one place
-PATIENCE = 5.0  # seconds for one place
+DEEPEST = 8  # levels of folders
+ENTRIES = 5000  # names in all folders of one location
+PATIENCE = 5.0  # seconds for one location
 LONGEST_NAME = 128
-HEAD = 80 * 1024  # bytes that must hold the fields
+HEAD = 80 * 1024  # bytes in which the fields must fit
 
 NAME = 64
 DESCRIPTION = 1024
 
 
 class Place(NamedTuple):
-    """A folder to look into, or a file."""
+    """A folder to search, or a file."""
 
     path: Path
     origin: Origin
-    entries: Entries = Entries()  # what settings say about what may be used
-    expected: bool = False  # somebody named it: it is a problem if it is not there
+    entries: Entries = Entries()  # inclusions and exclusions of settings
+    expected: bool = False  # it was named explicitly, so it is a problem if it does not exist
 
 
 def find_skills(places: Sequence[Place], within: Path | None = None) -> tuple[list[Skill], list[str]]:
-    """The first of a name counts; what is wrong with the others. `within` is that of find_templates."""
+    """Return the skills and problems. Of several with one name the first is used. `within` is as in find_templates."""
     by_name: dict[str, Skill] = {}
     real_paths: set[str] = set()
     problems: list[str] = []
@@ -68,12 +67,12 @@ def find_skills(places: Sequence[Place], within: Path | None = None) -> tuple[li
                 ]
         problems += walk.problems
         if place.expected and not os.path.lexists(place.path):
-            problems.append(f"skill {place.path}: there is nothing of this name")
+            problems.append(f"skill {place.path}: not found")
     return list(by_name.values()), problems
 
 
 def skill_body(skill: Skill, within: Path | None = None) -> str:
-    """What it says now, below its fields. Raises OSError with its name."""
+    """Return the current text of a skill, without its fields. Raises OSError with its path."""
     try:
         taken = read_text(Path(skill.path), LARGEST, within if skill.origin.scope == "project" else None)
     except OSError as error:
@@ -84,7 +83,7 @@ def skill_body(skill: Skill, within: Path | None = None) -> str:
 
 
 def _skill(path: Path, alone: bool, origin: Origin, problems: list[str], within: Path | None) -> Skill | None:
-    """`alone`: a file without a folder of its own. One without fields is no skill, only a page that lies there."""
+    """Read one skill. `alone`: a Markdown file without its own folder; without fields it is not a skill but a page."""
     try:
         taken = read_text(path, HEAD, within if origin.scope == "project" else None)
         if not taken.is_whole(LARGEST):
@@ -103,13 +102,13 @@ def _skill(path: Path, alone: bool, origin: Origin, problems: list[str], within:
     if not isinstance(name, str) or name.split() != [name]:
         problems.append(f"skill {path} is not used: its name is not one word")
         return None
-    problems += [f"skill {path}: {wrong}" for wrong in _wrong(name, description)]
+    problems += [f"skill {path}: {flaw}" for flaw in _flaws(name, description)]
     hidden = says_yes(fields.get("disable-model-invocation"))
     return Skill(name, description.strip(), str(path), str(path.parent), hidden, origin)
 
 
-def _wrong(name: str, description: str) -> Iterator[str]:
-    """What does not keep it from being used."""
+def _flaws(name: str, description: str) -> Iterator[str]:
+    """Yield problems that do not keep a skill from being used."""
     if len(name) > NAME:
         yield f"its name has more than {NAME} characters"
     if not all(letter in "abcdefghijklmnopqrstuvwxyz0123456789-" for letter in name):
@@ -121,13 +120,13 @@ def _wrong(name: str, description: str) -> Iterator[str]:
 
 
 class _Walk:
-    """The files of one place."""
+    """Searches one location for skill files."""
 
     def __init__(self, top: Path) -> None:
         self.problems: list[str] = []
         self._top = top
         self._entries = 0
-        self._until = time.monotonic() + PATIENCE
+        self._deadline = time.monotonic() + PATIENCE
         self._folders: set[tuple[int, int]] = set()
         self._rules: list[tuple[Path, Rules]] = []
 
@@ -136,12 +135,12 @@ class _Walk:
             yield from self._folder(self._top, 0)
         elif self._top.suffix == ".md" and os.path.lexists(self._top):
             yield self._top
-        if self._tired:
-            self.problems.append(f"{self._top} has too many files or folders: what was found so far is used")
+        if self._exhausted:
+            self.problems.append(f"{self._top} has too many files or folders: only those found so far are used")
 
     @property
-    def _tired(self) -> bool:
-        return self._entries > ENTRIES or time.monotonic() > self._until
+    def _exhausted(self) -> bool:
+        return self._entries > ENTRIES or time.monotonic() > self._deadline
 
     def _folder(self, folder: Path, depth: int) -> Iterator[Path]:
         try:
@@ -151,7 +150,7 @@ class _Walk:
             self.problems.append(f"{folder} cannot be read: {why(error)}")
             return
         if (found.st_dev, found.st_ino) in self._folders:
-            return  # a link brought us here again
+            return  # reached again through a link
         self._folders.add((found.st_dev, found.st_ino))
         kept = len(self._rules)
         self._rules += [(folder, rules) for name in IGNORE_FILES if name in names and (rules := _rules(folder / name))]
@@ -164,7 +163,7 @@ class _Walk:
     def _inside(self, folder: Path, names: list[str], depth: int) -> Iterator[Path]:
         for name in names:
             path = folder / name
-            if self._tired:
+            if self._exhausted:
                 return
             if name.startswith(".") or name in ("node_modules", FILE) or len(name) > LONGEST_NAME:
                 continue
@@ -185,7 +184,7 @@ class _Walk:
         return sorted(names)
 
     def _ignored(self, path: Path, is_folder: bool) -> bool:
-        """What the nearest file that says something says."""
+        """True if a path is ignored: the nearest ignore file with a matching rule decides."""
         for folder, rules in reversed(self._rules):
             answer = rules.ignore(path.relative_to(folder).as_posix(), is_folder)
             if answer is not None:
@@ -198,10 +197,10 @@ def _rules(path: Path) -> Rules | None:
         lines = read_text(path, 16 * 1024).text.splitlines()
     except OSError:
         return None
-    return Rules([line for line in lines if _is_tame(line)][:200])
+    return Rules([line for line in lines if _matches_fast(line)][:200])
 
 
-def _is_tame(line: str) -> bool:
-    """Whether to match it is quick for every name: a pattern can be made to try all ways to divide one."""
+def _matches_fast(line: str) -> bool:
+    """True if a pattern matches every name quickly. A hostile pattern backtracks over all divisions of a name."""
     stars = max(part.count("*") for part in line.replace("**/", "").removesuffix("/**").split("/"))
     return len(line) <= 256 and "{" not in line and stars <= 2 and line.count("**") <= 2

@@ -1,4 +1,4 @@
-"""Prompt templates: Markdown files that become a prompt when somebody says /name."""
+"""Finds prompt templates: Markdown files that the slash command /name expands to."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from tau.core.expand import Template
-from tau.core.frontmatter import BadFrontmatter, page
+from tau.core.conversation.slash_commands import Template
+from tau.core.text.frontmatter import BadFrontmatter, page
+from tau.store.safe_read import is_file, leads_out, read_text, why
 from tau.store.skills import Place
-from tau.store.texts import is_file, leads_out, read_text, why
 
 LARGEST = 256 * 1024  # bytes of a template
 MOST = 500  # templates, and names in a folder
-SHOWN = 60  # characters of a first line that stands for a description
+SHOWN = 60  # characters of a first line that serves as description
 
 
 def find_templates(places: Sequence[Place], within: Path | None) -> tuple[list[Template], list[str]]:
-    """The first of a name counts; what is wrong with the others.
+    """Return the templates and problems. Of several templates with one name the first is used.
 
-    `within` is a project that is not trusted, or that commands in a sandbox write
-    to: its templates must not be links to files elsewhere, or /review could send the user's private key to a model.
+    `within` is a project that is not trusted, or that sandboxed commands write to: its templates must not be links to
+    files elsewhere, or /review could send the user's private key to a model.
     """
     by_name: dict[str, Template] = {}
     real_paths: set[str] = set()

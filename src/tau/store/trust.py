@@ -1,14 +1,11 @@
-"""Trust in a project: whether what lies in its `.pi` is executed and heeded.
+"""Trust in a project: decides if the files in its `.pi` take effect.
 
-A decision is bound to the real path of the project and to the content of
-everything that trust lets in. A link that leads elsewhere, a folder put in the
-place of another, or a file changed since, is another project, about which nothing
-was decided.
+A decision is bound to the real path of the project and to the content of everything that trust covers. If a link leads
+elsewhere, a folder was replaced or a file changed since, it is a different project, and undecided.
 
-Decisions are in the user's trust.json, which is real pi's, too. pi wants nothing
-but true, false and null there, and looks up absolute paths; so ours are keys that
-are no paths and hold everything: "tau:sha256:<content>:<path>". What pi decided by
-the path alone is not enough for us when it is a yes; a no is heeded.
+Decisions are stored in the user's trust.json, which pi uses too. pi allows only true, false and null there and looks up
+absolute paths; so tau's entries are keys that are not paths and contain everything: "tau:sha256:<content>:<path>". tau
+does not accept a yes of pi, which is bound to the path alone, but respects a no.
 """
 
 from __future__ import annotations
@@ -25,26 +22,27 @@ from tau.store.extension_files import listed
 from tau.store.files import locked, read_small, replaced
 from tau.store.settings import SettingsFile, as_text, layered
 
-# In `.pi`: what can run something, send something elsewhere, or take the place of the system prompt. Packages are
-# named in the settings and not loaded yet; the folders they are installed in (git, npm) will belong here.
+# Files in `.pi` that can run code, send data elsewhere, or replace the system prompt. Packages are named in the
+# settings and not loaded yet; the folders they are installed in (git, npm) will belong here.
 NEEDING = ("settings.json", "mcp.json", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md")
 FILES, BYTES, DEPTH = 4096, 64 * 1024 * 1024, 32
 _KEY = "tau:sha256:"
 
 
 class Untrustable(ValueError):
-    """Content that cannot be bound: too much of it, or no plain files."""
+    """Content that trust cannot be bound to: too large, or not regular files."""
 
 
 class Decision(Value):
-    """`content` has the SHA-256 of every file that was trusted, by its real path. Only these bytes may be used.
+    """A decision about a project. `content` has the SHA-256 of every trusted file by real path.
 
-    It is None where trust is not bound to content: after --approve, or with "defaultProjectTrust": "always".
+    Only these bytes may be used. `content` is None if trust is not bound to content: with --approve, or
+    "defaultProjectTrust": "always".
     """
 
     trusted: bool
     warnings: list[str]
-    undecided: bool = False  # somebody may still be asked; the last warning is what to say if nobody says yes
+    undecided: bool = False  # the user may be asked; the last warning applies unless the answer is yes
     content: Mapping[str, str] | None = None
 
 
@@ -56,11 +54,10 @@ def decide(
     otherwise: ProjectTrust = "ask",
     asked_about: Fingerprint | None = None,
 ) -> Decision:
-    """Whether the project in `cwd` is trusted, and what a person should know about it.
+    """Decide if the project in `cwd` is trusted, with warnings for the user.
 
-    `approve` is what was said for this run; `otherwise` what the user's settings say
-    about projects nobody decided about. `asked_about` is the content that a yes for
-    this run was given to.
+    `approve` is the decision for this run only; `otherwise` is the user's setting for undecided projects.
+    `asked_about` is the content that was approved for this run.
     """
     if approve and asked_about is not None:
         return _decide_as_asked(cwd, asked_about)
@@ -68,31 +65,31 @@ def decide(
         return Decision(approve, [])
     cwd = Path(os.path.realpath(cwd))
     file = TrustFile(agent_dir / "trust.json")
-    says = file.says(cwd)
-    things = needing(cwd)
+    stored = file.says(cwd)
+    names = needing(cwd)
     reason = ""
-    if not things:
+    if not names:
         return Decision(False, file.problems)
-    if says.no:
-        reason = f" {file.path} says that {says.no} is not trusted."
-    elif says.content:
+    if stored.no:
+        reason = f" {file.path} says that {stored.no} is not trusted."
+    elif stored.content:
         try:
             found = fingerprint(cwd)
-            if found.digest == says.content:
+            if found.digest == stored.content:
                 return Decision(True, file.problems, content=found.content)
             reason = " It was trusted, but its content has changed since."
         except Untrustable as error:
             reason = f" It was trusted, but {error}."
     elif otherwise == "always":
         return Decision(True, file.problems)
-    elif says.by_path:
-        reason = f" pi trusts {says.by_path} by its path; tau also wants its content."
-    what = ", ".join(f".pi/{name}" for name in things)
-    told = (
+    elif stored.by_path:
+        reason = f" pi trusts {stored.by_path} by its path only; tau requires trust in its content."
+    what = ", ".join(f".pi/{name}" for name in names)
+    warning = (
         f"This project is not trusted, so these were ignored: {what}.{reason} "
         "`tau trust` trusts them as they are now, --approve for one run."
     )
-    return Decision(False, [*file.problems, told], undecided=not says.no and otherwise == "ask")
+    return Decision(False, [*file.problems, warning], undecided=not stored.no and otherwise == "ask")
 
 
 def _decide_as_asked(cwd: Path, asked_about: Fingerprint) -> Decision:
@@ -100,24 +97,26 @@ def _decide_as_asked(cwd: Path, asked_about: Fingerprint) -> Decision:
         found = fingerprint(cwd)
         if found.digest == asked_about.digest:
             return Decision(True, [], content=found.content)
-        why = "its content changed while that was decided"
+        reason = "its content changed while that was decided"
     except Untrustable as error:
-        why = str(error)
-    return Decision(False, [f"This project was to be trusted, but {why}, so nothing of it is used."])
+        reason = str(error)
+    return Decision(False, [f"This project was to be trusted, but {reason}, so nothing of it is used."])
 
 
 def needing(cwd: Path) -> list[str]:
-    """What is there that needs trust."""
+    """Return the names of files in `.pi` that need trust."""
     return [name for name in NEEDING if os.path.lexists(cwd / ".pi" / name)]
 
 
-# What is said
+# Stored decisions
 
 
 class Said(Value):
-    content: str | None = None  # what the project must be like to be trusted
-    by_path: str | None = None  # the folder that pi trusts whatever is in it
-    no: str | None = None  # the folder that is not to be trusted
+    """The entry of trust.json for a project."""
+
+    content: str | None = None  # the digest that the project must have to be trusted
+    by_path: str | None = None  # the folder that pi trusts, whatever it contains
+    no: str | None = None  # the folder that is not trusted
 
 
 class TrustFile:
@@ -126,7 +125,7 @@ class TrustFile:
         self.problems: list[str] = []
 
     def says(self, project: Path) -> Said:
-        """About a project, by its real path. A file that lies in the project says nothing about it."""
+        """Return the decision about a project, by its real path. A trust.json inside the project is ignored."""
         if Path(os.path.realpath(self.path)).is_relative_to(project):
             return Said()
         try:
@@ -145,15 +144,15 @@ class TrustFile:
         return Said(by_path=str(nearest)) if content[str(nearest)] is True else Said(no=str(nearest))
 
     def trust(self, project: Path, digest: str) -> None:
-        """Remember a yes. Raises BadRecord if the file is broken, and OSError; then nothing has changed."""
+        """Store a yes. Raises BadRecord if the file is damaged, or OSError; then nothing has changed."""
         self._change(project, {f"{_KEY}{digest}:{project}": True})
 
     def refuse(self, project: Path) -> None:
-        """Remember a no, whatever the project contains. pi heeds it as well. Raises as `trust` does."""
+        """Store a no, whatever the project contains. pi respects it too. Raises as `trust` does."""
         self._change(project, {str(project): False})
 
     def forget(self, project: Path) -> bool:
-        """Whether there was something to forget. pi's own yes is left to pi."""
+        """Remove tau's decision; returns False if there was none. A yes of pi is kept."""
         return self._change(project, {})
 
     def _change(self, project: Path, added: dict[str, bool]) -> bool:
@@ -161,7 +160,7 @@ class TrustFile:
             content = self._content()
             kept = {key: value for key, value in content.items() if not _is_about(key, project)}
             if added and kept.get(str(project)) is False:
-                del kept[str(project)]  # a newer decision than this no
+                del kept[str(project)]  # the new decision replaces this no
             changed = {**kept, **added}
             if changed != content:
                 replaced(self.path, as_text(dict(sorted(changed.items()))) + b"\n")
@@ -184,17 +183,17 @@ def _is_about(key: str, project: Path) -> bool:
     return key.startswith(_KEY) and key.removeprefix(_KEY).partition(":")[2] == str(project)
 
 
-# What is bound
+# Fingerprints
 
 
 class Fingerprint(Value):
     digest: str
-    files: list[str]  # as a person would name them
+    files: list[str]  # relative to the project
     content: Mapping[str, str]  # SHA-256 of each file, by its real path
 
 
 def fingerprint(cwd: Path) -> Fingerprint:
-    """Everything that trust in a project lets in, by name and content. Raises Untrustable."""
+    """Hash the names and contents of everything that trust in a project covers. Raises Untrustable."""
     cwd = Path(os.path.realpath(cwd))
     roots = [cwd / ".pi" / name for name in needing(cwd)]
     import hashlib
@@ -219,7 +218,7 @@ def fingerprint(cwd: Path) -> Fingerprint:
 
 
 def named_in_settings(cwd: Path) -> Iterator[Path]:
-    """What the project's settings would run: extensions and the shell."""
+    """Yield the files that the project's settings would run: extensions and the shell."""
     file = SettingsFile(cwd / ".pi" / "settings.json")
     layers = layered(file, None)
     named = listed(layers.lists["user"].get("extensions", ()))
@@ -235,9 +234,9 @@ def _is_in_any(path: Path, roots: list[Path]) -> bool:
 
 
 def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterator[Path]:
-    """Every file below, links followed, in an order that does not depend on the disk.
+    """Yield every file below the paths, following links, in an order that does not depend on the disk.
 
-    Compiled Python is left out: whoever runs extensions must not take it from here.
+    Compiled Python is left out: the extension loader does not use it.
     """
     for path in paths:
         try:
@@ -247,7 +246,7 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
                 continue
             here = (status.st_dev, status.st_ino)
             if here in above or len(above) == DEPTH:
-                raise Untrustable(f"{path} leads back into itself, or too deep")
+                raise Untrustable(f"{path} contains itself through a link, or is nested too deeply")
             names = sorted(name for name in os.listdir(path) if name != "__pycache__")
         except OSError as error:
             raise Untrustable(f"{path} cannot be read ({error.strerror})") from None
@@ -255,14 +254,14 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
 
 
 def remember(cwd: Path, agent_dir: Path, *, trusted: bool, asked_about: Fingerprint | None = None) -> None:
-    """Write a decision down: a yes for what it was asked about, or else for what is there now.
+    """Store a decision: a yes is for the content that was asked about, or else for the current content.
 
-    Raises ValueError or OSError if that cannot be done.
+    Raises ValueError or OSError if it cannot be stored.
     """
     project = Path(os.path.realpath(cwd))
     file = TrustFile(agent_dir / "trust.json")
     if Path(os.path.realpath(file.path)).is_relative_to(project):
-        raise Untrustable(f"{file.path} lies in this project, and so cannot say whether to trust it")
+        raise Untrustable(f"{file.path} is inside this project, so it cannot decide about its trust")
     if trusted:
         file.trust(project, (asked_about or fingerprint(project)).digest)
     else:

@@ -1,8 +1,7 @@
-"""Hands: what a model can do, and what doing it needs from the machine.
+"""Tools that a model can call, and the interface of the machine they work on.
 
-A tool is a name, a JSON schema and one coroutine. It reaches processes and
-files only through the Machine it is given, so that the same tools can work on
-another computer, in a sandbox, or in a test.
+A tool is a name, a JSON schema and one coroutine. It reaches processes and files only through the Machine it is given,
+so the same tools work on another computer, in a sandbox, or in a test.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from tau.errors import ToolError
 from tau.records.base import Value, field
 from tau.records.events import Outcome
-from tau.tools.seen import Seen
+from tau.tools.read_tracking import Seen
 
 T = TypeVar("T")
 Stream = Literal["stdout", "stderr"]
@@ -55,7 +54,7 @@ class OpenFolder:
     def __init__(self, path: str, descriptor: int | None) -> None:
         self.path = path
         self.descriptor = descriptor
-        # Also when it is collected: a cancelled call does not wait for the thread that opens it.
+        # Closed on garbage collection too: a cancelled call does not wait for the thread that opens the folder.
         self._close = None if descriptor is None else weakref.finalize(self, os.close, descriptor)
 
     def close(self) -> None:
@@ -72,43 +71,43 @@ class OpenFolder:
 class Files(Protocol):
     """The files of a machine. These calls block: make them inside `Machine.in_thread`.
 
-    What cannot be done is a ToolError, with the sentence the model reads.
+    A failure is a ToolError whose text the model reads.
     """
 
     def open(self, path: str) -> OpenFile:
-        """A regular file to read from. Anything else, and what nobody should read, is refused."""
+        """Open a regular file for reading. Anything else is refused, and so are files with secrets."""
         ...
 
     def folder(self, path: str) -> OpenFolder:
-        """A folder to run a search in."""
+        """Open a folder to run a search in."""
         ...
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file whole or not at all, making its folders; mode, owner and links are kept."""
+        """Write a file atomically and create missing parent folders. Mode, owner and links are kept."""
         ...
 
     def real(self, path: str) -> str:
-        """The path with all links followed; two names of one file give the same."""
+        """Return the path with all links resolved; two names of one file give the same path."""
         ...
 
     def kind(self, path: str) -> Literal["file", "folder", "other"] | None:
-        """What is there; None if nothing is."""
+        """Return the kind of file at a path; None if there is none."""
         ...
 
     def is_secret(self, path: str, at: OpenFolder | None = None) -> bool:
-        """Whether `open` would refuse it because nobody should read it; also True if that cannot be found out.
+        """True if `open` would refuse the file because it contains secrets, or if that cannot be determined.
 
-        A relative path starts at the open folder `at`. Quick, and never an error.
+        A relative path starts at the open folder `at`. Fast; raises nothing.
         """
         ...
 
     def entries(self, path: str) -> list[Entry]:
-        """The names in a folder, in no order; what vanishes meanwhile is left out."""
+        """List a folder, in no particular order; entries that vanish meanwhile are left out."""
         ...
 
 
 class Machine(Protocol):
-    """Where tools work. The real one is host/machine.py."""
+    """The machine on which tools run. The real implementation is runtime/machine/local.py."""
 
     files: Files
 
@@ -121,35 +120,34 @@ class Machine(Protocol):
         timeout: float | None = None,
         apart: bool = False,
     ) -> Exit:
-        """Run a command in a session of its own, with empty stdin: text in a shell, words as they are.
+        """Run a command in its own process session, with empty stdin: a string in a shell, a list directly.
 
-        A `cwd` that is an open folder is the folder the command runs in, whatever its path means to other processes.
-        `heard` gets the output as it comes, all as "stdout" in true order
-        unless `apart` is set. A command that leaves a child behind returns when
-        the shell does. Cancelling the call, or `timeout` seconds, kills it with
-        everything it started before the call returns.
+        If `cwd` is an open folder, the command runs in exactly that folder, whatever its path means to other
+        processes. `heard` receives output as it arrives; unless `apart` is set, all of it as "stdout", in the order
+        in which it was written. A command that leaves a child behind returns when the shell does. If the call is
+        cancelled or `timeout` seconds pass, the command and everything it started are killed before the call returns.
         """
         ...
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do blocking file work without holding up anything else."""
+        """Run blocking file work in a thread, so that it does not block the event loop."""
         ...
 
     def part(self) -> Machine:
-        """The same machine for a piece of work: what is killed through it is what was started through it."""
+        """Return a view of the same machine with its own processes: it kills only what was started through it."""
         ...
 
     def kill_background(self) -> None:
-        """Kill what was left behind by commands that have returned. Does not wait."""
+        """Kill processes left behind by commands that have returned. Does not wait."""
         ...
 
     def spill(self) -> Spill:
-        """A new private file for output that is too long to show."""
+        """Create a private file for output that is too long to show."""
         ...
 
 
 class Spill(Protocol):
-    """A file that takes the whole output of a command, up to a limit."""
+    """A file that receives the whole output of a command, up to a limit."""
 
     path: str
 
@@ -159,11 +157,11 @@ class Spill(Protocol):
 
 
 class ToolContext(Value):
-    """What a tool gets besides its arguments. `seen` is what the session's model knows of files.
+    """The second argument of a tool. `seen` tracks which file contents the session's model knows.
 
-    Pictures that are too large for models are made smaller unless `resize` is off.
-    `withheld` says of a path whether what is in that file must not be shown.
-    `checked` says whether the permission check of this call was about a real path.
+    Images that are too large for models are scaled down unless `resize` is False.
+    `withheld(path)` is True if the contents of that file must not be shown.
+    `checked(real_path)` is True if the permission check of this call covered that path.
     """
 
     machine: Machine
@@ -176,16 +174,16 @@ class ToolContext(Value):
     checked: Callable[[str], bool] | None = None
 
     def confirm(self, named: str, real: str) -> None:
-        """Raises ToolError if `named` leads to another file or folder than when the permission was checked."""
+        """Raise ToolError if `named` leads to another file or folder than when the permission was checked."""
         if self.checked is not None and not self.checked(real):
             raise ToolError(f"{named} leads to {real}, which is not what the permission was checked for")
 
 
 class Tool(Value):
-    """`snippet` is the tool's line in the system prompt, `guidelines` what to mind when it is there.
+    """A tool. `snippet` is its line in the system prompt, `guidelines` are added to the prompt if the tool is active.
 
-    `parameters` is the schema that models are shown. A tool that takes more than it
-    shows names the schema that arguments have to fit with `schema_for`.
+    `parameters` is the schema that models are shown. A tool that accepts more than it shows returns from `schema_for`
+    the schema against which given arguments are validated.
     """
 
     name: str

@@ -1,8 +1,7 @@
-"""The shell, for a model.
+"""The bash tool: runs shell commands.
 
-The model sees the end of the output; everything goes to a file as soon as it is
-too much to show. Escape sequences are left in: a model can read them, and the
-bytes may be what it asked for.
+The model sees the end of the output. As soon as the output is too long to show, all of it goes to a file. Escape
+sequences are left in: a model can read them, and the bytes may be what it asked for.
 """
 
 from __future__ import annotations
@@ -12,34 +11,34 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tau.core.truncate import MAX_BYTES, MAX_LINES, Tail, size
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, Tail, size
 from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.records.tools import Truncation
 from tau.tools import Exit, Spill, Stream, Tool, ToolContext
-from tau.tools.stopped import StoppedWith
+from tau.tools.partial_result import StoppedWith
 
 PERIOD = 0.1  # seconds between two updates
 
 
 class Output:
-    """What a command said: the end of it in memory, all of it in a file once it is too much to show."""
+    """The output of a command: its end in memory, and all of it in a file once it is too long to show."""
 
     def __init__(self, tail: Tail, spill: Callable[[], Spill]) -> None:
         self.tail = tail
         self.path: str | None = None
         self._new_spill = spill
         self._spill: Spill | None = None
-        self._beginning: bytearray | None = bytearray()  # until there is a file
-        self._trouble = ""
+        self._beginning: bytearray | None = bytearray()  # until the file is opened
+        self._spill_error = ""
 
     def take(self, data: bytes) -> None:
         self.tail.feed(data)
         if self._beginning is not None:
             self._beginning += data
-            # The tail may count less than came: a cleaner takes away.
+            # The tail may count fewer bytes than arrived, because its cleaner removes some.
             if self.tail.truncated or len(self._beginning) > MAX_BYTES:
                 self._open_file(bytes(self._beginning))
                 self._beginning = None
@@ -47,31 +46,31 @@ class Output:
             self._spill.write(data)
 
     def end(self) -> None:
-        """Nothing more will come. May be said twice."""
+        """Mark the end of the output. May be called twice."""
         self.tail.end()
         if self.tail.truncated and self._beginning is not None:
-            self.take(b"")  # only now is the last character known to be too much
+            self.take(b"")  # only now is it known that the last character exceeds the limit
         if self._spill:
             self._spill.close()
 
     def where(self) -> str:
-        return f"Full output: {self.path}" if self.path else f"The full output could not be saved: {self._trouble}"
+        return f"Full output: {self.path}" if self.path else f"The full output could not be saved: {self._spill_error}"
 
     def _open_file(self, beginning: bytes) -> None:
         try:
             self._spill = self._new_spill()
-        except OSError as error:  # a full disk is no reason to lose the command
-            self._trouble = error.strerror or str(error)
+        except OSError as error:  # a full disk must not fail the command
+            self._spill_error = error.strerror or str(error)
             return
         self.path = self._spill.path
         self._spill.write(beginning)
 
 
 class Ticker:
-    """Calls `tell` at once, then at most once in each period; what was held back is told when it is over."""
+    """Rate limiter: calls `report` at once, then at most once per period; a delayed call is made at its end."""
 
-    def __init__(self, tell: Callable[[], None], period: float = PERIOD) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[], None], period: float = PERIOD) -> None:
+        self._report = report
         self._period = period
         self._loop = asyncio.get_running_loop()
         self._free_at = -math.inf
@@ -86,10 +85,10 @@ class Ticker:
             self._timer = self._loop.call_at(self._free_at, self._fire)
 
     def flush(self) -> None:
-        """Tell now what waits to be told."""
+        """Make a delayed call now."""
         if self._timer:
             self.stop()
-            self._tell()
+            self._report()
 
     def stop(self) -> None:
         if self._timer:
@@ -99,22 +98,22 @@ class Ticker:
     def _fire(self) -> None:
         self._timer = None
         self._free_at = self._loop.time() + self._period
-        self._tell()
+        self._report()
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
-    """A cancelled call leaves no process of the group behind; what came so far is in StoppedWith."""
+    """Run the command. If cancelled, kills all its processes and raises CancelledWithResult with the output so far."""
     timeout = _seconds(args.get("timeout"))
     output = Output(Tail(), context.machine.spill)
     ticker = Ticker(lambda: context.progress(_so_far(output)))
 
-    def heard(stream: Stream, data: bytes) -> None:
+    def on_output(stream: Stream, data: bytes) -> None:
         output.take(data)
         ticker.tick()
 
-    context.progress(Outcome([]))  # it has begun
+    context.progress(Outcome([]))  # an empty update announces the start
     try:
-        exit = await context.machine.run(args["command"], cwd=context.cwd, heard=heard, timeout=timeout)
+        exit = await context.machine.run(args["command"], cwd=context.cwd, heard=on_output, timeout=timeout)
         ticker.flush()
     except asyncio.CancelledError:
         output.end()
@@ -176,9 +175,9 @@ def _shown(cut: Truncation, last_line: int) -> str:
 TOOL = Tool(
     name="bash",
     description=(
-        f"Run a command in bash, in the working directory. Returns stdout and stderr together, cut to the last"
-        f" {MAX_LINES} lines or {MAX_BYTES // 1024}KB; longer output is kept whole in a file whose path is given."
-        f" Stdin is empty. There is no time limit unless timeout is set."
+        f"Run a command in bash, in the working directory. Returns stdout and stderr combined, truncated to the last"
+        f" {MAX_LINES} lines or {MAX_BYTES // 1024}KB; if truncated, the full output is saved to a file whose path is"
+        f" given. Stdin is empty. There is no time limit unless timeout is set."
     ),
     snippet="Run shell commands",
     parameters={
@@ -191,7 +190,7 @@ TOOL = Tool(
     },
     run=run,
     guidelines=(
-        "Set a timeout for commands that may hang; send the output of background processes to a file.",
-        "Each command starts anew in the working directory: cd and variables do not last.",
+        "Set a timeout for commands that may hang; redirect the output of background processes to a file.",
+        "Each command runs in a new shell in the working directory: cd and variables do not persist.",
     ),
 )

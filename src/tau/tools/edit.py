@@ -1,22 +1,22 @@
-"""Replace text in a file, for a model.
+"""The edit tool: replaces text in a file.
 
-Models are shown one pair of texts. Many know the newer form with a list of
-pairs, or send that list as one pair or as JSON in a string: all are taken.
+The schema that models see has one pair of texts. Many models know the newer form with a list of pairs, or send that
+list as a single pair or as JSON in a string: all of these are accepted.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tau.core.editing import Edit, edited
-from tau.core.truncate import size
+from tau.core.text.editing import Edit, edited
+from tau.core.text.truncate import size
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Files, Tool, ToolContext
+from tau.tools.file_locks import Stopped, in_turn
 from tau.tools.paths import existing
 from tau.tools.read import is_there, portions
-from tau.tools.turns import Stopped, in_turn
 
 LARGEST = 64 * 1024 * 1024
 
@@ -35,7 +35,7 @@ _SEVERAL = {
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
-    """A cancelled call has changed the file or not; never a part of it."""
+    """Apply the edits atomically: a cancelled call has made all changes or none."""
     name, edits = args["path"], _edits(args)
     files, seen = context.machine.files, context.seen
 
@@ -70,8 +70,8 @@ def _content(files: Files, path: str, name: str, stopped: Stopped) -> bytes:
         raise ToolError(f"File not found: {name}")
     data = bytearray()
     with files.open(path) as file:
-        for portion in portions(file, stopped):
-            data += portion
+        for chunk in portions(file, stopped):
+            data += chunk
             if len(data) > LARGEST:
                 raise ToolError(
                     f"{name} is larger than {size(LARGEST)}, too large for edit. Use bash, for example sed."
@@ -86,14 +86,14 @@ def schema_for(arguments: dict[str, Any]) -> dict[str, Any]:
 TOOL = Tool(
     name="edit",
     description=(
-        "Replace a text in a file by another. The old text must be in the file exactly once, with the same white space;"
-        " nothing else of the file changes."
+        "Replace text in a file. oldText must occur in the file exactly once and match it exactly, including"
+        " whitespace; the rest of the file does not change."
     ),
-    snippet="Change a part of a file",
+    snippet="Change part of a file",
     parameters=_ONE,
     run=run,
     guidelines=(
-        "Use edit to change parts of a file. Take just so much of it as oldText that it is there only once.",
+        "Use edit to change parts of a file. Keep oldText short, but long enough to be unique in the file.",
         "Read a file before you edit it.",
     ),
     schema_for=schema_for,

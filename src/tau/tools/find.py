@@ -1,8 +1,8 @@
-"""Find files and folders by their names, for a model.
+"""The find tool: finds files and folders by glob.
 
-Results are in the order of the paths, and when there are too many they are the
-first ones, so the same question has the same answer. A folder is found if a file
-in it can be: one that is empty, or in which everything is ignored, is not.
+Results are sorted by path, and if there are too many, the first ones are returned, so the same query always has the
+same result. A folder is found only if it contains a file that can be found: empty folders, and folders in which
+everything is ignored, are not.
 """
 
 from __future__ import annotations
@@ -11,30 +11,31 @@ import os
 import string
 from typing import Any
 
-from tau.core.globs import BadGlob, anywhere, compiled
-from tau.core.truncate import MAX_BYTES
+from tau.core.text.globs import BadGlob, anywhere, compiled
+from tau.core.text.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Tool, ToolContext
+from tau.tools.listing import Notice, listed, whole, with_note
 from tau.tools.ripgrep import installed, listen, place, words
-from tau.tools.rows import Notice, listed, whole
 from tau.tools.search import Query
 
 LIMIT = 1000
-MOST = 50_000  # results that are kept, whatever the limit: no more than 50 KiB are shown
+MOST = 50_000  # results that are kept, whatever the limit; at most 50 KiB are shown
 _PLAIN = f"{string.ascii_letters}{string.digits}._-"
-KNOWN = 100_000  # folders that are remembered, so as not to look at them again
+WITHOUT_RIPGREP = "Searched without ripgrep: slower."
+KNOWN = 100_000  # folders that are remembered, so that each is examined once
 
 
 class First:
-    """The first of the paths that come, in their order; memory does not grow with what comes."""
+    """Keeps the first paths in sort order. Memory does not grow with the number of paths added."""
 
     def __init__(self, count: int) -> None:
         self.more = False
         self._count = count
         self._kept: set[str] = set()
-        self._last: str | None = None  # there are enough before this one
+        self._last: str | None = None  # enough paths sort before this one
 
     def add(self, paths: list[str]) -> None:
         if (last := self._last) is not None:
@@ -46,7 +47,7 @@ class First:
             self.paths()
 
     def paths(self) -> list[str]:
-        """Those that came so far. What is beyond them is forgotten."""
+        """Return the first paths added so far, sorted, and drop the others."""
         paths = sorted(self._kept, key=_order)
         if len(paths) > self._count:
             del paths[self._count :]
@@ -57,12 +58,12 @@ class First:
 
 
 def _order(path: str) -> str:
-    """A folder before what is in it, and that before its neighbours."""
+    """Sort key: a folder comes before its contents, and those before the next sibling of the folder."""
     return path.rstrip("/").replace("/", "\0")
 
 
 class Names:
-    """What a listing writes: its files, and the folders they are in. There may be millions: they are taken by lists."""
+    """Parses the output of a listing into files and their folders, in batches, because there may be millions."""
 
     def __init__(self, found: First, wanted: Wanted) -> None:
         self._found = found
@@ -93,11 +94,10 @@ class Names:
 
 
 class Wanted:
-    """The paths that a glob looks for.
+    """Matches paths against a glob.
 
-    A glob without a slash is for names, one with a slash for the end of the path,
-    one that begins with a slash for the absolute path. One that ends with a slash
-    is for folders. Without a capital letter, case makes no difference.
+    A glob without a slash matches names, one with a slash the end of the path, one that begins with a slash the
+    absolute path. A glob that ends with a slash matches folders only. A glob without a capital letter ignores case.
     """
 
     def __init__(self, glob: str, folder: str) -> None:
@@ -110,7 +110,7 @@ class Wanted:
         self._matches = pattern.fullmatch
         self._above = folder.rstrip("/") + "/" if is_absolute else ""
         self._folders_only = glob.endswith("/")
-        # A folder that matches ends like the glob, and what is in it has a slash there.
+        # A folder that matches ends like the glob; paths of files in it have a slash after that.
         self._end = name[len(name.rstrip(_PLAIN)) :].lower() + "/"
 
     def files(self, paths: list[str]) -> list[str]:
@@ -121,7 +121,7 @@ class Wanted:
         return list(filter(self._matches, paths))
 
     def may_be_folder_in(self, text: str) -> bool:
-        """A quick look at many paths, so that most need no other."""
+        """Fast test of many paths at once: False if none of their folders can match."""
         return self._end in text.lower()
 
     def is_folder(self, path: str) -> bool:
@@ -129,12 +129,12 @@ class Wanted:
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
-    """A cancelled call leaves no search behind."""
+    """Run the tool. A cancelled call kills its search process."""
     return await search(args, context, installed(context.cwd))
 
 
 async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> Outcome:
-    """With the ripgrep at this path, or without one."""
+    """Search with the ripgrep at this path, or with the fallback."""
     machine = context.machine
     limit = whole(args, "limit", LIMIT, least=1)
     where = await machine.in_thread(lambda: place(context, args.get("path")))
@@ -143,33 +143,35 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
             raise ToolError(f"Not a directory: {where.name}")
         found = First(min(limit, MOST))
         names = Names(found, Wanted(args["pattern"], where.name))
-        complaint = await listen(machine, words(Query(above=where.above), rg), where.folder, names.take)
+        error_text = await listen(machine, words(Query(above=where.above), rg), where.folder, names.take)
+    note = None if rg else WITHOUT_RIPGREP
     paths = found.paths()
     if not paths:
-        if complaint:
-            raise ToolError(complaint)
-        return Outcome([Text("No files found matching pattern")])
+        if error_text:
+            raise ToolError(error_text)
+        return with_note(Outcome([Text("No files found matching pattern")]), note)
     more = f"{limit} results limit reached. Use limit={2 * limit} for more, or refine pattern"
-    return listed(
+    outcome = listed(
         (os.fsencode(path).decode("utf-8", "replace") for path in paths),
         Notice("resultLimitReached", limit, more) if found.more and limit <= MOST else None,
     )
+    return with_note(outcome, note)
 
 
 TOOL = Tool(
     name="find",
     description=(
-        f"Find files and folders whose names match a glob. Returns their paths from the searched folder, in order,"
-        f" folders with a slash at the end: at most {LIMIT} unless limit is set, and {MAX_BYTES // 1024}KB."
-        f" Hidden files are found, those that .gitignore names are not."
+        f"Find files and folders whose names match a glob. Returns their paths, relative to the searched folder and"
+        f" sorted; folders end with a slash. Returns at most {LIMIT} results unless limit is set, and at most"
+        f" {MAX_BYTES // 1024}KB. Hidden files are included; files ignored by .gitignore are not."
     ),
-    snippet="Find files by glob (leaves out what .gitignore names)",
+    snippet="Find files by glob (respects .gitignore)",
     parameters={
         "type": "object",
         "properties": {
             "pattern": {"type": "string", "description": "A glob such as '*.py', '**/*.json' or 'src/**/*.test.ts'"},
             "path": {"type": "string", "description": "The folder to search (default: the working directory)"},
-            "limit": {"type": "number", "description": f"How many results to return (default: {LIMIT})"},
+            "limit": {"type": "number", "description": f"Maximum number of results to return (default: {LIMIT})"},
         },
         "required": ["pattern"],
     },

@@ -1,8 +1,7 @@
-"""Find lines in files, for a model.
+"""The grep tool: searches the contents of files.
 
-The rows are in the order of the paths. When there are more matches than asked
-for, which of them are shown is chance: the search looks at several files at a
-time and is stopped as soon as there are enough.
+Rows are sorted by path. If there are more matches than the limit, it is not defined which of them are shown: the search
+reads several files at a time and is stopped as soon as there are enough matches.
 """
 
 from __future__ import annotations
@@ -13,22 +12,24 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tau.core.globs import BadGlob, pattern, regex
-from tau.core.patterns import NEWLINE
-from tau.core.truncate import MAX_BYTES
+from tau.core.text.globs import BadGlob, pattern, regex
+from tau.core.text.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Files, Tool, ToolContext
+from tau.tools.listing import Notice, listed, whole, with_note
 from tau.tools.ripgrep import Place, installed, listen, place, words
-from tau.tools.rows import Notice, listed, whole
-from tau.tools.search import BUFFER, HERE, LONGEST_LINE, Query
+from tau.tools.search import BUFFER, HERE, LONGEST_LINE, NEWLINE, Query
 
 LIMIT = 100
 LONGEST_SHOWN = 500  # characters of a line
 MOST_CONTEXT = 1000
-LONGEST_PATH = 4096  # what goes on for longer is no name, but the output of another program than we think
-COLLECTED = 4 * 1024 * 1024  # of rows; a long limit must not fill the memory with what is never shown
+LONGEST_PATH = 4096  # a longer line without a NUL is not a path: the program is not the expected one
+COLLECTED = 4 * 1024 * 1024  # characters of rows; a high limit must not fill the memory with rows that are never shown
+
+WITHOUT_RIPGREP = "Searched without ripgrep: Python regular expressions, slower."
+_NEWLINE_REFUSED = 'the literal "\\n" is not allowed in a regex'  # ripgrep's words
 
 _ROW = re.compile(rb"(\d+)([:-])")
 _BINARY = re.compile(rb"(.*): (binary file matches|WARNING: stopped searching) .* offset (\d+)\)", re.DOTALL)
@@ -36,7 +37,7 @@ _BINARY = re.compile(rb"(.*): (binary file matches|WARNING: stopped searching) .
 
 @dataclass
 class Found:
-    """A file with matches: the text of its lines by their numbers, and which of them match."""
+    """A file with matches: the text of its rows by line number, and the numbers of the lines that match."""
 
     rows: dict[int, str] = field(default_factory=dict)
     matches: list[int] = field(default_factory=list)
@@ -51,11 +52,11 @@ class Found:
 
 
 class Matches:
-    """What a search writes, file by file: as many matches as are wanted, with the lines around them."""
+    """Parses the output of a search: collects matches up to a limit, with their context lines, file by file."""
 
     def __init__(self, limit: int, context: int, wanted: Callable[[bytes], bool]) -> None:
         self.files: dict[bytes, Found] = {}
-        self.more = False  # than `limit`
+        self.more = False  # there are more matches than `limit`
         self.lines_cut = False
         self.collected = 0
         self._limit = limit
@@ -64,10 +65,10 @@ class Matches:
         self._count = 0
         self._rest = b""
         self._path: bytes | None = None
-        self._found: Found | None = None  # at this path; None if it is not wanted
+        self._found: Found | None = None  # the file at this path; None if it is not wanted
 
     def take(self, data: bytes) -> bool:
-        """False when there is enough."""
+        """Parse a chunk of output. Returns False when there are enough matches."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         start = b""
         for line in lines:
@@ -79,14 +80,14 @@ class Matches:
             elif b" offset " in line and (binary := _BINARY.fullmatch(path)):
                 self._take_binary(binary[1], int(binary[3]), is_named=binary[2].startswith(b"binary"))
             elif len(path) < LONGEST_PATH:
-                start = path + b"\n"  # there is a newline in the name of the file
+                start = path + b"\n"  # the name of the file contains a newline
         self._rest = start + self._rest
         return True
 
     def _take_binary(self, path: bytes, nul: int, is_named: bool) -> None:
-        """Ripgrep is at the end of what it reads of a binary file; one that was named in the query has a match."""
+        """Handle ripgrep's message that it stopped in a binary file. A file that the query names has a match."""
         if nul < BUFFER and (found := self.files.pop(path, None)):
-            # Only if the first line of such a file matches does ripgrep say so, and stops after it.
+            # ripgrep writes a row of such a file only if its first line matches, and stops after it.
             self._count -= len(found.matches)
         if is_named:
             self.files.setdefault(path, Found()).is_binary = True
@@ -108,7 +109,7 @@ class Matches:
             return True
 
         if is_full:
-            # A line that is not around the last match is around the next one, or is it.
+            # A line that is not in the context of the last match belongs to the next match.
             is_near = number <= found.matches[-1] + self._context
             self.more = self.more or is_match or not is_near
             if not is_near:
@@ -130,12 +131,12 @@ class Matches:
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
-    """A cancelled call leaves no search behind."""
+    """Run the tool. A cancelled call kills its search process."""
     return await search(args, context, installed(context.cwd))
 
 
 async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> Outcome:
-    """With the ripgrep at this path, or without one."""
+    """Search with the ripgrep at this path, or with the fallback."""
     where = await context.machine.in_thread(lambda: place(context, args.get("path")))
     with where.folder:
         return await _search(args, context, where, rg)
@@ -144,7 +145,7 @@ async def search(args: dict[str, Any], context: ToolContext, rg: str | None) -> 
 async def _search(args: dict[str, Any], context: ToolContext, where: Place, rg: str | None) -> Outcome:
     machine, folder = context.machine, where.folder
     limit = whole(args, "limit", LIMIT, least=1)
-    around = min(whole(args, "context", 0, least=0), MOST_CONTEXT)
+    context_lines = min(whole(args, "context", 0, least=0), MOST_CONTEXT)
     wanted, names = _glob(None if where.is_file else args.get("glob"))
     query = Query(
         target=where.target,
@@ -152,7 +153,7 @@ async def _search(args: dict[str, Any], context: ToolContext, where: Place, rg: 
         pattern=args["pattern"],
         literal=bool(args.get("literal")),
         ignore_case=bool(args.get("ignoreCase")),
-        context=around,
+        context=context_lines,
         names=names,
     )
 
@@ -167,25 +168,27 @@ async def _search(args: dict[str, Any], context: ToolContext, where: Place, rg: 
 
     if where.is_file and secret(where.target, folder):
         raise ToolError(f"{args['path']} has secrets in it and may not be read")
-    found = Matches(limit, around, may_be_shown)
-    complaint = await listen(machine, words(query, rg), folder, found.take)
+    note = None if rg else WITHOUT_RIPGREP
+    found = Matches(limit, context_lines, may_be_shown)
+    error_text = await listen(machine, words(query, rg), folder, found.take)
     if not found.files:
-        if NEWLINE in complaint:
-            raise ToolError("The pattern has a newline in it, but lines are searched one by one")
-        if complaint:
-            raise ToolError(complaint)
-        return Outcome([Text("No matches found")])
+        if _NEWLINE_REFUSED in error_text:
+            raise ToolError(NEWLINE)
+        if error_text:
+            raise ToolError(error_text)
+        return with_note(Outcome([Text("No matches found")]), note)
 
-    if around and found.collected < COLLECTED:
-        await machine.in_thread(lambda: _add_last_lines(machine.files, folder.path, found.files, around))
+    if context_lines and found.collected < COLLECTED:
+        await machine.in_thread(lambda: _add_last_lines(machine.files, folder.path, found.files, context_lines))
     files = sorted(found.files.items(), key=lambda item: item[0].replace(b"/", b"\0"))
     more = f"{limit} matches limit reached. Use limit={2 * limit} for more, or refine pattern"
     cut = f"Some lines truncated to {LONGEST_SHOWN} chars. Use read tool to see full lines"
-    return listed(
+    outcome = listed(
         (row for path, file in files for row in file.shown(shown(path))),
         Notice("matchLimitReached", limit, more) if found.more else None,
         Notice("linesTruncated", True, cut) if found.lines_cut else None,
     )
+    return with_note(outcome, note)
 
 
 def _name(path: bytes) -> str:
@@ -197,7 +200,7 @@ def _shown_name(path: str) -> str:
 
 
 def _glob(glob: str | None) -> tuple[Callable[[str], bool], str | None]:
-    """Which paths are wanted, and a glob for the names alone by which the search can pass over most of the others."""
+    """Return a test for paths, and a glob for file names alone that lets the search skip most other files."""
     glob = glob and glob.removeprefix(HERE)
     if not glob:
         return lambda path: True, None
@@ -212,14 +215,14 @@ def _glob(glob: str | None) -> tuple[Callable[[str], bool], str | None]:
 
 def _names(glob: str) -> str | None:
     folders, slash, name = glob.rpartition("/")
-    if re.search(r"[\[{\\]", folders):  # a slash in brackets or braces does not end the name of a folder
+    if re.search(r"[\[{\\]", folders):  # a slash in brackets or braces is not a separator
         return None
     if glob.startswith("!"):
         if slash or "?" in name or ":" in name or "[" in name:
             return None
-    elif ":" in name or "[" in name or not name.strip("*"):  # no colon can stand in --type-add
+    elif ":" in name or "[" in name or not name.strip("*"):  # --type-add accepts no colon
         return None
-    name = name.replace("?", "*")  # for ripgrep it stands for a byte, and so does a class
+    name = name.replace("?", "*")  # for ripgrep `?` matches a byte, and so does a class
     try:
         regex(name.removeprefix("!"))
     except BadGlob:
@@ -228,7 +231,7 @@ def _names(glob: str) -> str | None:
 
 
 def _add_last_lines(files: Files, folder: str, found: dict[bytes, Found], context: int) -> None:
-    """After a newline at the end of a file there is an empty line: `read` counts it, but a search does not show it."""
+    """Add the empty line after a final newline to the context: `read` counts that line, a search does not show it."""
     for path, file in found.items():
         last = max(file.rows, default=0)
         if not file.matches or last >= file.matches[-1] + context:
@@ -238,34 +241,37 @@ def _add_last_lines(files: Files, folder: str, found: dict[bytes, Found], contex
                 opened.seek(-1, os.SEEK_END)
                 if opened.read() == b"\n":
                     file.rows[last + 1] = ""
-        except (OSError, ToolError):  # it has changed meanwhile
+        except (OSError, ToolError):  # the file changed meanwhile
             continue
 
 
 TOOL = Tool(
     name="grep",
     description=(
-        f"Search the contents of files for a pattern. Returns the lines that match, with their files and line numbers:"
-        f" at most {LIMIT} matches unless limit is set, and {MAX_BYTES // 1024}KB. Lines are cut after {LONGEST_SHOWN}"
-        f" characters. Hidden files are searched, binary files and those that .gitignore names are not."
+        f"Search file contents for a pattern. Returns matching lines with their paths and line numbers: at most {LIMIT}"
+        f" matches unless limit is set, and at most {MAX_BYTES // 1024}KB. Long lines are truncated to {LONGEST_SHOWN}"
+        f" characters. Hidden files are searched; binary files and files ignored by .gitignore are not."
     ),
-    snippet="Search file contents for a pattern (leaves out what .gitignore names)",
+    snippet="Search file contents for a pattern (respects .gitignore)",
     parameters={
         "type": "object",
         "properties": {
             "pattern": {
                 "type": "string",
-                "description": "What to look for: a regular expression, or text with literal",
+                "description": "A regular expression, or plain text if literal is true",
             },
             "path": {"type": "string", "description": "The folder or file to search (default: the working directory)"},
-            "glob": {"type": "string", "description": "Only search files like this, such as '*.py' or 'src/**/*.ts'"},
-            "ignoreCase": {"type": "boolean", "description": "Upper and lower case are the same (default: false)"},
-            "literal": {"type": "boolean", "description": "The pattern is plain text (default: false)"},
+            "glob": {
+                "type": "string",
+                "description": "Only search files that match this glob, such as '*.py' or 'src/**/*.ts'",
+            },
+            "ignoreCase": {"type": "boolean", "description": "Ignore case (default: false)"},
+            "literal": {"type": "boolean", "description": "Treat the pattern as plain text (default: false)"},
             "context": {"type": "number", "description": "Lines to show before and after each match (default: 0)"},
-            "limit": {"type": "number", "description": f"How many matches to return (default: {LIMIT})"},
+            "limit": {"type": "number", "description": f"Maximum number of matches to return (default: {LIMIT})"},
         },
         "required": ["pattern"],
     },
     run=run,
-    guidelines=("Search with grep and find instead of bash: they leave out what .gitignore names.",),
+    guidelines=("Search with grep and find instead of bash: they respect .gitignore.",),
 )

@@ -1,16 +1,16 @@
-"""What is in a folder, for a model."""
+"""The ls tool: lists a folder."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tau.core.truncate import MAX_BYTES
+from tau.core.text.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Entry, Tool, ToolContext
+from tau.tools.listing import Notice, listed, whole
 from tau.tools.paths import resolve
-from tau.tools.rows import Notice, listed, whole
 
 LIMIT = 500
 
@@ -53,15 +53,15 @@ def _shown(entry: Entry) -> str:
 TOOL = Tool(
     name="ls",
     description=(
-        f"List a folder: one name per line, folders with a slash at the end, hidden ones included, in alphabetical"
-        f" order. At most {LIMIT} unless limit is set, and {MAX_BYTES // 1024}KB."
+        f"List a folder: one name per line in alphabetical order, including hidden entries; folders end with a slash."
+        f" Returns at most {LIMIT} entries unless limit is set, and at most {MAX_BYTES // 1024}KB."
     ),
     snippet="List folders",
     parameters={
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "The folder (default: the working directory)"},
-            "limit": {"type": "number", "description": f"How many entries to return (default: {LIMIT})"},
+            "path": {"type": "string", "description": "The folder to list (default: the working directory)"},
+            "limit": {"type": "number", "description": f"Maximum number of entries to return (default: {LIMIT})"},
         },
         "required": [],
     },

@@ -1,7 +1,7 @@
-"""What a model means by a path.
+"""Resolves the paths that models give.
 
-Models copy paths from prompts (`@src/a.py`) and from listings, where a space may
-be another character than the one in the file's name.
+Models copy paths from prompts (`@src/a.py`) and from listings, where a space may be a different character from the one
+in the file's name.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _BEFORE_AM_PM = re.compile(r" (?=(?:AM|PM)\.)", re.IGNORECASE)
 
 
 def resolve(path: str, cwd: str) -> str:
-    """The absolute path, whether or not something is there."""
+    """Return the absolute path, whether or not it exists."""
     return _absolute(_ODD_SPACE.sub(" ", path.removeprefix("@")), cwd)
 
 
 def existing(path: str, cwd: str, is_there: Callable[[str], bool] = os.path.lexists) -> str:
-    """The absolute path of a file that is there under this name or one that looks the same; else as `resolve`."""
+    """Return the absolute path of a file that exists under this name or a look-alike; otherwise as `resolve`."""
     first = resolve(path, cwd)
     return next((name for name in (first, *_look_alikes(first), _absolute(path, cwd)) if is_there(name)), first)
 
 
 def _look_alikes(path: str) -> Iterator[str]:
-    """macOS writes a narrow space into the names of screenshots, a curly apostrophe, and letters in parts."""
+    """Yield what macOS writes: a narrow space in names of screenshots, a curly apostrophe, decomposed letters."""
     yield _BEFORE_AM_PM.sub("\u202f", path)
-    apart = unicodedata.normalize("NFD", path)
-    yield apart
+    decomposed = unicodedata.normalize("NFD", path)
+    yield decomposed
     yield path.replace("'", "\u2019")
-    yield apart.replace("'", "\u2019")
+    yield decomposed.replace("'", "\u2019")
 
 
 def _absolute(path: str, cwd: str) -> str:

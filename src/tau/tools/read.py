@@ -1,8 +1,7 @@
-"""Read a file, for a model: text by lines, or an image.
+"""The read tool: returns lines of a text file, or an image.
 
-Memory and, for the first lines, time do not depend on the size of the file: it
-is read in portions, and lines are counted to the end only in files of moderate
-size.
+Memory use does not depend on the size of the file, and neither does the time to read its first lines: the file is read
+in chunks, and lines are counted to the end only in files of moderate size.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from tau.core.truncate import MAX_BYTES, MAX_LINES, head, size
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, head, size
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Image, Text
 from tau.records.tools import Truncation
 from tau.tools import Files, Tool, ToolContext
+from tau.tools.images import fitted
 from tau.tools.paths import existing
-from tau.tools.pictures import fitted
 
 PORTION = 1024 * 1024
-COUNTED = 64 * 1024 * 1024  # in a larger file no line is counted that nobody asked for
+COUNTED = 64 * 1024 * 1024  # in a larger file, lines after the requested ones are not counted
 LARGEST_IMAGE = 20 * 1024 * 1024
 SNIFFED = 4100
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
-    """A cancelled call stops reading within one portion."""
+    """Read the file. A cancelled call stops reading within one chunk."""
     path, offset, limit = args["path"], args.get("offset"), args.get("limit")
     start = max(0, _whole("offset", offset) - 1) if offset is not None else 0
     lines = _whole("limit", limit) if limit is not None else None
@@ -49,7 +48,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
 def _whole(name: str, number: float) -> int:
     try:
         return int(number)
-    except (OverflowError, ValueError):  # an infinity, or no number at all
+    except (OverflowError, ValueError):  # infinity or NaN
         raise ToolError(f"{name} must be a whole number, not {number}") from None
 
 
@@ -67,29 +66,31 @@ def _read(path: str, context: ToolContext, start: int, limit: int | None, stoppe
 
 
 def is_there(files: Files) -> Callable[[str], bool]:
-    """Whether something has a name, be it something that cannot be looked at: whoever opens it is told why."""
+    """Return a function that tests if a path exists. A path that cannot be examined counts as existing: opening it
+    then reports the reason.
+    """
 
-    def answer(path: str) -> bool:
+    def exists(path: str) -> bool:
         try:
             return files.kind(path) is not None
         except ToolError:
             return True
 
-    return answer
+    return exists
 
 
 def portions(file: BinaryIO, stopped: Callable[[], bool], beginning: bytes = b"") -> Iterator[bytes]:
-    """A file, from a beginning that was read already to its end. Not every file can be read a second time."""
-    portion = beginning or file.read(PORTION)
-    while portion:
-        yield portion
+    """Yield the chunks of a file. `beginning` was read already, because not every file can be read twice."""
+    chunk = beginning or file.read(PORTION)
+    while chunk:
+        yield chunk
         if stopped():
             raise Aborted
-        portion = file.read(PORTION)
+        chunk = file.read(PORTION)
 
 
 def _length(file: BinaryIO) -> int:
-    """0 for what does not know its length, as the files of a system about itself; none of them is long."""
+    """Return the length of a file; 0 if it has none, as in /proc, where no file is long."""
     with suppress(OSError):
         here = file.tell()
         length = file.seek(0, os.SEEK_END)
@@ -103,31 +104,31 @@ def _length(file: BinaryIO) -> int:
 
 @dataclass
 class Scan:
-    """What was found on the way through a file. Lines are numbered from 0 here."""
+    """The result of a pass through a file. Lines are numbered from 0 here."""
 
     start: int
     limit: int | None
-    newlines: int = 0  # in the file, as far as it was read
-    complete: bool = True  # it was read to its end
-    kept: bytearray = field(default_factory=bytearray)  # of the selection, one byte more than may be shown
+    newlines: int = 0  # in the part of the file that was read
+    complete: bool = True  # the file was read to its end
+    kept: bytearray = field(default_factory=bytearray)  # beginning of the selection, up to one byte over the limit
     selected_newlines: int = 0
     selected_bytes: int = 0
     first_line: int = 0  # bytes of the first line of the selection
-    closed: bool = False  # the selection is over: its limit was reached
+    closed: bool = False  # the selection reached its limit
 
-    def select(self, portion: bytes) -> None:
+    def select(self, chunk: bytes) -> None:
         if self.closed:
             return
-        newlines = portion.count(b"\n")
+        newlines = chunk.count(b"\n")
         if self.limit is not None and self.selected_newlines + newlines >= self.limit:
-            portion = portion[: _after_newline(portion, self.limit - self.selected_newlines) - 1]
+            chunk = chunk[: _after_newline(chunk, self.limit - self.selected_newlines) - 1]
             newlines = self.limit - self.selected_newlines - 1
             self.closed = True
         if not self.selected_newlines:
-            self.first_line += portion.index(b"\n") if newlines else len(portion)
+            self.first_line += chunk.index(b"\n") if newlines else len(chunk)
         self.selected_newlines += newlines
-        self.selected_bytes += len(portion)
-        self.kept += portion[: MAX_BYTES + 1 - len(self.kept)]
+        self.selected_bytes += len(chunk)
+        self.kept += chunk[: MAX_BYTES + 1 - len(self.kept)]
 
     @property
     def enough(self) -> bool:
@@ -135,18 +136,18 @@ class Scan:
 
 
 def scan(content: Iterator[bytes], start: int, limit: int | None, *, count: bool) -> Scan:
-    """Select `limit` lines, or all, after the first `start`; then count what follows, or leave it unread."""
+    """Select `limit` lines, or all, after the first `start`; then count the following lines or leave them unread."""
     found = Scan(start, limit)
-    ahead = start  # lines to pass before the selection
+    ahead = start  # lines to skip before the selection
     position = 0
-    for portion in content:
-        position += len(portion)
-        newlines = portion.count(b"\n")
+    for chunk in content:
+        position += len(chunk)
+        newlines = chunk.count(b"\n")
         found.newlines += newlines
         if newlines < ahead:
             ahead -= newlines
             continue
-        found.select(portion[_after_newline(portion, ahead) :] if ahead else portion)
+        found.select(chunk[_after_newline(chunk, ahead) :] if ahead else chunk)
         ahead = 0
         if found.enough and not (count and position <= COUNTED):
             found.complete = False
@@ -157,7 +158,7 @@ def scan(content: Iterator[bytes], start: int, limit: int | None, *, count: bool
 
 
 def _after_newline(data: bytes, number: int) -> int:
-    """Where the line after the newline of this number (from 1) begins; there must be as many."""
+    """Return the position after newline `number`, counted from 1. The data must contain that many."""
     low, high = 0, len(data)
     while high - low > 1:
         middle = (low + high) // 2
@@ -180,7 +181,7 @@ def _text(path: str, seen: Scan) -> Outcome:
 
 
 def _with_totals(cut: Truncation, seen: Scan) -> Truncation:
-    """For a selection of which only the beginning was kept. The totals are lower bounds if its end was not seen."""
+    """Set the totals of a selection whose beginning was kept. They are lower bounds if its end was not read."""
     return Truncation(
         content=cut.content,
         truncated=True,
@@ -226,7 +227,7 @@ def _too_long(path: str, seen: Scan) -> str:
 
 
 def image_type(data: bytes) -> str | None:
-    """The MIME type of an image that begins like this. Magic bytes are not enough: texts can begin with GIF, too."""
+    """Return the MIME type of an image by its first bytes. Magic bytes are not enough: a text can begin with GIF."""
     if data[:8] == b"\x89PNG\r\n\x1a\n" and data[8:16] == b"\0\0\0\rIHDR":
         return "image/png"
     if data[:3] == b"\xff\xd8\xff" and data[3:4] >= b"\xc0" and data[3:4] not in (b"\xf7", b"\xff"):
@@ -239,7 +240,7 @@ def image_type(data: bytes) -> str | None:
 
 
 def _is_gif(data: bytes) -> bool:
-    """After the screen and its colours there must be an extension or an image with a possible code size."""
+    """True if an extension, or an image with a valid code size, follows the screen descriptor and its colour table."""
     if len(data) < 13:
         return False
     at = 13 + _colours(data[10])
@@ -253,7 +254,7 @@ def _is_gif(data: bytes) -> bool:
 
 
 def _colours(flags: int) -> int:
-    """The bytes of a colour table."""
+    """Return the size of a colour table in bytes."""
     return 3 * 2 ** ((flags & 7) + 1) if flags & 0x80 else 0
 
 
@@ -271,19 +272,19 @@ def _image(path: str, length: int, content: Iterator[bytes], mime_type: str, *, 
 TOOL = Tool(
     name="read",
     description=(
-        f"Read a file. Text comes as it is, at most {MAX_LINES} lines or {MAX_BYTES // 1024}KB at a time: use offset"
-        f" and limit for the parts of a longer file. Images (png, jpeg, gif, webp) are shown as pictures."
+        f"Read a file. Text is returned verbatim, at most {MAX_LINES} lines or {MAX_BYTES // 1024}KB per call; use"
+        f" offset and limit to read a longer file in parts. Images (png, jpeg, gif, webp) are returned as images."
     ),
     snippet="Read files",
     parameters={
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "The file, relative to the working directory or absolute"},
-            "offset": {"type": "number", "description": "The line to begin with, from 1 (optional)"},
-            "limit": {"type": "number", "description": "How many lines to read (optional)"},
+            "offset": {"type": "number", "description": "The line to start at, counted from 1 (optional)"},
+            "limit": {"type": "number", "description": "Maximum number of lines to read (optional)"},
         },
         "required": ["path"],
     },
     run=run,
-    guidelines=("Look at files with read instead of cat or sed; read a long file on with offset.",),
+    guidelines=("Use read instead of cat or sed to look at files; continue a long file with offset.",),
 )

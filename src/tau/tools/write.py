@@ -1,21 +1,21 @@
-"""Write a file, for a model: whole, as it is given."""
+"""The write tool: writes a whole file."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tau.core.editing import well_formed
+from tau.core.text.editing import well_formed
 from tau.errors import Aborted
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.tools import Tool, ToolContext
+from tau.tools.file_locks import Stopped, in_turn
 from tau.tools.paths import resolve
 from tau.tools.read import portions
-from tau.tools.turns import Stopped, in_turn
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
-    """A cancelled call has written the whole file or nothing."""
+    """Write the file atomically: a cancelled call has written all of it or nothing."""
     name, content = args["path"], args["content"]
     files, seen = context.machine.files, context.seen
 
@@ -35,25 +35,24 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
 
 
 def _length(text: str) -> int:
-    """Called bytes, as clients know it, but counted as JavaScript counts a string."""
+    """Return the length in UTF-16 code units, as JavaScript counts. pi's sentence calls them bytes."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 TOOL = Tool(
     name="write",
     description=(
-        "Write a file. What was in it is gone, and folders that are missing are made. To change a part of a file, use"
-        " edit."
+        "Write a file, replacing its contents. Creates missing parent directories. To change part of a file, use edit."
     ),
-    snippet="Create files, or write them anew",
+    snippet="Create or overwrite files",
     parameters={
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "The file, relative to the working directory or absolute"},
-            "content": {"type": "string", "description": "The whole content of the file"},
+            "content": {"type": "string", "description": "The complete content of the file"},
         },
         "required": ["path", "content"],
     },
     run=run,
-    guidelines=("Use write for new files and for those that change from beginning to end.",),
+    guidelines=("Use write for new files and for complete rewrites.",),
 )

@@ -1,1 +1,1 @@
-"""Bytes to values and back: framing, server-sent events, JSON that is still arriving, older dialects."""
+"""Conversion between bytes and values: line framing, server-sent events, partial JSON, protocol dialects."""

@@ -1,19 +1,19 @@
-"""JSON that people write by hand: // and /* */ comments, trailing commas, a BOM."""
+"""JSON written by hand: // and /* */ comments, trailing commas, a BOM."""
 
 from __future__ import annotations
 
 import re
 
-# Strings first, so that what looks like a comment inside one is left alone.
+# Strings match first, so that comment syntax inside a string is kept.
 _COMMENTS = r'(?s)"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/'
 _COMMAS = r'(?s)"(?:\\.|[^"\\])*"|,(?=\s*[}\]])'
 
 
 def strict(text: str) -> str:
-    """The same as strict JSON, with every line where it was."""
-    return re.sub(_COMMAS, _kept, re.sub(_COMMENTS, _kept, text.removeprefix("\ufeff")))
+    """Convert to strict JSON. Line numbers stay the same."""
+    return re.sub(_COMMAS, _blank_out, re.sub(_COMMENTS, _blank_out, text.removeprefix("\ufeff")))
 
 
-def _kept(token: re.Match[str]) -> str:
+def _blank_out(token: re.Match[str]) -> str:
     text = token.group()
     return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)

@@ -1,4 +1,4 @@
-"""Where in a JSON text a value stands, so that a person can be sent to the line."""
+"""Find the line of a value in a JSON text, for error messages."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ _ITEM = re.compile(r"\[(\d+)\]")
 
 
 def line_of(text: str, place: str) -> int:
-    """The line of the value at `place`, such as "providers.lab.models[0].cost", or of what is there of the way to it.
+    """Line number of the value at `place`, such as "providers.lab.models[0].cost", or of its nearest existing parent.
 
-    Names may have dots themselves. `text` must be JSON.
+    Names may contain dots. `text` must be valid JSON.
     """
-    return text.count("\n", 0, _found(text, _SPACE.match(text).end(), place)) + 1  # type: ignore[union-attr]
+    return text.count("\n", 0, _offset(text, _SPACE.match(text).end(), place)) + 1  # type: ignore[union-attr]
 
 
-def _found(text: str, at: int, place: str) -> int:
+def _offset(text: str, at: int, place: str) -> int:
     if text[at : at + 1] == "{":
         members = {name: (key, value) for name, key, value in _members(text, at)}
-        fitting = [name for name in members if re.fullmatch(rf"{re.escape(name)}([.\[].*)?", place, re.DOTALL)]
-        if fitting:
-            name = max(fitting, key=len)
+        candidates = [name for name in members if re.fullmatch(rf"{re.escape(name)}([.\[].*)?", place, re.DOTALL)]
+        if candidates:
+            name = max(candidates, key=len)
             key, value = members[name]
             rest = place[len(name) :].removeprefix(".")
-            inside = _found(text, value, rest) if rest else key
+            inside = _offset(text, value, rest) if rest else key
             return key if inside == value else inside
     elif text[at : at + 1] == "[" and (item := _ITEM.match(place)):
         items = list(_items(text, at))
         if int(item[1]) < len(items):
-            return _found(text, items[int(item[1])], place[item.end() :].removeprefix("."))
+            return _offset(text, items[int(item[1])], place[item.end() :].removeprefix("."))
     return at
 
 
 def _members(text: str, at: int) -> list[tuple[str, int, int]]:
-    """The name of every member, where that stands, and where its value does."""
+    """Name, position of the name and position of the value of every member."""
     found = []
     at = _skip(text, at + 1)
     while text[at] != "}":
@@ -56,7 +56,7 @@ def _items(text: str, at: int) -> list[int]:
 
 
 def _next(text: str, value: int) -> int:
-    """Where the next one begins, after the value that begins here."""
+    """Position after the value that starts here and its comma."""
     _, end = json.JSONDecoder().raw_decode(text, value)
     end = _skip(text, end)
     return _skip(text, end + 1) if text[end] == "," else end

@@ -1,10 +1,9 @@
-"""Server-sent events, as the WHATWG describes them ("Interpreting an event stream").
+"""Server-sent events as in the WHATWG standard ("Interpreting an event stream").
 
-CR and CRLF are turned into LF as the bytes come in; after that an event is what
-stands between two empty lines. Bytes are decoded only when their event is whole,
-so a character can never be cut in two. `id` and `retry` are for clients that
-reconnect; we do not. An event that the end of the stream cuts off is dropped, as
-the standard asks, so there is nothing to call at the end.
+CR and CRLF are converted to LF on input; then an event is the text between two empty lines. Bytes are decoded only
+when their event is complete, so a character is never split. `id` and `retry` are ignored: they are for clients that
+reconnect, which tau does not. An event that is cut off by the end of the stream is dropped, as the standard requires,
+so there is no end() to call.
 """
 
 from __future__ import annotations
@@ -12,29 +11,29 @@ from __future__ import annotations
 from tau.errors import ModelError
 
 MIB = 1024 * 1024
-LIMIT = 16 * MIB
-MANY = 4096
+MAX_EVENT_BYTES = 16 * MIB
+JOIN_AFTER = 4096
 BOM = b"\xef\xbb\xbf"
 
 
 class SSEDecoder:
-    """Portions of bytes in, (event, data) pairs out; "message" where the server named no event.
+    """Bytes in chunks of any size in, (event, data) pairs out; the event is "message" if the server did not name it.
 
-    The limit is on the bytes of one event, comments and field names included.
-    After a ModelError the stream is lost and must not be fed further.
+    The limit applies to the bytes of one event, including comments and field names. After a ModelError the stream is
+    unusable and must not be fed further.
     """
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         self._limit = limit
-        self._parts: list[bytes] = []  # of the event that is not whole yet
-        self._blocks: list[bytes] = []  # the parts before those, joined: many small ones would take much memory
+        self._parts: list[bytes] = []  # of the incomplete event
+        self._blocks: list[bytes] = []  # earlier parts, joined: many small objects would take much memory
         self._size = 0
         self._after_cr = False
         self._after_lf = False
         self._started = False
 
     def feed(self, data: bytes) -> list[tuple[str, str]]:
-        """The events that `data` brings to their end."""
+        """The events that `data` completes."""
         data = self._with_lf_only(data)
         if not data:
             return []
@@ -42,7 +41,7 @@ class SSEDecoder:
             self._hold(data)
             return []
         if self._parts or self._blocks:
-            # What is left over below is a part of the new data, so no byte is joined more than three times.
+            # The remainder below is part of the new data, so no byte is joined more than three times.
             data = b"".join([*self._blocks, *self._parts, data])
             self._parts.clear()
             self._blocks.clear()
@@ -58,7 +57,7 @@ class SSEDecoder:
         return [event for block in blocks if (event := _event(block.decode("utf-8", "replace")))]
 
     def _with_lf_only(self, data: bytes) -> bytes:
-        """`data` with LF for every line end. A CR ends its line at once; an LF that follows later adds nothing."""
+        """Convert line endings to LF. A CR ends its line at once; an LF that follows in the next chunk is skipped."""
         if self._after_cr and data:
             self._after_cr = False
             data = data.removeprefix(b"\n")
@@ -71,12 +70,12 @@ class SSEDecoder:
         if not data:
             return
         self._parts.append(data)
-        if len(self._parts) == MANY:
+        if len(self._parts) == JOIN_AFTER:
             self._blocks.append(b"".join(self._parts))
             self._parts.clear()
         self._size += len(data)
         self._after_lf = data.endswith(b"\n")
-        # An LF at the end may be half of the empty line, which is not part of the event.
+        # A trailing LF may be half of the empty line, which is not part of the event.
         if self._size - self._after_lf > self._limit:
             self._parts.clear()
             self._blocks.clear()
@@ -88,9 +87,8 @@ class SSEDecoder:
 
 
 def _event(block: str) -> tuple[str, str] | None:
-    """The event of the lines in `block`, or None when they carry no data."""
-    # Nearly every event is `data: …`, or `event: …` and one such line. This
-    # runs for each token of an answer, so that shape goes first.
+    """The event in the lines of `block`, or None if they contain no data."""
+    # Fast path, since this runs for each token: nearly every event is `data: …`, or `event: …` and one such line.
     name, _, rest = block.partition("\n") if block.startswith("event: ") else ("", "", block)
     if rest.startswith("data: ") and "\n" not in rest:
         return name[7:] or "message", rest[6:]
@@ -98,7 +96,7 @@ def _event(block: str) -> tuple[str, str] | None:
     name = ""
     data = []
     for line in block.split("\n"):
-        field, _, value = line.partition(":")  # a comment is a line whose field has no name
+        field, _, value = line.partition(":")  # a comment is a line with an empty field name
         if field == "data":
             data.append(value.removeprefix(" "))
         elif field == "event":

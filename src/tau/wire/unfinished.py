@@ -1,17 +1,16 @@
-"""The best value of JSON that is still arriving: the arguments of a tool call as they stream in.
+"""Incremental parser for JSON that is still arriving, such as the arguments of a tool call.
 
-Nothing is parsed into values. The scanner remembers how much of the text is good
-(`_safe`) and what would close it there, so that a snapshot is a slice and a short
-suffix whatever the length. Two facts make that simple:
+Nothing is parsed into values. The scanner remembers how much of the text is valid (`_safe`) and which characters
+would close it there, so that a snapshot is a slice and a short suffix, whatever the length. Two invariants make that
+simple:
 
-- `_safe` moves only when a value has begun or grown, so a key without a value, a
-  comma, half an escape or half a number are never inside it;
-- when it moves, the containers open at that place are those open now: one stack
-  serves both the scanner and the suffix.
+- `_safe` moves only when a value has started or grown, so a key without a value, a comma, half an escape or half a
+  number are never inside it;
+- when it moves, the containers open at that position are those open now: one stack serves both the scanner and the
+  suffix.
 
-Each character is looked at once. The grammar is strict; at the first character
-that does not fit, or that nests too deeply, `broken` is set and the good part
-before it stays.
+Each character is scanned once. The grammar is strict; at the first character that is invalid, or that nests too
+deeply, `broken` is set and the valid part before it is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from collections.abc import Callable
 
 from tau.records.base import MAX_RECEIVED_NESTING
 
-# What may come next outside strings, numbers and literals, each named by its first character.
+# The characters that may come next outside strings, numbers and literals.
 VALUE = '"{[-0123456789tfn'
 FIRST_ELEMENT = VALUE + "]"
 KEY = '"'
@@ -40,12 +39,12 @@ SPACE = re.compile(r"[ \t\n\r]*")
 # for the rest. Possessive quantifiers would need no states, but early releases of Python 3.11 miscompile them.
 RUN = re.compile(r'(?:[^"\\\x00-\x1f]+|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}){0,256}')
 ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
-BEGUN_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
+PARTIAL_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 DIGITS = "0123456789"
 _E = dict.fromkeys("eE", "e")
-# From one part of a number to the next.
+# State machine of a number: from one part to the next.
 NUMBER = {
     "start": {"-": "minus", "0": "zero"} | dict.fromkeys(DIGITS[1:], "whole"),
     "minus": {"0": "zero"} | dict.fromkeys(DIGITS[1:], "whole"),
@@ -57,39 +56,39 @@ NUMBER = {
     "sign": dict.fromkeys(DIGITS, "exponent"),
     "exponent": dict.fromkeys(DIGITS, "exponent"),
 }
-MAY_END = frozenset({"zero", "whole", "fraction", "exponent"})
+COMPLETE_NUMBER = frozenset({"zero", "whole", "fraction", "exponent"})
 
 Step = Callable[["Unfinished", str, int], int]
 
 
 class Unfinished:
-    """JSON text in pieces, and valid JSON for what is there so far.
+    """JSON text in pieces, and valid JSON for the text so far.
 
-    `broken` says that the text stopped being JSON somewhere; what comes after that place is ignored.
+    `broken` is set when the text stops being JSON; everything after that position is ignored.
     """
 
     def __init__(self) -> None:
         self.broken = False
         self._pieces: list[str] = []
-        self._length = 0  # of the pieces before the one being scanned
+        self._length = 0  # of the pieces before the current one
         self._safe = 0  # how much of the text to keep; 0 while there is no value
         self._quote = ""  # closes the string value that is open at _safe
-        self._closers = bytearray()  # of the open containers; bytes, because cut() reverses them each time
+        self._closers = bytearray()  # of the open containers; bytes, because safe_prefix() reverses them each time
         self._step: Step = Unfinished._structure
         self._allowed = VALUE
-        self._escape = ""  # an escape that the end of a piece may have cut
+        self._escape = ""  # an escape that may continue in the next piece
         self._literal_rest = ""
         self._number_part = ""
 
     @property
     def text(self) -> str:
-        """Everything that was fed, good or not."""
+        """The whole text, valid or not."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
     def feed(self, piece: str) -> None:
-        """Take the next piece of the text; any cut is fine."""
+        """Add the next piece of the text, split anywhere."""
         self._pieces.append(piece)
         at = 0
         while at < len(piece) and not self.broken:
@@ -103,11 +102,11 @@ class Unfinished:
         return self._safe, self._quote + self._closers[::-1].decode()
 
     def completed(self) -> str:
-        """Valid JSON for what is there so far; `{}` when there is nothing usable yet."""
+        """Valid JSON for the text so far; `{}` if nothing of it is usable yet."""
         n, suffix = self.cut()
         return self.text[:n] + suffix
 
-    # Each step below looks at `piece` from `at`, which is inside it, and returns where it stopped.
+    # Each step below scans `piece` from `at`, which is inside it, and returns where it stopped.
 
     def _structure(self, piece: str, at: int) -> int:
         at = _end(SPACE, piece, at)
@@ -132,7 +131,7 @@ class Unfinished:
             self._closers.append(closer)
             self._keep(at + 1)
         elif char in "}]":
-            self._closers.pop()  # the right one: only that was allowed
+            self._closers.pop()  # always the matching one: no other was allowed
             self._end_value(at + 1)
         elif char in LITERALS:
             self._literal_rest = LITERALS[char]
@@ -152,12 +151,12 @@ class Unfinished:
             return end
         char = piece[end]
         if end > at and char != '"' and char >= " ":
-            return end  # the string goes on behind the repetitions of one match, or with an escape that is cut
+            return end  # the string continues after the repetitions of one match, or with a split escape
         if char == "\\":
             self._escape = ""
             self._step = Unfinished._in_escape
             return end
-        if char != '"':  # a control character, which JSON wants escaped
+        if char != '"':  # a control character, which JSON requires to be escaped
             self.broken = True
         elif self._quote:
             self._quote = ""
@@ -170,12 +169,12 @@ class Unfinished:
     def _in_escape(self, piece: str, at: int) -> int:
         self._escape += piece[at]
         if ESCAPE.fullmatch(self._escape):
-            # After the first half of a pair nothing is kept until something follows: its other half, or,
-            # since JSON allows it to stand alone, anything else.
+            # The first half of a surrogate pair is not kept until more follows: its other half or, since JSON
+            # allows a lone surrogate, anything else.
             if self._quote and not HIGH_SURROGATE.match(self._escape):
                 self._keep(at + 1)
             self._step = Unfinished._string
-        elif not BEGUN_ESCAPE.fullmatch(self._escape):
+        elif not PARTIAL_ESCAPE.fullmatch(self._escape):
             self.broken = True
         return at + 1
 
@@ -196,12 +195,12 @@ class Unfinished:
                 break
             self._number_part = part
             at += 1
-            if part in MAY_END:
+            if part in COMPLETE_NUMBER:
                 self._keep(at)
         else:
             return at
-        # Only the character after a number ends it; _structure judges that character.
-        if self._number_part in MAY_END:
+        # Only the character after a number ends it; _structure checks that character.
+        if self._number_part in COMPLETE_NUMBER:
             self._expect_after_value()
         else:
             self.broken = True
@@ -220,7 +219,7 @@ class Unfinished:
 
 
 def _end(pattern: re.Pattern[str], piece: str, at: int) -> int:
-    """Where a pattern that matches everywhere, be it nothing, ends."""
+    """End of the match of a pattern that also matches the empty string."""
     found = pattern.match(piece, at)
     assert found
     return found.end()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tau.extensions.api import Pi
-from tau.extensions.context import Context, Event
+from tau.extension_api.api import Pi
+from tau.extension_api.context import Context, Event
 
 
 def setup(pi: Pi) -> None:

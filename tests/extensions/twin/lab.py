@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tau.extensions.api import Pi
-from tau.extensions.context import CommandContext, Context, Event
+from tau.extension_api.api import Pi
+from tau.extension_api.context import CommandContext, Context, Event
 
 
 def setup(pi: Pi) -> None:

@@ -1,16 +1,15 @@
-"""The versions of the protocol that tau speaks, the newest first.
+"""The protocol versions that tau supports, the newest first.
 
-    dialect = dialects.find("2026-03")      a name, or a release of pi; UsageError for what is neither
-    dialect.event(event)                    -> list[bytes]: lines without newlines, none if it is left out
-    dialect.for_json().event(event)         the same in JSON mode
-    Outbox(handle, gone, dialect.for_json())    an outbox that speaks it
-    dialect.session_line                    whether JSON mode begins with the session's header
-    update.wire(snapshots=dialect.snapshots, extras=dialect.extras)     the pieces of an answer
-    dialect.pi                              what `pi --version` prints
-    dialects.DEFAULT, dialects.NAMES        the one that is spoken unless another is chosen; all their names
+    dialect = dialects.find("2026-03")      by name, or by release of pi; raises UsageError for anything else
+    dialect.event_lines(event)              -> list[bytes]: lines without newlines, none if it is omitted
+    dialect.for_json().event_lines(event)   the same in JSON mode
+    Outbox(handle, gone, dialect.for_json())    an outbox with this dialect
+    dialect.session_line                    True if JSON mode starts with the session header
+    update.wire_json(snapshots=dialect.snapshots, extras=dialect.extras)     streamed deltas
+    dialect.pi                              the output of `pi --version`
+    dialects.DEFAULT, dialects.NAMES        the default dialect; the names of all dialects
 
-What a dialect is made of stands in wire/dialect.py. Each is written as the
-difference to a neighbour.
+wire/dialect.py describes the tables of a dialect. Each dialect is written as the difference to a similar one.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from tau.wire.dialects.default import DEFAULT
 
 __all__ = ["DEFAULT", "NAMES", "Dialect", "everyone", "find"]
 
-# By name, loaded when it is chosen; and the release of pi from which on it is the right one.
+# Module by name, loaded when the dialect is chosen; and the first release of pi that uses it.
 MODULES: dict[str, tuple[str, tuple[int, ...]]] = {
     "1.5": ("tau.wire.dialects.pi_1_5", (0, 84)),
     "0.73": ("tau.wire.dialects.pi_0_73", (0, 59)),
-    "default": ("tau.wire.dialects.default", (0, 80, 4)),  # these clients wait for agent_settled, and want snapshots
+    "default": ("tau.wire.dialects.default", (0, 80, 4)),  # these clients wait for agent_settled and expect snapshots
     "2026-03": ("tau.wire.dialects.pi_2026_03", (0, 52)),
     "2026-02": ("tau.wire.dialects.pi_2026_02", (0, 51)),
     "2026-01": ("tau.wire.dialects.pi_2026_01", (0, 16)),
@@ -37,23 +36,23 @@ NAMES = tuple(MODULES)
 
 
 def find(name: str | None) -> Dialect:
-    """By its name, or by the release of pi that a client was made for."""
+    """Find a dialect by its name, or by the release of pi that a client was written for."""
     if not name:
         return DEFAULT
     if name in MODULES:
-        return _loaded(MODULES[name][0])
+        return _load(MODULES[name][0])
     release = _release(name)
     if release is not None:
-        return _loaded(max((since, module) for module, since in MODULES.values() if release >= since)[1])
+        return _load(max((since, module) for module, since in MODULES.values() if release >= since)[1])
     raise UsageError(f"Unknown dialect {name!r}. There are {', '.join(NAMES)}, and releases of pi such as 0.55.4.")
 
 
 def everyone() -> list[Dialect]:
-    """All of them, the newest first."""
-    return [_loaded(module) for module, _ in MODULES.values()]
+    """All dialects, the newest first."""
+    return [_load(module) for module, _ in MODULES.values()]
 
 
-def _loaded(module: str) -> Dialect:
+def _load(module: str) -> Dialect:
     found: Dialect = import_module(module).DIALECT
     return found
 

@@ -1,7 +1,7 @@
-"""The default: the protocol of March 2026 with additions that clients of that time ignore.
+"""The default dialect: the protocol of March 2026 with additions that clients of that time ignore.
 
-`agent_settled`, `willRetry`, `usage` on updates, `queue_update`, both shapes in
-`get_commands`, and `stdout` and `stderr` beside `output`.
+`agent_settled`, `willRetry`, `usage` on updates, `queue_update`, both shapes in `get_commands`, and `stdout` and
+`stderr` beside `output`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AutoCompactionEnd = derived(
 
 
 def result_as(kind: Any) -> Callable[[Any], Any]:
-    """The result of a compaction in another form; what is none stays as it is."""
+    """Convert the result of a compaction to another record; other values pass unchanged."""
     made = form(e.CompactionResult, kind).make
     return lambda result: made(result)[0] if isinstance(result, e.CompactionResult) else result
 
@@ -34,7 +34,7 @@ def _start(event: e.CompactionStart) -> Sequence[e.Event]:
 
 
 def automatic(kind: Any, result: Callable[[Any], Any]) -> Form:
-    """Whoever asked for a compaction hears of it in the response."""
+    """Events only for automatic compactions: a client that requested one gets its result in the response."""
 
     def end(event: e.CompactionEnd) -> Sequence[e.Event]:
         if event.reason == "manual":
@@ -44,8 +44,8 @@ def automatic(kind: Any, result: Callable[[Any], Any]) -> Form:
     return Form((kind,), end)
 
 
-def shown(event: e.ToolUpdate) -> Sequence[e.Event]:
-    """A tool that has nothing to show yet shows nothing."""
+def _tool_update(event: e.ToolUpdate) -> Sequence[e.Event]:
+    """Omit updates without content."""
     return (event,) if event.partial_result.content else ()
 
 
@@ -56,7 +56,7 @@ DEFAULT = Dialect(
     events={
         e.CompactionStart: Form((AutoCompactionStart,), _start),
         e.CompactionEnd: automatic(AutoCompactionEnd, result_as(Compacted)),
-        e.ToolUpdate: Form((e.ToolUpdate,), shown),
+        e.ToolUpdate: Form((e.ToolUpdate,), _tool_update),
         e.ToolEnd: without(e.ToolEnd, "duration_ms"),
         e.SessionInfoChanged: LEFT_OUT,
         e.ThinkingLevelChanged: LEFT_OUT,

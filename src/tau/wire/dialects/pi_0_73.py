@@ -1,4 +1,4 @@
-"""pi 0.59 to 0.80: compactions have one name, queues are shown, tools run side by side."""
+"""Dialect of pi 0.59 to 0.80: one name for compactions, `queue_update` events, tools run in parallel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""pi 0.84 to 1.5: what the program speaks inside, in deltas only.
+"""Dialect of pi 0.84 to 1.5: tau's internal protocol, with deltas only.
 
-`message_update` repeats nothing, so a long answer costs what is new in it. The
-messages with `role: "system"` that pi shows its clients since 0.86 are left out:
-they tell of prompts and tools that are pi's own.
+`message_update` repeats nothing, so a long answer costs only what is new. The messages with `role: "system"` that pi
+sends since 0.86 are omitted: they describe prompts and tools of pi itself.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NewCommands = derived(replies.SlashCommands, types={"commands": list[NewCommand]
 
 
 def compaction_end(kind: Any, result: Any) -> Form:
-    """All compactions are told, and their results have the form of `result`."""
+    """Events for all compactions, with results of type `result`."""
     made = result_as(result)
     names = kind.__struct_fields__
 
@@ -41,7 +40,7 @@ def compaction_end(kind: Any, result: Any) -> Form:
 
 
 def _message_start(event: e.MessageStart) -> Sequence[Any]:
-    """An answer that is still to come has no reason to have ended."""
+    """An answer that has not started yet has no stop reason: it is "pending"."""
     message = event.message
     if isinstance(message, Assistant) and not message.content and not message.failed:
         begun = Begun(*[getattr(message, name) for name in Begun.__struct_fields__])
@@ -56,7 +55,7 @@ def _pending(message: Any) -> Any:
 
 def _commands(data: replies.SlashCommands) -> Any:
     known = NewCommand.__struct_fields__
-    return NewCommands([NewCommand(*[getattr(one, name) for name in known]) for one in data.commands])
+    return NewCommands([NewCommand(*[getattr(command, name) for name in known]) for command in data.commands])
 
 
 DIALECT = Dialect(

@@ -1,8 +1,7 @@
-"""December 2025, the first: commands go in, events come out, and nothing is answered.
+"""Dialect of December 2025, the first protocol: commands in, events out, no responses.
 
-What went wrong is told by `error` events. A prompt during a run is queued: at
-that time it started a second run beside the first, which nobody can have wanted.
-`get_protocol`, which no client of that time asks, is answered here too.
+Errors are `error` events. A prompt during a run is queued: pi of that time started a second run in parallel, which no
+client can have wanted. `get_protocol`, which no client of that time sends, is answered here too.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Error(e.Event, tag="error"):
 
 
 class Compaction(e.Event, tag="compaction"):
-    """The older part of the conversation was replaced by a summary; `auto` if nobody had asked for it.
+    """The older part of the conversation was replaced by a summary; `auto` if no client requested it.
 
     `firstKeptEntryIndex` is the line of the session file, counted from 0.
     """
@@ -40,7 +39,7 @@ class Compaction(e.Event, tag="compaction"):
 
 
 class ProtocolTold(e.Event, tag="protocol"):
-    """What `get_protocol` asks for."""
+    """The answer to `get_protocol`."""
 
     data: Protocol
 
@@ -49,7 +48,7 @@ ToolEnd = derived(e.ToolEnd, without=("duration_ms",), types={"result": e.Outcom
 
 
 def _tool_end(event: e.ToolEnd) -> Sequence[e.Event]:
-    """An error is a string."""
+    """The result of a failed tool is a string."""
     result: Any = event.result
     if event.is_error:
         result = "\n".join(getattr(block, "text", "") for block in event.result.content)
@@ -68,15 +67,15 @@ def _compaction_end(event: e.CompactionEnd) -> Sequence[e.Event]:
     return (Error(event.error_message),) if event.error_message is not UNSET else ()
 
 
-def _trouble(event: Any) -> Sequence[e.Event]:
+def _error(event: Any) -> Sequence[e.Event]:
     return (Error(event.error),)
 
 
-def _damage(event: e.SessionDamaged) -> Sequence[e.Event]:
+def _damage_error(event: e.SessionDamaged) -> Sequence[e.Event]:
     return (Error(f"{event.session_file}: {'; '.join(event.problems)}"),)
 
 
-def _instead(name: str, data: Any, error: Any) -> Sequence[Record]:
+def _response_events(name: str, data: Any, error: Any) -> Sequence[Record]:
     if error is not UNSET:
         return (Error(f"Compaction failed: {error}" if name == "compact" else error),)
     if isinstance(data, e.CompactionResult):
@@ -91,7 +90,7 @@ DIALECT = PI_2026_03.but(
     responses=False,
     dialogs=False,
     session_line=False,
-    answers=Answers((Error, Compaction, ProtocolTold), _instead),
+    answers=Answers((Error, Compaction, ProtocolTold), _response_events),
     events={
         e.ToolUpdate: LEFT_OUT,
         e.ToolEnd: Form((ToolEnd,), _tool_end),
@@ -99,10 +98,10 @@ DIALECT = PI_2026_03.but(
         e.CompactionEnd: Form((Compaction, Error), _compaction_end),
         e.AutoRetryStart: LEFT_OUT,
         e.AutoRetryEnd: LEFT_OUT,
-        e.ExtensionError: Form((Error,), _trouble),
-        e.SessionWriteFailed: Form((Error,), _trouble),
+        e.ExtensionError: Form((Error,), _error),
+        e.SessionWriteFailed: Form((Error,), _error),
         e.SessionWriteRecovered: LEFT_OUT,
-        e.SessionDamaged: Form((Error,), _damage),
+        e.SessionDamaged: Form((Error,), _damage_error),
     },
     replies={c.Compact: Form((e.CompactionResult,), lambda data: data)},
     lacks=frozenset(COMMANDS.values()) - frozenset(KNOWN),

@@ -1,4 +1,4 @@
-"""January 2026: extensions are hooks, and forks were called branches a little earlier."""
+"""Dialect of January 2026: extensions are called hooks; forks also have their older name, branches."""
 
 from __future__ import annotations
 

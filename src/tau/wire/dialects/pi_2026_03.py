@@ -1,4 +1,4 @@
-"""March 2026, to the letter: pi 0.52 to 0.58, without our additions."""
+"""Dialect of March 2026: exactly pi 0.52 to 0.58, without tau's additions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PlainCommands = derived(replies.SlashCommands, types={"commands": list[PlainComm
 
 def _commands(data: replies.SlashCommands) -> Any:
     known = PlainCommand.__struct_fields__
-    return PlainCommands([PlainCommand(*[getattr(one, name) for name in known]) for one in data.commands])
+    return PlainCommands([PlainCommand(*[getattr(command, name) for name in known]) for command in data.commands])
 
 
 DIALECT = DEFAULT.but(

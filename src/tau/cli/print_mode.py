@@ -1,0 +1,56 @@
+"""Print mode: the last answer on stdout, errors on stderr."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tau.cli.progress import Progress
+from tau.core.checks.exit_codes import CUT, FAILED
+from tau.core.text.terminal_text import Cleaner, answer
+from tau.runtime.app.batch import Open, Prompt, Tally, ask_all, tell_failures
+from tau.runtime.app.process import STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end
+from tau.runtime.terminal import complain
+
+
+def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
+    """Run print mode to its end."""
+    lost = stdout_is_closed()
+    _, stdout = claim()
+    to_the_end(lambda: _serve(open_session, prompts, None if lost else stdout))
+
+
+async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int | None) -> int:
+    stop = Stop()
+    with Progress() as progress:
+        tally = Tally(progress.show)
+        session, machine, _ = open_session(tally.pass_on)
+        code = await ask_all(stop, session, machine, tally, prompts)
+    if not stop.asked:  # else the reason is known
+        tell_failures(tally)
+    if session.log.waiting:
+        complain(f"Warning: the session file {session.log.path} could not be written.")
+    if code == CUT and tally.exceeded is None:
+        complain("Warning: the answer was cut off at its length limit.")
+    return code if write_texts(stdout, tally.texts) else FAILED
+
+
+def write_texts(handle: int | None, texts: Sequence[str]) -> bool:
+    """Write each text followed by LF, as real pi does. False if it failed. None stands for a closed stdout."""
+    if handle is None:
+        complain(STDOUT_CLOSED)
+        return False
+    text = "".join(f"{part}\n" for part in texts)
+    if os.isatty(handle):
+        text = answer(Cleaner().feed(text))  # model output must not control the terminal
+    data = memoryview(text.encode("utf-8", "replace"))
+    try:
+        while data:
+            data = data[os.write(handle, data) :]
+    except BrokenPipeError:  # the reader closed the pipe
+        return False
+    except OSError as error:
+        complain(f"Error: the answer could not be written: {error.strerror}")
+        return False
+    return True

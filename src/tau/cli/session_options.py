@@ -1,0 +1,153 @@
+"""Session options from command-line flags, for every mode that runs the agent."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tau.cli.flags import Given
+from tau.errors import UsageError
+from tau.records.budgets import Budget
+from tau.runtime.app.config import Basis
+from tau.runtime.app.factory import Opening, Wanted, Wishes, read_up
+from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
+from tau.store.paths import agent_dir, working_folder
+from tau.store.resource_query import Requested
+from tau.tools.registry import DEFAULT, TOOLS
+from tau.wire.dialect import Dialect
+
+
+def create_factory(given: Given) -> Opening:
+    """Load the configuration and apply the process-wide settings: logging, hardening, proxy."""
+    level = logging.INFO if "verbose" in given.flags else logging.WARNING
+    log_to_stderr(level)
+    factory = read_up(agent_dir(), wishes(given))
+    hide_in_log(factory.models.keys.known)
+    _harden(factory, given.flags.get("api-key", ""))
+    for warning in factory.warnings:
+        complain(f"Warning: {warning}")
+    if factory.settings.http_proxy:
+        use_proxy(factory.settings.http_proxy)
+    return factory.confined()
+
+
+def _harden(factory: Opening, key: str) -> None:
+    inherited = factory.settings.child_environment
+    if not (key or inherited.filter_secrets or inherited.no_new_privileges):
+        return
+    from tau.runtime.machine.hardening import hide_argument, hide_memory, no_new_privileges
+
+    hide_argument(key)
+    if inherited.filter_secrets:
+        hide_memory()  # else a command could read the filtered secrets from memory
+    if inherited.no_new_privileges:
+        no_new_privileges()
+
+
+def use_proxy(address: str) -> None:
+    """Set the proxy for models and commands through the environment; existing variables win."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        if not os.environ.get(name) and not os.environ.get(name.lower()):
+            os.environ[name] = address
+
+
+def chosen_dialect(named: str | None) -> Dialect:
+    """The dialect named by flag or environment, else that of the settings."""
+    return Basis(agent_dir(), Path(working_folder()), None, dialect=named).dialect
+
+
+def wishes(given: Given) -> Wishes:
+    flags, lists = given.flags, given.lists
+    folder = flags.get("session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR")
+    approve = False if "no-approve" in flags else True if "approve" in flags else None
+    return Wishes(
+        model=flags.get("model"),
+        provider=flags.get("provider"),
+        models=_list(flags["models"]) if "models" in flags else (),
+        thinking=flags.get("thinking"),
+        key=flags.get("api-key"),
+        tools=_tools(flags),
+        script=flags.get("script"),
+        dialect=flags.get("dialect") or os.environ.get("PI_DIALECT"),
+        session=Wanted(
+            kept="no-session" not in flags,
+            folder=folder,
+            last="continue" in flags,
+            named=_chosen_session(folder, approve) if "resume" in flags else flags.get("session"),
+            id=flags.get("session-id"),
+            copy_of=flags.get("fork"),
+            name=flags.get("name"),
+        ),
+        approve=approve,
+        extensions=lists.get("extension", ()),
+        only_these_extensions="no-extensions" in flags,
+        flags=dict(_extension_flag(word) for word in given.unknown),
+        following={name: given.words[at] for name, at in given.after.items()},
+        record=flags.get("record"),
+        replay=flags.get("replay"),
+        budget=Budget(
+            max_turns=_integer(flags, "max-turns"),
+            max_tokens=_integer(flags, "max-tokens"),
+            max_cost=_number(flags, "max-cost"),
+            time_limit=_number(flags, "time-limit"),
+            allow_unknown_cost="allow-unknown-cost" in flags,
+        ),
+        output_schema=flags.get("output-schema"),
+        permissions=flags.get("permissions"),
+        sandbox=flags.get("sandbox"),
+        resources=Requested(
+            system=flags.get("system-prompt"),
+            appended=lists.get("append-system-prompt", ()),
+            skills=lists.get("skill", ()),
+            templates=lists.get("prompt-template", ()),
+            no_skills="no-skills" in flags,
+            no_templates="no-prompt-templates" in flags,
+            no_context="no-context-files" in flags,
+        ),
+    )
+
+
+def _extension_flag(word: str) -> tuple[str, bool | str]:
+    name, equals, value = word.lstrip("-").partition("=")
+    return name, value if equals else True
+
+
+def _chosen_session(folder: str | None, approve: bool | None) -> str:
+    from tau.cli.resume import chosen
+
+    return chosen(folder or Basis(agent_dir(), Path(working_folder()), approve).settings.session_dir)
+
+
+def _tools(flags: dict[str, str]) -> Sequence[str] | None:
+    """The requested tools; None for the default ones. A list may add and remove: +ls,-bash."""
+    none = "no-tools" in flags or "no-builtin-tools" in flags
+    requested = _list(flags.get("tools", ""))
+    excluded = {*_list(flags.get("exclude-tools", "")), *(name[1:] for name in requested if name.startswith("-"))}
+    plain = [name for name in requested if name[0] not in "+-"]
+    if "*" in plain:
+        plain = [*TOOLS, *(name for name in plain if name != "*")]
+    if "tools" not in flags and not excluded:
+        return () if none else None
+    defaults = () if none or plain or flags.get("tools") == "" else DEFAULT
+    names = [*defaults, *plain, *(name[1:] for name in requested if name.startswith("+"))]
+    return [name for name in dict.fromkeys(names) if name not in excluded]
+
+
+def _number(flags: Mapping[str, str], name: str) -> float | None:
+    try:
+        return float(flags[name]) if name in flags else None
+    except ValueError:
+        raise UsageError(f"--{name} needs a number, not {flags[name]!r}") from None
+
+
+def _integer(flags: Mapping[str, str], name: str) -> int | None:
+    number = _number(flags, name)
+    if number is not None and not number.is_integer():
+        raise UsageError(f"--{name} needs a whole number, not {flags[name]!r}")
+    return None if number is None else int(number)
+
+
+def _list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,0 +1,103 @@
+"""Decide whether a prompt has used up its budget.
+
+Between turns any limit can end the prompt: a turn that would exceed a limit is not started. While an answer streams
+or a tool runs, only the token and time limits apply. A run that is finished is never failed for what it used: a
+budget prevents further work, and there is none left.
+"""
+
+from __future__ import annotations
+
+from tau.core.conversation.tokens import CHARACTERS_OF_A_TOKEN, used
+from tau.core.models.pricing import unpriced
+from tau.records.base import UNSET, Value, replace
+from tau.records.budgets import Budget
+from tau.records.events import BudgetExceeded, Limit
+from tau.records.messages import Usage
+from tau.records.models import Model
+
+NO_BUDGET = Budget()
+UNKNOWN_COST = (
+    "The price of {provider}/{id} is unknown, so a cost limit cannot be enforced. "
+    "Set its price in models.json, limit tokens instead, or allow unknown cost: its answers then count as free."
+)
+REASONS: dict[Limit, str] = {
+    "turns": "the limit of {0:g} turns",
+    "tokens": "the limit of {0:g} tokens",
+    "cost": "the limit of ${0:g}",
+    "time": "the time limit of {0:g} s",
+}
+
+
+class Spent(Value):
+    """Usage of a prompt so far. `cost_unknown`: part of it came from a model without a known price."""
+
+    turns: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    cost_unknown: bool = False
+
+    def plus(self, usage: Usage, *, unpriced: bool) -> Spent:
+        unknown = unpriced and bool(used(usage)) and not usage.cost.total
+        return replace(
+            self,
+            tokens=self.tokens + used(usage),
+            cost=self.cost + usage.cost.total,
+            cost_unknown=self.cost_unknown or unknown,
+        )
+
+
+def wrong(budget: Budget) -> str | None:
+    """Why a budget is invalid, or None."""
+    fields = {
+        "maxTurns": budget.max_turns,
+        "maxTokens": budget.max_tokens,
+        "maxCost": budget.max_cost,
+        "timeLimit": budget.time_limit,
+    }
+    for name, value in fields.items():
+        if value is not None and not 0 < value < float("inf"):
+            return f"{name}: must be more than 0"
+    return None
+
+
+def refused(budget: Budget, model: Model | None) -> str | None:
+    """Why a model cannot be used within this budget, or None."""
+    if budget.max_cost is None or budget.allow_unknown_cost or model is None or not unpriced(model):
+        return None
+    return UNKNOWN_COST.format(provider=model.provider, id=model.id)
+
+
+def between_turns(budget: Budget, spent: Spent, seconds: float) -> BudgetExceeded | None:
+    """The limit that prevents the next turn, or None."""
+    known = budget.allow_unknown_cost or not spent.cost_unknown
+    reached: tuple[tuple[Limit, float, float | None], ...] = (
+        ("turns", spent.turns, budget.max_turns),
+        ("tokens", spent.tokens, budget.max_tokens),
+        ("cost", spent.cost if known else float("inf"), budget.max_cost),
+        ("time", seconds, budget.time_limit),
+    )
+    for limit, value, allowed in reached:
+        if allowed is not None and value >= allowed:
+            return exceeded(limit, spent, seconds, allowed)
+    return None
+
+
+def in_an_answer(budget: Budget, spent: Spent, usage: Usage, characters: int) -> BudgetExceeded | None:
+    """The token limit, if the streaming answer exceeds it: by the provider's count, or else estimated by its length."""
+    if budget.max_tokens is None:
+        return None
+    sent = usage.input + usage.cache_read + usage.cache_write
+    tokens = spent.tokens + sent + max(usage.output, characters // CHARACTERS_OF_A_TOKEN)
+    return (
+        exceeded("tokens", replace(spent, tokens=tokens), 0, budget.max_tokens) if tokens > budget.max_tokens else None
+    )
+
+
+def exceeded(limit: Limit, spent: Spent, seconds: float, allowed: float) -> BudgetExceeded:
+    took: dict[Limit, float] = {"turns": spent.turns, "tokens": spent.tokens, "cost": spent.cost, "time": seconds}
+    return BudgetExceeded(limit, round(took[limit], 6), allowed, True if spent.cost_unknown else UNSET)
+
+
+def told(over: BudgetExceeded) -> str:
+    """The limit as a sentence, for people and for the model that may read it later."""
+    return f"Stopped: {REASONS[over.limit].format(over.allowed)} was reached."

@@ -1,0 +1,338 @@
+"""The agent loop as a generator, without I/O.
+
+`agent_run` yields requests (publish this event, ask the model, start this tool, wait for the next result) and is sent
+the results. It never awaits, reads a clock or touches a file, so a test can play any run step by step, with results
+in any order. runtime/runs/driver.py executes the requests with real tasks, tools and model calls.
+
+The loop has no code for abort: an aborted answer arrives as MessageFailed, an aborted tool as a ToolDone with
+`is_error`, and the driver of an aborted run returns empty queues. So a client receives turn_end and agent_end after
+an abort as after any other end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any
+
+from tau.core.agent.draft import Begun, Done, Failed, Heard, Update
+from tau.core.agent.queues import Queue, Waiting
+from tau.core.checks.schema import refused_arguments
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, byte_length, cut
+from tau.records.base import UNSET, UnsetType, Value, replace
+from tau.records.deltas import Failure
+from tau.records.events import (
+    AgentEnd,
+    AgentStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    Outcome,
+    ToolEnd,
+    ToolStart,
+    ToolUpdate,
+    TurnEnd,
+    TurnStart,
+)
+from tau.records.messages import AnyMessage, Assistant, Stored, Text, ToolCall, ToolResult
+
+# Requests: what the loop asks of its driver. The comment is what `send` returns.
+
+
+class Publish(Value):  # nothing
+    event: Event | Update
+
+
+class ShowQueues(Value):  # nothing; the driver publishes the messages that are still queued
+    taken: Sequence[Waiting] = ()  # messages taken from `queue` that the loop has not announced yet
+    queue: Queue = "steer"
+
+
+class Fit(Value):  # the conversation to continue with if it was compacted, else None
+    pass
+
+
+class AskModel(Value):  # nothing; MessageBegun, ResponseStarted, Update and MessageDone or MessageFailed results follow
+    history: Iterable[Stored]
+    new: Sequence[AnyMessage]
+
+
+class Check(Value):  # the arguments to run with, or an Outcome that rejects the call
+    call: ToolCall
+
+
+class StartTool(Value):  # nothing; ToolProgress results and one ToolDone follow
+    call: ToolCall
+    arguments: dict[str, Any]
+
+
+class Take(Value):  # a list of messages
+    queue: Queue
+
+
+class MayGoOn(Value):  # bool: the budget allows another turn
+    pass
+
+
+class WillRetry(Value):  # bool: the session will retry after this failure
+    failure: Failed
+
+
+class Now(Value):  # int, Unix milliseconds
+    pass
+
+
+class Wait(Value):  # the next result
+    pass
+
+
+# Results: what the driver reports. Those of a model call are in core/agent/draft.py.
+
+
+class ToolProgress(Value):
+    call: ToolCall
+    outcome: Outcome
+
+
+class ToolDone(Value):
+    call: ToolCall
+    outcome: Outcome
+    is_error: bool = False
+    duration_ms: int | UnsetType = UNSET  # absent if the tool did not run
+
+
+Act = Publish | ShowQueues | Fit | AskModel | Check | StartTool | Take | MayGoOn | WillRetry | Now | Wait
+Ending = Done | Failed
+Conversation = tuple[Iterable[Stored], list[AnyMessage]]
+
+
+class RunEnd(Value):
+    """The end of a run: every message it produced, and how the last answer ended."""
+
+    messages: list[AnyMessage]
+    ending: Ending
+
+
+def refusal(text: str) -> Outcome:
+    return Outcome([Text(text)], {})
+
+
+# Allowance above the limits for the notice that a tool appends to a result it has truncated itself.
+NOTICE_LINES = 50
+NOTICE_BYTES = 4096
+SKIPPED = refusal("Skipped due to queued user message.")
+CUT = (
+    'The call of "{name}" was not run: the response was cut off at its length limit, '
+    "so the arguments may be incomplete. Call it again, with smaller arguments if necessary."
+)
+
+
+def agent_run(
+    prompts: Sequence[AnyMessage],
+    history: Iterable[Stored] = (),
+    *,
+    parallel: bool = False,
+    skip: bool = True,
+    early: bool = True,
+    steered: bool = True,
+) -> Generator[Act, Any, RunEnd]:
+    """Run the agent, from the prompts until it has nothing left to do.
+
+    `parallel`: the tool calls of one answer run at once. `skip`: steering is delivered after the running tool call,
+    and later calls are skipped. `early`: message_start is published when the model is asked, not when it answers.
+    `steered`: queued steering follows the prompts; off for prompts from a queue, whose mode may be one at a time.
+    """
+    new: list[AnyMessage] = list(prompts)
+    since: list[AnyMessage] = list(prompts)  # messages that are not in `history`
+    yield Publish(AgentStart())
+    yield Publish(TurnStart())
+    for prompt in prompts:
+        yield from announce(prompt)
+    queue: Queue = "steer"
+    pending: list[Waiting] = (yield Take(queue)) if steered else []
+    while True:
+        for at, message in enumerate(pending, 1):
+            yield ShowQueues(pending[at:], queue)
+            yield from announce(message)
+        new += pending
+        since += pending
+
+        ending = yield from stream_answer(history, [*since], early)
+        reply = ending.message
+        new.append(reply)
+        if isinstance(ending, Failed):
+            yield Publish(TurnEnd(reply, []))
+            break
+
+        results, pending = yield from run_tools(ending, parallel, skip)
+        new += results
+        since += [reply, *results]
+        yield Publish(TurnEnd(reply, results))
+        if results and not pending and not (yield MayGoOn()):
+            break
+        if results:
+            history, since = yield from _compact_if_needed(history, since)
+        queue = "steer"
+        pending = pending or (yield Take(queue))
+        if not results:
+            if not pending:
+                queue = "follow_up"
+                pending = yield Take(queue)
+            if not pending:
+                break
+            history, since = yield from _compact_if_needed(history, since)
+        yield Publish(TurnStart())
+
+    again = isinstance(ending, Failed) and (yield WillRetry(ending))
+    yield Publish(AgentEnd(list(new), will_retry=again))
+    return RunEnd(new, ending)
+
+
+def announce(message: AnyMessage) -> Generator[Act, Any, None]:
+    yield Publish(MessageStart(message))
+    yield Publish(MessageEnd(message))
+
+
+def _compact_if_needed(history: Iterable[Stored], since: list[AnyMessage]) -> Generator[Act, Any, Conversation]:
+    """The conversation for the next model call: unchanged, or compacted if it became too long."""
+    compacted = yield Fit()
+    return (history, since) if compacted is None else (compacted, [])
+
+
+def stream_answer(history: Iterable[Stored], new: Sequence[AnyMessage], early: bool) -> Generator[Act, Any, Ending]:
+    """Ask the model and publish its answer as it streams."""
+    yield AskModel(history, new)
+    draft_message: Assistant | None = None
+    announced = False
+    while True:
+        match (yield Wait()):
+            case (Update() | Heard()) as update:
+                if not announced and draft_message is not None:
+                    announced = True
+                    yield Publish(MessageStart(draft_message))
+                if isinstance(update, Update):
+                    yield Publish(update)
+            case Begun(draft_message):
+                if early:
+                    announced = True
+                    yield Publish(MessageStart(draft_message))
+            case (Done() | Failed()) as ending:
+                if not announced:
+                    yield Publish(MessageStart(ending.message))
+                if isinstance(ending, Failed):
+                    yield Publish(_failure_event(ending.message))
+                yield Publish(MessageEnd(ending.message))
+                return ending
+
+
+def _failure_event(message: Assistant) -> MessageUpdate:
+    failure = Failure("aborted" if message.stop_reason == "aborted" else "error", message)
+    return MessageUpdate(failure, message=message, usage=message.usage)
+
+
+def run_tools(ending: Done, parallel: bool, skip: bool) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
+    """Run the tool calls of an answer. Return the results, and the steering messages that cut the calls short."""
+    calls = ending.message.tool_calls
+    if parallel and len(calls) > 1:
+        return (yield from _run_in_parallel(calls, ending)), []
+    return (yield from _run_sequentially(calls, ending, skip))
+
+
+def _run_sequentially(
+    calls: list[ToolCall], ending: Done, skip: bool
+) -> Generator[Act, Any, tuple[list[ToolResult], list[Waiting]]]:
+    results: list[ToolResult] = []
+    for at, call in enumerate(calls):
+        yield Publish(ToolStart(call.id, call.name, call.arguments))
+        verdict = yield from _check(at, call, ending)
+        if isinstance(verdict, Outcome):
+            done = _bound_error_text(ToolDone(call, verdict, is_error=True))
+        else:
+            yield StartTool(call, verdict)
+            done = yield from _wait_for_tool()
+        yield Publish(ToolEnd(call.id, call.name, done.outcome, done.is_error, done.duration_ms))
+        results.append((yield from _announce_result(done)))
+
+        steering = (yield Take("steer")) if skip else []
+        if steering:
+            for skipped in calls[at + 1 :]:
+                yield Publish(ToolStart(skipped.id, skipped.name, skipped.arguments))
+                yield Publish(ToolEnd(skipped.id, skipped.name, SKIPPED, True))
+                results.append((yield from _announce_result(ToolDone(skipped, SKIPPED, is_error=True))))
+            return results, steering
+    return results, []
+
+
+def _run_in_parallel(calls: list[ToolCall], ending: Done) -> Generator[Act, Any, list[ToolResult]]:
+    """Run all calls at the same time: start events in call order, end events as tools finish, results in call order.
+
+    Calls are identified by their position, not by their id: models repeat ids.
+    """
+    done: dict[int, ToolDone] = {}
+    running: dict[int, int] = {}
+    for at, call in enumerate(calls):
+        yield Publish(ToolStart(call.id, call.name, call.arguments))
+        verdict = yield from _check(at, call, ending)
+        if isinstance(verdict, Outcome):
+            done[at] = _bound_error_text(ToolDone(call, verdict, is_error=True))
+            yield Publish(ToolEnd(call.id, call.name, done[at].outcome, True))
+        else:
+            running[id(call)] = at
+            yield StartTool(call, verdict)
+    while running:
+        result = yield from _wait_for_tool()
+        done[running.pop(id(result.call))] = result
+        yield Publish(ToolEnd(result.call.id, result.call.name, result.outcome, result.is_error, result.duration_ms))
+    results = []
+    for at in range(len(calls)):
+        results.append((yield from _announce_result(done[at])))
+    return results
+
+
+def _check(at: int, call: ToolCall, ending: Done) -> Generator[Act, Any, dict[str, Any] | Outcome]:
+    if ending.message.stop_reason == "length":
+        return refusal(CUT.format(name=call.name))
+    if (raw := ending.unreadable.get(at)) is not None:
+        return refusal(refused_arguments(call.name, "  - root: the arguments are not a complete JSON object", raw))
+    verdict: dict[str, Any] | Outcome = yield Check(call)
+    return verdict
+
+
+def _wait_for_tool() -> Generator[Act, Any, ToolDone]:
+    """Publish tool progress until one tool is done."""
+    while True:
+        match (yield Wait()):
+            case ToolProgress(call, outcome):
+                yield Publish(ToolUpdate(call.id, call.name, call.arguments, outcome))
+            case ToolDone() as done:
+                return _bound_error_text(done)
+
+
+def _bound_error_text(done: ToolDone) -> ToolDone:
+    """Truncate the error text of a result, which may repeat long names, arguments or reasons of an extension.
+
+    Tools truncate their own output and append a line or two that says what is missing: hence the NOTICE allowance.
+    """
+    if not done.is_error or not any(
+        isinstance(block, Text) and _too_long(block.text) for block in done.outcome.content
+    ):
+        return done
+    content = [
+        replace(block, text=cut(block.text)) if isinstance(block, Text) else block for block in done.outcome.content
+    ]
+    return replace(done, outcome=replace(done.outcome, content=content))
+
+
+def _too_long(text: str) -> bool:
+    if len(text) <= MAX_BYTES // 4:  # the usual case: no need to count bytes
+        return text.count("\n") > MAX_LINES + NOTICE_LINES
+    return text.count("\n") > MAX_LINES + NOTICE_LINES or byte_length(text) > MAX_BYTES + NOTICE_BYTES
+
+
+def _announce_result(done: ToolDone) -> Generator[Act, Any, ToolResult]:
+    call, outcome = done.call, done.outcome
+    details = outcome.details if outcome.details is not None else UNSET
+    now = yield Now()
+    result = ToolResult(call.id, call.name, outcome.content, details, done.is_error, now)
+    yield from announce(result)
+    return result

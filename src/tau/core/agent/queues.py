@@ -1,0 +1,64 @@
+"""Queued messages of the user: steering interrupts a run, follow-ups wait for its end.
+
+A message is in exactly one of three places: in a queue, in the conversation, or rejected. Both queues are bounded; a
+full queue is a CommandError for the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from tau.errors import CommandError
+from tau.records.commands import QueueMode
+from tau.records.messages import Custom, Text, User
+
+Queue = Literal["steer", "follow_up"]
+Waiting = User | Custom
+LIMIT = 256
+
+
+class Queues:
+    def __init__(self, steering: QueueMode = "one-at-a-time", follow_up: QueueMode = "one-at-a-time") -> None:
+        self.modes: dict[Queue, QueueMode] = {"steer": steering, "follow_up": follow_up}
+        self._waiting: dict[Queue, list[Waiting]] = {"steer": [], "follow_up": []}
+
+    def add(self, queue: Queue, message: Waiting) -> None:
+        waiting = self._waiting[queue]
+        if len(waiting) >= LIMIT:
+            name = "steering" if queue == "steer" else "follow-up"
+            raise CommandError(
+                f"The {name} queue is full ({LIMIT} messages). Try again after some have been delivered."
+            )
+        waiting.append(message)
+
+    def take(self, queue: Queue) -> list[Waiting]:
+        """Remove and return the messages to deliver now: the oldest, or all, depending on the queue mode."""
+        waiting = self._waiting[queue]
+        count = len(waiting) if self.modes[queue] == "all" else 1
+        taken, self._waiting[queue] = waiting[:count], waiting[count:]
+        return taken
+
+    def clear(self) -> tuple[list[str], list[str]]:
+        removed = self.texts("steer"), self.texts("follow_up")
+        self._waiting = {"steer": [], "follow_up": []}
+        return removed
+
+    def texts(self, queue: Queue) -> list[str]:
+        return texts(self._waiting[queue])
+
+    def __iter__(self) -> Iterator[tuple[Queue, Waiting]]:
+        return iter([(queue, message) for queue, waiting in self._waiting.items() for message in waiting])
+
+    def __len__(self) -> int:
+        return sum(len(waiting) for waiting in self._waiting.values())
+
+
+def texts(messages: Sequence[Waiting]) -> list[str]:
+    return [_text(message) for message in messages]
+
+
+def _text(message: Waiting) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    return "".join(block.text for block in message.content if isinstance(block, Text))

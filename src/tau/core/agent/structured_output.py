@@ -1,0 +1,108 @@
+"""Structured output: a result that is validated against a JSON schema.
+
+The model submits the result by calling a tool, because models write JSON best as tool arguments. The result is
+validated, and problems go back to the model as the tool's error. A model that stops without submitting a result is
+reminded. Rejections and reminders together are limited to `attempts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tau.core.checks.schema import CHOICES, DEEPEST, REFERENCES, Schema, complaint, fit, referred, unknown
+from tau.records.base import BadRecord, Value, convert, schema_of
+
+MAX_ATTEMPTS = 3
+NAME = "return_result"
+DESCRIPTION = (
+    "Submit the result of your task. The program that gave you the task reads only what you submit here. "
+    "Call this once, when the result is final. If it is rejected, fix the reported problems and call it again."
+)
+SNIPPET = "Submit the result of the task"
+GUIDELINES = (f"Finish your task with a call of {NAME}: only what you submit with it is read.",)
+ACCEPTED = "The result was accepted."
+REMINDER = f"The result of the task is still missing. Submit it now by calling {NAME}; text that you write is not read."
+WRAPPER_PROPERTY = "result"  # the argument that holds a result that is not an object
+
+
+class BadSchema(ValueError):
+    """A schema that cannot be enforced. str() has one line per reason, with the place in the schema."""
+
+
+class Misfit(ValueError):
+    """A submitted result that does not match the schema. str() is the text for the model."""
+
+
+class Aim(Value):
+    """The schema of a result. `read` converts a valid value; a ValueError from it also counts as a mismatch."""
+
+    schema: Schema
+    read: Callable[[Any], Any] = lambda value: value
+    attempts: int = MAX_ATTEMPTS
+
+    @property
+    def parameters(self) -> Schema:
+        """Parameters of the result tool: the schema itself if it describes an object, else an object that wraps it."""
+        if self._is_object:
+            return {"type": "object", **self.schema}
+        shared = {word: self.schema[word] for word in REFERENCES[1:] if word in self.schema}
+        rest = {word: value for word, value in self.schema.items() if word not in shared}
+        return {"type": "object", "properties": {WRAPPER_PROPERTY: rest}, "required": [WRAPPER_PROPERTY], **shared}
+
+    def reading(self, arguments: dict[str, Any]) -> tuple[Any, Any]:
+        """Validate submitted arguments. Return the value as JSON and as converted by `read`. Raises SchemaMismatch."""
+        fitted, problems = fit(self.parameters, arguments)
+        if problems:
+            raise Misfit(complaint(NAME, problems, arguments))
+        value = fitted if self._is_object else fitted[WRAPPER_PROPERTY]
+        try:
+            return value, self.read(value)
+        except ValueError as error:
+            raise Misfit(complaint(NAME, str(error).splitlines(), arguments)) from None
+
+    @property
+    def _is_object(self) -> bool:
+        """True if every valid value is evidently an object, which providers require of tool parameters."""
+        return self.schema.get("type") == "object" and not any(word in self.schema for word in CHOICES)
+
+
+def aim_at(wanted: Any, attempts: int = MAX_ATTEMPTS) -> Aim:
+    """Make an OutputSchema from a JSON schema, a pydantic model, or a type msgspec knows (Structs, dataclasses).
+
+    Raises BadSchema for keywords that cannot be enforced.
+    """
+    if isinstance(wanted, dict):
+        return Aim(_checked(wanted), attempts=attempts)
+    if hasattr(wanted, "model_json_schema"):  # pydantic, without importing it
+        return Aim(_checked(wanted.model_json_schema()), wanted.model_validate, attempts)
+    try:
+        schema = schema_of(wanted)
+    except TypeError as error:
+        raise BadSchema(f"cannot make a JSON schema of {wanted!r}: {error}") from None
+    return Aim(_checked(schema), lambda value: _convert(value, wanted), attempts)
+
+
+def _convert(value: Any, kind: Any) -> Any:
+    try:
+        return convert(value, kind)
+    except BadRecord as error:
+        raise ValueError(str(error)) from None
+
+
+def _checked(schema: Any) -> Schema:
+    if problems := unknown(schema):
+        raise BadSchema("\n".join(problems))
+    if not isinstance(schema, dict):
+        raise BadSchema("/: the schema of a result must be an object")
+    return _with_root_resolved(schema)
+
+
+def _with_root_resolved(schema: Schema) -> Schema:
+    """Replace a reference at the root by its target, so that providers see the type of the value."""
+    for _ in range(DEEPEST):
+        if "$ref" not in schema:
+            break
+        rest = {word: value for word, value in schema.items() if word != "$ref"}
+        schema = {**referred(schema, schema["$ref"]), **rest}
+    return schema

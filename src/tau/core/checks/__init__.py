@@ -1,0 +1,1 @@
+"""Checks: JSON Schema, permissions, secrets, images, exit codes."""

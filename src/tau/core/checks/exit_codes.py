@@ -1,0 +1,31 @@
+"""Exit codes of the program, the same in every mode.
+
+Where real pi exits with 1 because the command line is wrong, tau exits with 2, so that a script can distinguish its
+own mistake from a failure of the model.
+"""
+
+from __future__ import annotations
+
+ANSWERED, FAILED, USAGE, CUT, DENIED = 0, 1, 2, 3, 4
+
+# Code to meaning, for --help and the documentation.
+EXITS: dict[int, str] = {
+    ANSWERED: "success",
+    FAILED: "the model failed, the run was aborted, or the answer could not be delivered",
+    USAGE: "the command line, or a file that it names, is wrong; nothing was run",
+    CUT: "the answer was cut off at its length limit",
+    DENIED: "answered, but --permissions did not let every tool call pass",
+    129: "stopped by SIGHUP",
+    130: "stopped by SIGINT",
+    143: "stopped by SIGTERM",
+}
+_BY_STOP_REASON = {"stop": ANSWERED, "toolUse": ANSWERED, "length": CUT}
+
+
+def of_answer(stop_reason: str) -> int:
+    """The exit code for an answer with this stop reason."""
+    return _BY_STOP_REASON.get(stop_reason, FAILED)
+
+
+def signalled(number: int) -> int:
+    return 128 + number

@@ -1,0 +1,314 @@
+"""Rules about the calls of tools: what is allowed, what is denied, what somebody is asked about.
+
+Deny wins over ask, ask over allow, and allow over what is said for everything
+else; the order of rules means nothing. Rules that deny or ask are read
+generously, those that allow narrowly: where a rule is in doubt, the call is not
+allowed by it. Paths come here as they really are, with all links followed; a
+call has several where it is not certain which of them the tool will take.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from tau.core.shell.plain_command import plain
+from tau.core.text.globs import BadGlob, compiled
+from tau.records.base import UNSET, UnsetType, Value
+from tau.records.permissions import Permissions, Rule, Words
+
+if TYPE_CHECKING:
+    from tau.core.shell.lines import Line
+
+What = Literal["allow", "ask", "deny"]
+
+# `--permissions ask`: whoever only reads, and stays in the working folder, is not asked about.
+HARMLESS = Permissions(allow=[Rule(tool=["read", "grep", "find", "ls"], path="**")])
+SEARCHES = ("grep", "find", "ls")  # in the working folder, if they name no other
+LONGEST_DEADLINE = 24 * 60 * 60
+
+# Names of arguments, without "_" and "-" and in small letters, by which a tool is told what it shall work on.
+_PATHS = re.compile(
+    r".*(paths?|files?|filenames?|dir|directory|directories|folders?|uri)|cwd|source|destination|target"
+)
+_COMMANDS = re.compile(r"commands?|cmd|commandline|script")
+_PLACES = re.compile(r"\{([^}]*,)?(/|~|\*\*)")  # a glob that is about several places at once
+
+
+class BadRules(ValueError):
+    """Rules that mean nothing. `place` is where they stand."""
+
+    def __init__(self, place: str, text: str) -> None:
+        super().__init__(text)
+        self.place = place
+
+
+class Verdict(Value):
+    """`place` is the rule that decides, in words of the file: deny[0], or otherwise."""
+
+    what: What
+    place: str
+
+
+class Named(Value):
+    """What the arguments of a call name, as the model wrote it."""
+
+    paths: list[str]
+    commands: list[str]
+
+
+class Call:
+    """What is decided about: a tool, the real paths that it may touch, and the commands that it is given.
+
+    `mentioned` are the paths of what stands in the commands. `ways` are the other names of all these paths: as they
+    were written, and with some of the links on the way followed. `unknown`: it names a path that nobody can follow.
+    """
+
+    def __init__(
+        self,
+        tool: str,
+        paths: Sequence[str] = (),
+        commands: Sequence[str] = (),
+        mentioned: Sequence[str] = (),
+        *,
+        ways: Sequence[str] = (),
+        unknown: bool = False,
+    ) -> None:
+        self.tool = tool
+        self.paths = paths
+        self.commands = commands
+        self.mentioned = mentioned
+        self.ways = ways
+        self.unknown = unknown
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """The commands, parsed. The parser is loaded only for rules that look at them."""
+        from tau.core.shell.lines import Line
+
+        return [Line(command) for command in self.commands]
+
+
+class Rules:
+    """`cwd` is the real path of the working folder, `home` the user's. Raises BadRules."""
+
+    def __init__(self, given: Permissions, cwd: str, home: str) -> None:
+        if not 0 < given.deadline <= LONGEST_DEADLINE:
+            raise BadRules("deadline", f"must be more than 0 seconds, and at most {LONGEST_DEADLINE}")
+        self._otherwise = given.otherwise
+        self._rules: dict[What, list[_Rule]] = {
+            kind: [_Rule(rule, f"{kind}[{at}]", cwd, home) for at, rule in enumerate(rules)]
+            for kind, rules in _kinds(given)
+        }
+
+    def verdict(self, call: Call) -> Verdict:
+        for kind in ("deny", "ask"):
+            for rule in self._rules[kind]:
+                if rule.touches(call):
+                    return Verdict(kind, rule.place)
+        allowing = [rule for rule in self._rules["allow"] if rule.covers(call)]
+        found = Verdict("allow", allowing[0].place) if allowing else Verdict(self._otherwise, "otherwise")
+        vouched = any(rule.by == "command" for rule in allowing)
+        if found.what == "allow" and (doubt := self._doubt(call, vouched=vouched)) is not None:
+            return Verdict("ask", doubt)
+        return found
+
+    def withholds(self, file: Call, place: Call) -> bool:
+        """Whether what is in a file must be kept from a tool that looks at many of them, in a place that it may search.
+
+        A file that has to be asked for is, unless the same was already asked about the whole place.
+        """
+        return any(
+            rule.by == "path" and rule.touches(file) and (kind == "deny" or not rule.touches(place))
+            for kind in ("deny", "ask")
+            for rule in self._rules[kind]
+        )
+
+    @cached_property
+    def about_paths(self) -> bool:
+        """Whether it matters which files the words of a command name."""
+        return any(rule.by == "path" for kind in ("deny", "ask") for rule in self._rules[kind])
+
+    def _doubt(self, call: Call, *, vouched: bool) -> str | None:
+        """The rule that may be meant by a call of which nobody can see all that it does.
+
+        `vouched`: a rule names the program, so what that makes of its words is in order.
+        """
+        rules = [rule for kind in ("deny", "ask") for rule in self._rules[kind] if rule.is_about(call.tool)]
+        return next((rule.place for rule in rules if rule.may_touch(call, vouched=vouched)), None)
+
+
+class _Rule:
+    def __init__(self, given: Rule, place: str, cwd: str, home: str) -> None:
+        self.place = place
+        self._cwd = cwd
+        tools, paths, commands = (
+            _listed(value, f"{place}.{name}")
+            for name, value in (("tool", given.tool), ("path", given.path), ("command", given.command))
+        )
+        if tools is None and paths is None and commands is None:
+            raise BadRules(place, "a rule names a tool, a path or a command")
+        if paths is not None and commands is not None:
+            raise BadRules(place, "a rule has a path or a command, not both")
+        self.by = "path" if paths is not None else "command" if commands is not None else "tool"
+        self._generous = generous = not place.startswith("allow")
+        if tools is not None and any(name != name.strip() for name in tools):
+            raise BadRules(f"{place}.tool", "there is a space around the name of a tool, so this fits none")
+        self._tools = [name.casefold() for name in tools] if tools is not None and generous else tools
+        self._paths = [_Glob(glob, f"{place}.path", cwd, home, generous=generous) for glob in paths or ()]
+        self._commands = [_prefix(text, f"{place}.command") for text in commands or ()]
+
+    def is_about(self, tool: str) -> bool:
+        tool = tool.casefold() if self._generous else tool
+        return self._tools is None or any(fnmatchcase(tool, name) for name in self._tools)
+
+    def touches(self, call: Call) -> bool:
+        """Whether anything in the call is what the rule is about."""
+        if not self.is_about(call.tool):
+            return False
+        if self.by == "path":
+            paths = (*call.paths, *call.mentioned, *call.ways)
+            return any(glob.touches(path) for glob in self._paths for path in paths)
+        if self.by == "command":
+            return any(line.begins(prefix) for line in call.lines for prefix in self._commands)
+        return True
+
+    def may_touch(self, call: Call, *, vouched: bool) -> bool:
+        """Whether it cannot be seen that nothing in the call is what the rule is about."""
+        if self.by == "path":
+            return call.unknown
+        return any(
+            bool(line.unclear)
+            or any(line.may_begin(prefix) or (not vouched and line.hints_at(prefix)) for prefix in self._commands)
+            for line in call.lines
+            if self.by == "command"
+        )
+
+    def covers(self, call: Call) -> bool:
+        """Whether the rule is about everything in the call."""
+        if not self.is_about(call.tool):
+            return False
+        if self.by == "path":
+            known = bool(call.paths) and not call.unknown and not call.commands
+            return known and all(any(glob.fits(path) for glob in self._paths) for path in call.paths)
+        if self.by == "command":
+            known = bool(call.commands) and not call.paths and not call.unknown
+            return known and all(self._begins(plain(command)) for command in call.commands)
+        return True
+
+    def _begins(self, words: Sequence[str] | None) -> bool:
+        return words is not None and any(words[: len(prefix)] == prefix for prefix in self._commands)
+
+
+class _Glob:
+    """A glob for real paths: from the working folder, unless it begins with / or ~/."""
+
+    def __init__(self, glob: str, place: str, cwd: str, home: str, *, generous: bool) -> None:
+        self._cwd = unicodedata.normalize("NFC", cwd.rstrip("/"))
+        self._generous = generous
+        text = f"{escaped(home)}{glob[1:]}" if glob == "~" or glob.startswith("~/") else glob
+        text = unicodedata.normalize("NFC", text)
+        if ".." in text.split("/"):
+            raise BadRules(place, f"{glob}: a path is compared without '..' in it, so this fits nothing")
+        if _PLACES.match(text):
+            raise BadRules(place, f"{glob}: a place such as /, ~/ or **/ stands before braces; else make a list of it")
+        self._absolute = text.startswith("/")
+        text = "/" * self._absolute + "/".join(part for part in text.split("/") if part not in ("", ".")) or "."
+        # Who denies "**/.env" means every one of them, wherever it is.
+        self._anywhere = generous and text.startswith("**/")
+        try:
+            # A folder is among what is in it, for those who look into it.
+            globs = [text, text[:-3]] if text.endswith("/**") and text != "/**" else [text]
+            self._patterns = [compiled(one, ignore_case=generous, across=generous) for one in globs]
+        except BadGlob as error:
+            raise BadRules(place, f"{glob}: {error}") from None
+
+    def fits(self, path: str) -> bool:
+        path = unicodedata.normalize("NFC", path)
+        return any(pattern.fullmatch(name) for pattern in self._patterns for name in self._names(path))
+
+    def touches(self, path: str) -> bool:
+        """The same for a path in a folder that fits."""
+        path = unicodedata.normalize("NFC", path)
+        while True:
+            if self.fits(path):
+                return True
+            if path in ("", "/"):
+                return False
+            path = path.rpartition("/")[0] or "/"
+
+    def _names(self, path: str) -> Iterator[str]:
+        if self._absolute:
+            yield path
+            return
+        inside, cwd = f"{path}/"[: len(self._cwd) + 1], f"{self._cwd}/"
+        if inside == cwd or (self._generous and inside.casefold() == cwd.casefold()):
+            yield path[len(cwd) :] or "."
+        if self._anywhere:
+            yield path.lstrip("/")
+
+
+def named(tool: str, arguments: Mapping[str, Any]) -> Named:
+    """What the call is about, by the names that such arguments usually have."""
+    found = Named([], [])
+    _gather(arguments, None, found)
+    if tool in SEARCHES and not arguments.get("path"):
+        found.paths.append(".")
+    return found
+
+
+def _gather(value: Any, into: list[str] | None, found: Named) -> None:
+    """Into a list, if an argument was named so. What lies in it may have names of its own; else all of it counts."""
+    if isinstance(value, str):
+        if into is not None:
+            into.append(value)
+    elif isinstance(value, Mapping):
+        before = len(found.paths) + len(found.commands)
+        for name, item in value.items():
+            plain_name = re.sub("[_-]", "", str(name)).lower()
+            if _COMMANDS.fullmatch(plain_name):
+                texts = item if isinstance(item, list) and all(isinstance(one, str) for one in item) else None
+                _gather(" ".join(map(_quoted, texts)) if texts else item, found.commands, found)
+            else:
+                _gather(item, found.paths if _PATHS.fullmatch(plain_name) else None, found)
+        if into is not None and len(found.paths) + len(found.commands) == before:
+            for name, item in value.items():
+                into.append(str(name))
+                _gather(item, into, found)
+    elif isinstance(value, list):
+        for item in value:
+            _gather(item, into, found)
+
+
+def _quoted(word: str) -> str:
+    """A word of a list that is run as it is, as it would be written in a shell."""
+    return word if word and re.fullmatch(r"[\w@%+=:,./-]+", word) else "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def _kinds(given: Permissions) -> list[tuple[What, list[Rule]]]:
+    return [("deny", given.deny), ("ask", given.ask), ("allow", given.allow)]
+
+
+def _listed(given: Words | UnsetType, place: str) -> list[str] | None:
+    if given is UNSET:
+        return None
+    texts = [given] if isinstance(given, str) else list(given)
+    if not texts or not all(text.strip() for text in texts):
+        raise BadRules(place, "must not be empty")
+    return texts
+
+
+def _prefix(text: str, place: str) -> list[str]:
+    words = plain(text)
+    if words is None or any(set(word) & set("*?[") for word in words):
+        raise BadRules(place, f"{text}: must be the first words of one command, without signs of the shell or globs")
+    return words
+
+
+def escaped(path: str) -> str:
+    """A glob for exactly this path."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)

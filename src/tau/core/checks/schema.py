@@ -1,0 +1,373 @@
+"""Validate a value against a JSON schema: arguments of tool calls and structured output.
+
+Models send numbers as strings and null for optional properties: both are corrected on a copy. Nothing is ever
+converted to a string: a command that was not meant as one must not run. All problems are collected, so that a model
+can fix them in one attempt. Where several schemas match, one that accepts the value unchanged is preferred to one
+that coerces it.
+
+CHECKED_KEYWORDS lists the supported keywords. The schema of a tool may use others, which are not checked; call
+`schema_problems` first to reject a schema with unsupported keywords.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tau.core.text.truncate import MAX_BYTES, MAX_LINES, cut
+from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, parse
+
+Schema = dict[str, Any]
+_NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+DEEPEST = 64
+MAX_SCHEMA_DEPTH = 128  # nested schemas; received JSON cannot be deeper
+MOST_PROBLEMS = 100  # reported per value; a longer list is not read
+MAX_NAME_CHARACTERS = 100  # characters of a property's name in a problem
+
+TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
+NUMBER_BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minimum": (">=", operator.ge),
+    "maximum": ("<=", operator.le),
+    "exclusiveMinimum": (">", operator.gt),
+    "exclusiveMaximum": ("<", operator.lt),
+}
+LENGTHS = (
+    (str, "minLength", "maxLength", "characters"),
+    (list, "minItems", "maxItems", "items"),
+    (dict, "minProperties", "maxProperties", "properties"),
+)
+BOUNDS = {*NUMBER_BOUNDS, "multipleOf", *(word for _, fewest, most, _ in LENGTHS for word in (fewest, most))}
+SHAPES = ("type", "enum", "const", "properties", "required", "additionalProperties", "items", "prefixItems")
+CHOICES = ("anyOf", "oneOf", "allOf")
+REFERENCES = ("$ref", "$defs", "definitions")
+CHECKED = {*BOUNDS, "pattern", "uniqueItems", *SHAPES, *CHOICES, *REFERENCES}
+TYPE_KEYWORDS = {"type", "enum", "const", "$ref", *CHOICES}
+# Annotations for people and models; they constrain nothing.
+TOLD = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+TOLD |= {"format", "discriminator", "$schema", "$id", "$comment", "contentEncoding", "contentMediaType"}
+
+
+def check(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
+    """Validate arguments. Return the coerced arguments and the problems, one line each."""
+    value, problems = fit(schema, arguments)
+    return (value if isinstance(value, dict) else {}), problems
+
+
+def fit(schema: Schema, value: Any) -> tuple[Any, list[str]]:
+    """The same for any value."""
+    problems: list[str] = []
+    return _Validator(schema).fit(schema, value, "", problems), problems
+
+
+def complaint(tool: str, problems: list[str], arguments: Any) -> str:
+    """The error text for the model about invalid arguments."""
+    listed = "\n".join(f"  - {problem}" for problem in problems)
+    return refused_arguments(tool, listed, _indented(arguments))
+
+
+def refused_arguments(tool: str, listed: str, shown: str) -> str:
+    """The same from its parts, truncated so that together they stay within the limits of a result."""
+    lines, size = MAX_LINES // 2 - 4, MAX_BYTES // 2 - 512
+    listed, shown = (cut(part, max_lines=lines, max_bytes=size) for part in (listed, shown))
+    return f'Validation failed for tool "{tool[:256]}":\n{listed}\n\nReceived arguments:\n{shown}'
+
+
+def _indented(arguments: Any) -> str:
+    """Indented JSON, or slightly more of its beginning than a result can hold: indentation inflates nested lists."""
+    encoder = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
+    pieces: list[str] = []
+    left = MAX_BYTES
+    for piece in encoder.iterencode(arguments):
+        pieces.append(piece)
+        left -= len(piece)
+        if left < 0:
+            break
+    return "".join(pieces)
+
+
+class _Validator:
+    """Validates one value; keeps the whole schema for references."""
+
+    def __init__(self, whole: Schema) -> None:
+        self._whole = whole
+        self._depth = 0
+
+    def fit(self, schema: Any, value: Any, path: str, problems: list[str]) -> Any:
+        if len(problems) >= MOST_PROBLEMS:
+            return value
+        if not isinstance(schema, dict):  # true accepts everything, false nothing
+            if schema is False:
+                problems.append(f"{path or 'root'}: must not be present")
+            return value
+        if self._depth >= DEEPEST:
+            problems.append(f"{path or 'root'}: nested too deeply")
+            return value
+        self._depth += 1
+        try:
+            return self._fit(schema, value, path, problems)
+        finally:
+            self._depth -= 1
+
+    def _fit(self, schema: Schema, value: Any, path: str, problems: list[str]) -> Any:
+        before = len(problems)
+        if "$ref" in schema:
+            value = self.fit(referred(self._whole, schema["$ref"]), value, path, problems)
+        for part in schema.get("allOf", ()):
+            value = self.fit(part, value, path, problems)
+        for choice in ("anyOf", "oneOf"):
+            if choice in schema:
+                value = self._one_of(schema[choice], value, path, problems, only_one=choice == "oneOf")
+        if len(problems) > before:
+            return value
+        kind = schema.get("type")
+        value = _coerce_value(kind, value)
+        if kind is not None and not _has_type(kind, value):
+            problems.append(f"{path or 'root'}: must be {kind if isinstance(kind, str) else ' or '.join(kind)}")
+            return value
+        problems += (f"{path or 'root'}: {problem}" for problem in _enum_problems(schema, value))
+        problems += (f"{path or 'root'}: {problem}" for problem in _bound_problems(schema, value))
+        if isinstance(value, dict):
+            return self._object(schema, value, path, problems)
+        if isinstance(value, list):
+            return self._list(schema, value, path, problems)
+        return value
+
+    def _object(self, schema: Schema, value: dict[str, Any], path: str, problems: list[str]) -> dict[str, Any]:
+        properties, required = schema.get("properties", {}), schema.get("required", [])
+        others = schema.get("additionalProperties", True)
+        fitted: dict[str, Any] = {}
+        for name in required:
+            if name not in value:
+                problems.append(f"{_join(path, name)}: must have required property '{name}'")
+        for name, item in value.items():
+            if name not in properties:
+                if others is not False:  # properties that are not allowed are dropped
+                    fitted[name] = self.fit(others, item, _join(path, name), problems)
+                continue
+            if item is None and name not in required and not self._takes_null(properties[name]):
+                continue
+            fitted[name] = self.fit(properties[name], item, _join(path, name), problems)
+        return fitted
+
+    def _list(self, schema: Schema, value: list[Any], path: str, problems: list[str]) -> list[Any]:
+        first = schema.get("prefixItems", [])
+        rest = schema.get("items", True)
+        return [
+            self.fit(first[at] if at < len(first) else rest, item, _join(path, str(at)), problems)
+            for at, item in enumerate(value)
+        ]
+
+    def _one_of(self, choices: Sequence[Any], value: Any, path: str, problems: list[str], *, only_one: bool) -> Any:
+        rejected: list[list[str]] = []
+        accepted: list[Any] = []
+        for choice in choices:
+            own_problems: list[str] = []
+            fitted = self.fit(choice, value, path, own_problems)
+            if own_problems:
+                rejected.append(own_problems)
+            else:
+                accepted.append(fitted)
+        unchanged = [fitted for fitted in accepted if _json_equal(fitted, value)]
+        if only_one and len(unchanged) > 1:
+            problems.append(
+                f"{path or 'root'}: must match exactly one of several schemas, but matches {len(unchanged)}"
+            )
+        if accepted:
+            return (unchanged or accepted)[0]
+        if rejected:  # report the closest choice: usually the one that fails deepest
+            closest: list[str] = max(rejected, key=_depth)
+            problems += closest
+        return value
+
+    def _takes_null(self, schema: Any) -> bool:
+        """True if the schema constrains the type and accepts null."""
+        if not isinstance(schema, dict) or TYPE_KEYWORDS.isdisjoint(schema):
+            return False
+        problems: list[str] = []
+        self.fit(schema, None, "", problems)
+        return not problems
+
+
+def _depth(problems: list[str]) -> int:
+    return problems[0].partition(":")[0].count("/")
+
+
+def unknown(schema: Any) -> list[str]:
+    """Problems of a schema: keywords that are unsupported or invalid; one line each, with the place."""
+    return list(_problems_in(schema, schema, "", 0))
+
+
+def _problems_in(whole: Any, schema: Any, place: str, depth: int) -> Iterator[str]:
+    here = place or "/"
+    if isinstance(schema, bool):
+        return
+    if depth > MAX_SCHEMA_DEPTH:
+        yield f"{here[:80]}...: nested too deeply"
+        return
+    if not isinstance(schema, dict):
+        yield f"{here}: a schema must be an object, true or false"
+        return
+    for word, value in schema.items():
+        if word not in CHECKED and word not in TOLD:
+            yield f"{place}/{word}: this keyword is not supported"
+        elif (problem := _keyword_problem(whole, word, value)) is not None:
+            yield f"{place}/{word}: {problem}"
+        else:
+            for step, part in _subschemas(word, value):
+                yield from _problems_in(whole, part, f"{place}/{word}{step}", depth + 1)
+
+
+def _subschemas(word: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The schemas inside a keyword, each with its path."""
+    if word in ("properties", "$defs", "definitions"):
+        yield from ((f"/{name}", part) for name, part in value.items())
+    elif word in (*CHOICES, "prefixItems"):
+        yield from ((f"/{at}", part) for at, part in enumerate(value))
+    elif word in ("items", "additionalProperties"):
+        yield "", value
+
+
+def _keyword_problem(whole: Any, word: str, value: Any) -> str | None:
+    """Why a keyword cannot be applied, or None."""
+    if word in ("properties", "$defs", "definitions") and not isinstance(value, dict):
+        return "must be an object of schemas"
+    if word in (*CHOICES, "prefixItems", "enum", "required") and not isinstance(value, list):
+        return "must be a list"
+    if word in CHOICES and not value:
+        return "must not be empty"
+    if word == "type":
+        names = value if isinstance(value, list) else [value]
+        unknown_types = [
+            name for name in names if not isinstance(name, str) or name not in {*TYPES, "number", "integer"}
+        ]
+        return f"there is no type {unknown_types[0]!r}" if unknown_types else None
+    if word == "$ref":
+        if not isinstance(value, str) or not value.startswith("#"):
+            return "only references into the same schema (#/...) are supported"
+        return None if referred(whole, value, None) is not None else f"there is nothing at {value}"
+    if word == "pattern":
+        return None if _compiled(value) is not None else f"invalid regular expression: {value!r}"
+    if word in BOUNDS and (isinstance(value, bool) or not isinstance(value, int | float)):
+        return "must be a number"
+    return None
+
+
+def referred(whole: Any, reference: Any, otherwise: Any = True) -> Any:
+    """Resolve a reference such as `#/$defs/Name`."""
+    found = whole
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return otherwise
+    for step in reference[1:].split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict) and step in found:
+            found = found[step]
+        elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+            found = found[int(step)]
+        else:
+            return otherwise
+    return found
+
+
+def _enum_problems(schema: Schema, value: Any) -> Iterator[str]:
+    if "enum" in schema and not any(_json_equal(value, item) for item in schema["enum"]):
+        yield f"must be one of {', '.join(str(item) for item in schema['enum'])}"
+    if "const" in schema and not _json_equal(value, schema["const"]):
+        yield f"must be {json.dumps(schema['const'], ensure_ascii=False)}"
+
+
+def _bound_problems(schema: Schema, value: Any) -> Iterator[str]:
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int | float):
+        yield from (
+            f"must be {sign} {limit}"
+            for word, (sign, ok) in NUMBER_BOUNDS.items()
+            if (limit := _limit(schema, word)) is not None and not ok(value, limit)
+        )
+        if (step := _limit(schema, "multipleOf")) and abs(value / step - round(value / step)) > 1e-9:
+            yield f"must be a multiple of {step}"
+        return
+    for kind, fewest, most, what in LENGTHS:
+        if isinstance(value, kind):
+            if (least := _limit(schema, fewest)) is not None and len(value) < least:
+                yield f"must NOT have fewer than {least} {what}"
+            if (limit := _limit(schema, most)) is not None and len(value) > limit:
+                yield f"must NOT have more than {limit} {what}"
+    if isinstance(value, str) and (pattern := _compiled(schema.get("pattern"))) and not pattern.search(value):
+        yield f'must match pattern "{schema["pattern"]}"'
+    if isinstance(value, list) and schema.get("uniqueItems") is True and _has_duplicates(value):
+        yield "must NOT have duplicate items"
+
+
+def _limit(schema: Schema, word: str) -> int | float | None:
+    value = schema.get(word)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _has_duplicates(items: list[Any]) -> bool:
+    return any(_json_equal(one, other) for at, one in enumerate(items) for other in items[:at])
+
+
+def _compiled(pattern: Any) -> re.Pattern[str] | None:
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError, RecursionError):
+        return None
+
+
+def _coerce_value(kind: Any, value: Any) -> Any:
+    if not isinstance(value, str):
+        if kind == "integer" and isinstance(value, float) and value.is_integer():
+            return int(value)
+        return value
+    if kind in ("number", "integer"):
+        number = _number(value)
+        return value if number is None or (kind == "integer" and not isinstance(number, int)) else number
+    if kind == "boolean" and value in ("true", "false"):
+        return value == "true"
+    if kind in ("array", "object"):
+        try:
+            return parse(value.encode("utf-8", "surrogatepass"), MAX_RECEIVED_NESTING)
+        except BadRecord:
+            return value
+    return value
+
+
+def _number(text: str) -> int | float | None:
+    if not re.fullmatch(_NUMBER, text.strip()):
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() else number
+
+
+def _json_equal(one: Any, other: Any) -> bool:
+    """Equal as JSON: true is not 1, but 1.0 is."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_json_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_json_equal(item, other[name]) for name, item in one.items())
+    return bool(one == other)
+
+
+def _has_type(kind: Any, value: Any) -> bool:
+    if isinstance(kind, list):
+        return any(_has_type(one, value) for one in kind)
+    if kind in ("number", "integer"):
+        return isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(value, bool)
+    return isinstance(value, TYPES[kind]) if kind in TYPES else True
+
+
+def _join(path: str, name: str) -> str:
+    short = name if len(name) <= MAX_NAME_CHARACTERS else f"{name[:MAX_NAME_CHARACTERS]}..."
+    return f"{path}/{short}".lstrip("/")

@@ -1,0 +1,1 @@
+"""The session tree, messages for the provider, tokens, compaction, summaries."""

@@ -1,0 +1,162 @@
+"""Estimate how much of the context window a conversation uses.
+
+A provider counts exactly, but only when it answers. So the last count is used and later messages are estimated.
+Counts from before a compaction are stale: the messages they counted are gone. Messages that a model never sees count
+as zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tau.core.conversation.tree import message_of, summary_of
+from tau.records.base import UNSET, encode
+from tau.records.entries import AnyEntry, CompactionEntry, MessageEntry
+from tau.records.lines import OtherEntry
+from tau.records.messages import (
+    Assistant,
+    BashExecution,
+    BranchSummary,
+    CompactionSummary,
+    Custom,
+    Image,
+    Stored,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UsageCost,
+    User,
+)
+
+Kept = AnyEntry | OtherEntry
+CHARACTERS_OF_A_TOKEN = 4
+CHARS_PER_IMAGE = 4800
+
+
+def estimate(message: Stored) -> int:
+    """Approximate number of tokens of a message."""
+    return -(-_characters(message) // CHARACTERS_OF_A_TOKEN)
+
+
+def _characters(message: Stored) -> int:
+    if unseen(message):
+        return 0
+    match message:
+        case User() | Custom() | ToolResult():
+            return _content(message.content)
+        case Assistant():
+            return sum(map(_block, message.content))
+        case BashExecution():
+            return len(message.command) + len(message.output)
+        case BranchSummary() | CompactionSummary():
+            return len(message.summary)
+    return 0  # a role that another program wrote
+
+
+def _content(content: str | list[Text | Image]) -> int:
+    return len(content) if isinstance(content, str) else sum(map(_block, content))
+
+
+def _block(block: Text | Thinking | ToolCall | Image) -> int:
+    match block:
+        case Text():
+            return len(block.text)
+        case Thinking():
+            return len(block.thinking)
+        case ToolCall():
+            return len(block.name) + len(encode(block.arguments).decode())
+        case Image():
+            return CHARS_PER_IMAGE
+
+
+def unseen(message: Stored) -> bool:
+    """True if a message is in the conversation only for people (core/conversation/provider_messages.py omits it)."""
+    match message:
+        case Assistant():
+            return message.failed
+        case BashExecution():
+            return message.exclude_from_context is True
+    return False
+
+
+def weight(entry: Kept) -> int:
+    message = message_of(entry)
+    return 0 if message is None else estimate(message)
+
+
+def added_up(usages: Sequence[Usage]) -> Usage:
+    """The sum of the usage of several answers."""
+    reasoning = [usage.reasoning for usage in usages if usage.reasoning is not UNSET]
+    costs = [usage.cost for usage in usages]
+    return Usage(
+        sum(usage.input for usage in usages),
+        sum(usage.output for usage in usages),
+        sum(usage.cache_read for usage in usages),
+        sum(usage.cache_write for usage in usages),
+        sum(usage.total_tokens for usage in usages),
+        UsageCost(
+            sum(cost.input for cost in costs),
+            sum(cost.output for cost in costs),
+            sum(cost.cache_read for cost in costs),
+            sum(cost.cache_write for cost in costs),
+            sum(cost.total for cost in costs),
+        ),
+        sum(reasoning) if reasoning else UNSET,
+    )
+
+
+def used(usage: Usage) -> int:
+    return usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
+
+
+def standing(branch: Sequence[Kept]) -> tuple[CompactionEntry | None, Sequence[Kept]]:
+    """The last compaction, and the entries from the first that it kept.
+
+    Searches from the end and stops at that entry: the part before it may be long, and entries are parsed on access.
+    """
+    at = next((i for i in reversed(range(len(branch))) if isinstance(branch[i], CompactionEntry)), None)
+    if at is None:
+        return None, branch[:]
+    compaction = branch[at]
+    assert isinstance(compaction, CompactionEntry)
+    first = next((i for i in reversed(range(at)) if branch[i].id == compaction.first_kept_entry_id), at + 1)
+    return compaction, branch[first:]
+
+
+def counted(back: Iterable[Kept]) -> int | None:
+    """The last token count of a provider plus an estimate of later messages; entries come newest first.
+
+    None if no model has counted since the last compaction, or ever.
+    """
+    later = 0
+    for entry in back:
+        if isinstance(entry, CompactionEntry):
+            return None
+        if isinstance(entry, MessageEntry) and isinstance(answer := entry.message, Assistant):
+            tokens = 0 if answer.failed else used(answer.usage)
+            if tokens:
+                return tokens + later
+        later += weight(entry)
+    return None
+
+
+def context_tokens(branch: Sequence[Kept]) -> int:
+    """Number of tokens of the next request."""
+    known = counted(reversed(branch))
+    if known is not None:
+        return known
+    compaction, entries = standing(branch)
+    summary = 0 if compaction is None else estimate(summary_of(compaction))
+    return summary + sum(map(weight, entries))
+
+
+def context_usage(branch: Sequence[Kept], context_window: int) -> tuple[int | None, float | None]:
+    """Tokens and percentage of the window; None while they are unknown, right after a compaction."""
+    tokens = counted(reversed(branch))
+    if tokens is None:
+        if standing(branch)[0] is not None:
+            return None, None
+        tokens = context_tokens(branch)
+    return tokens, tokens / context_window * 100 if context_window > 0 else None

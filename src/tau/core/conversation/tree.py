@@ -1,0 +1,416 @@
+"""A session's entries as a tree, and what the model sees of it.
+
+Entries are only ever added, and the parent of an entry is always one that came
+before it: so there are no circles, whatever a file says. The leaf is where the
+next entry goes; a branch is the way from a root to the leaf.
+
+Entries are known by their place in the file. Their lines stay where they are; what
+is kept of each beside that is two small numbers, since a session may have a million.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from tau.core.conversation.file_lines import Lines
+from tau.records.base import BadRecord, decode, encode
+from tau.records.entries import (
+    AnyEntry,
+    BranchSummaryEntry,
+    CompactionEntry,
+    ContextEdit,
+    CustomMessageEntry,
+    Label,
+    MessageEntry,
+    SessionInfo,
+)
+from tau.records.lines import OtherEntry, Outline, message_json, read_entry
+from tau.records.messages import (
+    AnyMessage,
+    Assistant,
+    BranchSummary,
+    CompactionSummary,
+    Custom,
+    Text,
+    User,
+)
+from tau.records.replies import ForkPoint
+
+# What an entry is, as far as the tree must know without reading it.
+KINDS = (
+    "other",
+    "message",
+    "compaction",
+    "branch_summary",
+    "custom_message",
+    "label",
+    "session_info",
+    "custom",
+    "model_change",
+    "thinking_level_change",
+    "context_edit",
+)
+SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")
+CODES = {kind: code for code, kind in enumerate(KINDS)}
+ROOT = -1
+NEAR = 16  # entries that are looked through before an index of all ids is made
+T = TypeVar("T")
+_USER = rb'"role"\s*:\s*"user"'  # in a text the quotes would have backslashes
+_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
+
+
+class Tree:
+    def __init__(self, lines: Lines | None = None, parents: Iterable[int] = (), kinds: Iterable[int] = ()) -> None:
+        self._lines = lines or Lines()
+        self._parents = array("q", parents)
+        self._kinds = bytearray(kinds)
+        self._straight = _straight(self._parents)
+        self.mended = False  # an entry hangs on another one than it says, which is lost
+        self._places: dict[str, int] | None = None
+        self.leaf = len(self._parents) - 1
+        self._leaf = ROOT, ""  # the id of the last leaf that was asked for
+        self._counted = ROOT, 0  # the messages that are seen from the last leaf for which that was asked
+        self._dropped: tuple[int, frozenset[int]] = ROOT, frozenset()  # the same for entries that are left out
+
+    def __len__(self) -> int:
+        return len(self._parents)
+
+    def add(self, line: bytes, id: str, kind: str) -> int:
+        """Put an entry under the leaf, and make it the leaf."""
+        at = len(self._parents)
+        if self._straight == at and self.leaf == at - 1:
+            self._straight += 1
+        self._lines.append(line)
+        self._parents.append(self.leaf)
+        self._kinds.append(CODES.get(kind, 0))
+        self._leaf = at, id
+        if self._places is not None:
+            self._places[id] = at
+        self.leaf = at
+        return at
+
+    def beginning(self, branch: Sequence[int]) -> Tree | None:
+        """A tree of these entries, if they are the first ones, one after the other; their lines stay where they are."""
+        if self.mended or branch != range(len(branch)) or len(branch) > self._straight:
+            return None
+        count = len(branch)
+        return Tree(self._lines.beginning(count), self._parents[:count], self._kinds[:count])
+
+    def find(self, id: str) -> int | None:
+        return self._places_by_id().get(id)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._places_by_id()
+
+    def _places_by_id(self) -> dict[str, int]:
+        if self._places is None:
+            self._places = {}
+            for at in range(len(self)):
+                self._places.setdefault(self.id(at), at)
+        return self._places
+
+    def id(self, at: int) -> str:
+        """The id of an entry, without reading the rest of it."""
+        id = decode(Outline, self._lines[at], nesting=None).id
+        assert isinstance(id, str)  # entries without one are not in a tree
+        return id
+
+    def entry(self, at: int) -> AnyEntry | OtherEntry:
+        """What an entry says. One of a wrong shape keeps its place, and says nothing."""
+        try:
+            return read_entry(self._lines[at])
+        except BadRecord:
+            return OtherEntry("unreadable", self.id(at))
+
+    def line(self, at: int) -> bytes:
+        return self._lines[at]
+
+    def parent(self, at: int) -> int:
+        return self._parents[at]
+
+    def kind(self, at: int) -> str:
+        return KINDS[self._kinds[at]]
+
+    def message_json(self, at: int) -> bytes:
+        """The message of a message entry, as it stands in the file. Raises BadRecord if it is none."""
+        return message_json(self._lines[at])
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it is."""
+        return self._lines.size
+
+    def size_of(self, ats: Sequence[int]) -> int:
+        """About how many bytes some entries are, which come one after the other."""
+        return self._lines.span(ats[0], ats[-1]) if ats else 0
+
+    def path(self, at: int) -> Sequence[int]:
+        """From the root to `at`."""
+        way = []
+        while at >= self._straight:
+            way.append(at)
+            at = self._parents[at]
+        return [*range(at + 1), *reversed(way)] if way else range(at + 1)
+
+    @property
+    def branch(self) -> Sequence[int]:
+        return self.path(self.leaf)
+
+    def on_branch(self, *kinds: str) -> list[int]:
+        """The entries of these kinds from the root to the leaf."""
+        branch = self.branch
+        return [branch[place] for place in _places(self._kinds_of(branch), kinds)]
+
+    def last_on_branch(self, *kinds: str) -> Iterator[int]:
+        """The same from the leaf to the root, for those who want the last few."""
+        branch = self.branch
+        codes, end = self._kinds_of(branch), len(branch)
+        while (end := max(codes.rfind(CODES[kind], 0, end) for kind in kinds)) >= 0:
+            yield branch[end]
+
+    def _kinds_of(self, branch: Sequence[int]) -> bytes:
+        if isinstance(branch, range):
+            return bytes(self._kinds[branch.start : branch.stop])
+        return bytes([self._kinds[at] for at in branch])
+
+    @property
+    def leaf_id(self) -> str | None:
+        if self.leaf == ROOT:
+            return None
+        if self._leaf[0] != self.leaf:
+            self._leaf = self.leaf, self.id(self.leaf)
+        return self._leaf[1]
+
+    def after(self, id: str | None) -> Iterator[bytes]:
+        """Lines in the order they were added, all or those after the entry `id`."""
+        first = 0 if id is None else self._places_by_id()[id] + 1
+        return (self._lines[at] for at in range(first, len(self)))
+
+    def all_lines(self, size: int = 512 * 1024) -> Iterator[bytes]:
+        """The same, in blocks of lines."""
+        return (self._lines.block(first, last) for first, last in self._lines.blocks(range(len(self)), size))
+
+    def blocks(self, first: int, size: int = 512 * 1024) -> Iterator[tuple[int, bytes]]:
+        """All lines from the one at `first` on: how many are in a block, and the block."""
+        for start, last in self._lines.blocks(range(first, len(self)), size):
+            yield last + 1 - start, self._lines.block(start, last)
+
+    def of_kind(self, *kinds: str) -> list[int]:
+        """The entries of these kinds on every branch, in the order in which they were added."""
+        return _places(bytes(self._kinds), kinds)
+
+    @property
+    def name(self) -> str | None:
+        at = len(self._kinds)
+        while (
+            at := self._kinds.rfind(CODES["session_info"], 0, at)
+        ) >= 0:  # asked for often, in sessions that are long
+            entry = self.entry(at)
+            if isinstance(entry, SessionInfo) and entry.name:
+                return entry.name
+        return None
+
+    def fork_points(self) -> list[ForkPoint]:
+        points = []
+        for first, last in self._lines.blocks(self.on_branch("message"), 512 * 1024):
+            for line in _of_users(self._lines.block(first, last)):
+                with suppress(BadRecord):
+                    if (text := prompt_text(entry := read_entry(line))) is not None:
+                        points.append(ForkPoint(entry.id, text))
+        return points
+
+    def json(self) -> bytes:
+        """The whole tree as clients get it: entries with their children and labels.
+
+        Written piece by piece and not as nested values: a branch may be deeper than any recursion.
+        """
+        labels: dict[int, Label] = {}
+        for at in self.of_kind("label"):
+            label = self.entry(at)
+            if isinstance(label, Label) and (target := self.find(label.target_id)) is not None:
+                labels[target] = label
+        children: dict[int, list[int]] = {}
+        for at, parent in enumerate(self._parents):
+            children.setdefault(parent, []).append(at)
+        return nested(
+            children.get(ROOT, []), lambda at: self._node(at, labels.get(at)), lambda at: children.get(at, [])
+        )
+
+    def _node(self, at: int, label: Label | None) -> bytes:
+        entry = b'{"entry":%b' % self._lines[at]
+        if label is None or not label.label:
+            return entry
+        return entry + b',"label":%b,"labelTimestamp":%b' % (encode(label.label), encode(label.timestamp))
+
+    def seen(self) -> tuple[CompactionEntry | None, list[int]]:
+        """What the model sees of the current branch: the last summary, and the entries that still stand."""
+        branch, dropped = self.branch, self.dropped
+        kinds = self._kinds_of(branch)
+        compaction, first = self._last_summary(branch, kinds)
+        ats = [branch[place] for place in _places(kinds, SEEN_BY_MODELS, first)]
+        return compaction, [at for at in ats if at not in dropped] if dropped else ats
+
+    def seen_count(self) -> int:
+        """How many messages that are."""
+        if self._counted[0] != self.leaf:
+            compaction, ats = self.seen()
+            # What extensions say, and summaries of branches, may be unreadable or empty. There are few of them.
+            blank = sum(self.kind(at) != "message" and message_of(self.entry(at)) is None for at in ats)
+            self._counted = self.leaf, len(ats) - blank + (compaction is not None)
+        return self._counted[1]
+
+    @property
+    def dropped(self) -> frozenset[int]:
+        """Entries that a context_edit on the current branch leaves out of the conversation. The last edit counts."""
+        if CODES["context_edit"] not in self._kinds:
+            return frozenset()
+        if self._dropped[0] != self.leaf:
+            gone: dict[str, int | None] = {}
+            for at in self.on_branch("context_edit"):
+                if isinstance(edit := self.entry(at), ContextEdit):
+                    gone[edit.target_id] = self._before(at, edit.target_id) if edit.replacement is None else None
+            self._dropped = self.leaf, frozenset(at for at in gone.values() if at is not None)
+        return self._dropped[1]
+
+    def last_answer(self) -> int | None:
+        """Where the last answer of a model is on the current branch, dropped or not."""
+        for at in self.last_on_branch("message"):
+            if b'"assistant"' in self._lines[at]:
+                entry = self.entry(at)
+                if isinstance(entry, MessageEntry) and isinstance(entry.message, Assistant):
+                    return at
+        return None
+
+    def _before(self, at: int, id: str) -> int | None:
+        """Where an entry is that most often stands shortly before `at`."""
+        needle, above = id.encode("utf-8", "replace"), at
+        for _ in range(NEAR):
+            above = self._parents[above]
+            if above == ROOT:
+                break
+            if needle in self._lines[above] and self.id(above) == id:
+                return above
+        found = self.find(id)
+        return found if found is not None and found < at else None
+
+    def _last_summary(self, branch: Sequence[int], kinds: bytes) -> tuple[CompactionEntry | None, int]:
+        """The last compaction of a branch, and the place on it from where entries still stand."""
+        for place in reversed(_places(kinds, ("compaction",))):
+            if isinstance(entry := self.entry(branch[place]), CompactionEntry):
+                kept = self._place_on(branch[:place], entry.first_kept_entry_id)
+                return entry, place if kept is None else kept
+        return None, 0
+
+    def message_blocks(
+        self, ats: Sequence[int], size: int, read: Callable[[int, bytes], list[T] | None]
+    ) -> Iterator[tuple[range, list[T] | None]]:
+        """What `read` makes of message entries, block by block; None where one of them wants a closer look."""
+        for first, last in self._lines.blocks(ats, size):
+            block = range(first, last + 1)
+            yield block, read(len(block), self._lines.block(first, last))
+
+    def _place_on(self, branch: Sequence[int], id: str) -> int | None:
+        """Where on a branch an entry is, looking from its end and into few lines."""
+        needle = id.encode("utf-8", "replace")
+        for place in range(len(branch) - 1, -1, -1):
+            if needle in self._lines[branch[place]] and self.id(branch[place]) == id:
+                return place
+        return None
+
+
+def _straight(parents: Sequence[int]) -> int:
+    """How many entries come one after the other before the first that does not: most sessions are one such line."""
+    if parents == array("q", range(-1, len(parents) - 1)):
+        return len(parents)
+    return next(at for at, parent in enumerate(parents) if parent != at - 1)
+
+
+def _places(codes: bytes, kinds: Sequence[str], first: int = 0) -> list[int]:
+    """Where in `codes` one of `kinds` stands."""
+    wanted = re.compile(b"[%b]" % re.escape(bytes(CODES[kind] for kind in kinds)))
+    return [match.start() for match in wanted.finditer(codes, first)]
+
+
+def _of_users(block: bytes) -> Iterator[bytes]:
+    """The lines of a block that may be what a user said. The others are not even parted."""
+    end = -1
+    for found in re.finditer(_USER, block):
+        if found.start() > end:
+            start, end = block.rfind(b"\n", 0, found.start()) + 1, block.find(b"\n", found.end())
+            end = end if end >= 0 else len(block)
+            yield block[start:end]
+
+
+def nested(roots: list[T], node: Callable[[T], bytes], children: Callable[[T], list[T]]) -> bytes:
+    """A forest as JSON: `node` gives the beginning of each object, without its children."""
+    pieces = [b"["]
+    path = [iter(roots)]
+    first = True
+    while path:
+        one = next(path[-1], None)
+        if one is None:
+            path.pop()
+            pieces.append(b"]}" if path else b"]")
+            first = False
+            continue
+        pieces += (b"" if first else b",", node(one), b',"children":[')
+        path.append(iter(children(one)))
+        first = True
+    return b"".join(pieces)
+
+
+def message_of(entry: AnyEntry | OtherEntry) -> AnyMessage | None:
+    """What an entry says to the model."""
+    match entry:
+        case MessageEntry():
+            return entry.message
+        case CustomMessageEntry():
+            said = milliseconds(entry.timestamp)
+            return Custom(entry.custom_type, entry.content, entry.display, entry.details, said)
+        case BranchSummaryEntry(summary=summary) if summary:
+            return BranchSummary(summary, entry.from_id or "root", milliseconds(entry.timestamp))
+    return None
+
+
+def summary_of(compaction: CompactionEntry) -> CompactionSummary:
+    return CompactionSummary(compaction.summary, compaction.tokens_before, milliseconds(compaction.timestamp))
+
+
+def milliseconds(iso: str) -> int:
+    """Unix milliseconds of an entry's timestamp (UTC); 0 for what is none."""
+    match = _ISO.fullmatch(iso)
+    if match is None:
+        return 0
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    # Days since 1970 by the calendar that starts in March, so that leap days come last.
+    years = year - (month <= 2)
+    days = 365 * years + years // 4 - years // 100 + years // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719469
+    fraction = int((match[7] or "0").ljust(3, "0")[:3])
+    return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + fraction
+
+
+def context(branch: Sequence[AnyEntry | OtherEntry]) -> list[AnyMessage]:
+    """The messages of a branch: a compaction's summary stands for what came before it."""
+    at = next((i for i in range(len(branch) - 1, -1, -1) if isinstance(branch[i], CompactionEntry)), None)
+    if at is None:
+        return _messages(branch)
+    compaction = branch[at]
+    assert isinstance(compaction, CompactionEntry)
+    kept = next((i for i, entry in enumerate(branch[:at]) if entry.id == compaction.first_kept_entry_id), at)
+    return [summary_of(compaction), *_messages(branch[kept:at]), *_messages(branch[at + 1 :])]
+
+
+def _messages(entries: Iterable[AnyEntry | OtherEntry]) -> list[AnyMessage]:
+    return [message for entry in entries if (message := message_of(entry)) is not None]
+
+
+def prompt_text(entry: AnyEntry | OtherEntry | None) -> str | None:
+    """The text of a user's message, or None if the entry is none."""
+    if not isinstance(entry, MessageEntry) or not isinstance(entry.message, User):
+        return None
+    content = entry.message.content
+    return content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))

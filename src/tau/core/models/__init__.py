@@ -1,0 +1,1 @@
+"""Model patterns, thinking levels, pricing, classification of provider errors."""

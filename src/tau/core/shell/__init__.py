@@ -1,0 +1,1 @@
+"""Bash command lines: syntax tree, words, and which programs a line runs."""

@@ -1,0 +1,116 @@
+"""What is found out about a bash line, and the questions that the judges of single programs share."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from tau.core.shell.files import Write
+from tau.core.shell.parts import Command
+from tau.core.shell.syntax import Script
+from tau.core.shell.tables import INERT
+from tau.core.shell.words import ANYTHING, Word
+
+_STDIN = re.compile(r"-|/dev/stdin|/dev/fd/.*|/proc/.*|/dev/tty", re.DOTALL)
+
+
+class Findings:
+    """`commands` are the commands that a line spells out, also behind wrappers and in code for a shell.
+
+    `doubt` says why it may run others; it is empty if it does not. `hints` are words and texts that are given to a
+    program which may take them for a command. `words` are all words. `writes` are the files that it writes.
+    """
+
+    def __init__(self) -> None:
+        self.commands: list[list[Word]] = []
+        self.hints: list[str] = []
+        self.words: list[str] = []
+        self.doubt = ""
+        self.writes: list[Write] = []
+
+
+class Judgement(ABC):
+    def __init__(self, script: Script) -> None:
+        self.findings = Findings()
+        self.script = script
+        self._feeders: dict[int, list[Command]] = {}
+        for command in script.commands:
+            for reader in command.sink.commands if command.sink.kind == "pipe" else ():
+                self._feeders.setdefault(id(reader), []).append(command)
+
+    @abstractmethod
+    def invoke(self, words: Sequence[Word], command: Command | None, fed: str = "") -> None:
+        """Judge a command. `command` says where it stands in the line, and is None for one inside of another."""
+
+    @abstractmethod
+    def code(self, text: str, name: str) -> None:
+        """Judge shell code that is spelled out, and that a program runs."""
+
+    def doubt(self, reason: str) -> None:
+        self.findings.doubt = self.findings.doubt or reason
+
+    def hint(self, words: Sequence[Word], texts: Sequence[str] = ()) -> None:
+        self.findings.hints += [word.text for word in words]
+        self.findings.hints += texts
+
+    def feeders(self, command: Command | None) -> list[Command]:
+        """The commands whose output a command reads."""
+        return [one for one in self._feeders.get(id(command), ()) if one.words]
+
+    def is_chosen(self, word: Word) -> bool:
+        """Whether the line decides what an expansion becomes, in a way that is not followed here."""
+        if word.spelled:
+            return False
+        if word.runs or any(not (name[0].isalpha() or name[0] == "_") for name in word.variables):
+            return True
+        return any(
+            value is None or (not value.spelled and value.may_begin_with("-")) or value.text.startswith("-")
+            for value in self._assigned(word)
+        )
+
+    def may_add_option(self, words: Sequence[Word]) -> bool:
+        """Whether the line puts an option in the place of an expansion."""
+        return any(self.is_chosen(word) and word.may_begin_with("-") for word in words)
+
+    def is_own(self, word: Word) -> bool:
+        """Whether an expansion in code is something that the line itself assigns, and that may be code."""
+        if word.spelled:
+            return False
+        return (
+            self.is_chosen(word)
+            or not word.text.strip(ANYTHING)
+            or any(
+                value is None or not value.spelled or not re.fullmatch(r"[\w./:@-]*", value.text)
+                for value in self._assigned(word)
+            )
+        )
+
+    def is_stdin(self, word: Word) -> bool:
+        """Whether a file is stdin, another descriptor, the output of a command, or something the line decides."""
+        return bool(_STDIN.fullmatch(word.text)) or self.is_chosen(word)
+
+    def shows_only(self, command: Command | None, seen: frozenset[int] = frozenset()) -> bool:
+        """Whether what an inert command prints reaches no program that may run it."""
+        if command is None or id(command) in seen:
+            return False
+        sink = command.sink
+        if sink.kind == "terminal":
+            return True
+        if sink.kind == "file":
+            return all(not one.words or is_inert(one) for one in self.script.commands)
+        seen |= {id(command)}
+        return bool(sink.commands) and all(
+            not one.words or (is_inert(one) and self.shows_only(one, seen)) for one in sink.commands
+        )
+
+    def _assigned(self, word: Word) -> list[Word | None]:
+        return [value for name in word.variables for value in self.script.variables.get(name, ())]
+
+
+def names_stdin(word: Word) -> bool:
+    return bool(_STDIN.fullmatch(word.text))
+
+
+def is_inert(command: Command) -> bool:
+    return bool(command.words) and command.words[0].spelled and command.words[0].name in INERT

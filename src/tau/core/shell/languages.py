@@ -1,0 +1,287 @@
+"""Judges for programs with a language of their own: sed, awk, git, make, find, xargs and builtins of bash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from tau.core.shell.code import is_plain_awk, is_plain_sed
+from tau.core.shell.judgement import Judgement
+from tau.core.shell.options import Given, Options, options
+from tau.core.shell.parts import Command
+from tau.core.shell.programs import SHELLS
+from tau.core.shell.tables import EXECUTING, GIT_EXECUTING, GIT_KEYS, GIT_ORDINARY, GIT_RUNNING
+from tau.core.shell.words import ANYTHING, Word, literal
+
+Judge = Callable[[Judgement, Sequence[Word], Command | None, str], None]
+
+ANY_WORD = Word(ANYTHING, ANYTHING, False, runs=True)
+_FOUND_FILE = f"./{ANYTHING}"  # find and xargs put the name of a file that is there in this place
+_MAKE_VARIABLES = re.compile(r"(\.?SHELL\w*|MAKEFLAGS|MAKEFILES|MAKE|\.SHELLFLAGS)[:+?]?=|.*[:+?!]=", re.DOTALL)
+
+
+def judge_eval(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    """eval"""
+    if all(word.spelled for word in words[1:]):
+        judge.code(" ".join(word.text for word in words[1:]), words[0].name)
+    else:
+        judge.hint(words[1:])
+        judge.doubt(f"the code for {words[0].name} is not spelled out")
+
+
+def judge_source(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    """source and ."""
+    judge.hint(words[1:])
+    if len(words) > 1 and (judge.is_stdin(words[1]) or words[1].may_vanish):
+        judge.doubt(f"{words[0].name} reads code from elsewhere")
+
+
+def judge_trap(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    operands = Given(words[1:], Options()).operands
+    if len(operands) > 1 and operands[0].text != "-":
+        judge_eval(judge, [words[0], operands[0]], command, fed)
+
+
+def judge_deferred(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    """alias, bind, complete, hash and other builtins that keep a command for later."""
+    judge.hint(words[1:])
+    if len(words) > 1:
+        judge.doubt(f"{words[0].name} may keep a command for later")
+
+
+def judge_shopt(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    if any("alias" in word.text or "extglob" in word.text or not word.spelled for word in words):
+        judge.doubt("an option of the shell changes how the line is read")
+
+
+def judge_assigning(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    """read, printf, let, wait, mapfile, test: bash evaluates the names that they are given."""
+    name = words[0].name
+    given = Given(words[1:], Options({"printf": "v", "wait": "p", "read": "adeinNptu"}.get(name, "CcdnOsu")))
+    names: list[Word] = []
+    if name == "printf":
+        names = [value for value in given.values(options("v")) if value is not None]
+        if not judge.shows_only(command):
+            judge.hint(words[1:])
+    elif name in ("read", "mapfile", "readarray"):
+        names = [*given.operands, *(value for value in given.values(options("a")) if value is not None)]
+        if given.has("C"):
+            judge.doubt(f"{name} runs a command for its lines")
+    elif name == "let":
+        if any(not re.fullmatch(r"[A-Za-z_]\w*(\+\+|--|[-+*/]?=\d+)", word.text) for word in words[1:]):
+            judge.doubt("let evaluates an expression")
+    elif (name == "wait" and given.has("p")) or (name == "test" and any(word.text in ("-v", "-R") for word in words)):
+        judge.doubt(f"{name} evaluates a name")
+    if any(not word.spelled or "[" in word.text for word in names):
+        judge.doubt(f"{name} evaluates a name")
+
+
+def judge_script(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    """script"""
+    given = Given(words[1:], options("cIOBTmEo", "command"))
+    for value in given.values(options("c", "command")):
+        if value is None or not value.spelled:
+            judge.doubt("the command for script is not spelled out")
+        else:
+            judge.code(value.text, "script")
+    if not given.has("c", "command"):
+        judge.doubt("script starts a shell that reads what the line feeds to it")
+
+
+def judge_xargs(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    """xargs"""
+    taking = options("IELnPsdaJ", "arg-file delimiter max-args max-procs max-lines max-chars process-slot-var")
+    given = Given(words[1:], taking)
+    judge.hint(words[1:])
+    if given.unsure and not (
+        given.rest and given.rest[0].spelled and all(word.spelled for word in _before(words, given))
+    ):
+        judge.doubt("an option of xargs is filled in by the shell")
+    if not given.rest:
+        return
+    replaced = [value for option, value in given.options if option in ("I", "i", "J", "replace")]
+    marker = next((value.text for value in replaced if value is not None), "{}" if replaced else "")
+    inner = [_filled(word, marker) for word in given.rest] if marker else [*given.rest, ANY_WORD]
+    feeders = judge.feeders(command)
+    program = inner[0].name
+    if feeders and all(map(_lists_files, feeders)) and not given.has("a", "arg-file"):
+        file = Word(_FOUND_FILE, _FOUND_FILE, False)
+        inner = [inner[0], *(file if word is ANY_WORD else word for word in inner[1:])]
+    elif program in (*EXECUTING, "git", "sed", "find", "awk", "make") and program != "sort":
+        judge.doubt(f"xargs gives options to {program}")
+    judge.invoke(inner, None, "inherited" if program in SHELLS | {"env", "sudo", "nohup"} else "no")
+
+
+def _before(words: Sequence[Word], given: Given) -> Sequence[Word]:
+    return words[1 : len(words) - len(given.rest)]
+
+
+def _filled(word: Word, marker: str) -> Word:
+    if word.text == marker:
+        return ANY_WORD
+    if marker in word.text:
+        return Word(word.text.replace(marker, ANYTHING), ANYTHING, False, runs=True)
+    return word
+
+
+def _lists_files(command: Command) -> bool:
+    """Whether a command prints names of files that are there, or lines of them."""
+    texts = [word.text for word in command.words]
+    if texts[0] in ("find", "fd", "ls", "rg"):
+        return not any(text.startswith(("-printf", "-exec", "-fprintf")) for text in texts)
+    return texts[:2] in (["git", "ls-files"], ["git", "diff"]) or texts[0] in ("grep", "sort", "head", "uniq")
+
+
+def judge_find(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    at = 1
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
+            end = next((end for end in range(at, len(words)) if words[end].text in (";", "+")), len(words))
+            inner = [_found(one) for one in words[at:end]]
+            if inner:
+                judge.invoke(inner if "{}" not in words[at].text else [ANY_WORD, *inner[1:]], None)
+            at = end + 1
+        elif judge.may_add_option([word]):
+            judge.doubt("an option of find is filled in by the line")
+
+
+def _found(word: Word) -> Word:
+    if "{}" not in word.text:
+        return word
+    text = word.text.replace("{}", _FOUND_FILE)
+    return Word(text, text, False)
+
+
+def judge_sed(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    """sed"""
+    given = Given(words[1:], options("efl", "expression file line-length"), permuted=True)
+    scripts = list(given.values(options("e", "expression")))
+    files = list(given.values(options("f", "file")))
+    if not scripts and not files:
+        scripts = list(given.operands[:1])
+    for script in scripts:
+        if script is None:
+            continue
+        # The value of a variable is taken for plain letters, unless the line itself chooses it.
+        if not is_plain_sed(script.text.replace(ANYTHING, "x")) or judge.is_own(script):
+            judge.doubt("a script for sed is not understood")
+        if not judge.shows_only(command):
+            judge.hint([script])
+    if any(word is None or judge.is_stdin(word) for word in files):
+        judge.doubt("sed reads its script from elsewhere")
+    if judge.may_add_option([word for word in words[1:] if word not in scripts]):
+        judge.doubt("an option of sed is filled in by the line")
+
+
+def judge_awk(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    """awk"""
+    name = words[0].name
+    given = Given(words[1:], options("FfvileoEW", "field-separator assign file source include load exec"))
+    files = list(given.values(options("fE", "file exec")))
+    programs = given.operands[:1] if not files else []
+    for word in programs:
+        if not is_plain_awk(word.text.replace(ANYTHING, "x")) or judge.is_own(word):
+            judge.doubt(f"a program for {name} is not understood")
+    judge.hint(programs if judge.shows_only(command) else words[1:])
+    if given.unsure and any(map(judge.is_chosen, words[1:])):
+        judge.doubt(f"an option of {name} is filled in by the line")
+    elsewhere = any(word is None or judge.is_stdin(word) or not word.spelled for word in files)
+    if elsewhere or given.has("e", "source", "l", "load", "i", "include", "W"):
+        judge.doubt(f"{name} reads its program from elsewhere")
+
+
+def judge_make(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    name = words[0].name
+    given = Given(words[1:], options("fCIjloWE", "file makefile directory eval include-dir jobs"), permuted=True)
+    judge.hint(words[1:])
+    for value in given.values(options("f", "file makefile")):
+        if value is None or judge.is_stdin(value):
+            judge.doubt(f"{name} reads its rules from elsewhere")
+    if any(True for _ in given.values(options("E", "eval"))) or any(
+        _MAKE_VARIABLES.match(word.text) for word in given.operands
+    ):
+        judge.doubt(f"{name} is given a shell or code")
+    if any("=" in word.text and re.search(r"[$`!]", word.text.partition("=")[2]) for word in words[1:]):
+        judge.doubt(f"{name} is given a value with code in it")
+    if judge.may_add_option(words[1:]):
+        judge.doubt(f"an option of {name} is filled in by the line")
+
+
+def judge_git(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    given = Given(words[1:], options("Cc", "git-dir work-tree namespace exec-path config-env super-prefix"))
+    for value in given.values(options("c", "exec-path config-env")):
+        key = value.text.partition("=")[0] if value is not None else ""
+        if value is None or not GIT_KEYS.fullmatch(key) or judge.is_own(value) or "!" in value.text:
+            judge.doubt("git is given a configuration that may run programs")
+    if given.has("git-dir", "exec-path", "config-env", "p", "paginate"):
+        judge.doubt("git is told to use other files")
+    if given.unsure or (given.rest and not given.rest[0].spelled):
+        judge.doubt("a subcommand of git is filled in by the shell")
+        judge.hint(words[1:])
+    if not given.rest:
+        return
+    subcommand, behind = given.rest[0].text, given.rest[1:]
+    if any(re.match(r"(ext|fd|file)::", word.text) for word in behind):
+        judge.doubt("an address for git may run a program")
+    if subcommand == "config":
+        _configures_git(judge, behind)
+    elif subcommand == "submodule" and any(word.text == "foreach" for word in behind):
+        at = next(at for at, word in enumerate(behind) if word.text == "foreach")
+        code = [word for word in behind[at + 1 :] if word.text not in ("--recursive", "--quiet", "-q")]
+        judge_eval(judge, [literal("git submodule foreach"), *code], None, "no")
+    elif subcommand in GIT_ORDINARY:
+        _git_options(judge, subcommand, behind)
+    else:
+        judge.hint(behind)
+        if subcommand in GIT_RUNNING and any(not word.spelled or re.search(r"run|-", word.text) for word in behind):
+            judge.doubt(f"git {subcommand} may run programs")
+
+
+def _git_options(judge: Judgement, subcommand: str, words: Sequence[Word]) -> None:
+    names = GIT_EXECUTING.get(subcommand)
+    if names is None:
+        return
+    given = Given(words, Options("m"), permuted=True)
+    if any(True for _ in given.values(names)):
+        judge.hint(words)
+        judge.doubt(f"an option of git {subcommand} may run a program")
+    if judge.may_add_option(words):
+        judge.doubt(f"an option of git {subcommand} is filled in by the line")
+
+
+def _configures_git(judge: Judgement, words: Sequence[Word]) -> None:
+    given = Given(words, Options(), permuted=True)
+    operands = [word for word in given.operands if word.text not in ("get", "set", "unset", "list")]
+    key, values = (operands[0], operands[1:]) if operands else (None, [])
+    if given.has("f", "file", "e", "edit"):
+        judge.doubt("git uses another file for its configuration")
+    if key is None or not values:
+        return
+    helper = key.text.casefold().startswith("credential")
+    if (
+        not key.spelled
+        or not GIT_KEYS.fullmatch(key.text)
+        or any("!" in word.text or (helper and "/" in word.text) for word in values)
+    ):
+        judge.doubt("a configuration of git may run programs")
+        judge.hint(words)
+
+
+JUDGES: dict[str, Judge] = {
+    "eval": judge_eval,
+    "source": judge_source,
+    ".": judge_source,
+    "trap": judge_trap,
+    "shopt": judge_shopt,
+    "script": judge_script,
+    "git": judge_git,
+    **dict.fromkeys(("xargs", "gxargs"), judge_xargs),
+    **dict.fromkeys(("find", "gfind"), judge_find),
+    **dict.fromkeys(("sed", "gsed"), judge_sed),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), judge_awk),
+    **dict.fromkeys(("make", "gmake", "bmake", "remake"), judge_make),
+    **dict.fromkeys(("alias", "bind", "complete", "compgen", "enable", "hash", "fc", "history"), judge_deferred),
+    **dict.fromkeys(("read", "printf", "let", "wait", "mapfile", "readarray", "test"), judge_assigning),
+}

@@ -1,0 +1,87 @@
+"""Options and operands of a command whose words may hold expansions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tau.core.shell.words import Word
+
+
+class Options(NamedTuple):
+    """Which options of a program take a value: `short` has their letters, `long` their names."""
+
+    short: str = ""
+    long: frozenset[str] = frozenset()
+
+
+def options(short: str = "", long: str = "") -> Options:
+    return Options(short, frozenset(long.split()))
+
+
+class Given:
+    """The options and operands that a command is given.
+
+    `rest` are all words from the first operand on. `unsure`: an expansion stands where an option may be, or it may
+    become nothing. `permuted`: options may stand behind operands.
+    """
+
+    def __init__(self, words: Sequence[Word], taking: Options, *, permuted: bool = False) -> None:
+        self.options: list[tuple[str, Word | None]] = []
+        self.operands: list[Word] = []
+        self.rest: list[Word] = []
+        self.unsure = False
+        self._taking = taking
+        self._read(list(words), permuted=permuted)
+
+    def _read(self, words: list[Word], *, permuted: bool) -> None:
+        words.reverse()
+        while words:
+            word = words.pop()
+            text = word.text
+            if not word.spelled and (word.may_begin_with("-") or word.may_vanish):
+                self.unsure = True
+            if text == "--":
+                self.operands += words[::-1]
+                self.rest = self.rest or words[::-1]
+                return
+            if not text.startswith("-") or text == "-":
+                self.rest = self.rest or [word, *words[::-1]]
+                self.operands.append(word)
+                if not permuted:
+                    self.operands += words[::-1]
+                    return
+            elif text.startswith("--"):
+                self._long(word, words)
+            else:
+                self._cluster(word, words)
+
+    def _long(self, word: Word, words: list[Word]) -> None:
+        name, equals, value = word.text[2:].partition("=")
+        if equals:
+            self.options.append((name, word._replace(text=value, shape=word.shape.partition("=")[2])))
+        else:
+            self.options.append((name, words.pop() if name in self._taking.long and words else None))
+
+    def _cluster(self, word: Word, words: list[Word]) -> None:
+        text = word.text
+        if text[1:] in self._taking.long and words:  # gdb -ex, erl -eval
+            self.options.append((text[1:], words.pop()))
+            return
+        for at, letter in enumerate(text[1:], 1):
+            if letter in self._taking.short:
+                value = word._replace(text=text[at + 1 :], shape=word.shape[at + 1 :])
+                self.options.append((letter, value if text[at + 1 :] else words.pop() if words else None))
+                return
+            self.options.append((letter, None))
+
+    def values(self, names: Options) -> Iterator[Word | None]:
+        """The values of options with these names. Long names may be shortened."""
+        for name, value in self.options:
+            short = len(name) == 1 and name in names.short
+            shortened = len(name) > 2 and any(one.startswith(name) for one in names.long)
+            if short or shortened or name in names.long:
+                yield value
+
+    def has(self, *names: str) -> bool:
+        return any(name in names for name, _ in self.options)

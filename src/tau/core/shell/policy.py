@@ -1,0 +1,394 @@
+"""Judge a bash line: which commands it runs for certain, and whether it may run others.
+
+The judgement does not depend on rules; command_lines.py compares it with them. What
+is not in a table counts as an ordinary program that runs nothing else, unless the
+line feeds it, or gives it the words of a denied command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from tau.core.shell import files
+from tau.core.shell.code import is_plain_node, is_plain_perl, is_plain_python
+from tau.core.shell.judgement import Findings, Judgement, names_stdin
+from tau.core.shell.languages import ANY_WORD, JUDGES
+from tau.core.shell.options import Given, Options, options
+from tau.core.shell.parts import Command
+from tau.core.shell.programs import (
+    CODE_OPERANDS,
+    INTERPRETERS,
+    MODULES_THAT_RUN_CODE,
+    OPAQUE,
+    OTHER_SHELLS,
+    SHELLS,
+    SUBWRAPPERS,
+    WRAPPERS,
+    Interpreter,
+    Wrapper,
+)
+from tau.core.shell.syntax import RESERVED, Script
+from tau.core.shell.tables import (
+    EXECUTING,
+    GROUPS,
+    INERT,
+    INSTALLING,
+    PACKAGE_MANAGERS,
+    PROGRAM_VARIABLES,
+    READERS,
+    RUNNING_VARIABLES,
+    SETTING_OPTIONS,
+    SUBCOMMANDS,
+)
+from tau.core.shell.words import ASSIGNMENT, NotUnderstood, Word, literal
+
+MAX_NESTING = 4  # of code in code: sh -c "sh -c …"
+MAX_INNER_CODE = 8000
+MAX_WRAPPERS = 10  # sudo nice env …
+_LOADER = re.compile(r"ld[-.].*so.*|ld-musl.*")
+_LOADER_OPTIONS = Wrapper(options("", "library-path preload argv0 audit"))
+_NAME_AND_PATH = re.compile(r"[\w./:@=+,~ -]*")
+_NODE_OPTIONS = re.compile(r"(--(max-old-space-size|openssl-legacy-provider|no-warnings)(=\d+)?)?")
+_OPTION = re.compile(r"[\w=:.,/@+-]+")
+_SQLITE_CODE = re.compile(r"^\s*\.|writefile|edit|load_extension")
+_PLAIN_CODE: dict[str, Callable[[str], bool]] = {
+    "python": is_plain_python,
+    "pypy": is_plain_python,
+    "perl": is_plain_perl,
+    "node": is_plain_node,
+    "nodejs": is_plain_node,
+}
+
+
+def judge(text: str, depth: int = 0, outside: Mapping[str, Sequence[Word | None]] | None = None) -> Findings:
+    """`outside` are the variables of the line that this is code in. Raises NotUnderstood."""
+    return _Judge(Script(text, outside), depth).findings
+
+
+class _Judge(Judgement):
+    def __init__(self, script: Script, depth: int) -> None:
+        super().__init__(script)
+        self._depth = depth
+        self._wrapped = 0
+        # `exec < file` feeds everything behind it.
+        self._all_fed = any(
+            [word.text for word in command.words] == ["exec"] and command.redirects for command in script.commands
+        )
+        for command in script.commands:
+            self._command(command)
+        for variable, values in script.variables.items():
+            for given in values if RUNNING_VARIABLES.match(variable) or PROGRAM_VARIABLES.fullmatch(variable) else ():
+                self._assignment(variable, given if given is not None else ANY_WORD)
+        self.findings.writes = files.written(script, self.findings.writes)
+        if reason := files.conflict(script, self.findings.writes):
+            self.doubt(reason)
+
+    def _command(self, command: Command) -> None:
+        redirected = [one.word for one in command.redirects]
+        self.findings.words += [value.text for _, value in command.assignments]
+        self.findings.words += [word.text for word in (*command.words, *redirected)]
+        for name, value in command.assignments:
+            self._assignment(name, value)
+        for one in command.redirects:
+            if one.operator.startswith((">", "&>")) and re.match(r"/proc/|/dev/(tcp|udp)/", one.word.text):
+                self.doubt("a redirection goes to a file of the system")
+        if command.words:
+            self.invoke(command.words, command)
+        elif command.texts:
+            self.hint([], command.texts)
+
+    def _assignment(self, name: str, value: Word) -> None:
+        reason = f"the variable {name} may name a program or hold code"
+        self.hint([value])
+        if PROGRAM_VARIABLES.fullmatch(name):
+            if value.spelled and _NAME_AND_PATH.fullmatch(value.text):
+                if value.text.split():
+                    self.invoke([literal(word) for word in value.text.split()], None)
+            elif self.is_chosen(value) or not re.fullmatch(r"[\w.+-]+", value.name):
+                self.doubt(reason)
+            else:  # $TOOLCHAIN/bin/clang
+                self.invoke([literal(value.name)], None)
+        elif RUNNING_VARIABLES.match(name) and not (value.spelled and _NODE_OPTIONS.fullmatch(value.text)):
+            self.doubt(reason)
+
+    def invoke(self, words: Sequence[Word], command: Command | None, fed: str = "") -> None:
+        first = words[0]
+        fed = fed or (command.fed if command is not None else "no")
+        fed = "inherited" if fed == "no" and self._all_fed else fed
+        self.findings.commands.append(list(words))
+        if not first.spelled:
+            self.doubt("the name of a program is filled in by the shell")
+            self.hint(words)
+            return
+        name = re.sub(r"\.exe$", "", first.name)
+        base = re.sub(r"(?<=[a-z])[\d.]+$", "", name) if name != "sqlite3" else name
+        if re.match(r"/(proc|dev)/", first.text) or first.text in ("{}", "%", "", "~"):
+            self.doubt("the program is not known")
+        if first.text in self.script.functions:
+            self.hint(words[1:])
+        elif _LOADER.fullmatch(name):
+            self._wrapper(words, _LOADER_OPTIONS, command, fed)
+        elif name in JUDGES:
+            JUDGES[name](self, words, command, fed)
+        elif name in SHELLS:
+            self._shell(name, words, fed)
+        elif name in WRAPPERS:
+            self._wrapper(words, WRAPPERS[name], command, fed)
+        elif base in INTERPRETERS:
+            self._interpreter(base, INTERPRETERS[base], words, command, fed)
+        else:
+            self._ordinary(name, words, command, fed)
+
+    def code(self, text: str, name: str) -> None:
+        if self._depth >= MAX_NESTING or (self._depth and len(text) > MAX_INNER_CODE):
+            self.doubt(f"the code for {name} is nested too deeply")
+            self.hint([], [text])
+            return
+        try:
+            inner = judge(text, self._depth + 1, self.script.variables)
+        except NotUnderstood as error:
+            self.doubt(f"the code for {name} is not understood: {error}")
+            self.hint([], [text])
+            return
+        self.findings.commands += inner.commands
+        self.findings.hints += inner.hints
+        self.findings.words += inner.words
+        self.findings.writes += inner.writes
+        if inner.doubt:
+            self.doubt(inner.doubt)
+
+    # Ordinary programs
+
+    def _ordinary(self, name: str, words: Sequence[Word], command: Command | None, fed: str) -> None:
+        at = next((at for at, word in enumerate(words) if at and not word.text.startswith("-")), 0)
+        if name == "cmake" and len(words) > 2 and words[1].text == "-E":
+            self.hint(words[2:])
+            if words[2].text in ("env", "time", "chdir"):
+                wrapper = Wrapper(skip=int(words[2].text == "chdir"), assigns=words[2].text == "env")
+                self._wrapper(words[2:], wrapper, command, fed)
+            return
+        if (name, words[at].text) in SUBWRAPPERS:
+            self._wrapper(words[at:], SUBWRAPPERS[name, words[at].text], command, fed)
+            return
+        self._executing(name, words)
+        reads_data = name in READERS or name in INERT
+        takes_stdin = len(words) == 1 or any(map(names_stdin, words[1:]))
+        if not reads_data and (fed == "direct" or (fed == "inherited" and takes_stdin)):
+            self.doubt(f"{name} reads what the line feeds to it, and may run it")
+        if not reads_data and any(word.raw.startswith(("<(", ">(")) for word in words):
+            self.doubt(f"{name} is given the output of a command as a file, and may run it")
+        if name in ("less", "more", "most") and any(word.text.startswith("+") for word in words[1:]):
+            self.doubt(f"{name} is given a command")
+        if name not in INERT:
+            self.hint(_arguments(name, words))
+        elif not self.shows_only(command):
+            self.hint(words[1:])
+        if command is not None and command.texts and not (name in INERT and self.shows_only(command)):
+            self.hint([], command.texts)
+
+    def _executing(self, name: str, words: Sequence[Word]) -> None:
+        """Options whose value is a command."""
+        taking = EXECUTING.get(name)
+        if taking is None:
+            return
+        given = Given(words[1:], taking, permuted=True)
+        if name == "scp":
+            self.check_ssh(given)
+            return
+        if name in ("tar", "bsdtar") and len(words) > 1 and not words[1].text.startswith("-"):
+            given = Given(words[2:], taking, permuted=True)  # tar xzf: the letters are options without values
+            if set(words[1].text) & set(taking.short):
+                self.doubt(f"an option of {name} is a command")
+        for value in given.values(taking):
+            if value is None or not value.spelled:
+                self.doubt(f"an option of {name} is a command that is not spelled out")
+            elif name in SETTING_OPTIONS:
+                self.hint([value])
+                if not re.fullmatch(r"[\w.:/=+, -]*", value.text):
+                    self.doubt(f"an option of {name} may hold a command")
+            else:
+                self.code(value.text.removeprefix("exec="), f"an option of {name}")
+        if self.may_add_option(words[1:]):
+            self.doubt(f"an option of {name} is filled in by the line")
+
+    # Programs that run others
+
+    def _wrapper(self, words: Sequence[Word], wrapper: Wrapper, command: Command | None, fed: str) -> None:
+        name = words[0].name
+        if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
+            return
+        code = Options(wrapper.code, frozenset(("command", "split-string", "call") if wrapper.code else ()))
+        taking = Options(wrapper.options.short + code.short, wrapper.options.long | code.long)
+        given = Given(words[1:], taking)
+        codes = list((Given(words[1:], taking, permuted=True) if wrapper.permuted else given).values(code))
+        for value in codes:
+            if value is None or not value.spelled:
+                self.doubt(f"the command for {name} is not spelled out")
+            else:
+                self.code(f"env {value.text}" if name == "env" else value.text, name)
+        rest = list(given.rest) if not (codes and wrapper.permuted) else []
+        if rest and rest[0].text == "-":  # env -, su -
+            rest.pop(0)
+        self.hint(words[1 : len(words) - len(rest)])
+        if given.unsure and not codes and not (rest and rest[0].spelled and not wrapper.skip):
+            self.doubt(f"an option of {name} is filled in by the shell")
+        while wrapper.assigns and rest and "=" in rest[0].text:
+            self._variable(name, rest.pop(0))
+        skipped, rest = rest[: wrapper.skip], rest[wrapper.skip :]
+        self.hint(skipped)
+        if name == "ssh":
+            self.check_ssh(given)
+        elif any(word.may_vanish for word in skipped):
+            self.doubt(f"the arguments of {name} are filled in by the shell")
+        if any(value is not None and value.text.startswith(("|", "!")) for _, value in given.options):
+            self.doubt(f"an option of {name} is a command")  # strace -o '|…'
+        if rest and rest[0].raw in RESERVED:
+            self.doubt(f"{rest[0].raw} stands behind {name}")
+        if not rest:
+            if fed != "no" and name not in ("exec", "command", "env", "time", "watch"):
+                self.doubt(f"{name} reads what the line feeds to it, and may run it")
+        elif not wrapper.joined:
+            self._wrapped += 1
+            if self._wrapped > MAX_WRAPPERS:
+                self.doubt("too many programs run each other")
+                self.hint(rest)
+            else:
+                self.invoke(rest, command, fed)
+            self._wrapped -= 1
+        elif all(word.spelled for word in rest):
+            self.code(" ".join(word.text for word in rest), name)
+        else:
+            self.hint(rest)
+            self.doubt(f"the command for {name} is not spelled out")
+
+    def _variable(self, name: str, word: Word) -> None:
+        """A variable that env or sudo sets."""
+        variable, _, value = word.text.partition("=")
+        if not ASSIGNMENT.fullmatch(f"{variable}="):
+            self.doubt(f"{name} sets a variable with a name that is not understood")
+        given = word._replace(text=value, shape=word.shape.partition("=")[2])
+        self.script.variables.setdefault(variable, []).append(given)
+        self._assignment(variable, given)
+
+    def check_ssh(self, given: Given) -> None:
+        harmless = re.compile(
+            r"(StrictHostKeyChecking|UserKnownHostsFile|ConnectTimeout|BatchMode|LogLevel)[ =][\w/.-]+"
+        )
+        if any(
+            option in ("o", "F", "S") and (value is None or not value.spelled or not harmless.fullmatch(value.text))
+            for option, value in given.options
+        ):
+            self.doubt("an option of ssh may hold a command")
+
+    def _shell(self, name: str, words: Sequence[Word], fed: str) -> None:
+        self.hint(words[1:])
+        words = [word for word in words if not re.fullmatch(r"\+[a-zA-Z]+", word.text)]  # +x switches an option off
+        given = Given(words[1:], options("oO", "rcfile init-file"))
+        if given.has("c", "command"):
+            if (
+                (given.unsure and not (given.rest and given.rest[0].spelled))
+                or not given.rest
+                or not given.rest[0].spelled
+                or not _spelled_before(words, given)
+            ):
+                self.doubt(f"the code for {name} is not spelled out")
+            elif name in OTHER_SHELLS:
+                self.doubt(f"{name} is another shell")
+            else:
+                self.code(given.rest[0].text, name)
+                if fed != "no":
+                    self.doubt(f"{name} reads what the line feeds to it")
+        elif given.has("rcfile", "init-file", "s") or (given.rest and self.is_stdin(given.rest[0])):
+            self.doubt(f"{name} reads code from elsewhere")
+        elif given.unsure and any(word.may_vanish or self.is_chosen(word) for word in words[1:]):
+            self.doubt(f"the script for {name} is not spelled out")
+        elif not given.rest and fed != "no":
+            self.doubt(f"{name} runs what the line feeds to it")
+
+    # Interpreters
+
+    def _interpreter(
+        self, name: str, known: Interpreter, words: Sequence[Word], command: Command | None, fed: str
+    ) -> None:
+        module = "m" if name in ("python", "pypy") else ""
+        taking = Options(known.code.short + known.options.short + module, known.code.long | known.options.long)
+        given = Given(words[1:], taking, permuted=not known.files)
+        self.hint(_arguments(name, words), command.texts if command is not None else ())
+        codes = list(given.values(known.code))
+        if name == "sftp":
+            self.check_ssh(given)
+        plain = _PLAIN_CODE.get(name)
+        if not all(value is not None and value.spelled and plain is not None and plain(value.text) for value in codes):
+            self.doubt(f"code for {name} is not understood")
+        elif plain is not None and self._has_strange_option(known, given, words, codes):
+            self.doubt(f"an option of {name} may hold code")
+        elif module and given.has("m"):
+            self._module(name, given, fed)
+        elif reason := self._reads_code(name, known, given, words, fed, bool(codes)):
+            self.doubt(reason)
+
+    def _has_strange_option(
+        self, known: Interpreter, given: Given, words: Sequence[Word], codes: Sequence[Word | None]
+    ) -> bool:
+        loaded = [value for value in given.values(known.options) if value is not None]
+        attached = [code.text for code in codes if code is not None]
+        strange = [
+            word
+            for word in words[1:]
+            if word.text.startswith("-") and not _OPTION.fullmatch(word.text)
+            if not any(code and word.text.endswith(code) for code in attached)
+        ]
+        return bool(strange) or any(not _OPTION.fullmatch(word.text) or "data:" in word.text for word in loaded)
+
+    def _module(self, name: str, given: Given, fed: str) -> None:
+        """python -m"""
+        module = next(given.values(options("m")))
+        if module is None or not module.spelled or module.text.partition(".")[0].casefold() in MODULES_THAT_RUN_CODE:
+            self.doubt(f"a module of {name} may run code")
+        elif fed == "direct" and any(map(names_stdin, given.operands)):
+            self.doubt(f"{name} reads what the line feeds to it")
+
+    def _reads_code(
+        self, name: str, known: Interpreter, given: Given, words: Sequence[Word], fed: str, has_code: bool
+    ) -> str:
+        """Why an interpreter may run code that is not in a file; empty if it does not."""
+        scripts = given.operands[:1] if known.files else given.operands
+        only_asked = given.has("version", "V", "help", "h") or (given.has("v") and not given.operands)
+        if name in OPAQUE and len(words) > 1:
+            return f"the commands for {name} are not looked for"
+        if given.unsure and any(self.is_chosen(word) or (word.may_vanish and fed != "no") for word in words[1:]):
+            return f"the options of {name} are filled in by the shell"
+        if any(map(self.is_stdin, scripts)):
+            return f"{name} reads code from elsewhere"
+        if fed != "no" and not has_code and not only_asked and (not given.operands or not known.files):
+            return f"{name} runs what the line feeds to it"
+        if name in CODE_OPERANDS and _has_code_operand(name, given.operands):
+            return f"the commands for {name} may run programs"
+        return ""
+
+
+def _spelled_before(words: Sequence[Word], given: Given) -> bool:
+    """Whether all options are spelled out."""
+    return all(word.spelled for word in words[1 : len(words) - len(given.rest)])
+
+
+def _has_code_operand(name: str, operands: Sequence[Word]) -> bool:
+    if name.startswith("sqlite"):
+        return any(not word.spelled or _SQLITE_CODE.search(word.text) for word in operands[1:])
+    return any(not word.spelled or word.text.startswith("+") or name in ("dc", "erl") for word in operands)
+
+
+def _arguments(name: str, words: Sequence[Word]) -> list[Word]:
+    """The words of an ordinary command that may be a command for it: neither subcommands nor names of packages."""
+    found = list(words[1:])
+    if name in SUBCOMMANDS:
+        operands = [word for word in found if not word.text.startswith("-")]
+        subcommands = operands[: 2 if operands and operands[0].text in GROUPS else 1]
+        found = [word for word in found if not any(word is one for one in subcommands)]
+    installs = name in PACKAGE_MANAGERS and any(word.text in INSTALLING for word in words[1:4])
+    if installs or (name == "python" and any(word.text == "pip" for word in words[1:3])):
+        found = [
+            word for word in found if word.text.startswith("-") or not re.fullmatch(r"[\w.@:=<>~^\[\],+/-]+", word.text)
+        ]
+    return found

@@ -1,0 +1,304 @@
+"""The simple commands of a bash line, with what goes in and out of them.
+
+The tree comes from tree-sitter-bash, which is not bash: it reads some lines in
+another way. So a line counts as understood only if every node is of a kind that is
+known here, the text between two nodes is blank, and every word and here-document
+ends where bash's own rules say. Everything else raises NotUnderstood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from tau.core.shell.parts import ARITHMETIC, BLANK, BLANK_LINES, NAME, WORDS, Command, Fed, Flow, Parts, Redirect, Sink
+from tau.core.shell.tree import MAX_BYTES, CannotParse, Node, bytewise, parse
+from tau.core.shell.words import METACHARACTERS, NotUnderstood, Word
+
+RESERVED = frozenset(
+    (
+        *("!", "[[", "]]", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function"),
+        *("if", "in", "select", "then", "until", "while"),
+    )
+)
+_NOT_CONTINUED = re.compile(r"['\"#]|<<|\\[^\n]")  # where a backslash before a newline may mean something else
+_OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))
+
+
+class Script(Parts):
+    """A line that is understood. `functions` are those that it defines."""
+
+    def __init__(self, text: str, outside: Mapping[str, Sequence[Word | None]] | None = None) -> None:
+        """`outside` are the variables of the line that this is code in. Raises NotUnderstood."""
+        if len(text) > MAX_BYTES:
+            raise NotUnderstood(f"it is longer than {MAX_BYTES} bytes")
+        if any(not (letter.isprintable() or letter in "\n\t") for letter in text):
+            raise NotUnderstood("it contains control characters or unusual blanks")
+        if "\\\n" in text and not _NOT_CONTINUED.search(text):
+            text = text.replace("\\\n", "")  # as bash does before it looks for words
+        try:
+            super().__init__(bytewise(text))
+            root = parse(self._source)
+        except CannotParse as error:
+            raise NotUnderstood(str(error)) from None
+        self.functions: set[str] = set()
+        # What the line outside has assigned may be in the environment of this code.
+        self.variables = {name: list(values) for name, values in (outside or {}).items()}
+        self._block(root, Flow("no", Sink("terminal")))
+        self._check_arithmetic()
+
+    # Statements
+
+    def _block(self, node: Node, flow: Flow) -> None:
+        """A node that consists of statements, operators and keywords."""
+        self._check_gaps(node, BLANK_LINES)
+        for child in node.children:
+            if child.kind in _OPERATORS or child.kind in RESERVED or child.kind in ("(", ")"):
+                continue
+            self._statement(child, flow)
+
+    def _statement(self, node: Node, flow: Flow, redirects: Sequence[Redirect] = (), texts: Sequence[str] = ()) -> None:
+        handler = _STATEMENTS.get(node.kind)
+        if handler is None:
+            raise NotUnderstood(f"a {node.kind.replace('_', ' ')} is not expected here")
+        handler(self, node, flow, list(redirects), list(texts))
+
+    def _compound(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
+        if node.children and node.children[0].kind == "((":
+            self._arithmetic_in(node)
+            self._settle(self._add(flow), redirects, texts)
+            return
+        loop = node.kind in ("while_statement", "for_statement", "c_style_for_statement", "do_group")
+        inner = self._redirected(flow, redirects, texts)
+        inner = Flow(inner.fed, inner.sink, inner.repeated or loop, inner.owner)
+        if node.kind == "case_statement":
+            self._case(node, inner)
+        elif node.kind in ("for_statement", "c_style_for_statement"):
+            self._for(node, inner)
+        else:
+            self._block(node, inner)
+
+    def _redirected(self, flow: Flow, redirects: Sequence[Redirect], texts: Sequence[str]) -> Flow:
+        """The flow inside of a group of commands with redirections of its own."""
+        fed, sink = flow.fed, flow.sink
+        if fed == "direct" or texts or any(one.operator.startswith("<") for one in redirects):
+            fed = "inherited"
+        if redirects or texts:
+            # A command without a name stands for what the redirections of the group do.
+            self._settle(self._add(flow), redirects, texts)
+        if any(one.operator.startswith((">", "&>")) and one.descriptor in ("", "1") for one in redirects):
+            sink = Sink("file")
+        return Flow(fed, sink, flow.repeated, flow.owner)
+
+    def _list(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
+        self._check_gaps(node, BLANK_LINES)
+        *before, last = [child for child in node.children if child.kind not in ("&&", "||", "!")]
+        for child in before:
+            self._statement(child, flow)
+        self._statement(last, flow, redirects, texts)  # the tree has the redirections of the last around all of them
+
+    def _pipeline(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
+        self._check_gaps(node, BLANK_LINES)
+        stages = [child for child in node.children if child.kind not in ("|", "|&")]
+        self._stages(stages, flow, redirects, texts, flow.fed)
+
+    def _stages(
+        self, stages: Sequence[Node], flow: Flow, redirects: list[Redirect], texts: list[str], first: Fed
+    ) -> list[Command]:
+        fed = first
+        opening: list[Command] = []
+        sink: Sink | None = None
+        for at, stage in enumerate(stages):
+            last = at == len(stages) - 1
+            into = flow.sink if last else Sink("pipe")
+            before = len(self.commands)
+            inner = Flow(fed, into, flow.repeated, flow.owner)
+            self._statement(stage, inner, redirects if last else (), texts if last else ())
+            if sink is not None:
+                sink.commands += self.commands[before:]
+            else:
+                opening = self.commands[before:]
+            sink, fed = into, "direct"
+        return opening
+
+    def _redirected_statement(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
+        self._check_gaps(node, BLANK)
+        body = [child for child in node.children if not child.kind.endswith("_redirect")]
+        found = self._redirects([child for child in node.children if child not in body], flow)
+        redirects, texts = [*found.redirects, *redirects], [*found.texts, *texts]
+        piped = next((one for one in found.after if one.kind == "pipeline"), None)
+        inner = Flow(flow.fed, Sink("pipe"), flow.repeated, flow.owner) if piped else flow
+        if not body:
+            self._settle(self._add(inner, found.more), redirects, texts)
+        elif found.more and body[0].kind != "command":
+            raise NotUnderstood("words stand behind the redirection of a group")
+        elif found.more:
+            self._command(body[0], inner, redirects, texts, found.more)
+        else:
+            self._statement(body[0], inner, redirects, texts)
+        if piped is not None:
+            self._check_gaps(piped, BLANK_LINES)
+            stages = [child for child in piped.children if child.kind not in ("|", "|&")]
+            inner.sink.commands += self._stages(stages, flow, [], [], "direct")
+        for one in found.after:
+            if one is not piped:
+                self._statement(one, flow)
+
+    def _function(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
+        self._check_gaps(node, BLANK_LINES)
+        inner = Flow("inherited", Sink("captured"), True, flow.owner)
+        for child in node.children:
+            if child.kind == "word":
+                self.functions.add(self._word([child], flow).text)
+            elif child.kind not in ("function", "(", ")"):
+                self._statement(child, inner)
+
+    def _case(self, node: Node, flow: Flow) -> None:
+        self._check_gaps(node, BLANK_LINES)
+        for child in node.children:
+            if child.kind in WORDS:
+                self._word([child], flow)
+            elif child.kind == "case_item":
+                self._check_gaps(child, BLANK_LINES)
+                opened = False
+                for part in child.children:
+                    opened = opened or part.kind == ")"
+                    if not opened and part.kind in WORDS:
+                        self._word([part], flow)
+                    elif part.kind not in (*_OPERATORS, "|", "(", ")"):
+                        self._statement(part, flow)
+            elif child.kind not in RESERVED and child.kind not in _OPERATORS:
+                self._statement(child, flow)
+
+    def _for(self, node: Node, flow: Flow) -> None:
+        self._check_gaps(node, BLANK_LINES)
+        names = [child for child in node.children if child.kind == "variable_name"]
+        for child in node.children:
+            if child.kind in ("do_group", "compound_statement", "comment"):
+                self._statement(child, flow)
+            elif child.kind in ARITHMETIC and node.kind == "c_style_for_statement":
+                self._arithmetic_in(child)
+            elif child.kind in WORDS and child.kind != "variable_name":
+                self._assign(self._text(names[0]), self._word([child], flow))
+            elif child.kind not in (*RESERVED, *_OPERATORS, "variable_name", "((", "))", ","):
+                raise NotUnderstood(f"a {child.kind} is not expected in a loop")
+        if names and not any(child.kind == "in" for child in node.children):
+            self._assign(self._text(names[0]), None)
+
+    def _comment(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
+        before = self._source[node.start - 1 : node.start]
+        after = self._source[node.end : node.end + 1]
+        if before not in ("", *METACHARACTERS) or after not in ("", "\n") or "\n" in self._text(node):
+            raise NotUnderstood("a comment is read in more than one way")
+
+    # Simple commands
+
+    def _command(
+        self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str], more: Sequence[Word] = ()
+    ) -> None:
+        command = self._add(flow)
+        inner = Flow(flow.fed, flow.sink, flow.repeated, command)
+        for group in self._groups(node):
+            kind = group[0].kind
+            if kind == "variable_assignment":
+                self._check_gaps(group[0], BLANK)
+                command.assignments.append(self._assignment(group[0], inner))
+            elif kind in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+                found = self._redirects(group, inner)
+                if found.after:
+                    raise NotUnderstood("a here-document is followed by another command")
+                command.redirects += found.redirects
+                command.texts += found.texts
+                command.words += found.more
+            else:
+                nodes = group[0].children if kind == "command_name" else group
+                command.words.append(self._word(nodes, inner))
+        command.words += more
+        self._settle(command, redirects, texts)
+        self._builtin_assignments(command)
+        if command.words and command.words[0].raw in RESERVED:
+            raise NotUnderstood(f"{command.words[0].raw} stands where a command was expected")
+
+    def _builtin_assignments(self, command: Command) -> None:
+        """Builtins that set variables to what they read."""
+        names = [word.text for word in command.words if word.spelled]
+        while names and names[0] in ("builtin", "command"):
+            del names[0]
+        for name, value in command.assignments:
+            self._assign(name, value)
+        if names and names[0] == "let":
+            self._arithmetic.update(name for word in names[1:] for name in NAME.findall(word))
+        elif names and names[0] in ("read", "mapfile", "readarray", "getopts", "printf", "wait"):
+            for name in names[1:]:
+                if NAME.fullmatch(name):
+                    self._assign(name, None)
+            for special in ("REPLY", "MAPFILE", "OPTARG"):
+                self._assign(special, None)
+
+    def _declaration(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
+        """export, declare, local, readonly, typeset, unset."""
+        command = self._add(flow)
+        inner = Flow(flow.fed, flow.sink, flow.repeated, command)
+        for group in self._groups(node):
+            if group[0].kind == "variable_assignment":
+                command.assignments.append(self._assignment(group[0], inner))
+            elif group[0].kind in WORDS or group[0].start == node.start:
+                command.words.append(self._word(group, inner))
+            else:
+                raise NotUnderstood(f"a {group[0].kind} is not expected in a declaration")
+        options = [word.text for word in command.words[1:] if word.text.startswith("-")]
+        if any(not word.spelled or "[" in word.text for word in command.words[1:]) or any(
+            set(option) & set("niA") and command.words[0].text != "unset" for option in options
+        ):
+            raise NotUnderstood("a declaration makes a reference, a number or an element of an array")
+        for name, word in command.assignments:
+            self._assign(name, word)
+        for word in command.words[1:]:
+            if command.words[0].text in ("local", "declare", "typeset") and NAME.fullmatch(word.text):
+                self._assign(word.text, None)
+        self._settle(command, redirects, texts)
+
+    def _test(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
+        """[ … ] and [[ … ]]; ((…)) has the same kind in some places."""
+        opening = node.children[0].kind
+        if opening == "((":
+            self._arithmetic_in(node)
+            return
+        command = self._add(flow)
+        inner = Flow(flow.fed, flow.sink, flow.repeated, command)
+        self._check_bracket(node, opening, inner)
+        self._settle(command, redirects, texts)
+
+    def _plain_assignment(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
+        command = self._add(flow)
+        inner = Flow(flow.fed, flow.sink, flow.repeated, command)
+        nodes = node.children if node.kind == "variable_assignments" else [node]
+        self._check_gaps(node, BLANK)
+        command.assignments += [self._assignment(child, inner) for child in nodes]
+        for name, word in command.assignments:
+            self._assign(name, word)
+        self._settle(command, redirects, texts)
+
+
+_Handler = Callable[[Script, Node, Flow, list[Redirect], list[str]], None]
+_STATEMENTS: dict[str, _Handler] = {
+    "command": Script._command,
+    "declaration_command": Script._declaration,
+    "unset_command": Script._declaration,
+    "test_command": Script._test,
+    "variable_assignment": Script._plain_assignment,
+    "variable_assignments": Script._plain_assignment,
+    "list": Script._list,
+    "negated_command": Script._list,
+    "pipeline": Script._pipeline,
+    "redirected_statement": Script._redirected_statement,
+    "function_definition": Script._function,
+    "comment": Script._comment,
+    **dict.fromkeys(
+        (
+            *("compound_statement", "subshell", "do_group", "if_statement", "elif_clause", "else_clause"),
+            *("while_statement", "for_statement", "c_style_for_statement", "case_statement"),
+        ),
+        Script._compound,
+    ),
+}

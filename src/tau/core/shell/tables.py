@@ -1,0 +1,356 @@
+"""Tables of ordinary programs, variables and files: which options, names and places can make one run code."""
+
+from __future__ import annotations
+
+import re
+
+from tau.core.shell.options import options as _options
+
+# Options whose value is a command. Long options may be shortened.
+EXECUTING = {
+    "tar": _options(
+        "IF", "use-compress-program to-command checkpoint-action rsh-command info-script new-volume-script rmt-command"
+    ),
+    "bsdtar": _options("", "use-compress-program"),
+    "cpio": _options("", "rsh-command"),
+    "rsync": _options("e", "rsh rsync-path"),
+    "scp": _options("SoF"),
+    "sort": _options("", "compress-program"),
+    "split": _options("", "filter"),
+    "rg": _options("", "pre hostname-bin"),
+    "fd": _options("xX", "exec exec-batch"),
+    "fdfind": _options("xX", "exec exec-batch"),
+    "man": _options("PH", "pager html"),
+    "bat": _options("", "pager"),
+    "install": _options("", "strip-program"),
+    "wget": _options("e", "use-askpass execute"),
+    "zip": _options("", "TT unzip-command"),
+    "go": _options("", "exec toolexec vettool"),
+    "gcc": _options("B", "wrapper specs plugin"),
+    "cc": _options("B", "wrapper specs plugin"),
+    "g++": _options("B", "wrapper specs plugin"),
+    "clang": _options("B"),
+    "apt": _options("oc", "option config-file"),
+    "apt-get": _options("oc", "option config-file"),
+    "rpm": _options("E", "eval pipe define"),
+    "hg": _options("", "config"),
+    "cargo": _options("", "config"),
+    "mutt": _options("e"),
+    "xterm": _options("e"),
+    "vagrant": _options("c", "command"),
+    "ansible": _options("am", "args"),
+    "nmap": _options("", "script"),
+    "git-annex": _options("c"),
+    "openssl": _options("", "engine provider"),
+    "dpkg": _options("", "pre-invoke post-invoke"),
+}
+
+# Of these, the value is a setting that may hold a command.
+SETTING_OPTIONS = frozenset(
+    ("ansible", "apt", "apt-get", "cargo", "cc", "g++", "gcc", "hg", "nmap", "rpm", "scp", "wget")
+)
+
+# Programs that read data on stdin, and do not run it. Also those whose words are only shown or looked up.
+READERS = frozenset(
+    (
+        *("base32", "base64", "bzip2", "bunzip2", "cat", "cksum", "clang-format", "cmp", "codecov", "col", "column"),
+        *("comm", "cosign", "cut", "dd", "diff", "docker", "egrep", "expand", "fgrep", "fold", "fmt", "fzf", "gh"),
+        *(
+            "gpg",
+            "grep",
+            "gunzip",
+            "gzip",
+            "head",
+            "hexdump",
+            "iconv",
+            "jq",
+            "join",
+            "kubectl",
+            "less",
+            "lz4",
+            "md5sum",
+        ),
+        *(
+            "mkfifo",
+            "more",
+            "nl",
+            "od",
+            "openssl",
+            "paste",
+            "patch",
+            "pigz",
+            "pv",
+            "read",
+            "rev",
+            "rg",
+            "sed",
+            "sha1sum",
+        ),
+        *(
+            "sha256sum",
+            "sha512sum",
+            "shasum",
+            "shuf",
+            "sort",
+            "split",
+            "sponge",
+            "tac",
+            "tail",
+            "tar",
+            "tee",
+            "tr",
+            "ts",
+        ),
+        *("uniq", "unxz", "unzip", "wc", "xargs", "xxd", "xz", "xzcat", "yq", "zcat", "zstd", "awk", "mapfile"),
+        *("readarray", "bat", "podman", "helm", "oc", "nkf", "xclip", "pbcopy", "wl-copy", "strings", "sum", "b2sum"),
+        *("apt-key", "debconf-set-selections", "chpasswd", "sudo", "test", "printf", "xsel", "hexyl", "tsort", "cpio"),
+        *(
+            "bsdtar",
+            "cowsay",
+            "csvlook",
+            "dos2unix",
+            "unix2dos",
+            "pr",
+            "look",
+            "numfmt",
+            "factor",
+            "uuencode",
+            "uudecode",
+        ),
+        *("wrangler", "vercel", "fly", "flyctl", "heroku", "aws", "gcloud", "az", "gsutil", "vault", "pass", "age"),
+        *("reviewdog", "cargo2junit", "gotestfmt", "tap-spec", "coveralls", "prettier", "black", "gofmt", "rustfmt"),
+        *(
+            "envsubst",
+            "pandoc",
+            "figlet",
+            "git",
+            "curl",
+            "nc.traditional",
+            "import",
+            "convert",
+            "dot",
+            "xmllint",
+            "tput",
+        ),
+    )
+)
+INERT = frozenset(
+    (
+        *(
+            ":",
+            "[",
+            "arch",
+            "basename",
+            "break",
+            "cat",
+            "cd",
+            "chmod",
+            "chown",
+            "cmp",
+            "comm",
+            "continue",
+            "cut",
+            "date",
+        ),
+        *("df", "diff", "dirname", "dirs", "du", "echo", "egrep", "exit", "expr", "false", "fgrep", "file", "fold"),
+        *(
+            "getconf",
+            "getopts",
+            "grep",
+            "groups",
+            "head",
+            "hostname",
+            "id",
+            "jq",
+            "kill",
+            "less",
+            "local",
+            "ls",
+            "lsb_release",
+        ),
+        *(
+            "md5sum",
+            "mkdir",
+            "more",
+            "nl",
+            "nproc",
+            "od",
+            "pgrep",
+            "pkill",
+            "popd",
+            "printenv",
+            "printf",
+            "ps",
+            "pushd",
+        ),
+        *("pwd", "readlink", "realpath", "return", "rev", "rmdir", "seq", "set", "sha256sum", "shift", "sleep", "sort"),
+        *("stat", "tac", "tail", "tee", "test", "touch", "tr", "true", "tty", "type", "uname", "uniq", "uptime", "wc"),
+        *("whereis", "which", "who", "whoami", "yes", "ulimit", "umask", "wait", "xxd", "base64", "column", "paste"),
+        *("shasum", "sha1sum", "sha512sum", "cksum", "tput", "export", "declare", "unset", "readonly", "typeset"),
+    )
+)
+# Their operands are names of packages.
+PACKAGE_MANAGERS = frozenset(
+    (
+        *(
+            "apk",
+            "apt",
+            "apt-get",
+            "aptitude",
+            "brew",
+            "cargo",
+            "choco",
+            "conda",
+            "dnf",
+            "emerge",
+            "gem",
+            "go",
+            "mamba",
+        ),
+        *("microdnf", "nala", "npm", "pacman", "pip", "pip3", "pipx", "pnpm", "scoop", "snap", "winget", "yarn", "yum"),
+        *("zypper", "port", "pkg", "xbps-install", "nix-env", "rustup", "composer", "bun", "poetry", "uv"),
+    )
+)
+INSTALLING = frozenset(
+    ("add", "install", "i", "ci", "update", "upgrade", "remove", "uninstall", "-S", "-Syu", "-i", "get")
+)
+# The first operand is a subcommand, so it is no program of that name; behind one of GROUPS the second one as well.
+SUBCOMMANDS = frozenset(
+    (
+        *("aws", "az", "cargo", "docker", "docker-compose", "flyctl", "gcloud", "gh", "git", "go", "gsutil", "heroku"),
+        *("helm", "hg", "ipfs", "kubectl", "nerdctl", "npm", "pnpm", "podman", "rclone", "svn", "terraform", "yarn"),
+        *("bun", "oc", "crane", "nomad", "consul", "vault", "svnadmin", "mc", "s3cmd", "dvc", "pipenv", "poetry", "uv"),
+    )
+)
+GROUPS = frozenset(
+    (
+        "container",
+        "image",
+        "volume",
+        "network",
+        "compose",
+        "s3",
+        "remote",
+        "buildx",
+        "builder",
+        "context",
+        "secret",
+        "cache",
+    )
+)
+
+# Variables that name a program to run, or code, or where code comes from.
+RUNNING_VARIABLES = re.compile(
+    r"(LD_(?!LIBRARY_PATH)|DYLD_(?!LIBRARY_PATH)|BASH_ENV|BASH_FUNC|ENV$|PROMPT_COMMAND|PS[0-4]$|SHELL$|LESS|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS"
+    r"|PERL5OPT|PERL5DB|PYTHONSTARTUP|PYTHONINSPECT|PYTHONBREAKPOINT|PYTHONHOME|RUBYOPT|RUBYLIB|NODE_OPTIONS"
+    r"|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|GCC_|COMPILER_PATH|GOFLAGS|RUSTC|RUSTDOC|CARGO_.*(RUNNER|LINKER|RUSTC)"
+    r"|npm_config_|NPM_CONFIG_|TAR_OPTIONS|RSYNC_|CVS_RSH|SVN_SSH|EXINIT|VIMINIT|MYVIMRC|VIM|INPUTRC|ZDOTDIR|FCEDIT"
+    r"|OPENSSL_CONF|OPENSSL_ENGINES|GCONV_PATH|AWKPATH|AWKLIBPATH|BROWSER|LUA_INIT|LUA_PATH|LUA_CPATH|PHPRC|PHP_INI"
+    r"|HOME$|XDG_CONFIG|XDG_DATA|PSQLRC|PSQL_|GUILE_|ERL_|IFS_|BASHOPTS|SHELLOPTS|COMMAND_NOT_FOUND"
+    r"|GIT_(?!AUTHOR_|COMMITTER_|TERMINAL_PROMPT$|LFS_SKIP|DEPTH$|TRACE|PAGER$|EDITOR$|SEQUENCE_EDITOR$|MERGE_AUTOEDIT$"
+    r"|BRANCH|COMMIT|SHA|TAG|REF|REV|HASH|USER|EMAIL|TOKEN|URL|REPO|VERSION|DESCRIBE|STRATEGY|CLONE|DATE))"
+)
+PROGRAM_VARIABLES = re.compile(r"(.*_)?(PAGER|EDITOR|VISUAL|ASKPASS|CC|CXX|LD|AR)$")
+
+# Keys of git's configuration that hold no program.
+GIT_KEYS = re.compile(
+    r"(user|init|push|pull|fetch|advice|color|safe|author|committer|rerere|merge|rebase|lfs|url|http|https|branch|commit"
+    r"|tag|remote)\.(?!.*(cmd|command|program|helper|uploadpack|receivepack|vcs|proxy|template|driver)).*"
+    r"|core\.(autocrlf|longpaths|filemode|symlinks|ignorecase|quotepath|eol|safecrlf|compression|bare|sparsecheckout"
+    r"|protectntfs|preloadindex|fscache)"
+    r"|(blame|log|status|format|column|help|pretty|checkout|clone)\..*|protocol\.version|gc\..*|pack\.(?!.*hook).*|index\..*|feature\..*|submodule\.(recurse|fetchjobs)|credential\.helper",
+    re.IGNORECASE,
+)
+GIT_ORDINARY = frozenset(
+    (
+        *("add", "am", "apply", "blame", "branch", "cat-file", "check-ignore", "checkout", "cherry", "cherry-pick"),
+        *("clean", "commit", "count-objects", "describe", "diff", "diff-tree", "for-each-ref", "format-patch", "fsck"),
+        *("gc", "hash-object", "help", "init", "log", "ls-files", "ls-tree", "merge", "merge-base", "mv", "name-rev"),
+        *("notes", "prune", "push", "reflog", "remote", "reset", "restore", "rev-list", "rev-parse", "revert", "rm"),
+        *("shortlog", "show", "show-ref", "sparse-checkout", "stash", "status", "switch", "symbolic-ref", "tag"),
+        *("update-index", "update-ref", "var", "verify-commit", "verify-tag", "version", "worktree", "write-tree"),
+        *(
+            "fetch",
+            "pull",
+            "clone",
+            "ls-remote",
+            "archive",
+            "grep",
+            "rebase",
+            "submodule",
+            "config",
+            "lfs",
+            "range-diff",
+        ),
+    )
+)
+GIT_RUNNING = frozenset(
+    (
+        *(
+            "bisect",
+            "filter-branch",
+            "difftool",
+            "mergetool",
+            "send-email",
+            "instaweb",
+            "shell",
+            "daemon",
+            "credential",
+        ),
+        *(
+            "fast-import",
+            "fetch-pack",
+            "send-pack",
+            "p4",
+            "svn",
+            "cvsserver",
+            "remote-ext",
+            "http-backend",
+            "upload-pack",
+        ),
+        *("interpret-trailers", "hook", "maintenance"),
+    )
+)
+_TRANSPORT = _options("u", "upload-pack receive-pack exec")
+# Options of subcommands that run a program.
+GIT_EXECUTING = {
+    "archive": _options("", "exec remote"),
+    "am": _options("", "exec"),
+    "clone": _options("uc", "upload-pack config template"),
+    "diff": _options("", "ext-diff extcmd"),
+    "fetch": _TRANSPORT._replace(short=""),
+    "grep": _options("O", "open-files-in-pager"),
+    "init": _options("", "template"),
+    "log": _options("", "ext-diff"),
+    "ls-remote": _options("", "upload-pack exec"),
+    "merge": _options("", "strategy"),
+    "pull": _TRANSPORT._replace(short=""),
+    "push": _options("", "receive-pack exec"),
+    "rebase": _options("x", "exec strategy"),
+    "show": _options("", "ext-diff"),
+    "submodule": _options("", "command"),
+}
+
+# What the line must have written itself for a download or an archive to be its own work.
+PRODUCERS = frozenset(
+    (
+        *("curl", "wget", "aria2c", "scp", "sftp", "rsync", "tar", "zip", "cpio", "ar", "7z", "dd", "base64", "base32"),
+        *("xxd", "openssl", "gzip", "bzip2", "xz", "zstd", "uudecode", "ftp", "docker", "git"),
+    )
+)
+COPIERS = frozenset(("cp", "mv", "ln", "install", "gcp", "ginstall", "dd", "rsync", "scp", "link", "mklink"))
+DOWNLOADERS = frozenset(("curl", "wget", "aria2c", "scp", "sftp", "http", "fetch", "gh"))
+UNPACKERS = frozenset(("tar", "unzip", "cpio", "7z", "ar", "bsdtar", "gunzip", "unxz", "patch", "git", "xxd", "base64"))
+DATA_FILE = re.compile(
+    r".*\.(log|txt|out|err|md|rst|csv|tsv|xml|html?|lcov|info|sarif|png|jpe?g|svg|pdf|tar|t?gz|xz|bz2|zip|zst|deb|rpm|whl|lock"
+    r"|sum|sha256|sha512|asc|sig|gpg|key|pem|crt|diff|patch|yaml|yml|json|jsonl|env|ini|conf|list|cov|xunit|trx|sql|db|bak|pid"
+    r"|properties|example|local|stamp|version|gitignore|dot|dockerignore)|.*(log|output|report|version|changelog|readme|license)"
+    r"|\.env(\..*)?|/?dev/(null|stdout|stderr|tty)|(?-i:[A-Z_]+)",
+    re.IGNORECASE,
+)
+CODE_FILE = re.compile(
+    r"(package|composer|deno|nx|project|turbo|lerna|.*rc|karma|babel|jest)\.json|.*rc|(gnu)?makefile|.*\.mk|\.(git|npm|yarn).*"
+    r"|(docker|jenkins|rake|gem|vagrant|proc|just|task)file|(task|docker-compose|compose|action|.*playbook.*)\.ya?ml|pip\.conf"
+    r"|(setup|tox|pytest)\.(cfg|ini)|env|bash.*|profile",
+    re.IGNORECASE,
+)

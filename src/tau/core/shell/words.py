@@ -1,0 +1,274 @@
+"""Read one word of a bash line: remove the quotes, and say what expansions can make of it.
+
+The syntax tree says where a word begins and ends, and where an expansion stands in
+it. This reader goes over the same characters by bash's quoting rules and refuses a
+word that the tree and the rules do not agree about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tau.core.shell.tree import Node, unicode
+
+ANYTHING, ONE_LETTER = "\0", "\1"  # in a shape, what a glob or an expansion can become; neither can stand in a command
+METACHARACTERS = frozenset(" \t\n;&|()<>")
+EXPANSIONS = frozenset(
+    ("command_substitution", "process_substitution", "arithmetic_expansion", "expansion", "simple_expansion")
+)
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
+_NUMBERS = frozenset(("$(nproc)", "`nproc`", "$?", "$#"))  # they stand for a number, whatever is given
+_SPELLED = re.compile(r"[A-Za-z0-9_./:=@%+,-]+")  # letters without a meaning for the shell
+_AFTER_DOLLAR = frozenset("_({[@*#?-!$")  # with letters and digits: a dollar before these begins an expansion
+_BRACES = re.compile(r"\{[^{}]*(,|\.\.)[^{}]*\}")
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.)|(.))", re.S)
+_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+class NotUnderstood(ValueError):
+    """The line, or a part of it, is not understood. The text says why."""
+
+
+class Word(NamedTuple):
+    """`text` is the word without quotes, with ANYTHING for expansions and with globs as they are written.
+
+    `shape` is what it can become: globs and braces are replaced as well. `spelled`: it can become nothing else.
+    `variables` are the names of variables in it, `runs` says that it contains a command substitution.
+    """
+
+    text: str
+    shape: str
+    spelled: bool = True
+    variables: tuple[str, ...] = ()
+    runs: bool = False
+    quoted: bool = False  # some part of it is in quotes: it cannot become several words or none, unless it has "$@"
+    raw: str = ""
+
+    @property
+    def name(self) -> str:
+        """The last part of a path, in lower case: some file systems ignore case."""
+        return self.text.rpartition("/")[2].casefold()
+
+    @property
+    def may_vanish(self) -> bool:
+        return not self.quoted and not self.shape.strip(ANYTHING)
+
+    def may_be(self, text: str) -> bool:
+        return matches(self.shape, text)
+
+    def may_begin_with(self, text: str) -> bool:
+        """Whether it can become a word that begins with these characters."""
+        for at, letter in enumerate(text):
+            if at >= len(self.shape):
+                return False
+            if self.shape[at] == ANYTHING:
+                return True
+            if self.shape[at] not in (letter, ONE_LETTER):
+                return False
+        return True
+
+
+def literal(text: str) -> Word:
+    return Word(text, text, raw=text)
+
+
+def matches(shape: str, text: str) -> bool:
+    """Whether a shape can become the text."""
+    if shape.count(ANYTHING) + shape.count(ONE_LETTER) == 0:
+        return shape == text
+    shape = re.sub(f"{ANYTHING}+", ANYTHING, shape)
+    if shape.count(ANYTHING) > 8:
+        return True
+    pattern = "".join({ANYTHING: ".*", ONE_LETTER: "."}.get(letter) or re.escape(letter) for letter in shape)
+    return re.fullmatch(pattern, text, re.DOTALL) is not None
+
+
+def expansions_in(node: Node) -> Iterator[Node]:
+    """The outermost expansions of a word."""
+    if node.kind in EXPANSIONS:
+        yield node
+    else:
+        for child in node.children:
+            yield from expansions_in(child)
+
+
+def read_word(source: str, nodes: Sequence[Node]) -> Word:
+    """The word that these nodes, one behind the other, are. Raises NotUnderstood."""
+    if _SPELLED.fullmatch(source, nodes[0].start, nodes[-1].end):
+        return literal(source[nodes[0].start : nodes[-1].end])
+    holes = {hole.start: hole for node in nodes for hole in expansions_in(node)}
+    return _Reader(source, nodes[0].start, nodes[-1].end, holes).word()
+
+
+class _Reader:
+    def __init__(self, source: str, start: int, end: int, holes: Mapping[int, Node]) -> None:
+        self._source = source
+        self._start = self._at = start
+        self._end = end
+        self._holes = holes
+        self._text: list[str] = []
+        self._shape: list[str] = []
+        self._variables: list[str] = []
+        self._runs = self._quoted = self._filled = self._many = self._loose = False
+        self._bare = ""  # what is not quoted, to find braces
+
+    def word(self) -> Word:
+        source, end = self._source, self._end
+        if source[self._start : self._start + 1] == "#":
+            raise NotUnderstood("a comment stands where a word was expected")
+        while self._at < end:
+            letter = source[self._at]
+            if self._at in self._holes:
+                self._expansion(quoted=False)
+            elif letter == "'":
+                self._single()
+            elif letter == '"':
+                self._double()
+            elif letter == "$" and source[self._at + 1 : self._at + 2] == "'" and self._at + 1 < end:
+                self._ansi()
+            elif letter == "$" and source[self._at + 1 : self._at + 2] == '"' and self._at + 1 < end:
+                self._at += 1
+                self._double()
+            elif letter == "\\":
+                self._escape()
+            else:
+                self._plain(letter)
+        return self._made()
+
+    def _made(self) -> Word:
+        text, shape = unicode("".join(self._text)), "".join(self._shape)
+        if _BRACES.search(self._bare):
+            before = shape.partition("{")[0]
+            shape, self._filled = before + ANYTHING, True
+        return Word(
+            text,
+            unicode(shape),
+            not self._filled,
+            tuple(self._variables),
+            self._runs,
+            self._quoted and not self._many,
+            unicode(self._source[self._start : self._end]),
+        )
+
+    def _add(self, text: str) -> None:
+        self._text.append(text)
+        if not self._loose:
+            self._shape.append(text)
+
+    def _plain(self, letter: str) -> None:
+        after = self._source[self._at + 1 : self._at + 2] if self._at + 1 < self._end else ""
+        if letter in METACHARACTERS or letter == "`" or (letter == "$" and (after.isalnum() or after in _AFTER_DOLLAR)):
+            raise NotUnderstood(f"{letter!r} stands in the middle of a word")
+        self._bare += letter
+        self._at += 1
+        if letter in "*?" or (letter == "[" and "]" in self._source[self._at : self._end]):
+            self._text.append(letter)
+            self._fill(ONE_LETTER if letter == "?" else ANYTHING)
+            # What a bracket expression ends with depends on what is in it, so the shape is not followed any further.
+            self._loose = self._loose or letter == "["
+        else:
+            self._add(letter)
+
+    def _fill(self, shape: str) -> None:
+        self._filled = True
+        if not self._loose:
+            self._shape.append(shape)
+
+    def _escape(self) -> None:
+        after = self._source[self._at + 1 : self._at + 2]
+        if self._at + 1 >= self._end or after == "\n":
+            raise NotUnderstood("a line is continued in the middle of a word")
+        self._quoted = True
+        self._add(after)
+        self._at += 2
+
+    def _single(self) -> None:
+        close = self._source.find("'", self._at + 1, self._end)
+        if close < 0:
+            raise NotUnderstood("a quote does not end")
+        self._quoted = True
+        self._add(self._source[self._at + 1 : close])
+        self._at = close + 1
+
+    def _double(self) -> None:
+        source, end = self._source, self._end
+        self._quoted = True
+        self._at += 1
+        while self._at < end:
+            letter, after = source[self._at], source[self._at + 1 : self._at + 2]
+            if self._at in self._holes:
+                self._expansion(quoted=True)
+            elif letter == '"':
+                self._at += 1
+                return
+            elif letter == "\\" and after == "\n":
+                self._at += 2
+            elif letter == "\\" and after and after in '$`"\\':
+                self._add(after)
+                self._at += 2
+            elif letter == "`" or (letter == "$" and (after.isalnum() or after in _AFTER_DOLLAR)):
+                raise NotUnderstood(f"{letter!r} in quotes is read in more than one way")
+            else:
+                self._add(letter)
+                self._at += 1
+        raise NotUnderstood("a quote does not end")
+
+    def _ansi(self) -> None:
+        at = self._at + 2
+        while at < self._end and self._source[at] != "'":
+            at += 2 if self._source[at] == "\\" else 1
+        if at >= self._end:
+            raise NotUnderstood("a quote does not end")
+        self._quoted = True
+        self._add(_ESCAPE.sub(_escaped, self._source[self._at + 2 : at]).partition("\0")[0])
+        self._at = at + 1
+
+    def _expansion(self, *, quoted: bool) -> None:
+        hole = self._holes[self._at]
+        if hole.end > self._end:
+            raise NotUnderstood("an expansion does not end in its word")
+        if hole.kind in ("simple_expansion", "expansion"):
+            names = [_source(self._source, child) for child in _names(hole)]
+            self._variables += names
+            self._many = self._many or "@" in self._source[hole.start : hole.end]
+        else:
+            self._runs = self._runs or hole.kind != "arithmetic_expansion"
+            self._many = self._many and quoted
+        text = self._source[hole.start : hole.end]
+        self._at = hole.end
+        if text in _NUMBERS:
+            self._add("1")
+            return
+        if hole.kind == "process_substitution":
+            self._add("/dev/fd/")
+        self._text.append(ANYTHING)
+        self._fill(ANYTHING)
+
+
+def _names(node: Node) -> Iterator[Node]:
+    if node.kind in ("variable_name", "special_variable_name"):
+        yield node
+    for child in node.children:
+        if child.kind != "command_substitution":
+            yield from _names(child)
+
+
+def _source(source: str, node: Node) -> str:
+    return source[node.start : node.end]
+
+
+def _escaped(found: re.Match[str]) -> str:
+    hexadecimal, octal, short, long, control, letter = found.groups()
+    if hexadecimal:
+        return chr(int(hexadecimal, 16))
+    if octal:
+        return chr(int(octal, 8) & 0xFF)
+    if short or long:
+        number = int(short or long, 16)
+        text = chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else ANYTHING
+        return text.encode().decode("latin-1")
+    if control:
+        return chr(ord(control) & 0x1F)
+    return _LETTERS.get(letter) or (letter if letter in "\\'\"?" else f"\\{letter}")

@@ -1,0 +1,1 @@
+"""Text: truncation, diffs, edits, globs, terminal sequences, frontmatter."""

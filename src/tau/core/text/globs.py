@@ -1,0 +1,216 @@
+"""Globs and ignore files with the semantics of ripgrep: a search without ripgrep must find the same files.
+
+`*` and `?` stop at a slash, `**` between slashes does not, `[!a]` may match one, `{a,b}` nests. A glob always matches
+a whole path. In ignore files `?` and a class match a byte of UTF-8, as in git; elsewhere a character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from tau.records.base import Value
+
+
+class BadGlob(ValueError):
+    """An invalid glob. The text says why."""
+
+
+def compiled(glob: str, *, ignore_case: bool = False, across: bool = True) -> re.Pattern[str]:
+    """Compile a glob to a regex for `fullmatch` of a path. Not `across`: classes do not match a slash."""
+    return re.compile(_Reader(glob, across=across).read(), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+
+
+def anywhere(glob: str) -> str:
+    """The same glob, matching at any depth."""
+    return glob if glob.startswith("**/") or glob == "**" else f"**/{glob}"
+
+
+def regex(glob: str) -> str:
+    """The regex of a glob, for `fullmatch` with DOTALL."""
+    return _Reader(glob).read()
+
+
+# Regexes for `**`, by position.
+_ALL = ".*"
+_PREFIX = "(?:/?|.*/)"
+_MIDDLE = "(?:/|/.*/)"
+_SUFFIX = "/.*"
+
+
+class _Reader:
+    def __init__(self, glob: str, *, across: bool = True) -> None:
+        self._glob = glob
+        self._class_prefix = "" if across else "(?!/)"
+        self._at = 0
+        self._groups: list[list[list[str]]] = [[[]]]  # open braces; their alternatives; the parts of each
+
+    def read(self) -> str:
+        while self._at < len(self._glob):
+            self._token()
+        if len(self._groups) > 1:
+            raise BadGlob("there is a { without its }")
+        parts = self._groups[0][0]
+        return _ALL if parts == [_PREFIX] else "".join(parts)
+
+    @property
+    def _parts(self) -> list[str]:
+        return self._groups[-1][-1]
+
+    def _next(self, ahead: int = 0) -> str:
+        return self._glob[self._at + ahead : self._at + ahead + 1]
+
+    def _token(self) -> None:
+        letter = self._next()
+        self._at += 1
+        match letter:
+            case "?":
+                self._parts.append("[^/]")
+            case "*":
+                self._star()
+            case "[":
+                self._class()
+            case "{":
+                self._groups.append([[]])
+            case "}":
+                self._close()
+            case "," if len(self._groups) > 1:
+                self._groups[-1].append([])
+            case "\\":
+                if not self._next():
+                    raise BadGlob("it ends with a \\ that escapes nothing")
+                self._parts.append(re.escape(self._next()))
+                self._at += 1
+            case _:
+                self._parts.append(re.escape(letter))
+
+    def _close(self) -> None:
+        if len(self._groups) == 1:
+            raise BadGlob("there is a } without its {")
+        # Empty alternatives are ignored.
+        texts = filter(None, ("".join(parts) for parts in self._groups.pop()))
+        text = "|".join(texts)
+        self._parts.append(f"(?:{text})" if text else "")
+
+    def _star(self) -> None:
+        before = self._glob[self._at - 2 : self._at - 1] if self._at > 1 else ""
+        if self._next() != "*":
+            self._parts.append("[^/]*")
+            return
+        self._at += 1
+        after, inside = self._next(), len(self._groups) > 1
+        if not self._parts and after in ("", "/"):
+            self._parts.append(_PREFIX)
+            self._at += 1
+            return
+        alone_before = bool(self._parts) and (before == "/" or (inside and before in (",", "{")))
+        if alone_before and (not after or (inside and after in (",", "}"))):
+            self._double(_SUFFIX)
+        elif alone_before and after == "/":
+            self._at += 1
+            self._double(_MIDDLE)
+        else:
+            self._parts.append("[^/]*")
+
+    def _double(self, kind: str) -> None:
+        """`**` consumes the slash before it; repeated `**/` adds nothing."""
+        last = self._parts.pop()
+        self._parts.append(last if last in (_PREFIX, _SUFFIX) else kind)
+
+    def _class(self) -> None:
+        negated = self._next() in ("!", "^") and self._next() != ""
+        self._at += negated
+        ranges: list[tuple[str, str]] = []
+        first, in_range = True, False
+        while first or self._next() != "]":
+            letter = self._next()
+            if not letter:
+                raise BadGlob("there is a [ without its ]")
+            self._at += 1
+            if in_range:
+                low = ranges.pop()[0]
+                if low > letter:
+                    raise BadGlob(f"in the class {low}-{letter} the first is greater than the last")
+                ranges.append((low, letter))
+                in_range = False
+            elif letter == "-" and not first:
+                in_range = True
+            else:
+                ranges.append((letter, letter))
+            first = False
+        self._at += 1
+        if in_range:
+            ranges.append(("-", "-"))
+        text = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in ranges)
+        self._parts.append(f"{self._class_prefix}[{'^' if negated else ''}{text}]")
+
+
+class IgnoreRule(Value):
+    """One line of an ignore file."""
+
+    regex: str
+    matches: Callable[[str], object]
+    keeps: bool  # the line starts with "!"
+    folders_only: bool
+
+
+def parse_ignore_line(line: str) -> IgnoreRule | None:
+    """Parse a line of an ignore file; None for a comment, a blank line or an invalid glob."""
+    if line.startswith("#"):
+        return None
+    if not line.endswith("\\ "):
+        line = line.rstrip()
+    try:
+        return pattern(line) if line else None
+    except BadGlob:
+        return None
+
+
+def pattern(line: str) -> IgnoreRule:
+    """Parse a glob as in an ignore file: a slash inside anchors it to the folder of the file, one at its end matches
+    only folders.
+    """
+    keeps = anchored = folders_only = False
+    if line.startswith(("\\!", "\\#")):
+        line = line[1:]
+    else:
+        keeps = line.startswith("!")
+        line = line[keeps:]
+        anchored = line.startswith("/")
+        line = line[anchored:]
+    if line.endswith("/"):
+        folders_only = True
+        line = line[:-1].removesuffix("\\")
+    if not anchored and "/" not in line:
+        line = anywhere(line)
+    if line.endswith("/**"):
+        line += "/*"  # the contents of the folder, but not the folder
+    text = regex(line)
+    return IgnoreRule(text, re.compile(text, re.DOTALL).fullmatch, keeps, folders_only)
+
+
+class Rules:
+    """The rules of an ignore file; the last match decides."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._rules = [found for line in lines if (found := parse_ignore_line(_as_latin1(line)))][::-1]
+        # Most paths match no rule: one combined regex rejects them quickly.
+        self._any = re.compile("|".join({f"(?:{found.regex})" for found in self._rules}), re.DOTALL)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def ignore(self, path: str, is_folder: bool) -> bool | None:
+        """True if a path, relative to the folder of the file, is ignored; None if no rule matches."""
+        path = _as_latin1(path)
+        if not self._rules or not self._any.fullmatch(path):
+            return None
+        for found in self._rules:
+            if (is_folder or not found.folders_only) and found.matches(path):
+                return not found.keeps
+        return None
+
+
+def _as_latin1(text: str) -> str:
+    """Map each UTF-8 byte to one character."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")

@@ -1,0 +1,1 @@
+"""The extension API: what `setup(pi)` receives, the hooks, and the process an extension runs in."""

@@ -1,0 +1,406 @@
+"""The object that `setup(pi)` receives. It is the same in a child process and in tau's own; only the channel differs.
+
+Functions of an extension may be plain or async. Plain event handlers run in the event loop and must be fast; plain
+tools and commands run in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import re
+import threading
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from copy import deepcopy
+from typing import Any, TypeVar, overload
+
+from tau.errors import ExtensionFailure
+from tau.extension_api.context import Calling, CommandContext, Context, Event, Line, Run, given
+from tau.extension_api.hooks import HOOKS
+from tau.extension_api.programs import run
+from tau.extension_api.schemas import description_of, schema_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Fields that handlers may change in place, as well as by returning them.
+IN_PLACE = {"tool_call": "input", "before_provider_headers": "headers"}
+AHEAD = 256  # pieces of an answer that wait to be sent
+TOO_EARLY = (
+    "This is not possible while the extension is being loaded; do it in a handler, after the session has started"
+)
+
+
+class Pi:
+    """The agent, as an extension sees it."""
+
+    def __init__(self, channel: Line, flags: Mapping[str, Any], following: Mapping[str, str] | None = None) -> None:
+        """`following` has the words that follow options without a value of their own."""
+        self._channel = channel
+        self._flags = dict(flags)
+        self._following = following or {}
+        self._targets: dict[tuple[str, Any], list[int]] = {}
+        self._ready = False
+        self.events = Bus(self)
+
+    def begin(self) -> None:
+        """Mark the end of loading: from now on, actions on the session are possible."""
+        self._ready = True
+
+    # Registrations
+
+    @overload
+    def on(self, event: str) -> Callable[[F], F]: ...
+    @overload
+    def on(self, event: str, handler: F) -> F: ...
+    def on(self, event: str, handler: F | None = None) -> F | Callable[[F], F]:
+        """Call `handler(event, ctx)` for each event; also usable as a decorator. `off` removes the handler."""
+        if handler is None:
+            return lambda function: self.on(event, function)
+        if event not in HOOKS:
+            raise ExtensionFailure(f'There is no event "{event}". There are: {", ".join(HOOKS)}')
+        self._register("handler", event, {}, _handler_target(self._channel, event, handler), handler)
+        return handler
+
+    def off(self, handler: Callable[..., Any]) -> None:
+        """Remove a handler from all events and channels."""
+        for kind in ("handler", "bus"):
+            self._unregister(kind, handler)
+
+    def register_tool(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+        execute: Callable[..., Any],
+        label: str | None = None,
+        prompt_snippet: str | None = None,
+        prompt_guidelines: Sequence[str] = (),
+    ) -> None:
+        """Add a tool for the model. `execute(call_id, params, ctx, update)` returns text, or content and details.
+
+        It may take fewer than these four arguments. An exception becomes an error result, whose text the model reads.
+        """
+        spec = given(
+            label=label or name,
+            description=description,
+            parameters=dict(parameters),
+            promptSnippet=prompt_snippet,
+            promptGuidelines=list(prompt_guidelines),
+        )
+        self._register("tool", name, spec, _tool_target(self._channel, execute), name)
+
+    @overload
+    def tool(self, function: None = None, **options: Any) -> Callable[[F], F]: ...
+    @overload
+    def tool(self, function: F, **options: Any) -> F: ...
+    def tool(self, function: F | None = None, **options: Any) -> F | Callable[[F], F]:
+        """Decorator: add a tool with the function's name, docstring (as description) and parameters (as schema)."""
+        if function is None:
+            return lambda function: self.tool(function, **options)
+        name = options.pop("name", function.__name__)
+        description = options.pop("description", description_of(function) or name)
+        parameters, execute = options.pop("parameters", None) or schema_of(function), _by_name(function)
+        self.register_tool(name, description, parameters, execute, **options)
+        return function
+
+    def unregister_tool(self, name: str) -> None:
+        self._unregister("tool", name)
+
+    def register_command(self, name: str, handler: Callable[..., Any], description: str | None = None) -> None:
+        """Add a slash command: `/name args` calls `handler(args, ctx)`."""
+        self._register("command", name, given(description=description), _command_target(self._channel, handler), name)
+
+    def command(self, name: str, description: str | None = None) -> Callable[[F], F]:
+        def register(function: F) -> F:
+            self.register_command(name, function, description)
+            return function
+
+        return register
+
+    def register_flag(
+        self,
+        name: str,
+        type: type[bool] | type[str] = bool,
+        default: bool | str | None = None,
+        description: str | None = None,
+    ) -> None:
+        """Add an option of the command line: --name, with a value if `type` is str."""
+        kind = "string" if type is str else "boolean"
+        value = self._flags.get(name)
+        if type is str and value is True:
+            value = self._following.get(name)
+        self._flags[name] = value if isinstance(value, type) else default
+        self._register("flag", name, given(type=kind, default=default, description=description), None, name)
+
+    def get_flag(self, name: str) -> Any:
+        return self._flags.get(name)
+
+    def register_provider(self, name: str, provider: Mapping[str, Any]) -> None:
+        """Add models, or another base URL for known ones: a dict as in models.json.
+
+        With `stream`, an async generator function of (model, context, options), model calls go to that function: it
+        yields the pieces of an answer.
+        """
+        spec = dict(provider)
+        stream = spec.pop("stream", None)
+        if any(callable(value) for value in spec.values()):
+            raise ExtensionFailure(f"Provider {name}: only `stream` can be a function")
+        if stream is None:
+            self._register("provider", name, spec, None, name)
+        elif not inspect.isasyncgenfunction(stream):
+            raise ExtensionFailure(f"Provider {name}: stream: expected an async function that yields")
+        else:
+            self._register("provider", name, {**spec, "stream": True}, _stream_target(stream), name)
+
+    def unregister_provider(self, name: str) -> None:
+        self._unregister("provider", name)
+
+    def register_shortcut(self, key: str, handler: Callable[..., Any], description: str | None = None) -> None:
+        """Does nothing: shortcuts need a terminal, and tau has none."""
+
+    def register_message_renderer(self, custom_type: str, render: Callable[..., Any]) -> None:
+        """Does nothing: the client renders messages."""
+
+    # Actions
+
+    def send_message(
+        self, message: Mapping[str, Any], trigger_turn: bool = False, deliver_as: str | None = None
+    ) -> None:
+        """Add a custom message (customType, content, display, details) to the conversation."""
+        self.tell("send_message", given(message=dict(message), triggerTurn=trigger_turn, deliverAs=deliver_as))
+
+    def send_user_message(self, content: str | Sequence[Mapping[str, Any]], deliver_as: str | None = None) -> None:
+        """Send a message as if the user had typed it. During a run, `deliver_as` must be "steer" or "followUp"."""
+        blocks = content if isinstance(content, str) else list(content)
+        self.tell("send_user_message", given(content=blocks, deliverAs=deliver_as))
+
+    def append_entry(self, custom_type: str, data: Any = None) -> None:
+        """Append an entry to the session file that the model does not see."""
+        self.tell("append_entry", given(customType=custom_type, data=data))
+
+    def set_session_name(self, name: str) -> None:
+        self.tell("set_session_name", {"name": name})
+
+    def get_session_name(self) -> str | None:
+        return self._channel.facts.get("sessionName")
+
+    def set_label(self, entry_id: str, label: str | None) -> None:
+        self.tell("set_label", given(entryId=entry_id, label=label))
+
+    async def exec(
+        self, command: str, args: Sequence[str] = (), timeout: int | None = None, cwd: str | None = None
+    ) -> Event:
+        """Run a program without a shell; returns {stdout, stderr, code, killed}. `timeout` is in milliseconds."""
+        return Event(await run(command, list(args), timeout, cwd or self._channel.facts.get("cwd")))
+
+    def get_active_tools(self) -> list[str]:
+        return list(self._channel.facts.get("activeTools") or ())
+
+    def set_active_tools(self, names: Sequence[str]) -> None:
+        self.tell("set_active_tools", {"names": list(names)})
+
+    async def get_all_tools(self) -> list[dict[str, Any]]:
+        return await self.act("get_all_tools")  # type: ignore[no-any-return]
+
+    async def get_commands(self) -> list[dict[str, Any]]:
+        return await self.act("get_commands")  # type: ignore[no-any-return]
+
+    async def get_models(self) -> list[dict[str, Any]]:
+        """Return the models that can be used now."""
+        return await self.act("get_models")  # type: ignore[no-any-return]
+
+    async def set_model(self, model: Mapping[str, Any] | str) -> bool:
+        """Select a model, given as in ctx.model or as "provider/id". False if there is no key for it."""
+        provider, _, id = model.partition("/") if isinstance(model, str) else (model["provider"], "", model["id"])
+        return bool(await self.act("set_model", {"provider": provider, "modelId": id}))
+
+    def get_thinking_level(self) -> str | None:
+        return self._channel.facts.get("thinkingLevel")
+
+    def set_thinking_level(self, level: str) -> None:
+        self.tell("set_thinking_level", {"level": level})
+
+    # Transport
+
+    def tell(self, name: str, params: dict[str, Any] | None = None) -> None:
+        if not self._ready:
+            raise ExtensionFailure(TOO_EARLY)
+        self._channel.tell(name, params or {})
+
+    async def act(self, name: str, params: dict[str, Any] | None = None) -> Any:
+        if not self._ready:
+            raise ExtensionFailure(TOO_EARLY)
+        return await self._channel.act(name, params or {})
+
+    def _register(self, kind: str, name: str, spec: dict[str, Any], run: Run | None, key: Any) -> None:
+        if key == name:  # kinds with unique names: the newest registration replaces the old one
+            self._unregister(kind, key)
+        self._targets.setdefault((kind, key), []).append(self._channel.register(kind, name, spec, run))
+
+    def _unregister(self, kind: str, key: Any) -> None:
+        for target in self._targets.pop((kind, key), ()):
+            self._channel.unregister(target)
+
+
+class Bus:
+    """Event bus between extensions: every listener of a channel receives what is emitted on it."""
+
+    def __init__(self, pi: Pi) -> None:
+        self._pi = pi
+
+    def on(self, channel: str, handler: Callable[[Any], Any]) -> Callable[[], None]:
+        """Add a listener. Returns a function that removes it."""
+
+        async def run(params: dict[str, Any], call: Calling) -> None:
+            await _result(handler(params.get("data")))
+
+        self._pi._register("bus", channel, {}, run, handler)
+        return lambda: self._pi._unregister("bus", handler)
+
+    def emit(self, channel: str, data: Any = None) -> None:
+        self._pi.tell("emit", given(channel=channel, data=data))
+
+
+async def _result(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _handler_target(channel: Line, hook: str, function: Callable[..., Any]) -> Run:
+    mutable = IN_PLACE.get(hook)
+
+    async def run(params: dict[str, Any], call: Calling) -> Any:
+        event = Event(params)
+        before = deepcopy(event.get(mutable)) if mutable else None
+        answer = await _result(function(event, Context(channel, call)))
+        if mutable and answer is None and event.get(mutable) != before:
+            return {mutable: event[mutable]}
+        return answer
+
+    return run
+
+
+def _tool_target(channel: Line, execute: Callable[..., Any]) -> Run:
+    count = _positional_count(execute)
+
+    async def run(params: dict[str, Any], call: Calling) -> Any:
+        arguments = (params["toolCallId"], params["arguments"], Context(channel, call), call.update)
+        return await _run_off_loop(execute, *arguments[:count])
+
+    return run
+
+
+def _command_target(channel: Line, handler: Callable[..., Any]) -> Run:
+    async def run(params: dict[str, Any], call: Calling) -> Any:
+        await _run_off_loop(handler, params.get("args", ""), CommandContext(channel, call))
+
+    return run
+
+
+def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> Run:
+    """Send the pieces that the function yields. Pieces yielded during a send go out together with the next one.
+
+    Backpressure: with MAX_QUEUED_PIECES unsent pieces, the function is not resumed.
+    """
+
+    async def run(params: dict[str, Any], call: Calling) -> None:
+        queue: list[Any] = []
+        changed, room = asyncio.Event(), asyncio.Event()
+
+        async def produce() -> None:
+            arguments = (Event(params[name]) for name in ("model", "context", "options"))
+            async with aclosing(function(*arguments)) as pieces:
+                async for piece in pieces:
+                    queue.append(_piece(piece))
+                    changed.set()
+                    if len(queue) >= AHEAD:
+                        room.clear()
+                        await room.wait()
+
+        producer = asyncio.create_task(produce())
+        producer.add_done_callback(lambda _: changed.set())
+        try:
+            while queue or not producer.done():
+                batch = queue.copy()
+                queue.clear()
+                room.set()
+                if batch:
+                    await call.put(batch)
+                else:
+                    changed.clear()
+                    await changed.wait()
+            await producer
+        finally:
+            if not producer.done():
+                producer.cancel()
+                await asyncio.wait([producer])
+                _ = producer.cancelled() or producer.exception()  # retrieved, so that asyncio does not log it
+
+    return run
+
+
+def _piece(piece: Any) -> Any:
+    """Translate names to those of the wire: stop_reason becomes stopReason."""
+    if not isinstance(piece, Mapping):
+        raise TypeError(f"A piece of an answer must be a dict with a type, not {piece!r}")
+    return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in piece.items()}
+
+
+def _positional_count(function: Callable[..., Any]) -> int:
+    """Return how many of four arguments a function accepts by position."""
+    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return 4
+    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+
+
+def _by_name(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adapt a function for @pi.tool: arguments are passed by name, and `ctx` is the context."""
+    wants_context = "ctx" in inspect.signature(function).parameters
+
+    def execute(call_id: str, params: dict[str, Any], ctx: Context) -> Any:
+        return function(**params, ctx=ctx) if wants_context else function(**params)
+
+    async def execute_async(call_id: str, params: dict[str, Any], ctx: Context) -> Any:
+        return await execute(call_id, params, ctx)
+
+    return execute_async if inspect.iscoroutinefunction(function) else execute
+
+
+async def _run_off_loop(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Await an async function; run a plain one in its own thread, which may block for ever."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            value = context.run(function, *arguments)
+        except BaseException as error:
+            loop.call_soon_threadsafe(_fail, done, error)
+        else:
+            loop.call_soon_threadsafe(_succeed, done, value)
+
+    threading.Thread(target=work, name=f"extension {getattr(function, '__name__', '')}", daemon=True).start()
+    try:
+        return await _result(await asyncio.shield(done))
+    except asyncio.CancelledError:
+        await asyncio.wait([done])  # a thread cannot be stopped, so a cancelled call ends only when the thread does
+        raise
+
+
+def _succeed(done: asyncio.Future[Any], value: Any) -> None:
+    if not done.done():
+        done.set_result(value)
+
+
+def _fail(done: asyncio.Future[Any], error: BaseException) -> None:
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        raise error  # in the event loop, where it ends the process
+    if isinstance(error, StopIteration):  # a future cannot hold it
+        error = RuntimeError("StopIteration")
+    if not done.done():
+        done.set_exception(error)

@@ -1,0 +1,271 @@
+"""The context (`ctx`) of handlers, tools and commands: the session and the user interface.
+
+Properties return at once: tau sends the `facts` before each call. Everything else is a request to tau and is awaited.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+Run = Callable[[dict[str, Any], "Calling"], Awaitable[Any]]
+
+
+class Calling(Protocol):
+    """A call in progress."""
+
+    cancelled: bool  # tau no longer waits for it
+
+    def update(self, value: Any) -> None:
+        """Report progress."""
+
+    async def put(self, value: Any) -> None:
+        """Send a part of the answer; returns when there is room for more."""
+
+
+class Line(Protocol):
+    """The channel to tau: a socket from a child process, plain calls in tau's own process."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The values listed in FACTS in messages.py, as of the last message from tau."""
+
+    def register(self, kind: str, name: str, spec: dict[str, Any], run: Run | None = None) -> int:
+        """Register something; returns the target number, by which it can be unregistered."""
+
+    def unregister(self, target: int) -> None: ...
+
+    def tell(self, name: str, params: dict[str, Any]) -> None:
+        """Send an action that has no answer."""
+
+    async def act(self, name: str, params: dict[str, Any]) -> Any:
+        """Send an action and return its answer."""
+
+
+class Event(dict[str, Any]):
+    """A dict with its keys as attributes too, in Python's spelling: event["toolName"] is event.tool_name."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        camel = re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
+        for key in (name, camel):
+            if key in self:
+                return self[key]
+        return None
+
+
+def given(**params: Any) -> dict[str, Any]:
+    """Return parameters for the wire, without those that are None."""
+    return {name: value for name, value in params.items() if value is not None}
+
+
+class Ui:
+    """The user interface of the client. A dialog without an answer returns None, or False for confirm.
+
+    `timeout` is in milliseconds.
+    """
+
+    def __init__(self, channel: Line) -> None:
+        self._channel = channel
+
+    async def select(self, title: str, options: Sequence[str], timeout: int | None = None) -> str | None:
+        return await self._ask("select", title=title, options=list(options), timeout=timeout)  # type: ignore[no-any-return]
+
+    async def confirm(self, title: str, message: str = "", timeout: int | None = None) -> bool:
+        return bool(await self._ask("confirm", title=title, message=message, timeout=timeout))
+
+    async def input(self, title: str, placeholder: str | None = None, timeout: int | None = None) -> str | None:
+        return await self._ask("input", title=title, placeholder=placeholder, timeout=timeout)  # type: ignore[no-any-return]
+
+    async def editor(self, title: str, prefill: str | None = None) -> str | None:
+        return await self._ask("editor", title=title, prefill=prefill)  # type: ignore[no-any-return]
+
+    def notify(self, message: str, type: str | None = None) -> None:
+        """`type` is "info", "warning" or "error"."""
+        self._channel.tell("notify", given(message=message, notifyType=type))
+
+    def set_status(self, key: str, text: str | None) -> None:
+        """Set a status entry; None removes it."""
+        self._channel.tell("set_status", given(statusKey=key, statusText=text))
+
+    def set_widget(self, key: str, lines: Sequence[str] | None, placement: str | None = None) -> None:
+        """Set a widget; None removes it. `placement` is "aboveEditor" or "belowEditor"."""
+        shown = None if lines is None else list(lines)
+        self._channel.tell("set_widget", given(widgetKey=key, widgetLines=shown, widgetPlacement=placement))
+
+    def set_title(self, title: str) -> None:
+        self._channel.tell("set_title", {"title": title})
+
+    def set_editor_text(self, text: str) -> None:
+        self._channel.tell("set_editor_text", {"text": text})
+
+    paste_to_editor = set_editor_text
+
+    # These need a terminal of tau's own and do nothing.
+
+    async def custom(self, *args: Any, **options: Any) -> None:
+        return None
+
+    def get_editor_text(self) -> str:
+        return ""
+
+    def get_tools_expanded(self) -> bool:
+        return False
+
+    def get_all_themes(self) -> list[Any]:
+        return []
+
+    def get_theme(self, name: str) -> None:
+        return None
+
+    def set_theme(self, theme: Any) -> dict[str, Any]:
+        error = "Theme switching not supported in RPC mode" if self._channel.facts.get("hasUI") else "UI not available"
+        return {"success": False, "error": error}
+
+    def _nothing(self, *args: Any, **options: Any) -> None:
+        return None
+
+    on_terminal_input = set_working_message = set_working_indicator = set_working_visible = _nothing
+    set_hidden_thinking_label = set_footer = set_header = add_autocomplete_provider = _nothing
+    set_editor_component = set_tools_expanded = _nothing
+
+    async def _ask(self, name: str, **params: Any) -> Any:
+        return await self._channel.act(name, given(**params))
+
+
+class SessionView:
+    """Read access to the session. Entries are dicts as in the session file."""
+
+    def __init__(self, channel: Line) -> None:
+        self._channel = channel
+
+    @property
+    def id(self) -> str | None:
+        return self._channel.facts.get("sessionId")
+
+    @property
+    def file(self) -> str | None:
+        return self._channel.facts.get("sessionFile")
+
+    @property
+    def name(self) -> str | None:
+        return self._channel.facts.get("sessionName")
+
+    @property
+    def leaf_id(self) -> str | None:
+        return self._channel.facts.get("leafId")
+
+    async def entries(self) -> list[dict[str, Any]]:
+        return await self._channel.act("get_entries", {})  # type: ignore[no-any-return]
+
+    async def branch(self, from_id: str | None = None) -> list[dict[str, Any]]:
+        """Return the entries from the root to the leaf, or to `from_id`."""
+        return await self._channel.act("get_branch", given(fromId=from_id))  # type: ignore[no-any-return]
+
+    async def tree(self) -> list[dict[str, Any]]:
+        return await self._channel.act("get_tree", {})  # type: ignore[no-any-return]
+
+    async def entry(self, id: str) -> dict[str, Any] | None:
+        return await self._channel.act("get_entry", {"id": id})  # type: ignore[no-any-return]
+
+    async def label(self, id: str) -> str | None:
+        return await self._channel.act("get_label", {"id": id})  # type: ignore[no-any-return]
+
+    async def header(self) -> dict[str, Any] | None:
+        return await self._channel.act("get_header", {})  # type: ignore[no-any-return]
+
+
+class Context:
+    """The `ctx` of every handler, tool and command."""
+
+    def __init__(self, channel: Line, call: Calling) -> None:
+        self._channel = channel
+        self._call = call
+        self.ui = Ui(channel)
+        self.session = SessionView(channel)
+
+    @property
+    def cancelled(self) -> bool:
+        """True if this call was cancelled: the run was aborted, or the call timed out."""
+        return self._call.cancelled
+
+    @property
+    def has_ui(self) -> bool:
+        return bool(self._channel.facts.get("hasUI"))
+
+    @property
+    def mode(self) -> str:
+        return str(self._channel.facts.get("mode", ""))
+
+    @property
+    def cwd(self) -> str:
+        return str(self._channel.facts.get("cwd", ""))
+
+    @property
+    def model(self) -> dict[str, Any] | None:
+        return self._channel.facts.get("model")
+
+    @property
+    def thinking_level(self) -> str | None:
+        return self._channel.facts.get("thinkingLevel")
+
+    def is_idle(self) -> bool:
+        return bool(self._channel.facts.get("isIdle"))
+
+    def has_pending_messages(self) -> bool:
+        return bool(self._channel.facts.get("hasPendingMessages"))
+
+    def abort(self) -> None:
+        self._channel.tell("abort", {})
+
+    def compact(self, instructions: str | None = None) -> None:
+        """Start a compaction; the event session_compact follows when it is done."""
+        self._channel.tell("compact", given(customInstructions=instructions))
+
+    def shutdown(self) -> None:
+        self._channel.tell("shutdown", {})
+
+    async def get_context_usage(self) -> dict[str, Any] | None:
+        return await self._channel.act("get_context_usage", {})  # type: ignore[no-any-return]
+
+    async def get_system_prompt(self) -> str:
+        return str(await self._channel.act("get_system_prompt", {}))
+
+
+class CommandContext(Context):
+    """The `ctx` of a command, which can switch sessions. Methods that hooks can cancel return {"cancelled": bool}."""
+
+    async def wait_for_idle(self) -> None:
+        await self._channel.act("wait_for_idle", {})
+
+    async def new_session(self, parent_session: str | None = None) -> Mapping[str, Any]:
+        return await self._channel.act("new_session", given(parentSession=parent_session))  # type: ignore[no-any-return]
+
+    async def fork(self, entry_id: str) -> Mapping[str, Any]:
+        return await self._channel.act("fork", {"entryId": entry_id})  # type: ignore[no-any-return]
+
+    async def navigate(
+        self,
+        target_id: str,
+        summarize: bool | None = None,
+        instructions: str | None = None,
+        replace_instructions: bool | None = None,
+        label: str | None = None,
+    ) -> Mapping[str, Any]:
+        params = given(
+            targetId=target_id,
+            summarize=summarize,
+            customInstructions=instructions,
+            replaceInstructions=replace_instructions,
+            label=label,
+        )
+        return await self._channel.act("navigate_tree", params)  # type: ignore[no-any-return]
+
+    async def switch_session(self, path: str) -> Mapping[str, Any]:
+        return await self._channel.act("switch_session", {"sessionPath": path})  # type: ignore[no-any-return]
+
+    async def reload(self) -> None:
+        """Reload settings, resources and extensions. This ends the process of the calling extension."""
+        await self._channel.act("reload", {})

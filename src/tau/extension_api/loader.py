@@ -1,0 +1,116 @@
+"""Imports the file or package of an extension, as a module with a private name.
+
+Only sources are used: bytecode beside them is not trusted, so it is neither read nor written. The folder is not put on
+sys.path, where its modules could shadow others, or be shadowed; an extension of several files is a package, and its
+files use relative imports.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+from tau.errors import ExtensionFailure
+
+NAME = "tau_extension"
+
+
+def load(path: str, modules: Mapping[str, str]) -> Callable[[Any], Any]:
+    """Import an extension and return its `setup` function. Raises ExtensionFailure with file and line.
+
+    `modules` has the SHA-256 of every file that may be imported, by path.
+    """
+    file = Path(path) / "__init__.py" if Path(path).is_dir() else Path(path)
+    spec = _spec(NAME, file, modules)
+    module = module_from_spec(spec)
+    sys.modules[NAME] = module
+    sys.meta_path.insert(0, Inside(modules))
+    try:
+        _execute(module, spec)
+    except SyntaxError as error:
+        raise ExtensionFailure(f"{error.filename}:{error.lineno}: {error.msg}") from None
+    except Exception as error:
+        raise ExtensionFailure(told(error, path)) from None
+    setup: Callable[[Any], Any] | None = getattr(module, "setup", None)
+    if not callable(setup):
+        raise ExtensionFailure(f"{file} has no function setup(pi)")
+    return setup
+
+
+def told(error: BaseException, path: str) -> str:
+    """Return the text of an error and the location in the extension, for display."""
+    place = where(error, path)
+    return f"{text(error)} ({place})" if place else text(error)
+
+
+def text(error: BaseException) -> str:
+    """Return the text of an exception, with its type where the text alone means little."""
+    message = str(error)
+    if isinstance(error, ExtensionFailure) or (
+        message and not isinstance(error, KeyError | AssertionError | StopIteration)
+    ):
+        return message
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def where(error: BaseException, path: str) -> str | None:
+    """Return the innermost line of the extension in the traceback, as file:line."""
+    at: TracebackType | None = error.__traceback__
+    lines = [
+        f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(at) if frame.filename.startswith(path)
+    ]
+    return lines[-1] if lines else None
+
+
+def _execute(module: ModuleType, spec: ModuleSpec) -> None:
+    assert spec.loader is not None
+    spec.loader.exec_module(module)
+
+
+def _spec(name: str, file: Path, modules: Mapping[str, str]) -> ModuleSpec:
+    places = [str(file.parent)] if file.name == "__init__.py" else None
+    loader = FromSource(name, str(file), modules)
+    spec = spec_from_file_location(name, file, loader=loader, submodule_search_locations=places)
+    assert spec is not None
+    return spec
+
+
+class FromSource(SourceFileLoader):
+    """Compiles exactly the bytes whose digest it has checked, so that a file cannot change between check and use."""
+
+    def __init__(self, name: str, path: str, modules: Mapping[str, str]) -> None:
+        super().__init__(name, path)
+        self._modules = modules
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        data = self.get_data(path)
+        if self._modules.get(path) != sha256(data).hexdigest():
+            raise ImportError(f"{path} changed since the extension was loaded; reload to use the new version")
+        return self.source_to_code(data, path)
+
+
+class Inside:
+    """Meta path finder for the modules of the extension's own package."""
+
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        self._modules = modules
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(f"{NAME}.") or path is None:
+            return None
+        last = fullname.rpartition(".")[2]
+        for folder in map(Path, path):
+            for file in (folder / last / "__init__.py", folder / f"{last}.py"):
+                if file.is_file():
+                    return _spec(fullname, file, self._modules)
+        return None

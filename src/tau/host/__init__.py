@@ -1,1 +1,0 @@
-"""Where it runs: tasks, clock and processes. The only floor that waits for anything."""

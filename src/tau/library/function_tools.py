@@ -1,0 +1,137 @@
+"""Python functions as tools.
+
+    def weather(city: str, days: int = 1) -> str:
+        '''The weather forecast for a city.'''
+
+The model sees the name, the docstring and the parameters. A parameter named `context` is hidden from the model and
+receives a CallContext.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, overload
+
+from tau.errors import UsageError
+from tau.extension_api.schemas import description_of, schema_of
+from tau.library.threads import Threads
+from tau.records.base import encode
+from tau.records.events import Outcome
+from tau.records.messages import Image, Text
+from tau.tools import Tool, ToolContext
+
+F = TypeVar("F", bound=Callable[..., Any])
+CONTEXT_PARAMETER = "context"
+NO_OUTPUT = "(no output)"
+_KEYWORD_KINDS = (
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+    inspect.Parameter.VAR_KEYWORD,
+)
+
+
+class CallContext:
+    """The context of one call by the model: working directory, progress reports, and cancellation."""
+
+    def __init__(self, tool_context: ToolContext) -> None:
+        self.cwd = tool_context.cwd
+        self.call_id = tool_context.call_id
+        self._tool_context = tool_context
+        self._loop = asyncio.get_running_loop()
+        self._cancelled = threading.Event()
+
+    def progress(self, said: str | Outcome) -> None:
+        """Report the result so far, all of it. Clients receive it as a ToolUpdate. May be called from any thread."""
+        outcome = Outcome([Text(said)]) if isinstance(said, str) else said
+        self._loop.call_soon_threadsafe(self._show, outcome)
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the run was aborted; the result is then ignored."""
+        return self._cancelled.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep in a function that is not async. Returns True immediately when the call is cancelled."""
+        return self._cancelled.wait(seconds)
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    def _show(self, outcome: Outcome) -> None:
+        if not self.cancelled:
+            self._tool_context.progress(outcome)
+
+
+@overload
+def tool(function: F) -> F: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, parameters: Mapping[str, Any] | None = None
+) -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> F | Callable[[F], F]:
+    """Decorator that gives the model another name, description or parameters for a function. It stays a plain
+    function.
+    """
+
+    def mark(function: F) -> F:
+        function.__tau__ = {"name": name, "description": description, "parameters": parameters}  # type: ignore[attr-defined]
+        return function
+
+    return mark if function is None else mark(function)
+
+
+def as_tool(function: Callable[..., Any], threads: Threads) -> Tool:
+    """Make a tool of a function. Raises UsageError if that is not possible."""
+    overrides: Mapping[str, Any] = getattr(function, "__tau__", {})
+    name = str(overrides.get("name") or getattr(function, "__name__", type(function).__name__))
+    try:
+        signature = inspect.signature(function).parameters
+        schema = dict(overrides.get("parameters") or schema_of(function, (CONTEXT_PARAMETER,)))
+    except (TypeError, ValueError, NameError) as error:
+        raise UsageError(f"{name} cannot be a tool: {error}") from None
+    for parameter in signature.values():
+        if parameter.kind not in _KEYWORD_KINDS:
+            raise UsageError(f"{name} cannot be a tool: {parameter} cannot be passed by keyword")
+    open_ended = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.values())
+
+    async def run(arguments: dict[str, Any], tool_context: ToolContext) -> Outcome:
+        named = arguments if open_ended else {key: value for key, value in arguments.items() if key in signature}
+        context = CallContext(tool_context)
+        try:
+            value = await threads.call(
+                function, **named, **({CONTEXT_PARAMETER: context} if CONTEXT_PARAMETER in signature else {})
+            )
+        finally:
+            context.cancel()
+        return outcome_of(value)
+
+    description = str(overrides.get("description") or description_of(function) or name)
+    return Tool(name, description, description.partition("\n")[0], schema, run)
+
+
+def outcome_of(value: Any) -> Outcome:
+    """Convert the return value of a function to a tool result: text unchanged, images, anything else as JSON."""
+    match value:
+        case Outcome():
+            return value
+        case None:
+            return Outcome([Text(NO_OUTPUT)])
+        case str():
+            return Outcome([Text(value)])
+        case Text() | Image():
+            return Outcome([value])
+        case [Text() | Image(), *rest] if all(isinstance(block, Text | Image) for block in rest):
+            return Outcome(list(value))
+    try:
+        return Outcome([Text(encode(value).decode())])
+    except TypeError:
+        return Outcome([Text(str(value))])

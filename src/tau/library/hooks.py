@@ -1,0 +1,136 @@
+"""Hooks, permission callback and dialog handlers of the program.
+
+They use the same mechanism as extensions, so functions of the program and extension files are called in the same way.
+Hooks must be quick and have the time limit of extensions; the permission callback and dialog handlers have none,
+because they may ask a person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from tau.core.agent.structured_output import NAME as STRUCTURED
+from tau.core.checks.dialog_handlers import Answer, Dialog, DialogHandler, Dialogs, Method, response
+from tau.extension_api.api import Pi
+from tau.library.subscriptions import AgentEvent, report
+from tau.library.threads import Threads
+from tau.records.base import plain
+from tau.records.dialogs import Confirm, Editor, Input, Select
+from tau.runtime.extensions.loader import DirectLine, load_function
+from tau.runtime.extensions.registrations import Bus
+from tau.runtime.extensions.registry import PATIENCE
+from tau.runtime.session.extension_actions import acting, facts
+from tau.runtime.session.session import Session
+
+Setup = Callable[[Pi], Any]
+Hook = Callable[..., Any]
+Permission = Callable[[str, dict[str, Any]], bool | str | Awaitable[bool | str]]
+
+AFTER_EXTENSIONS = 2_000_000  # after every extension, so that it sees the final call
+DENIED = "The user does not allow this call of {name}."
+
+
+class Partners:
+    """The callbacks of one agent."""
+
+    def __init__(self, session: Session, threads: Threads) -> None:
+        self._session = session
+        self._threads = threads
+        self._bus = Bus(session.extensions)
+        self._channels: list[DirectLine] = []
+        self._dialogs = Dialogs()
+        self._dialog_tasks: set[asyncio.Task[None]] = set()
+        self._pi: Pi | None = None
+
+    async def begin(self, setups: Sequence[Setup], hooks: Mapping[str, Hook | Sequence[Hook]]) -> None:
+        """Load the setup functions and hooks as in-process extensions. Raises ExtensionFailure."""
+
+        def program(pi: Pi) -> None:
+            self._pi = pi
+            for name, handlers in hooks.items():
+                for hook in [handlers] if callable(handlers) else handlers:
+                    self.on(name, hook)
+
+        session = self._session
+        for setup in (*setups, program):
+            name = "<program>" if setup is program else f"<{getattr(setup, '__qualname__', type(setup).__name__)}>"
+            channel = await load_function(
+                session.extensions, setup, name, acting(session), lambda: facts(session), self._bus
+            )
+            self._channels.append(channel)
+
+    # Hooks.
+
+    def on(self, name: str, hook: Hook) -> Callable[[], None]:
+        assert self._pi is not None
+        pi, count = self._pi, _positional_count(hook)
+
+        def handler(event: Any, ctx: Any) -> Any:
+            return hook(event, ctx) if count > 1 else hook(event)
+
+        pi.on(name, handler)
+        return lambda: pi.off(handler)
+
+    # Permission.
+
+    def ask_before_tools(self, permission: Permission) -> None:
+        async def check(event: Mapping[str, Any]) -> dict[str, Any] | None:
+            name = str(event["toolName"])
+            if name == STRUCTURED:
+                return None  # it has no side effects
+            timeout = PATIENCE.get()
+            with timeout.paused() if timeout is not None else nullcontext():
+                decision = await self._threads.call(permission, name, dict(event["input"]))
+            if decision is True:
+                return None
+            return {
+                "block": True,
+                "reason": decision if decision and isinstance(decision, str) else DENIED.format(name=name),
+            }
+
+        self._session.extensions.on("tool_call", "<permission>", check, AFTER_EXTENSIONS)
+
+    # Dialogs.
+
+    def answer_dialogs(self, handler: DialogHandler, methods: tuple[Method, ...] = ()) -> Callable[[], None]:
+        async def answer(dialog: Dialog) -> Answer:
+            reply: Answer = await self._threads.call(handler, dialog)
+            return reply
+
+        self._session.dialogs.has_ui = True
+        return self._dialogs.add(answer, methods)
+
+    def hear(self, event: AgentEvent) -> None:
+        if isinstance(event, Select | Confirm | Input | Editor):
+            task = asyncio.ensure_future(self._answer(event))
+            self._dialog_tasks.add(task)
+            task.add_done_callback(self._dialog_tasks.discard)
+
+    async def _answer(self, dialog: Dialog) -> None:
+        try:
+            answer = await self._dialogs.answer(dialog)
+        except Exception as error:
+            report("A dialog handler failed, so the dialog is cancelled", error)
+            answer = response(dialog, None)
+        self._session.dialogs.answer(plain(answer))
+
+    async def end(self) -> None:
+        for task in tuple(self._dialog_tasks):
+            task.cancel()
+        for channel in self._channels:
+            await channel.end()
+
+
+def _positional_count(function: Callable[..., Any]) -> int:
+    """Return how many positional arguments a function takes."""
+    try:
+        kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        return 1
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return 2
+    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)

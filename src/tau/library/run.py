@@ -1,0 +1,133 @@
+"""Run: one prompt of the library.
+
+`agent.prompt(...)` returns a Run, which can be awaited and iterated with `async for`, in either order and repeatedly.
+The work is a task of the agent: cancelling the caller does not cancel it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+import weakref
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
+
+from tau.library.results import Result, result_of
+from tau.library.subscriptions import AgentEvent, Events, Hub
+from tau.records.events import AgentSettled, AutoRetryStart, MessageEnd
+from tau.records.messages import AnyMessage, Assistant
+from tau.runtime.runs.queue import Outcome
+from tau.runtime.session.session import Session
+
+
+class Telling:
+    """Collects the events of one prompt until it is settled."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._messages: list[AnyMessage] = []
+        self._answers: list[Assistant] = []
+        self._readers: list[weakref.ref[Events]] = []  # held weakly
+        self._prompt_number: int | None = None  # the number of this prompt in the session
+        self._outcome: Outcome | None = None
+        self._settled = asyncio.Event()
+
+    def read(self) -> Events:
+        events = Events()
+        self._readers.append(weakref.ref(events))
+        return events
+
+    def hear(self, event: AgentEvent) -> None:
+        if self._settled.is_set():
+            return
+        for reader in self._readers:
+            if (events := reader()) is not None:
+                events.push(event)
+        match event:
+            case MessageEnd(message=message):
+                self._messages.append(message)
+                if isinstance(message, Assistant):
+                    self._answers.append(message)
+            case AutoRetryStart() if self._messages:
+                self._messages.pop()  # the failed message that is being retried
+            case AgentSettled():
+                self._outcome = self._session.runs.outcome
+                self._check_settled()
+
+    async def over(self, number: int) -> Result:
+        """Wait until prompt `number` of the session is settled."""
+        self._prompt_number = number
+        self._check_settled()
+        await self._settled.wait()
+        return result_of(self._messages, self._answers, self._outcome, self._session.models.unpriced)
+
+    def _check_settled(self) -> None:
+        if self._prompt_number is not None and self._session.runs.settled >= self._prompt_number:
+            self.end()
+
+    def end(self, error: BaseException | None = None) -> None:
+        # Set before readers are notified: the next prompt's events may follow immediately.
+        self._settled.set()
+        for reader in self._readers:
+            if (events := reader()) is not None:
+                events.finish(error)
+
+
+async def told(session: Session, hub: Hub, submit: Callable[[], Awaitable[None]], tracker: Telling) -> Result:
+    """Submit a prompt and wait until it is settled."""
+    unsubscribe = hub.listen(tracker.hear)
+    before, queued = session.runs.accepted, len(session.queues)
+    try:
+        await submit()
+        if session.runs.accepted == before and len(session.queues) == queued:
+            await session.errands.done(None)  # the prompt was a slash command of an extension
+        return await tracker.over(session.runs.accepted)
+    except BaseException as error:
+        tracker.end(error)
+        raise
+    finally:
+        unsubscribe()
+
+
+class Run(Awaitable[Result]):
+    """A prompt in progress. `await` it for its Result, or iterate over its events with `async for`; the first of
+    these starts it.
+
+    Leaving early, or being cancelled, does not abort it; use `agent.abort()`.
+    """
+
+    def __init__(self, prompt: str, tracker: Telling, start: Callable[[], asyncio.Task[Result]]) -> None:
+        self._prompt = prompt
+        self._tracker = tracker
+        self._start = start
+        self._task: asyncio.Task[Result] | None = None
+
+    def start(self) -> Run:
+        """Start the run without waiting for it."""
+        if self._task is None:
+            self._task = self._start()
+        return self
+
+    @property
+    def done(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Result:
+        self.start()
+        assert self._task is not None
+        return await asyncio.shield(self._task)
+
+    def __aiter__(self) -> Events:
+        """Iterate over the events from now on, up to AgentSettled. Raises CommandError if the prompt is rejected."""
+        events = self._tracker.read()
+        if self.done:
+            events.finish()
+        self.start()
+        return events
+
+    def __del__(self) -> None:
+        if self._task is None:
+            warnings.warn(f"prompt {self._prompt[:40]!r} was never awaited", RuntimeWarning, stacklevel=2, source=self)

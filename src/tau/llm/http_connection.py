@@ -1,0 +1,330 @@
+"""One HTTP/1.1 connection, and the exchanges (request and response) on it.
+
+The only module that imports httptools, which parses responses (llhttp, the parser of Node). The parser has no limits
+of its own and stores a header until it is complete, so every part of a response that is not body is limited here:
+status line and headers, interim (1xx) responses, chunk-size lines with their extensions, and trailers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+MAX_HEAD_BYTES = 64 * 1024  # headers; also anything else between two pieces of the body
+MAX_INTERIM_RESPONSES = 20
+WRITE_BYTES = 128 * 1024  # size of one write
+HANDSHAKE_TIMEOUT_S = 20.0  # for TLS through a proxy
+HELD_LIMIT = 256 * 1024  # unread bytes before reading pauses (backpressure)
+
+
+class Broken(ConnectionError):
+    """The response is invalid or incomplete."""
+
+
+class Unheard(Broken):
+    """The connection was closed before any byte of a response arrived."""
+
+
+class Line(asyncio.Protocol):
+    """One connection, for one exchange at a time."""
+
+    def __init__(self, open_ones: set[Line]) -> None:
+        self._open = open_ones  # set of the open connections of the pool
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._waiting: asyncio.Future[None] | None = None
+        self._exchange: Exchange | None = None  # the current exchange
+        self.keep: Callable[[Line], None] | None = None
+        self.writable = True
+        self.closed = False
+
+    @property
+    def usable(self) -> bool:
+        """True if a request can be sent: only in its own event loop, which may be closed or another process's."""
+        return not self.closed and self._loop is asyncio.get_running_loop()
+
+    def begun(self) -> Exchange:
+        self._exchange = Exchange(self)
+        return self._exchange
+
+    def over(self, exchange: Exchange, *, lasting: bool) -> None:
+        """End an exchange. The connection is kept for the next one if `lasting`."""
+        if self._exchange is not exchange:
+            return  # already ended
+        self._exchange = None
+        if lasting and not self.closed and self.keep is not None:
+            self.keep(self)
+        else:
+            self.drop()
+
+    def drop(self) -> None:
+        if self._loop.is_closed():
+            self._open.discard(self)  # only the garbage collector can close it now
+        elif self._transport is not None and self._loop is asyncio.get_running_loop():
+            with suppress(AttributeError):  # asyncio before 3.11.8 cannot abort a TLS connection that is closed
+                self._transport.abort()
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def pause(self) -> None:
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if not self.closed:
+            self._transport.resume_reading()
+
+    async def wait(self) -> None:
+        """Wait for the next event on the connection."""
+        self._waiting = self._loop.create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+
+    async def secured(self, context: ssl.SSLContext, host: str) -> Line:
+        """Start TLS over this connection, which may be a TLS connection itself.
+
+        asyncio before 3.11.8 and 3.12.2 breaks while it reports a handshake that failed inside another TLS connection:
+        it raises a TypeError or AttributeError instead of the reason, or never wakes its caller. Hence the deadline.
+        """
+        if self._transport.is_closing():
+            raise Broken(f"the proxy closed the connection before the TLS handshake with {host}")
+        inner = Line(self._open)
+        self._exchange = None
+        self._open.discard(self)  # asyncio reports the end of the connection to the inner protocol only
+        try:
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
+                transport = await self._loop.start_tls(self._transport, inner, context, server_hostname=host)
+        except TimeoutError:
+            seconds = f"{HANDSHAKE_TIMEOUT_S:g} s"
+            raise Broken(f"the TLS handshake with {host} through the proxy did not end within {seconds}") from None
+        except (OSError, TypeError, AttributeError) as error:
+            reason = error if isinstance(error, OSError) else error.__context__
+            if isinstance(reason, ssl.SSLError):
+                raise reason from None
+            what = str(reason or "") or "the connection was closed"
+            raise Broken(f"the TLS handshake with {host} through the proxy failed: {what}") from None
+        inner.connection_made(transport)
+        return inner
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    # Callbacks of asyncio.
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._open.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._exchange is None:
+            self.drop()  # unsolicited data
+            return
+        self._exchange.hear(data)
+        self._wake()
+
+    def eof_received(self) -> None:
+        if self._exchange is not None:
+            self._exchange.ended()
+        # tau needs no half-closed connections. asyncio would first wait until all written data is flushed.
+        self.drop()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closed = True
+        self._open.discard(self)
+        if self._exchange is not None:
+            self._exchange.lost()
+        self._wake()
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        self._wake()
+
+
+class Exchange:
+    """A request and its response, filled in by callbacks of the parser."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self.status = 0
+        self.reason = ""
+        self.headers: dict[str, str] = {}
+        self.whole = False
+        self._received = False
+        self._overhead = 0  # bytes since the last piece of the body, or since the start
+        self._header_size = 0  # of headers, including interim responses and trailers
+        self._interim = 0
+        self._buffered = 0
+        self._pieces: list[bytes] = []
+        self._until_close = False
+        self._request_sent = False
+        self._keep_alive = False
+        self._failed: OSError | None = None
+        # The parser looks up its callbacks once. Pieces go directly into the list, for speed.
+        self.on_body = self._pieces.append
+        self._parser: Any = HttpResponseParser(self)
+
+    async def send(self, head: bytes, body: list[bytes], *, again: bool) -> None:
+        """Send a request and wait for the response headers. Unless `again`, the body is freed while it is sent."""
+        chunks = _writes(head, body, again)
+        self._line.write(next(chunks))
+        for chunk in chunks:
+            for _ in range(2):  # loop iterations, to receive an early response: one for TCP, one for TLS
+                await asyncio.sleep(0)
+            while not self._line.writable and not self.status and not self._failed:
+                await self._line.wait()
+            if self._failed is not None or self.status >= 300:
+                break  # the server does not want the rest
+            self._line.write(chunk)
+        else:
+            self._request_sent = True
+        while not self.status:
+            if self._failed is not None:
+                raise self._failed
+            await self._line.wait()
+
+    async def read(self) -> bytes:
+        """Wait for body data and return it; empty at the end."""
+        while not self._pieces:
+            if self._failed is not None:
+                raise self._failed
+            if self.whole:
+                return b""
+            await self._line.wait()
+        return self.taken()
+
+    def taken(self) -> bytes:
+        """Return the body data received so far, without waiting; may be empty."""
+        pieces = self._pieces
+        chunk = b"".join(pieces)
+        pieces.clear()
+        if self._buffered > HELD_LIMIT:
+            self._line.resume()
+        self._buffered = 0
+        return chunk
+
+    def done(self) -> None:
+        """End the exchange. The connection is reused if the response is complete."""
+        self._line.over(self, lasting=self._request_sent and self._keep_alive and self.whole)
+        self._parser = None  # breaks a reference cycle
+
+    def drop(self) -> None:
+        """Abort the exchange and close the connection."""
+        self._line.over(self, lasting=False)
+        self._parser = None
+
+    # Callbacks of the connection.
+
+    def hear(self, data: bytes) -> None:
+        if self._failed is not None:
+            return
+        self._received = True
+        status, pieces = self.status, len(self._pieces)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError as error:
+            # Data after a complete response does not invalidate it, but the connection is closed.
+            if not self.whole:
+                self._fail(f"the server's answer is not HTTP: {error}")
+            self._line.drop()
+        except HttpParserUpgrade:
+            self._fail("the server wants to switch to another protocol")
+        if self.status != status or len(self._pieces) > pieces:
+            self._overhead = 0
+        else:
+            self._overhead += len(data)
+            if self._overhead > MAX_HEAD_BYTES:
+                self._fail(self._too_much())
+        if self._pieces:  # else no call of `take` would resume reading
+            self._buffered += len(data)
+            if self._buffered > HELD_LIMIT:
+                self._line.pause()
+
+    def _fail(self, why: str) -> None:
+        if self._failed is None:
+            self._failed = Broken(why)
+        self._line.drop()
+
+    def _too_much(self) -> str:
+        size = f"more than {MAX_HEAD_BYTES >> 10} KiB"
+        if not self.status:
+            return f"the server's answer begins with {size} of headers"
+        return f"the server's answer has {size} of chunk headers or trailers without a byte of its body"
+
+    def ended(self) -> None:
+        """The server closed its side of the connection."""
+        self.whole = self.whole or self._until_close
+
+    def lost(self) -> None:
+        if self.whole or self._failed is not None:
+            return
+        if not self.status and not self._received:
+            self._failed = Unheard("the server closed the connection without an answer")
+        else:
+            self._failed = Broken("the server closed the connection in the middle of its answer")
+
+    # Callbacks of the parser.
+
+    def on_message_begin(self) -> None:
+        if self.whole:
+            raise ValueError("a second response")
+
+    def on_status(self, reason: bytes) -> None:
+        self.reason += reason.decode("latin-1")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_size += len(name) + len(value) + 4
+        if self._header_size > MAX_HEAD_BYTES:
+            self._fail(self._too_much())
+            raise ValueError("too many headers")
+        if self.status:
+            return  # a trailer
+        key, text = name.decode("latin-1").lower(), value.decode("utf-8", "replace")
+        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:  # an interim response; the final one follows
+            self.headers.clear()
+            self.reason = ""
+            self._interim += 1
+            if self._interim > MAX_INTERIM_RESPONSES:
+                self._fail(f"the server sent more than {MAX_INTERIM_RESPONSES} interim responses (1xx) and no answer")
+                raise ValueError("too many interim responses")
+            return
+        self.status = status
+        self._header_size = 0  # trailers are counted separately
+        plain = self.headers.get("transfer-encoding", "identity").lower() == "identity"
+        self._until_close = plain and "content-length" not in self.headers
+
+    def on_message_complete(self) -> None:
+        self.whole = bool(self.status)
+        self._keep_alive = self._parser.should_keep_alive()
+
+
+def _writes(head: bytes, body: list[bytes], again: bool) -> Iterator[bytes]:
+    """Split a request into writes. If it will not be sent again, no part of it is kept: it may be large."""
+    chunk, size = [head], len(head)
+    for part in body if again else _consume(body):
+        chunk.append(part)
+        size += len(part)
+        if size > WRITE_BYTES:
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    yield b"".join(chunk)
+
+
+def _consume(parts: list[bytes]) -> Iterator[bytes]:
+    parts.reverse()
+    while parts:
+        yield parts.pop()

@@ -1,0 +1,214 @@
+"""HTTP/1.1 connection pool for model calls: POST over keep-alive connections, through TLS and proxies.
+
+A complete HTTP client takes longer to load than the rest of tau, and most of its features would be switched off: it
+must not follow redirects, decompress, store cookies, read .netrc or retry. docs/decisions/0007 has the measurements.
+
+All exceptions are OSError (network), or ValueError (an invalid URL or header).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from tau.errors import shortened
+from tau.llm.http_connection import Exchange, Line, Unheard
+
+MAX_REASON_CHARACTERS = 200
+IDLE_TIMEOUT_S = 15  # for unused connections
+HAPPY_EYEBALLS_DELAY_S = 0.25  # before the next address of a host is tried as well
+PORTS = {"http": 80, "https": 443}
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_INVALID_IN_HEADER = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+
+
+class ConnectTimeout(OSError):
+    """No connection within the time limit."""
+
+
+class ProxyRefused(OSError):
+    """The proxy rejected the connection."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"the proxy answered {status} {shortened(reason, MAX_REASON_CHARACTERS)}")
+        self.status = status
+
+
+class Origin(NamedTuple):
+    """The other end of a connection. Connections to equal origins are interchangeable."""
+
+    secure: bool
+    host: str
+    port: int
+    proxy: str | None
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host.partition('%')[0]}]" if ":" in self.host else self.host
+        return host if self.port == PORTS["https" if self.secure else "http"] else f"{host}:{self.port}"
+
+
+class Connections:
+    """Open connections, and how new ones are made."""
+
+    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
+        """`context` is called when the first TLS connection is made."""
+        self._context = context
+        self._idle: dict[Origin, dict[Line, asyncio.TimerHandle]] = {}  # with the timer that closes them
+        self._open: set[Line] = set()
+
+    async def post(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: list[bytes],
+        *,
+        proxy: str | None = None,
+        connect: float | None = None,
+    ) -> Exchange:
+        """Send a request. Returns when the response headers have arrived."""
+        server, target, auth = _parse_url(url, proxy)
+        sent = {"host": server.authority, **auth, **headers}
+        if proxy and not server.secure:
+            sent.update(_basic_auth(proxy, "proxy-authorization"))
+            target = f"http://{server.authority}{target}"
+        head = _request_head(f"POST {target} HTTP/1.1", sent)
+        while (connection := self._take_idle(server)) is not None:
+            try:
+                return await _exchange(connection, head, body, again=True)
+            except Unheard:
+                continue  # closed by the server while it was idle: the request was not read
+        try:
+            async with asyncio.timeout(connect):
+                connection = await self._open_connection(server)
+        except TimeoutError:
+            raise ConnectTimeout(f"timed out after {connect:g} s") from None
+        connection.keep = partial(self._keep, server)
+        return await _exchange(connection, head, body, again=False)
+
+    async def close(self) -> None:
+        connections = tuple(self._open)
+        for connection in connections:
+            connection.drop()
+        for idle in self._idle.values():
+            for timer in idle.values():
+                timer.cancel()
+        self._idle.clear()
+        for _ in range(10):  # the loop closes the sockets in its next iterations
+            if not any(connection.usable for connection in connections):
+                break
+            await asyncio.sleep(0)
+
+    def _take_idle(self, server: Origin) -> Line | None:
+        while idle := self._idle.get(server):
+            connection, timer = idle.popitem()
+            timer.cancel()
+            if connection.usable:
+                return connection
+            connection.drop()
+        return None
+
+    def _keep(self, server: Origin, connection: Line) -> None:
+        timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._expire, server, connection)
+        self._idle.setdefault(server, {})[connection] = timer
+
+    def _expire(self, server: Origin, connection: Line) -> None:
+        del self._idle[server][connection]
+        connection.drop()
+
+    async def _open_connection(self, server: Origin) -> Line:
+        if server.proxy is None:
+            return await self._connect(server.host, server.port, self._context() if server.secure else None)
+        proxy = urlsplit(server.proxy)
+        context = self._context() if proxy.scheme == "https" else None
+        proxy_address = proxy.hostname or "", proxy.port or PORTS[proxy.scheme]
+        connection = await self._connect(*proxy_address, context, who="the proxy ")
+        if not server.secure:
+            return connection
+        try:
+            authority = f"[{server.host}]:{server.port}" if ":" in server.host else f"{server.host}:{server.port}"
+            headers = {"host": authority, **_basic_auth(server.proxy, "proxy-authorization")}
+            exchange = await _exchange(
+                connection, _request_head(f"CONNECT {authority} HTTP/1.1", headers), [], again=False
+            )
+            if not 200 <= exchange.status < 300:
+                raise ProxyRefused(exchange.status, exchange.reason)
+            return await connection.secured(self._context(), server.host)
+        except BaseException:
+            connection.drop()
+            raise
+
+    async def _connect(self, host: str, port: int, context: ssl.SSLContext | None, who: str = "") -> Line:
+        loop = asyncio.get_running_loop()
+        try:
+            _, connection = await loop.create_connection(
+                lambda: Line(self._open), host, port, ssl=context, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
+            )
+            return connection
+        except ssl.SSLError:
+            raise
+        except UnicodeError as error:
+            raise ValueError(f"{host!r} is not a valid host name") from error
+        except OSError as error:
+            raise ConnectionError(f"cannot connect to {who}{host}:{port}: {_reason(error)}") from None
+
+
+async def _exchange(connection: Line, head: bytes, body: list[bytes], *, again: bool) -> Exchange:
+    exchange = connection.begun()
+    try:
+        await exchange.send(head, body, again=again)
+    except BaseException:
+        exchange.drop()
+        raise
+    return exchange
+
+
+def _reason(error: OSError) -> str:
+    """asyncio lists the addresses it tried, but the reasons only as error numbers."""
+    numbers = dict.fromkeys(re.findall(r"\[Errno (\d+)\]", str(error)))
+    return " and ".join(os.strerror(int(number)) for number in numbers) or error.strerror or str(error)
+
+
+def _parse_url(url: str, proxy: str | None) -> tuple[Origin, str, dict[str, str]]:
+    """Origin, request target and authentication headers of a URL."""
+    parts = urlsplit(url)
+    if parts.scheme not in PORTS or not parts.hostname:
+        raise ValueError("it is not an http or https URL")
+    try:
+        port = parts.port or PORTS[parts.scheme]
+    except ValueError:  # the error text of urllib may contain part of a password
+        raise ValueError("its port is not a number from 1 to 65535") from None
+    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
+    query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~?") if parts.query else ""
+    host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
+    host = host.replace("%25", "%")  # before the zone of an IPv6 address, which is local
+    server = Origin(parts.scheme == "https", host, port, proxy)
+    return server, path + query, _basic_auth(url, "authorization")
+
+
+def _basic_auth(url: str, header: str) -> dict[str, str]:
+    parts = urlsplit(url)
+    if parts.username is None:
+        return {}
+    from base64 import b64encode
+
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {header: f"Basic {b64encode(pair.encode()).decode()}"}
+
+
+def _request_head(line: str, headers: Mapping[str, str]) -> bytes:
+    lines = [line]
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name):
+            raise ValueError(f"{name!r} is not a valid header name")
+        if wrong := _INVALID_IN_HEADER.search(value):
+            what = "a line break" if wrong[0] in "\r\n" else f"the character U+{ord(wrong[0]):04X}"
+            raise ValueError(f"the header {name!r} contains {what}, which cannot be sent")
+        lines.append(f"{name}: {value}")
+    return "\r\n".join((*lines, "", "")).encode("latin-1")

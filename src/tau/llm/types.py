@@ -1,0 +1,184 @@
+"""Types that the API modules and `stream` share: requests, options, readers, transports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from tau.core.agent.draft import Begun, Done, Draft, Heard, Update
+from tau.core.checks.secrets import shown_address
+from tau.core.conversation.provider_messages import Spoken
+from tau.records.base import Value, field
+from tau.records.models import Model, ThinkingLevel
+
+Fact = Begun | Heard | Update | Done
+OUTPUT_LIMIT = 32000
+# Placeholder for a key where the environment has other credentials.
+AUTHENTICATED = "<authenticated>"
+
+
+class ToolSpec(Protocol):
+    """A tool as the model sees it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+
+
+class Context(Value):
+    """Input of a model call. `messages` can be iterated repeatedly: a long conversation is not kept in memory."""
+
+    system: str
+    messages: Iterable[Spoken]
+    tools: Sequence[ToolSpec]
+
+
+class Options(Value):
+    """Options of a model call.
+
+    `key` is None for a model that needs none; `max_tokens` limits answers below the model's maximum. `environment`
+    contains variables that configure some APIs, and the credentials found for them; `now` is the time in
+    milliseconds, for signatures.
+    """
+
+    key: str | None = None
+    thinking: ThinkingLevel = "off"
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    session_id: str = ""
+    max_tokens: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    now: int = 0
+    interleaved: bool = True  # thinking between tool calls, where that must be requested
+
+    def __repr__(self) -> str:
+        """Without secrets, for logs."""
+        return f"Options(thinking={self.thinking!r}, session_id={self.session_id!r})"
+
+    @property
+    def secret(self) -> str | None:
+        """The key, unless it is the placeholder."""
+        return None if self.key == AUTHENTICATED else self.key
+
+    @property
+    def caches_long(self) -> bool:
+        return self.environment.get("PI_CACHE_RETENTION") == "long"
+
+    @property
+    def caches(self) -> bool:
+        return self.environment.get("PI_CACHE_RETENTION") != "none"
+
+
+def output_limit(model: Model, options: Options) -> int:
+    """Maximum number of tokens of an answer."""
+    return min(options.max_tokens or OUTPUT_LIMIT, model.max_tokens)
+
+
+def fills_window(model: Model) -> bool:
+    """True if the model has no output limit of its own: an answer may fill the rest of the context window."""
+    return model.max_tokens >= model.context_window
+
+
+def address(model: Model, options: Options) -> str:
+    """The base URL of the model, with `{NAME}` replaced from the environment."""
+    return re.sub(
+        r"\{([A-Z_]+)\}", lambda found: options.environment.get(found[1], found[0]), model.base_url.rstrip("/")
+    )
+
+
+def own_headers(model: Model) -> dict[str, str]:
+    """The headers of the model's configuration, in lower case like the others."""
+    return {name.lower(): value for name, value in (model.headers or {}).items()}
+
+
+class Request(Value):
+    """An HTTP request. `heard` is called with status and headers of the response before its body is read."""
+
+    url: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    heard: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
+
+    def __repr__(self) -> str:
+        """Without secrets, for logs."""
+        return f"Request({shown_address(self.url)!r})"
+
+
+class Pause(Value):
+    """A delay in the answer of an offline model."""
+
+    ms: int
+
+
+class Decoder(Protocol):
+    """Decodes bytes to the events of a stream, as pairs of name and data."""
+
+    def feed(self, data: bytes) -> Iterable[tuple[str, str]]: ...
+
+
+class Reader(Protocol):
+    """Converts the events of one response to results."""
+
+    def read(self, event: str, data: str) -> Sequence[Fact]: ...
+
+    def end(self) -> Sequence[Fact]:
+        """Called at the end of the stream; raises ModelError if the answer is incomplete."""
+        ...
+
+
+class Api(Protocol):
+    """A module in llm/ for an HTTP API.
+
+    It may also have `Decoder`, if its stream is not server-sent events, and `sign(request, model, options)`, if a
+    signature covers the whole request.
+    """
+
+    def request(self, model: Model, context: Context, options: Options) -> Request: ...
+
+    def Reader(self, draft: Draft) -> Reader: ...
+
+
+class OfflineApi(Protocol):
+    """A module in llm/ that answers without a network."""
+
+    def answer(
+        self, model: Model, context: Context, draft: Draft, world: World
+    ) -> Iterator[Sequence[Fact] | Pause]: ...
+
+
+class Transport(Protocol):
+    """The network: http.py, or a replacement in tests."""
+
+    def post(self, request: Request) -> AsyncGenerator[bytes, None]: ...
+
+
+class Watchers(Protocol):
+    """Hooks that can change a request before it is sent, and observe the response."""
+
+    async def outgoing(self, request: Request) -> Request: ...
+
+    async def incoming(self, status: int, headers: Mapping[str, str]) -> None: ...
+
+
+class Streams(Protocol):
+    """Model calls that an extension makes itself."""
+
+    def stream(self, provider: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
+        """Pieces of the answer, in chunks. Raises ModelError."""
+        ...
+
+
+class World(Value):
+    """Dependencies of a model call. `turn` counts earlier calls; llm/scripted.py reads `script`."""
+
+    transport: Transport
+    pause: Callable[[float], Awaitable[None]]
+    turn: int = 0
+    script: bytes = b""
+    watchers: Watchers | None = None
+    streams: Streams | None = None

@@ -1,0 +1,1 @@
+"""The runtime: the only layer with tasks, a clock, processes and open files."""

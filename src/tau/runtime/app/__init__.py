@@ -1,0 +1,1 @@
+"""Start-up: options, configuration, the session factory, process life cycle."""

@@ -1,0 +1,195 @@
+"""Prompts that are known from the start, asked in turn; and what came of them.
+
+What print mode and JSON mode have in common. Everything that a prompt brings
+with it (retries, compaction, what is to be written) is over before the next is
+asked, and before the end. All of them are asked, whatever became of the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from tau.core.agent.budgets import told
+from tau.core.agent.draft import Update
+from tau.core.checks.exit_codes import ANSWERED, CUT, DENIED, FAILED, of_answer
+from tau.errors import CommandError
+from tau.llm.http import Http
+from tau.records.base import UNSET, encode
+from tau.records.dialogs import UiRequest
+from tau.records.events import (
+    AgentEnd,
+    AgentSettled,
+    BudgetExceeded,
+    Event,
+    ExtensionError,
+    StructuredOutput,
+    TurnEnd,
+)
+from tau.records.messages import Assistant, Image, Text, Usage, UsageCost
+from tau.records.replies import Result
+from tau.runtime.app.process import FAREWELL, Stop, within
+from tau.runtime.machine.local import LocalMachine
+from tau.runtime.session.session import Client, Session
+from tau.runtime.terminal import complain
+
+log = logging.getLogger(__name__)
+
+Open = Callable[[Client], tuple[Session, LocalMachine, Http]]
+
+
+class Prompt(NamedTuple):
+    text: str
+    images: Sequence[Image] = ()
+
+
+class Tally:
+    """Notes what matters of the events on their way to `client`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._since = time.monotonic()
+        self._codes: set[int] = set()
+        self.answer: Assistant | None = None
+        self.output: StructuredOutput | None = None  # of the last prompt, if it was after one
+        self.exceeded: BudgetExceeded | None = None  # the limit that ended the last prompt
+        self.failures: list[str] = []
+        self.denials: Sequence[str] = ()  # why calls were not allowed
+        self.turns = 0
+        self.usage = Usage()
+
+    def pass_on(self, event: Event | Update | UiRequest) -> Awaitable[None] | None:
+        if isinstance(event, TurnEnd):
+            self.turns += 1
+            self.usage = _sum(self.usage, event.message.usage)
+        elif isinstance(event, AgentEnd):
+            self.answer = next((one for one in reversed(event.messages) if isinstance(one, Assistant)), None)
+        elif isinstance(event, AgentSettled):
+            self._settle()
+        elif isinstance(event, StructuredOutput):
+            self.output = event
+        elif isinstance(event, BudgetExceeded):
+            self.exceeded = event
+        elif isinstance(event, ExtensionError):
+            complain(f"Extension error ({event.extension_path}): {event.error}")
+        return self._client(event)
+
+    def _settle(self) -> None:
+        """Only now it is certain that the answer is the last of its prompt: nothing will be tried again."""
+        if self.exceeded is not None:
+            self._codes.add(CUT)
+            self.failures.append(told(self.exceeded))
+        elif self.answer is None:
+            self.fail("The model gave no answer.")
+        elif self.answer.failed:
+            self.fail(self.answer.error_message or f"Request {self.answer.stop_reason}")
+        elif self.output is not None and isinstance(self.output.error, str):
+            self.fail(self.output.error)
+        else:
+            self._codes.add(ANSWERED if self.output is not None else of_answer(self.answer.stop_reason))
+
+    def fail(self, why: str) -> None:
+        self._codes.add(FAILED)
+        self.failures.append(why)
+
+    @property
+    def code(self) -> int:
+        """The worst that happened."""
+        worst = next((code for code in (FAILED, CUT) if code in self._codes), ANSWERED)
+        return DENIED if worst == ANSWERED and self.denials else worst
+
+    @property
+    def texts(self) -> list[str]:
+        """The last answer, if it is one: its result in the shape that was asked for, else its blocks of text.
+
+        Of an answer that a limit has cut, what there is.
+        """
+        if self.output is not None:
+            return [] if self.output.value is UNSET else [encode(self.output.value).decode()]
+        if self.answer is None or (self.answer.failed and self.exceeded is None):
+            return []
+        return [block.text for block in self.answer.content if isinstance(block, Text)]
+
+    def result(self, session: Session, code: int) -> Result:
+        path = session.log.path
+        return Result(
+            text="\n".join(texts) if (texts := self.texts) or self._answered else None,
+            stop_reason=self.answer.stop_reason if self.answer is not None else None,
+            error_message=self.failures[-1] if self.failures else UNSET,
+            usage=self.usage,
+            cost=self.usage.cost.total,
+            turns=self.turns,
+            duration_ms=round((time.monotonic() - self._since) * 1000),
+            session_file=str(path) if path is not None and path.exists() else UNSET,
+            exit_code=code,
+            output=self.output.value if self.output is not None else UNSET,
+            limit=self.exceeded.limit if self.exceeded is not None else UNSET,
+            denials=list(self.denials) or UNSET,
+        )
+
+    @property
+    def _answered(self) -> bool:
+        return self.answer is not None and not self.answer.failed
+
+
+async def ask_all(stop: Stop, session: Session, machine: LocalMachine, tally: Tally, prompts: Sequence[Prompt]) -> int:
+    """Ask, wait until nothing is left to do, and close the session. Returns the exit code."""
+    try:
+        if await stop.unless(_ask(session, tally, prompts)) and await stop.unless(session.close()):
+            return tally.code
+        await within(FAREWELL, session.close())
+        return stop.code
+    finally:
+        machine.kill_all()
+        session.guests.kill()
+
+
+async def _ask(session: Session, tally: Tally, prompts: Sequence[Prompt]) -> None:
+    if session.guests.expected:
+        await session.guests.begin()
+    if session.toolbox.gate is not None:
+        tally.denials = session.toolbox.gate.denials
+    for prompt in prompts:
+        tally.output = tally.exceeded = None
+        try:
+            await session.hearing.hear(prompt.text, prompt.images, None)
+        except CommandError as error:  # no model, no key, or a session that cannot be written
+            tally.fail(str(error))
+            continue
+        await settled(session)
+
+
+async def settled(session: Session) -> None:
+    """Until nothing is left to do, also of what a command of an extension has begun."""
+    while True:
+        await session.runs.idle()
+        if await session.errands.done(None) and not session.runs.busy:
+            return
+
+
+def tell_failures(tally: Tally) -> None:
+    """Say on stderr what failed, each thing once."""
+    for why in dict.fromkeys(tally.failures):
+        complain(f"Error: {why}")
+    for reason in dict.fromkeys(tally.denials):
+        complain(f"Denied: {reason}")
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    a, b = one.cost, other.cost
+    return Usage(
+        one.input + other.input,
+        one.output + other.output,
+        one.cache_read + other.cache_read,
+        one.cache_write + other.cache_write,
+        one.total_tokens + other.total_tokens,
+        UsageCost(
+            a.input + b.input,
+            a.output + b.output,
+            a.cache_read + b.cache_read,
+            a.cache_write + b.cache_write,
+            a.total + b.total,
+        ),
+    )

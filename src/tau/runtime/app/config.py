@@ -1,0 +1,178 @@
+"""What a session stands on: settings, trust in the project, and which extensions there are.
+
+Read at the start, and again when somebody wants it anew, or says that the project
+is to be trusted. What the command line says about it stays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tau.errors import ExtensionFailure, UsageError
+from tau.records.base import BadRecord, decode, encode, plain, replace
+from tau.records.settings import Settings
+from tau.store.extension_files import extension_paths, in_folder
+from tau.store.extension_modules import module_files
+from tau.store.path_lists import Entries
+from tau.store.settings import Layers, SettingsFile, layered, merge
+from tau.store.trust import (
+    Decision,
+    Fingerprint,
+    Untrustable,
+    decide,
+    fingerprint,
+    named_in_settings,
+    needing,
+    remember,
+)
+from tau.wire import dialects
+from tau.wire.dialect import Dialect
+
+
+class Basis:
+    """`approve` is what the command line says about trust; `given` are extensions that it names, `dialect` the one.
+
+    `overruled` is what counts before all files, in the names that these have.
+
+    Raises UsageError for an extension that is named and cannot be one.
+    """
+
+    def __init__(
+        self,
+        agent_dir: Path,
+        cwd: Path,
+        approve: bool | None,
+        given: Sequence[str] = (),
+        *,
+        only_given: bool = False,
+        dialect: str | None = None,
+        overruled: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self.agent_dir = agent_dir
+        self.cwd = cwd
+        self.file = SettingsFile(agent_dir / "settings.json")
+        self._approve = approve
+        self._given = given
+        self._only_given = only_given
+        self._dialect = dialect
+        self._overruled = overruled
+        self._asked_about: Fingerprint | None = None
+        self.read()
+
+    def read(self, *, trusted: bool = False) -> None:
+        """What is there now. Blocks. With `trusted` somebody has said that the project is to be trusted."""
+        approve, asked_about = (True, self._asked_about) if trusted else (self._approve, None)
+        layers, trust, self.dialect = read_settings(self.file, self.cwd, approve, self._dialect, asked_about)
+        found, told = extension_paths(
+            layers.lists,
+            self.agent_dir,
+            self.cwd,
+            trusted=trust.trusted,
+            given=self._given,
+            only_given=self._only_given,
+            content=trust.content,
+        )
+        self._lists = layers.lists
+        self._shell_of_project = layers.origins.get("shellPath") == self.cwd / ".pi" / "settings.json"
+        self.settings = settings_with(layers.settings, self._overruled)
+        self.trust, self.extensions = trust, found
+        self.warnings = [*trust.warnings, *layers.problems, *told]
+        self.untrusted = ""  # what to tell if nobody who can be asked trusts the project
+        if trust.undecided and found:
+            self.untrusted = trust.warnings[-1]
+            self.warnings.remove(self.untrusted)
+
+    @property
+    def shell(self) -> str | None:
+        """The path that settings give, absolute, because it is looked for here and executed by another process."""
+        path = self.settings.shell_path
+        return None if path is None else os.path.normpath(self.cwd / path)
+
+    @property
+    def shell_digest(self) -> str | None:
+        """The SHA-256 that the shell must have; None if it need not. A shell that was not trusted has none: ""."""
+        if self.shell is None or not self._shell_of_project or self.trust.content is None:
+            return None
+        return self.trust.content.get(os.path.realpath(self.shell), "")
+
+    def executables(self) -> list[str]:
+        """What is loaded or run because a file or flag names it, wherever it lies: its name and its real path. Blocks.
+
+        Also those of a project about which nothing was decided yet, as far as they lie in it: it may be trusted later.
+        """
+        named = [one.path for one in self.extensions]
+        for scope in ("user", "project"):
+            named += Entries(self._lists[scope].get("extensions", ())).named()
+        named += [self.cwd / os.path.expanduser(text) for text in self._given]
+        if self.shell is not None:
+            named.append(Path(self.shell))
+        found = [*map(os.path.abspath, named), *map(os.path.realpath, named)]
+        found += _linked(one.path for one in self.extensions)
+        return list(dict.fromkeys((*found, *_of_project(self.cwd))))
+
+    def ask(self) -> None:
+        """Somebody will be asked about the project: a yes is for its content as it is now. Blocks."""
+        try:
+            self._asked_about = fingerprint(self.cwd)
+        except Untrustable:  # such content cannot be bound, and a yes is for this run only
+            self._asked_about = None
+
+    def remember(self, *, trusted: bool) -> None:
+        """Write down what was decided. Blocks; raises ValueError or OSError if it cannot be."""
+        remember(self.cwd, self.agent_dir, trusted=trusted, asked_about=self._asked_about)
+
+
+def _of_project(cwd: Path) -> Iterator[str]:
+    """The real paths, below `cwd`, of what would be used of the project if it was trusted."""
+    top = os.path.realpath(cwd).rstrip(os.sep) + os.sep
+    found = [cwd / ".pi" / name for name in needing(cwd)]
+    with suppress(OSError):  # a path that cannot be looked at cannot be loaded, either
+        found += [*in_folder(cwd / ".pi" / "extensions"), *named_in_settings(cwd)]
+    for path in found:
+        with suppress(OSError):
+            if (real := os.path.realpath(path)).startswith(top):
+                yield real
+
+
+def _linked(paths: Iterable[Path]) -> Iterator[str]:
+    """Modules of extensions that are links to files elsewhere."""
+    for path in paths:
+        with suppress(ExtensionFailure):  # whoever loads it is told
+            folder = os.path.realpath(path) + os.sep
+            yield from (real for file in module_files(path) if not (real := os.path.realpath(file)).startswith(folder))
+
+
+def read_settings(
+    user: SettingsFile,
+    cwd: Path,
+    approve: bool | None,
+    dialect: str | None = None,
+    asked_about: Fingerprint | None = None,
+) -> tuple[Layers, Decision, Dialect]:
+    """The user's settings, with the project's over them if it is trusted, and below both what the dialect wants."""
+    otherwise = user.read().default_project_trust
+    trust = decide(cwd, user.path.parent, approve=approve, otherwise=otherwise, asked_about=asked_about)
+    project = SettingsFile(cwd / ".pi" / "settings.json", trust.content) if trust.trusted else None
+    layers = layered(user, project)
+    spoken = dialects.find(dialect or layers.settings.dialect)
+    if spoken.defaults:
+        layers = layered(user, project, spoken.defaults)
+    return replace(layers, settings=replace(layers.settings, dialect=spoken.name)), trust, spoken
+
+
+def settings_with(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """`settings` with what is `given` instead. Raises UsageError."""
+    if not given:
+        return settings
+    known: dict[str, Any] = plain(settings)
+    if unknown := given.keys() - known.keys():
+        raise UsageError(f"settings: there is no {', '.join(sorted(unknown))}. There are: {', '.join(known)}")
+    try:
+        return decode(Settings, encode(merge(known, dict(given))))
+    except BadRecord as error:
+        raise UsageError(f"settings: {error}") from None

@@ -1,0 +1,111 @@
+"""The extensions of one session: when they are loaded, and what that they are there changes in it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tau.llm.http import Http
+from tau.runtime.extensions.lifecycle import Running
+from tau.runtime.machine.local import LocalMachine
+from tau.runtime.session.session import Session
+from tau.store.extension_files import Found
+from tau.tools.registry import Table
+
+if TYPE_CHECKING:
+    from tau.runtime.app.factory import Opening
+
+log = logging.getLogger(__name__)
+
+
+class Starting:
+    """As guests.Plan."""
+
+    def __init__(self, opening: Opening, session: Session, machine: LocalMachine, http: Http, tools: Table) -> None:
+        self.flags = opening.wishes.flags
+        self.following = opening.wishes.following
+        self._opening = opening
+        self._basis = opening.basis
+        self._session = session
+        self._equipment = machine, http, tools
+        self._chooses = opening.unfound is not None
+
+    @property
+    def found(self) -> Sequence[Found]:
+        return self._basis.extensions
+
+    async def load(self) -> Running:
+        """With what is needed for that: nothing of it is there before."""
+        from tau.runtime.extensions.loader import load_extensions
+        from tau.runtime.session.extension_actions import acting, facts
+
+        session = self._session
+        return await load_extensions(
+            session.extensions,
+            self.found,
+            acting(session),
+            lambda: facts(session),
+            session.around.cwd,
+            str(self._basis.agent_dir),
+            session.around.mode,
+            session.dialogs.has_ui,
+            self.flags,
+            self.following,
+        )
+
+    @property
+    def undecided(self) -> bool:
+        return self._basis.trust.undecided
+
+    async def ask(self) -> None:
+        await self._session.around.machine.in_thread(self._basis.ask)
+
+    async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[Found]:
+        basis, session = self._basis, self._session
+        if remember and trusted is not None:
+            try:
+                await session.around.machine.in_thread(lambda: basis.remember(trusted=trusted))
+            except (ValueError, OSError) as error:
+                log.warning("what was decided about this project is not remembered: %s", error)
+        if not trusted:
+            if basis.untrusted:
+                log.warning("%s", basis.untrusted)
+            return []
+        before = {os.path.realpath(one.path) for one in self.found}
+        await session.around.machine.in_thread(lambda: basis.read(trusted=True))
+        await self._renew()
+        session.toolbox.forget()
+        self._chooses = True
+        return [one for one in self.found if os.path.realpath(one.path) not in before]
+
+    def settle(self) -> None:
+        opening, models, said = self._opening, self._session.models, self._session.log
+        untold = opening.untold
+        if self._chooses or self._session.extensions.providers:
+            untold = opening.choose_model(models)
+            if opening.found is not None:
+                self._session.moves.restore(starting=True)
+            elif models.current is not None:
+                if said.last_model() != (models.current.provider, models.current.id):
+                    said.set_model(models.current)
+                if said.last_level() != models.level:
+                    said.set_level(models.level)
+        for warning in untold:
+            log.warning("%s", warning)
+
+    async def again(self) -> Sequence[Found]:
+        await self._session.around.machine.in_thread(self._basis.read)
+        self._session.resources.withdraw()
+        await self._renew()
+        return self.found
+
+    async def _renew(self) -> None:
+        session, settings = self._session, self._basis.settings
+        session.settings = settings
+        session.queues.modes = {"steer": settings.steering_mode, "follow_up": settings.follow_up_mode}
+        self._opening.equip(*self._equipment)
+        for warning in self._basis.warnings:
+            log.warning("%s", warning)
+        await session.resources.reload(self._opening.sought())

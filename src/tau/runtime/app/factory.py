@@ -1,0 +1,430 @@
+"""Put a session together from flags, files and the environment."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tau.core.agent.budgets import NO_BUDGET, refused, wrong
+from tau.core.agent.structured_output import Aim, BadSchema, aim_at
+from tau.core.models.patterns import as_level
+from tau.core.models.pricing import OFFLINE_APIS
+from tau.errors import CommandError, ModelError, UsageError
+from tau.llm.catalog import SMALL, Catalog, Problem, providers
+from tau.llm.http import Http
+from tau.llm.scripted import read_script
+from tau.llm.types import Transport
+from tau.records.base import BadRecord, Value, parse, replace
+from tau.records.budgets import Budget
+from tau.records.models import LEVELS, ThinkingLevel
+from tau.records.settings import Settings
+from tau.runtime.app.config import Basis
+from tau.runtime.app.extension_plan import Starting
+from tau.runtime.extensions.lifecycle import Guests
+from tau.runtime.history.session_log import Log
+from tau.runtime.machine.child_environment import without_secrets
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.jobs import Processes
+from tau.runtime.machine.local import LocalMachine
+from tau.runtime.machine.protected_files import Guarded
+from tau.runtime.machine.supervisor_client import CannotConfine
+from tau.runtime.models import bundled
+from tau.runtime.models.selection import Models
+from tau.runtime.services import Mode, Surroundings
+from tau.runtime.session.session import Client, Session
+from tau.store.extension_files import Found
+from tau.store.keys import Keys
+from tau.store.listing import by_id, newest
+from tau.store.models import read_models
+from tau.store.paths import working_folder
+from tau.store.resource_query import Requested, Sought
+from tau.store.sessions import Opened, folder_for, open_session
+from tau.tools import Files, Tool
+from tau.tools.registry import DEFAULT, TOOLS, Table
+from tau.wire.dialect import Dialect
+
+log = logging.getLogger(__name__)
+NO_KEY = "replayed"  # what stands for a key where nothing is asked of anybody
+_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+class Wanted(Value):
+    """Which session: a new one, unless something else is said."""
+
+    kept: bool = True
+    folder: str | None = None
+    last: bool = False
+    named: str | None = None  # a path, or the beginning of an id
+    id: str | None = None
+    copy_of: str | None = None
+    name: str | None = None
+
+
+class Wishes(Value):
+    """What the caller wants of a session; None and empty mean: the usual."""
+
+    model: str | None = None
+    provider: str | None = None
+    models: Sequence[str] = ()
+    thinking: str | None = None
+    key: str | None = None
+    tools: Sequence[str | Tool] | None = None  # names of ours, and others' own
+    script: str | bytes | None = None  # a file, or what would be in it
+    session: Wanted = Wanted()
+    approve: bool | None = None  # trust in the project, for this run; None: as it was decided
+    extensions: Sequence[str] = ()
+    only_these_extensions: bool = False
+    flags: Mapping[str, bool | str] = MappingProxyType({})  # options that only an extension can know
+    following: Mapping[str, str] = MappingProxyType({})  # and words behind them, which may be their values
+    resources: Requested = Requested()
+    dialect: str | None = None
+    record: str | None = None  # a folder for what is asked of models, and what they answer
+    replay: str | None = None  # such a folder, to answer from it
+    budget: Budget = NO_BUDGET
+    output_schema: str | None = None  # a file: what every prompt shall come to
+    keys: Mapping[str, str] = MappingProxyType({})  # by provider, before all others
+    settings: Mapping[str, Any] = MappingProxyType({})  # over those of all files, in the names that these have
+    permissions: str | Mapping[str, Any] | None = None  # "ask", "rules FILE", or what would be in such a file
+    sandbox: str | None = None  # its level; None: what the user's settings say
+
+
+class Opening(Value):
+    """Everything read and decided; a session can be made of it."""
+
+    basis: Basis
+    models: Models
+    wishes: Wishes
+    script: bytes
+    warnings: list[str]
+    folder: Path | None
+    found: Opened | None
+    untold: Sequence[str] = ()  # warnings about models, which extensions may make untrue
+    unfound: UsageError | None = None  # there is no model such as was asked for, unless an extension brings it
+    cwd: str = ""
+    environment: Mapping[str, str] = os.environ  # what commands inherit
+    aim: Aim | None = None
+    permissions: Any = None  # as host.permissions has read them
+    processes: Processes | None = None  # started already, because they are in a sandbox
+
+    @property
+    def settings(self) -> Settings:
+        return self.basis.settings
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.basis.dialect
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the project's settings, extensions and system prompt count."""
+        return self.basis.trust.trusted
+
+    @property
+    def extensions(self) -> Sequence[Found]:
+        return self.basis.extensions
+
+    def session(
+        self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False
+    ) -> tuple[Session, LocalMachine, Http]:
+        """`saves`: what the client chooses is kept in the user's settings. `shared`: with others in this process."""
+        processes = self.confined().processes or Processes(shared=shared)
+        machine, http, tools = LocalMachine(processes=processes), Http(), Table()
+        self.equip(machine, http, tools)
+        file, transport, agent_dir = self.basis.file if saves else None, self._transport(http), self.basis.agent_dir
+        level = processes.sandbox.level if processes.sandbox else None
+        around = Surroundings(
+            self.cwd, machine, transport, tools, file, self.folder, self.script, mode, agent_dir, level
+        )
+        copied = self.wishes.session.copy_of is not None
+        session = Session(around, self.settings, self.models, client, self.sought(), None if copied else self.found)
+        session.guests = Guests(session, Starting(self, session, machine, http, tools))
+        self._settle(session)
+        session.budget.limits, session.aim = self.wishes.budget, self.aim
+        if self.permissions is not None:
+            from tau.runtime.runs.permissions import Permits
+
+            asks = mode != "rpc" or self.dialect.dialogs
+            inside = (lambda path: machine.files.real(path)) if level else None
+            session.toolbox.gate = Permits(
+                self.permissions, session.dialogs, self.cwd, machine.in_thread, asks=asks, inside=inside
+            )
+        return session, machine, http
+
+    def confined(self) -> Opening:
+        """The same with its sandbox, if one is wanted. Blocks; raises UsageError if it cannot be had."""
+        level = self.wishes.sandbox or self.settings.sandbox.level
+        if level is None or self.processes is not None:
+            return self
+        if sys.platform != "linux":
+            raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: it needs Linux.")
+        from tau.runtime.sandbox.policy import Sandbox
+
+        given = self.settings.sandbox
+        granted = given.readable, given.writable
+        try:
+            protected = self.basis.executables()
+            sandbox = Sandbox(level, self.cwd, self.basis.agent_dir, self.folder, *granted, self.environment, protected)
+            return replace(self, processes=Processes(sandbox=sandbox), cwd=sandbox.tree)
+        except CannotConfine as error:
+            raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: {error}.") from None
+
+    def _transport(self, http: Http) -> Transport:
+        if self.wishes.record is None and self.wishes.replay is None:
+            return http
+        from tau.runtime.models.record_replay import Recorder, Replayer, places
+
+        signs = places(self.cwd, self.environment.get("HOME"))
+        if self.wishes.record is not None:
+            return Recorder(http, _in(self.cwd, self.wishes.record), signs)
+        return Replayer(_in(self.cwd, self.wishes.replay or ""), signs)
+
+    def equip(self, machine: LocalMachine, http: Http, tools: Table) -> None:
+        """What settings say about these, also while they are used."""
+        settings = self.settings
+        confined = machine.sandbox is not None
+        filters = settings.child_environment.filter_secrets or confined
+        inherited = None if self.environment is os.environ else self.environment
+        machine.use(
+            shell_path=self.basis.shell,
+            shell_digest=self.basis.shell_digest,
+            prefix=settings.shell_command_prefix,
+            env=self._without_secrets() if filters else inherited,
+            files=self._confined_files(machine) if confined else self._files(),
+        )
+        http.use(
+            settings.http_idle_timeout_ms / 1000,
+            settings.http_connect_timeout_ms / 1000,
+            settings.http_first_byte_timeout_ms / 1000,
+        )
+        names = self.wishes.tools if self.wishes.tools is not None else settings.default_tools or DEFAULT
+        tools.choose(names)
+
+    def _without_secrets(self) -> Mapping[str, str]:
+        names = self.settings.child_environment
+        return without_secrets(self.environment, self.models.keys, more=names.secret_names, passed=names.pass_names)
+
+    def _files(self) -> LocalFiles:
+        guarded = None if self.settings.allow_config_writes else self._guarded()
+        return LocalFiles(str(self.basis.agent_dir / "auth.json"), guarded)
+
+    def _confined_files(self, machine: LocalMachine) -> Files:
+        from tau.runtime.sandbox.files import ConfinedFiles
+
+        agent_dir = str(self.basis.agent_dir)
+        guarded = None if self.settings.allow_config_writes else agent_dir
+        sessions = None if self.folder is None else str(self.folder)
+        places = (os.path.join(agent_dir, "auth.json"), guarded, self.cwd, sessions, self.basis.executables())
+        return ConfinedFiles(machine.post, places)
+
+    def choose_model(self, models: Models) -> list[str]:
+        """Again, when there are more of them; what is to be said about it."""
+        return choose_model(models, self.settings, self.wishes)
+
+    def sought(self) -> Sought:
+        settings = self.settings
+        named = (settings.skills, settings.prompts, settings.enable_skill_commands)
+        confined = (self.wishes.sandbox or settings.sandbox.level) is not None
+        content = self.basis.trust.content
+        return Sought(self.cwd, self.basis.agent_dir, self.trusted, self.wishes.resources, *named, content, confined)
+
+    def _guarded(self) -> Guarded:
+        return Guarded(self.basis.agent_dir, self.cwd, self.folder, self.basis.executables)
+
+    def _settle(self, session: Session) -> None:
+        """A session that begins at a path or with an id of the caller's choice, in a copy, or with a name."""
+        wanted = self.wishes.session
+        if self.found is not None and wanted.copy_of is not None:
+            # Only read, never locked: another process may be writing it.
+            original = Log(self.found.header, self.found.path.parent, session.write_failed, self.found.tree)
+            original.path = self.found.path
+            session.log = original.whole_copy(self.cwd, self.folder)
+            session.moves.settle_in(restore=True, starting=True)
+        elif self.found is None and wanted.named is not None and self.folder is not None:
+            path = _in(self.cwd, wanted.named)
+            session.log.folder, session.log.path = path.parent, path
+        elif self.found is None and wanted.id is not None:
+            session.log = session.moves.fresh_log(id=wanted.id)
+        if wanted.name and wanted.name.strip():
+            session.log.set_name(wanted.name.strip())
+
+
+def read_up(
+    agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os.environ, cwd: str | None = None
+) -> Opening:
+    """Read the user's files and choose a model. Raises UsageError for what the caller must mend."""
+    cwd = working_folder() if cwd is None else cwd
+    basis = Basis(
+        agent_dir,
+        Path(cwd),
+        wishes.approve,
+        wishes.extensions,
+        only_given=wishes.only_these_extensions,
+        dialect=wishes.dialect,
+        overruled=wishes.settings,
+    )
+    settings = basis.settings
+    keys = Keys(agent_dir / "auth.json", environment)
+    for provider, key in wishes.keys.items():
+        keys.give(provider, key)
+    if wishes.replay is not None:
+        keys.give_all(NO_KEY)
+    models, warnings = known_models(agent_dir, keys, environment)
+    warnings += [*basis.warnings, *keys.problems]
+    for name in wishes.tools or settings.default_tools or ():
+        if isinstance(name, str) and name not in TOOLS:
+            warnings.append(f'Unknown tool "{name}". Valid tools: {", ".join(TOOLS)}')
+    untold, unfound = list[str](), None
+    try:
+        untold = choose_model(models, settings, wishes)
+    except UsageError as error:
+        if not basis.extensions:
+            raise
+        unfound = error
+    if not basis.extensions:
+        warnings, untold = warnings + untold, []
+    warnings += [told(problem, agent_dir / "models.json") for problem in models.catalog.problems]
+    wanted = wishes.session
+    folder, found = choose_session(agent_dir, replace(wanted, folder=wanted.folder or settings.session_dir), cwd)
+    script, aim = _script(models, wishes.script), _aim(wishes.output_schema, cwd)
+    permissions = _permissions(wishes.permissions, cwd)
+    return Opening(
+        *(basis, models, wishes, script, warnings, folder, found, untold, unfound),
+        *(cwd, environment, aim, permissions),
+    )
+
+
+def choose_model(models: Models, settings: Settings, wishes: Wishes) -> list[str]:
+    """Pick the model to start with, and return what a person should be warned of. Raises UsageError."""
+    warnings: list[str] = []
+    level = _level(wishes.thinking, warnings)
+    warnings += models.choose(
+        settings, pattern=wishes.model, provider=wishes.provider, scoped=wishes.models, level=level
+    )
+    if models.current == SMALL and not bundled.installed():
+        raise UsageError(bundled.HOW_TO_INSTALL)
+    if wishes.key is not None:
+        if models.current is None or not (wishes.model or wishes.provider or wishes.models):
+            raise UsageError("--api-key requires a model to be specified via --model, --provider/--model, or --models")
+        models.keys.give(models.current.provider, wishes.key)
+    if (trouble := wrong(wishes.budget) or refused(wishes.budget, models.current)) is not None:
+        raise UsageError(trouble)
+    return [*warnings, *_of_recording(wishes, models)]
+
+
+def choose_session(agent_dir: Path, wanted: Wanted, cwd: str) -> tuple[Path | None, Opened | None]:
+    """The folder for session files, and the session to go on with. Raises UsageError if it is not to be had."""
+    if not wanted.kept:
+        return None, None
+    folder = _in(cwd, wanted.folder) if wanted.folder else folder_for(cwd, agent_dir)
+    try:
+        path = _path_of(folder, wanted, cwd)
+        return folder, open_session(path) if path is not None and os.path.lexists(path) else None
+    except CommandError as error:
+        raise UsageError(str(error)) from None
+
+
+def _path_of(folder: Path, wanted: Wanted, cwd: str) -> Path | None:
+    if wanted.last:
+        return newest(folder, cwd)
+    if wanted.id is not None:
+        if not _ID.fullmatch(wanted.id):
+            raise UsageError("--session-id: letters, digits, '.', '_' and '-', with a letter or digit at both ends")
+        exact = [path for path in by_id(folder, folder, wanted.id, cwd) if path.stem.endswith(f"_{wanted.id}")]
+        return exact[0] if exact else None
+    named = wanted.named or wanted.copy_of
+    if named is None:
+        return None
+    if "/" in named or "\\" in named or named.endswith(".jsonl"):
+        path = _in(cwd, named)
+        if not path.parent.is_dir():
+            raise UsageError(f"Cannot begin a session at {path}: there is no folder {path.parent}.")
+        if wanted.copy_of is not None and not path.exists():
+            raise UsageError(f"Cannot fork: there is no session {path}.")
+        return path
+    matching = by_id(folder, folder.parent, named, cwd)
+    if not matching:
+        raise UsageError(f"No session found matching '{named}'")
+    return matching[0]
+
+
+def _of_recording(wishes: Wishes, models: Models) -> list[str]:
+    if wishes.record is not None and wishes.replay is not None:
+        raise UsageError("--record and --replay cannot go together: what is replayed was recorded already.")
+    flag = "--record" if wishes.record is not None else "--replay" if wishes.replay is not None else None
+    if flag is None or models.current is None or models.current.api not in OFFLINE_APIS:
+        return []
+    return [f"{flag}: {models.current.id} answers without a network, so there is nothing to {flag.removeprefix('--')}."]
+
+
+def _aim(path: str | None, cwd: str) -> Aim | None:
+    if path is None:
+        return None
+    try:
+        return aim_at(parse(_in(cwd, path).read_bytes()))
+    except OSError as error:
+        raise UsageError(f"--output-schema {path}: {error.strerror}") from None
+    except (BadRecord, BadSchema) as error:
+        raise UsageError(f"--output-schema {path}: {error}") from None
+
+
+def _permissions(given: str | Mapping[str, Any] | None, cwd: str) -> Any:
+    if given is None:
+        return None
+    from tau.runtime.runs.permissions import read_permissions
+
+    return read_permissions(given, cwd)
+
+
+def _in(cwd: str, path: str) -> Path:
+    return Path(cwd, Path(path).expanduser()).absolute()
+
+
+def known_models(agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ) -> tuple[Models, list[str]]:
+    """The models of this user, and what is wrong with the file that adds to them."""
+    path = agent_dir / "models.json"
+    content, trouble = read_models(path)
+    if content is None:
+        return Models(Catalog(environment=environment), keys), [trouble] if trouble else []
+    given, problems = providers(content)
+    keys.configured = {name: provider.api_key for name, provider in given.items() if provider.api_key}
+    keys.headers = [text for provider in given.values() for text in provider.headers.values()]
+    keys.headers += [
+        text for one in given.values() for model in one.models or () for text in (model.headers or {}).values()
+    ]
+    return Models(Catalog(given, environment), keys), [told(problem, path) for problem in problems]
+
+
+def told(problem: Problem, path: Path) -> str:
+    return f"{problem.text}\n\nFile: {path}"
+
+
+def _level(wanted: str | None, warnings: list[str]) -> ThinkingLevel | None:
+    if wanted is None:
+        return None
+    level = as_level(wanted)
+    if level is None:
+        warnings.append(f'Invalid thinking level "{wanted}". Valid values: {", ".join(LEVELS)}')
+    return level
+
+
+def _script(models: Models, path: str | bytes | None) -> bytes:
+    scripted = models.current is not None and models.current.api == "scripted"
+    if path is None:
+        if scripted:
+            raise UsageError("--model scripted needs --script FILE")
+        return b""
+    try:
+        script = path if isinstance(path, bytes) else Path(path).read_bytes()
+        if scripted:
+            read_script(script)
+    except OSError as error:
+        raise UsageError(f"--script {path!s}: {error.strerror}") from None
+    except ModelError as error:
+        raise UsageError(f"--script {path}: {error}" if isinstance(path, str) else str(error)) from None
+    return script

@@ -1,0 +1,1 @@
+"""Extensions: registry, hooks, child processes, dialogs."""

@@ -1,0 +1,105 @@
+"""Questions of extensions to the person at the client, and what extensions show there.
+
+A dialog always comes to an end with a value: the answer, or what stands for none
+when it is cancelled, when its time is over, and where nobody can be asked. The
+time is kept here; a client need not count it. An answer to a dialog that is not
+open, or not any more, is nobody's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from tau.records.base import UNSET
+from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
+from tau.runtime.extensions.registry import PATIENCE, Extensions
+
+Question = Select | Confirm | Input | Editor
+
+
+class Dialogs:
+    """`show` sends a request to the client. Without `has_ui` nothing is sent."""
+
+    def __init__(self, show: Callable[[UiRequest], None], extensions: Extensions, *, has_ui: bool) -> None:
+        self.has_ui = has_ui
+        self._alone = False
+        self._show = show
+        self._extensions = extensions
+        self._open: dict[str, tuple[Question, asyncio.Future[Any], Any]] = {}
+        self.over: Callable[[str], None] = lambda id: None  # a dialog is; for a door that shows it itself
+
+    def show(self, request: UiRequest) -> None:
+        if self.has_ui:
+            self._show(request)
+
+    @property
+    def attended(self) -> bool:
+        """Whether there is somebody who could answer."""
+        return self.has_ui and not self._alone
+
+    async def ask(self, question: Question, *, late: Any = UNSET, ended: Any = UNSET) -> Any:
+        """What was answered. Time spent here is not the extension's. Who is cancelled leaves no dialog behind.
+
+        `late` stands for no answer when the time is over, `ended` when nobody waits for one any more.
+        """
+        nothing = _nothing(question)
+        late, ended = (nothing if one is UNSET else one for one in (late, ended))
+        if not self.attended:
+            return ended
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._open[question.id] = question, answer, ended
+        about = {"kind": question.__struct_config__.tag, "title": question.title}
+        patience = PATIENCE.get()
+        timeout = getattr(question, "timeout", UNSET) or None
+        try:
+            with patience.paused() if patience is not None else nullcontext():
+                self._extensions.spread("ui_prompt_start", lambda: about, newest=False)
+                self._show(question)
+                async with asyncio.timeout(timeout / 1000 if timeout is not None else None):
+                    return await answer
+        except TimeoutError:
+            return late
+        finally:
+            del self._open[question.id]
+            self.over(question.id)
+            self._extensions.spread("ui_prompt_end", lambda: about, newest=False)
+
+    def answer(self, response: Mapping[str, Any]) -> None:
+        """An extension_ui_response. One that says nothing useful counts as cancelled."""
+        id = response.get("id")
+        question, answer, _ = self._open.get(id, (None,) * 3) if isinstance(id, str) else (None,) * 3
+        if question is None or answer is None or answer.done():
+            return
+        if response.get("cancelled"):
+            answer.set_result(_nothing(question))
+        elif isinstance(question, Confirm):
+            answer.set_result(response.get("confirmed") is True)
+        else:
+            value = response.get("value")
+            answer.set_result(value if isinstance(value, str) else None)
+
+    def cancel(self) -> None:
+        """Nobody waits for an answer any more."""
+        for _, answer, ended in list(self._open.values()):
+            if not answer.done():
+                answer.set_result(ended)
+
+    def close(self) -> None:
+        """There is nobody left who could answer; what is shown may still be seen."""
+        self._alone = True
+        self.cancel()
+
+
+def _nothing(question: Question) -> bool | None:
+    return False if isinstance(question, Confirm) else None
+
+
+def dialog_id() -> str:
+    """A UUID of version 4."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

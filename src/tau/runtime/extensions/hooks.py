@@ -1,0 +1,400 @@
+"""What happens in a session, as extensions are told and asked of it.
+
+Payloads have the names of the wire, and messages its shape. An answer that does
+not have the shape it must have is an error of the extension and changes nothing.
+Whoever asks here has looked before whether anybody wants to be asked: without
+extensions nothing of this runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from tau.core.agent.draft import Update
+from tau.core.agent.loop import ToolDone
+from tau.core.conversation.branches import left_behind
+from tau.core.conversation.compaction import Plan
+from tau.core.conversation.tree import Tree
+from tau.errors import Aborted, CommandError, ExtensionFailure
+from tau.extension_api.hooks import HOOKS
+from tau.llm.types import Request
+from tau.records.base import (
+    MAX_RECEIVED_NESTING,
+    UNSET,
+    BadRecord,
+    Record,
+    UnsetType,
+    Value,
+    decode,
+    encode,
+    encode_parts,
+    keep,
+    parse,
+    parse_stored,
+    plain,
+    replace,
+    wire,
+)
+from tau.records.events import AgentStart, Event, Outcome, TurnEnd, TurnStart, event_json
+from tau.records.messages import AnyMessage, Custom, Image, Other, Stored, Text, ToolCall, Usage, User, read_message
+from tau.records.replies import BashResult
+from tau.records.settings import CompactionSettings
+from tau.runtime.abort import Switch
+from tau.runtime.extensions.registry import Extensions
+
+ROLES = {str(kind.__struct_config__.tag) for kind in get_args(AnyMessage)}
+# The shapes that answers must have.
+Content = str | list[Text | Image]
+
+
+class Destination(Value):
+    """An entry to go on from, and what shall be done about the branch that is left."""
+
+    entry_id: str
+    label: str | None = None
+    summarize: bool = False
+    instructions: str | None = None
+    replace: bool = False  # the instructions stand instead of the usual ones
+
+
+class SummaryGiven(Record):
+    summary: str
+    details: Any = UNSET
+    usage: Usage | UnsetType = UNSET
+
+
+class CompactionGiven(Record):
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int | UnsetType = UNSET
+    details: Any = UNSET
+    usage: Usage | UnsetType = UNSET
+
+
+class Hooks:
+    """`now` is the time in milliseconds. `outside` stops what is asked while nothing runs; an abort flips it."""
+
+    def __init__(self, extensions: Extensions, now: Callable[[], int]) -> None:
+        self.extensions = extensions
+        self.outside = Switch()
+        self._now = now
+        self._turn = 0
+
+    def abort(self) -> None:
+        """Let everybody go who waits for an extension outside of a run."""
+        was, self.outside = self.outside, Switch()
+        was.flip()
+
+    # Telling.
+
+    def told(self, event: Event | Update, switch: Switch) -> Awaitable[None] | None:
+        """Extensions hear of everything before the client does. After an abort nobody is waited for."""
+        if isinstance(event, AgentStart):
+            self._turn = 0
+        extra: dict[str, Any] = {}
+        if isinstance(event, TurnStart | TurnEnd):
+            extra = {"turnIndex": self._turn}
+            self._turn += isinstance(event, TurnEnd)
+        if isinstance(event, TurnStart):
+            extra["timestamp"] = self._now()
+        name = "message_update" if isinstance(event, Update) else str(event.__struct_config__.tag)
+        if not self.extensions.wants(name):
+            return None
+
+        def payload() -> dict[str, Any]:
+            read: dict[str, Any] = parse(event.wire() if isinstance(event, Update) else event_json(event))
+            return {**read, **extra}
+
+        if HOOKS[name].streaming or switch.flipped:
+            self.extensions.spread(name, payload, newest=HOOKS[name].streaming)
+            return None
+        return self.tell(name, payload(), switch)
+
+    async def tell(self, hook: str, payload: Mapping[str, Any], switch: Switch | None = None) -> None:
+        """Tell, and wait until everybody has heard it or the time is over."""
+        if not self.extensions.wants(hook):
+            return
+        try:
+            await self.extensions.fire(hook, payload, self.outside if switch is None else switch)
+        except Aborted:
+            return
+
+    async def asked(self, hook: str, payload: Mapping[str, Any], switch: Switch | None = None) -> dict[str, Any]:
+        """What came of it; nothing if nobody wants to be asked. Raises Aborted."""
+        if not self.extensions.wants(hook):
+            return {}
+        return await self.extensions.fire(hook, payload, self.outside if switch is None else switch)
+
+    async def cancelled(self, hook: str, payload: Mapping[str, Any]) -> bool:
+        """Whether somebody calls it off. An abort does that too."""
+        try:
+            return bool((await self.asked(hook, payload)).get("cancel"))
+        except Aborted:
+            return True
+
+    # What is said.
+
+    async def input(
+        self, text: str, images: Sequence[Image], source: str, behavior: str | None
+    ) -> tuple[str, Sequence[Image]] | None:
+        """What shall be taken as said instead; None if an extension has dealt with it. Raises Aborted."""
+        if not self.extensions.wants("input"):
+            return text, images
+        payload: dict[str, Any] = {"text": text, "images": plain(list(images)), "source": source}
+        if behavior is not None:
+            payload["streamingBehavior"] = behavior
+        result = await self.extensions.fire("input", payload, self.outside, _check_input)
+        if result.get("action") == "handled":
+            return None
+        return result.get("text", text), _images(result["images"]) if "images" in result else images
+
+    async def before_start(self, prompt: User | Custom, system: str, switch: Switch) -> tuple[list[Custom], str | None]:
+        """What is said besides the prompt, and the system prompt of this run if it is another."""
+        if not self.extensions.wants("before_agent_start"):
+            return [], None
+        content = prompt.content if isinstance(prompt.content, list) else [Text(prompt.content)]
+        payload = {
+            "prompt": "".join(block.text for block in content if isinstance(block, Text)),
+            "images": plain([block for block in content if isinstance(block, Image)]),
+            "systemPrompt": system,
+        }
+        try:
+            result = await self.extensions.fire("before_agent_start", payload, switch, _check_start)
+        except Aborted:
+            return [], None
+        return [custom(message, self._now()) for message in result.get("messages", ())], result.get("systemPrompt")
+
+    # What is sent to the model, and comes back.
+
+    async def context(self, messages: Sequence[Stored]) -> Sequence[Stored]:
+        """The conversation as this one call shall have it."""
+        shown = [parse(wire(message)) for message in messages]  # a copy, to be changed at will
+        given = {encode(one): message for one, message in zip(shown, messages, strict=True)}
+        result = await self.extensions.fire("context", {"messages": shown}, check=_check_context)
+        if "messages" not in result:
+            return messages
+        return [given.get(encode(said)) or _read(said, "messages") for said in result["messages"]]
+
+    async def outgoing(self, request: Request) -> Request:
+        """The request as it shall be sent; a header that is null is left out."""
+        if self.extensions.wants("before_provider_headers"):
+            payload = {"headers": dict(request.headers)}
+            result = await self.extensions.fire("before_provider_headers", payload, check=_check_headers)
+            if "headers" in result:
+                kept = {name: value for name, value in result["headers"].items() if value is not None}
+                request = Request(request.url, kept, request.body)
+        if self.extensions.wants("before_provider_request"):
+            body = parse(b"".join(encode_parts(request.body)))
+            result = await self.extensions.fire("before_provider_request", {"payload": body}, check=_check_body)
+            request = Request(request.url, request.headers, result.get("payload", request.body))
+        return request
+
+    async def incoming(self, status: int, headers: Mapping[str, str]) -> None:
+        await self.extensions.fire("after_provider_response", {"status": status, "headers": dict(headers)})
+
+    # Tools.
+
+    async def tool_call(self, call: ToolCall, arguments: dict[str, Any], switch: Switch) -> dict[str, Any]:
+        """`block` with a `reason`, or `input` if the arguments shall be others. Raises Aborted."""
+        payload = {"toolName": call.name, "toolCallId": call.id, "input": parse(encode(arguments))}
+        return await self.extensions.fire("tool_call", payload, switch)
+
+    async def tool_result(self, done: ToolDone, arguments: dict[str, Any], switch: Switch) -> ToolDone:
+        payload = {
+            "toolName": done.call.name,
+            "toolCallId": done.call.id,
+            "input": arguments,
+            "content": plain(done.outcome.content),
+            "details": None if done.outcome.details is UNSET else plain(done.outcome.details),
+            "isError": done.is_error,
+        }
+        try:
+            result = await self.extensions.fire("tool_result", payload, switch, _check_result)
+        except Aborted:
+            return done
+        outcome = done.outcome
+        if "content" in result:
+            outcome = replace(outcome, content=_blocks(result["content"]))
+        if "details" in result:
+            outcome = replace(outcome, details=result["details"])
+        return ToolDone(done.call, outcome, result.get("isError", done.is_error))
+
+    async def user_bash(self, command: str, exclude: bool, cwd: str, switch: Switch) -> BashResult | None:
+        """The result that an extension gives instead of running the command. Raises Aborted.
+
+        One that fails might have wanted to run it elsewhere: then it is not run here. Raises CommandError.
+        """
+        payload = {"command": command, "excludeFromContext": exclude, "cwd": cwd}
+        result = await self.extensions.fire("user_bash", payload, switch, _check_bash)
+        if result.get("block"):
+            raise CommandError(str(result["reason"]))
+        return None if result.get("result") is None else _bash(result["result"])
+
+    # The session.
+
+    async def before_tree(self, wanted: Destination, tree: Tree, at: int) -> dict[str, Any]:
+        """What somebody says about going from the leaf to `at`. Raises Aborted."""
+        ancestors = set(tree.path(at))
+        common = next((one for one in reversed(tree.branch) if one in ancestors), None)
+        preparation = {
+            "targetId": wanted.entry_id,
+            "oldLeafId": tree.leaf_id,
+            "commonAncestorId": None if common is None else tree.id(common),
+            "entriesToSummarize": [parse(encode(entry)) for entry in left_behind(tree, tree.leaf, at)],
+            "userWantsSummary": wanted.summarize,
+            "customInstructions": wanted.instructions,
+            "replaceInstructions": wanted.replace,
+            "label": wanted.label,
+        }
+        payload = {"preparation": preparation}
+        return await self.extensions.fire("session_before_tree", payload, self.outside, _check_tree)
+
+    async def before_compact(
+        self, plan: Plan, settings: CompactionSettings, tree: Tree, about: Mapping[str, Any], switch: Switch
+    ) -> CompactionGiven | None:
+        """The compaction that an extension gives, if any. Raises Aborted if one calls it off."""
+        preparation = {
+            "firstKeptEntryId": plan.first_kept_entry_id,
+            "messagesToSummarize": [parse(wire(message)) for message in plan.history],
+            "turnPrefixMessages": [parse(wire(message)) for message in plan.prefix],
+            "isSplitTurn": bool(plan.prefix),
+            "tokensBefore": plan.tokens_before,
+            "previousSummary": plan.previous,
+            "fileOps": plan.details,
+            "settings": plain(settings),
+        }
+        entries = [parse_stored(tree.line(at)) for at in tree.branch]
+        payload = {"preparation": preparation, "branchEntries": entries, **about}
+
+        def check(answer: Any) -> None:
+            if isinstance(answer, Mapping) and answer.get("compaction") is not None:
+                given = _shaped(CompactionGiven, answer["compaction"], "compaction")
+                if given.first_kept_entry_id not in tree:
+                    raise ExtensionFailure("compaction.firstKeptEntryId: there is no such entry")
+
+        said = await self.extensions.fire("session_before_compact", payload, switch, check)
+        if said.get("cancel"):
+            raise Aborted
+        given = said.get("compaction")
+        return None if given is None else decode(CompactionGiven, encode(given))
+
+
+# Answers, checked.
+
+
+def _shaped(kind: Any, value: Any, place: str) -> Any:
+    try:
+        return decode(kind, encode(value), MAX_RECEIVED_NESTING)
+    except (BadRecord, TypeError) as error:
+        raise ExtensionFailure(f"{place}: {error}") from None
+
+
+def _field(answer: Any, name: str, kind: Any) -> None:
+    if isinstance(answer, Mapping) and answer.get(name) is not None:
+        _shaped(kind, answer[name], name)
+
+
+def _check_input(answer: Any) -> None:
+    _field(answer, "images", list[Image])
+
+
+def _check_start(answer: Any) -> None:
+    if isinstance(answer, Mapping) and answer.get("message") is not None:
+        custom(answer["message"], 0)
+    _field(answer, "systemPrompt", str)
+
+
+def _check_context(answer: Any) -> None:
+    if not isinstance(answer, Mapping) or answer.get("messages") is None:
+        return
+    if not isinstance(answer["messages"], list):
+        raise ExtensionFailure("messages: expected a list")
+    for at, message in enumerate(answer["messages"]):
+        _read(message, f"messages[{at}]")
+
+
+def _check_headers(answer: Any) -> None:
+    _field(answer, "headers", dict[str, str | None])
+
+
+def _check_body(answer: Any) -> None:
+    _shaped(dict[str, Any], answer, "payload")
+
+
+def _check_result(answer: Any) -> None:
+    _field(answer, "content", Content)
+    _field(answer, "isError", bool)
+
+
+def _check_tree(answer: Any) -> None:
+    _field(answer, "summary", SummaryGiven)
+    _field(answer, "customInstructions", str)
+    _field(answer, "replaceInstructions", bool)
+    _field(answer, "label", str)
+
+
+def _check_bash(answer: Any) -> None:
+    if not isinstance(answer, Mapping):
+        return
+    if answer.get("result") is not None:
+        _bash(answer["result"])
+    elif answer.get("operations") is not None:
+        raise ExtensionFailure("operations: not supported here; run the command yourself and answer with its result")
+
+
+def _images(given: Any) -> list[Image]:
+    return decode(list[Image], encode(given))
+
+
+def _blocks(given: Any) -> list[Text | Image]:
+    return [Text(given)] if isinstance(given, str) else decode(list[Text | Image], encode(given))
+
+
+def _read(given: Any, place: str) -> Stored:
+    try:
+        data = encode(given)
+        message = read_message(data)
+        if isinstance(message, Other) and message.role in ROLES:
+            decode(AnyMessage, data)  # type: ignore[arg-type]  # says what is wrong with it
+    except (BadRecord, TypeError) as error:
+        raise ExtensionFailure(f"{place}: {error}") from None
+    return message
+
+
+def custom(given: Any, now: int) -> Custom:
+    """A message of an extension: customType, content, display and perhaps details. Raises ExtensionFailure."""
+    if not isinstance(given, Mapping):
+        raise ExtensionFailure("message: expected an object")
+    message = {"display": True, **given, "role": "custom", "timestamp": now}
+    made = _shaped(Custom, message, "message")
+    assert isinstance(made, Custom)
+    return keep(made, encode(made))
+
+
+def _bash(given: Any) -> BashResult:
+    blank = {"output": "", "cancelled": False, "truncated": False, "stdout": "", "stderr": "", "signal": None}
+    if not isinstance(given, Mapping):
+        raise ExtensionFailure("result: expected an object")
+    read = {name: value for name, value in given.items() if value is not None}
+    shaped = _shaped(dict[str, Any], {**blank, "stdout": given.get("output", ""), **read}, "result")
+    exit_code, path = shaped.get("exitCode", UNSET), shaped.get("fullOutputPath", UNSET)
+    for name, kind in (("output", str), ("exitCode", int), ("cancelled", bool), ("truncated", bool)):
+        if name in shaped and not isinstance(shaped[name], kind):
+            raise ExtensionFailure(f"result.{name}: expected {kind.__name__}")
+    return BashResult(
+        output=shaped["output"],
+        exit_code=exit_code,
+        cancelled=shaped["cancelled"],
+        truncated=shaped["truncated"],
+        full_output_path=path,
+        stdout=str(shaped["stdout"]),
+        stderr=str(shaped["stderr"]),
+        signal=shaped["signal"],
+    )
+
+
+def refused(reason: Any) -> Outcome:
+    """The result of a call that an extension blocked."""
+    text = reason if isinstance(reason, str) and reason else "Tool execution was blocked by an extension"
+    return Outcome([Text(text)], {})

@@ -1,0 +1,200 @@
+"""What one extension has registered, put into the registry of the session and taken out again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+from tau.errors import ExtensionFailure, ToolError
+from tau.extension_api.messages import Register
+from tau.llm.catalog import providers
+from tau.llm.extension_stream import NO_KEY, STREAM
+from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Record, UnsetType, decode, encode
+from tau.records.events import Outcome
+from tau.records.messages import Text
+from tau.runtime.extensions.registry import Command, Extensions, Handler, Hears
+from tau.tools import Tool, ToolContext
+
+Undo = Callable[[], None]
+
+
+class Invoke(Protocol):
+    """Calls what was registered. `loud`: that it fails is heard by the client."""
+
+    def __call__(
+        self, target: int, params: Mapping[str, Any], update: Hears | None = None, *, loud: bool = True
+    ) -> Awaitable[Any]: ...
+
+
+class ToolSpec(Record):
+    description: str
+    parameters: dict[str, Any]
+    label: str | UnsetType = UNSET
+    prompt_snippet: str | UnsetType = UNSET
+    prompt_guidelines: list[str] = []
+
+
+class CommandSpec(Record):
+    description: str | UnsetType = UNSET
+
+
+class Registrations:
+    def __init__(self, extensions: Extensions, bus: Bus, path: str, order: int) -> None:
+        self._extensions = extensions
+        self._bus = bus
+        self._path = path
+        self._order = order
+        self._mine: dict[int, tuple[Register, Undo]] = {}
+
+    def add(self, message: Register, invoke: Invoke) -> None:
+        """What cannot be registered is reported, and the rest stays."""
+        self.remove(message.target)
+        try:
+            undo = KINDS[message.kind](self, message, invoke) if message.kind in KINDS else None
+        except (ExtensionFailure, BadRecord) as error:
+            self._extensions.report(self._path, "load", f"{message.kind} {message.name}: {error}")
+            return
+        if undo is not None:
+            self._mine[message.target] = message, undo
+            self._extensions.changed(message.kind)
+
+    def remove(self, target: int) -> None:
+        if target in self._mine:
+            message, undo = self._mine.pop(target)
+            undo()
+            self._extensions.changed(message.kind)
+
+    def clear(self) -> None:
+        for target in list(self._mine):
+            self.remove(target)
+
+    def handlers(self, hook: str) -> list[Handler]:
+        return [handler for handler in self._extensions.handlers.get(hook, ()) if handler.path == self._path]
+
+    def _handler(self, message: Register, invoke: Invoke) -> Undo:
+        def call(payload: Mapping[str, Any]) -> Awaitable[Any]:
+            return invoke(message.target, payload)
+
+        handler = self._extensions.on(message.name, self._path, call, self._order)
+        return lambda: self._extensions.off(message.name, handler)
+
+    def _tool(self, message: Register, invoke: Invoke) -> Undo:
+        spec = decode(ToolSpec, encode(message.spec))
+
+        def shown(context: ToolContext) -> Hears:
+            def show(value: Any) -> None:
+                with suppress(ToolError):  # what cannot be shown is passed over; the result is what counts
+                    context.progress(outcome(value))
+
+            return show
+
+        async def run(arguments: dict[str, Any], context: ToolContext) -> Outcome:
+            params = {"toolCallId": context.call_id, "arguments": arguments}
+            try:
+                value = await invoke(message.target, params, shown(context), loud=False)
+            except ExtensionFailure as failure:
+                raise ToolError(str(failure)) from failure
+            return outcome(value)
+
+        snippet = spec.prompt_snippet or ""
+        tool = Tool(message.name, spec.description, snippet, spec.parameters, run, tuple(spec.prompt_guidelines))
+        return _put(self._extensions.tools, message.name, tool)
+
+    def _command(self, message: Register, invoke: Invoke) -> Undo:
+        spec = decode(CommandSpec, encode(message.spec))
+
+        def run(args: str) -> Awaitable[Any]:
+            return invoke(message.target, {"args": args})
+
+        command = Command(message.name, self._path, run, spec.description)
+        return _put(self._extensions.commands, message.name, command)
+
+    def _flag(self, message: Register, invoke: Invoke) -> Undo:
+        return _put(self._extensions.flags, message.name, message.spec)
+
+    def _provider(self, message: Register, invoke: Invoke) -> Undo:
+        spec = streamed(message.name, message.spec) if message.spec.get("stream") else message.spec
+        for problem in providers({"providers": {message.name: spec}})[1]:
+            raise ExtensionFailure(problem.what)
+        undo = _put(self._extensions.providers, message.name, spec)
+        if "stream" not in spec:
+            return undo
+
+        def run(params: Mapping[str, Any], heard: Hears) -> Awaitable[Any]:
+            return invoke(message.target, params, heard, loud=False)
+
+        self._extensions.streams[message.name] = run
+
+        def take_back() -> None:
+            del self._extensions.streams[message.name]
+            undo()
+
+        return take_back
+
+    def _listener(self, message: Register, invoke: Invoke) -> Undo:
+        def call(payload: Mapping[str, Any]) -> Awaitable[Any]:
+            return invoke(message.target, payload)
+
+        return self._bus.on(message.name, Handler(self._path, call, self._order))
+
+
+KINDS: dict[str, Callable[[Registrations, Register, Invoke], Undo]] = {
+    "handler": Registrations._handler,
+    "tool": Registrations._tool,
+    "command": Registrations._command,
+    "flag": Registrations._flag,
+    "provider": Registrations._provider,
+    "bus": Registrations._listener,
+}
+
+
+def _put(table: dict[str, Any], name: str, value: Any) -> Undo:
+    """Whoever was first keeps the name."""
+    if name in table:
+        raise ExtensionFailure("there is one of that name already")
+    table[name] = value
+    return lambda: table.pop(name) and None
+
+
+def streamed(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A provider whose models the extension answers for itself: they need no address, and no key of ours."""
+    models = spec.get("models")
+    if not isinstance(models, list) or not models:
+        raise ExtensionFailure("models: expected those that it streams the answers of")
+    own = [{**model, "api": STREAM} if isinstance(model, Mapping) else model for model in models]
+    return {"baseUrl": f"extension:{name}", "apiKey": NO_KEY, **spec, "models": own}
+
+
+def outcome(value: Any) -> Outcome:
+    """What a tool of an extension returns: text, or content and details. Raises ToolError."""
+    if value is None or isinstance(value, str):
+        return Outcome([Text(value or "")])
+    if isinstance(value, Mapping) and isinstance(value.get("content"), str):
+        value = {**value, "content": [{"type": "text", "text": value["content"]}]}
+    try:
+        return decode(Outcome, encode(value), MAX_RECEIVED_NESTING)
+    except (BadRecord, TypeError) as error:
+        raise ToolError(f"The tool returned what is neither text nor content: {error}") from None
+
+
+class Bus:
+    """Talk between extensions."""
+
+    def __init__(self, extensions: Extensions) -> None:
+        self._extensions = extensions
+        self._listeners: dict[str, list[Handler]] = {}
+
+    def on(self, channel: str, handler: Handler) -> Undo:
+        listeners = self._listeners.setdefault(channel, [])
+        listeners.append(handler)
+        return lambda: listeners.remove(handler)
+
+    async def emit(self, channel: str, data: Any) -> None:
+        """Everybody who listens is told, one after the other."""
+        for handler in list(self._listeners.get(channel, ())):
+            seconds = self._extensions.settings().extension_host.observer_timeout_ms / 1000
+            try:
+                await self._extensions.ask(handler.call({"channel": channel, "data": data}), seconds)
+            except ExtensionFailure as failure:
+                self._extensions.report(handler.path, f"bus:{channel}", str(failure))

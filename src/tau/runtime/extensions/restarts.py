@@ -1,0 +1,244 @@
+"""An extension in a process of its own, over all the processes it may take.
+
+A process that ends, or has to be ended, is followed by another, up to a limit;
+what the extension had registered is registered anew. One that cannot be started is
+tried again, ever more seldom, and sooner when it is needed. While there is none,
+and for good when the limit is reached, whatever the extension guards stays shut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+from tau.errors import ExtensionFailure
+from tau.extension_api.hooks import HOOKS
+from tau.extension_api.messages import Load, Register, Trouble, Unregister
+from tau.runtime.extensions.process import ChildProcess
+from tau.runtime.extensions.registrations import Bus, Registrations
+from tau.runtime.extensions.registry import PATIENCE, Extensions, Handler, Hears, Patience
+from tau.runtime.threads import begun
+from tau.store.extension_modules import changed, module_digests, trusted_part
+
+RESTARTS = 3
+WITHIN = 600.0  # seconds
+PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds to the next try after one that failed; the last one for ever
+
+RELOAD = "Reload the extensions, or start tau again, to use the new version."
+
+Act = Callable[[str, str, dict[str, Any], Patience | None], Awaitable[Any]]
+
+
+class Changed(ExtensionFailure):
+    """The files of an extension are not those that were trusted or loaded first."""
+
+
+class ChildExtension:
+    """`load` makes the first message, with what is so at that moment; `act` carries out actions."""
+
+    def __init__(
+        self,
+        path: str,
+        order: int,
+        extensions: Extensions,
+        bus: Bus,
+        act: Act,
+        load: Callable[[str, Mapping[str, str]], Load],
+        facts: Callable[[], dict[str, Any]],
+        content: Mapping[str, str] | None = None,
+    ) -> None:
+        """`content` is what trust in its project is bound to: SHA-256 by real path."""
+        self.path = path
+        self._content = content
+        self._modules: Mapping[str, str] | None = None  # of the first load
+        self._extensions = extensions
+        self._bus = bus
+        self._act = act
+        self._load = load
+        self._facts = facts
+        self._order = order
+        self._registrations = Registrations(extensions, bus, path, order)
+        self._held: list[Register] | None = []  # until the others have loaded too, for the sake of order
+        self._process: ChildProcess | None = None
+        self._guards: list[tuple[str, Handler]] = []
+        self._again: asyncio.Task[None] | None = None
+        self._tried = asyncio.Event()  # and failed: whoever waited for it need not wait for the next
+        self._needed = asyncio.Event()
+        self._restarts: deque[float] = deque(maxlen=RESTARTS)
+        self._died: str | None = None  # after it was loaded, while it waited for the others
+        self._down: str | None = None
+        self._stopping = False
+
+    async def start(self) -> None:
+        """A process, and what it registers while loading; `install` makes it count.
+
+        Raises ExtensionFailure; Changed if its files are not those that were trusted, or loaded first.
+        """
+        self._held, self._died = [], None
+        self._modules = await self._known_modules()
+        process = ChildProcess(self._load(self.path, self._modules), self, self._facts)
+        self._process = process
+        await process.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
+
+    async def _known_modules(self) -> Mapping[str, str]:
+        now = await begun(lambda: module_digests(Path(self.path)), "look at an extension")
+        if self._modules is not None:
+            if (file := changed(self._modules, now)) is not None:
+                raise Changed(f"{file} changed since the extension was loaded. {RELOAD}")
+        elif self._content is not None and (file := changed(trusted_part(now, self._content), now)) is not None:
+            raise Changed(f"{file} changed since the project was trusted. {RELOAD}")
+        return now
+
+    def install(self) -> None:
+        held, self._held = self._held or [], None
+        for message in held:
+            self._registrations.add(message, self._invoke)
+        if self._died is not None:
+            self.ended(self._died, heard=False)
+
+    @property
+    def gates(self) -> list[str]:
+        """The hooks that nobody passes without it."""
+        return [hook for hook, rule in HOOKS.items() if rule.gate and self._registrations.handlers(hook)]
+
+    def give_up(self, why: str, gates: Sequence[str]) -> None:
+        """It cannot be loaded, and what it guarded before stays shut."""
+        self._process = None
+        self._down = f"It could not be loaded: {why}"
+        self._guards = [(hook, self._guard(hook)) for hook in gates]
+
+    async def stop(self, seconds: float) -> None:
+        self._stopping = True
+        if self._again is not None:
+            self._again.cancel()
+        if self._process is not None:
+            await self._process.stop(seconds)
+        self._clear()
+
+    def kill(self) -> None:
+        self._stopping = True
+        if self._process is not None:
+            self._process.kill()
+
+    def _clear(self) -> None:
+        self._registrations.clear()
+        for hook, guard in self._guards:
+            self._extensions.off(hook, guard)
+        self._guards.clear()
+
+    def _invoke(
+        self, target: int, params: Mapping[str, Any], update: Hears | None = None, *, loud: bool = True
+    ) -> Awaitable[Any]:
+        assert self._process is not None
+        return self._process.call(target, params, update, loud=loud)
+
+    # For the process.
+
+    def registered(self, message: Register) -> None:
+        if self._held is not None:
+            self._held.append(message)
+        else:
+            self._registrations.add(message, self._invoke)
+
+    def unregistered(self, message: Unregister) -> None:
+        if self._held is not None:
+            self._held = [held for held in self._held if held.target != message.target]
+        self._registrations.remove(message.target)
+
+    def troubled(self, message: Trouble) -> None:
+        self._extensions.report(self.path, message.event, message.error)
+
+    async def acted(self, name: str, params: dict[str, Any]) -> Any:
+        if name == "emit":
+            return await self._bus.emit(str(params.get("channel")), params.get("data"))
+        return await self._act(self.path, name, params, PATIENCE.get())
+
+    def ended(self, why: str, *, heard: bool) -> None:
+        if self._stopping:
+            return
+        if self._held is not None:  # nobody has begun to rely on it
+            self._died = why
+            return
+        gates = self.gates
+        self._clear()
+        self._guards = [(hook, self._guard(hook)) for hook in gates]
+        now = asyncio.get_running_loop().time()
+        if len(self._restarts) == RESTARTS and now - self._restarts[0] < WITHIN:
+            self._down = f"{why} It was started again {RESTARTS} times within 10 minutes and stays down now."
+            self._extensions.report(self.path, "exit", self._down)
+            return
+        if not heard:
+            self._extensions.report(self.path, "exit", why)
+        self._restarts.append(now)
+        self._again = asyncio.get_running_loop().create_task(self._start_again())
+
+    # After an end.
+
+    async def _start_again(self) -> None:
+        for pause in chain(PAUSES, repeat(PAUSES[-1])):
+            try:
+                await self.start()
+                break
+            except Changed as change:
+                self._down = f"It ended and is not started again: {change}"
+                self._extensions.report(self.path, "load", self._down)
+                return
+            except (ExtensionFailure, OSError) as failure:
+                told, self._down = self._down, f"It could not be started again, and will be tried again: {failure}"
+            if told is None:
+                self._extensions.report(self.path, "load", self._down)
+            await self._pause(pause)
+        self._down = None
+        guards, self._guards = self._guards, []
+        for hook, guard in guards:
+            self._extensions.off(hook, guard)
+        self.install()
+        for handler in self._registrations.handlers("session_start"):
+            seconds = self._extensions.settings().extension_host.observer_timeout_ms / 1000
+            try:
+                await self._extensions.ask(handler.call({"type": "session_start", "reason": "reload"}), seconds)
+            except ExtensionFailure as failure:
+                self._extensions.report(self.path, "session_start", str(failure))
+
+    async def _pause(self, seconds: float) -> None:
+        """Before the next try: not longer than `seconds`, and not much longer than until it is needed."""
+        tried, self._tried = self._tried, asyncio.Event()
+        tried.set()
+        self._needed.clear()
+        await asyncio.sleep(PAUSES[0])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds - PAUSES[0]):
+                await self._needed.wait()
+
+    async def _next_try(self, again: asyncio.Task[None]) -> None:
+        """Until the next process is there, or could not be started."""
+        self._needed.set()
+        trying = asyncio.ensure_future(self._tried.wait())
+        try:
+            await asyncio.wait([again, trying], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            trying.cancel()
+
+    def _guard(self, hook: str) -> Handler:
+        """Stands in for a gate that is not there: waits for the next process and asks that, or refuses."""
+
+        async def call(payload: Mapping[str, Any]) -> Any:
+            if self._again is not None and not self._again.done():
+                await self._next_try(self._again)
+            now = self._registrations.handlers(hook)
+            if self._down is not None or self._stopping or guard in now:
+                raise ExtensionFailure(self._down or "It is not there any more.")
+            result: dict[str, Any] = {}
+            for handler in now:
+                payload, result, done = HOOKS[hook].fold(payload, result, await handler.call(payload))
+                if done:
+                    break
+            return result
+
+        guard = self._extensions.on(hook, self.path, call, self._order)
+        return guard

@@ -1,0 +1,132 @@
+"""Put an exported page into a file: whole or not at all, private, and never over somebody else's file.
+
+An existing file is replaced only if it is an earlier export, ours or pi's, which
+its first bytes tell, or if the caller was told to overwrite. A link is never
+followed: it is a file that is not an export.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tau import __version__
+from tau.errors import CommandError
+from tau.runtime.history.session_log import Log
+from tau.runtime.services import Surroundings
+from tau.tools import Tool
+
+# What stands in the first bytes of an export: ours, and pi's.
+OUR_SIGN = b'<meta name="generator" content="tau session export">'
+PI_SIGN = b"<title>Session Export</title>"
+SIGN_WITHIN = 400
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def write_export(page: Iterable[bytes], path: Path, overwrite: bool = False) -> Path:
+    """Write the portions of a page to `path`, readable by its owner only; a CommandError says why nothing changed."""
+    try:
+        replaces = _replaces(path, overwrite)
+        draft = path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}")
+        handle = os.open(draft, _NEW, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.writelines(page)
+                file.flush()
+                os.fsync(file.fileno())
+            _publish(draft, path, replaces)
+        finally:
+            with suppress(FileNotFoundError):
+                draft.unlink()
+    except OSError as error:
+        raise CommandError(_sentence(error, path)) from None
+    return path
+
+
+def _replaces(path: Path, overwrite: bool) -> bool:
+    """Whether there is a file that may be replaced; an error if there is one that may not."""
+    if not path.name or path.name == "..":
+        raise CommandError(f"Cannot export to {path}: it names a folder, not a file")
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    if stat.S_ISDIR(found.st_mode):
+        raise CommandError(f"Cannot export to {path}: it is a folder")
+    if overwrite and (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+        return True
+    if stat.S_ISREG(found.st_mode) and _is_export(path):
+        return True
+    raise CommandError(f"Cannot export to {path}: it exists and is not an export; name another file")
+
+
+def _is_export(path: Path) -> bool:
+    handle = os.open(path, _LOOK)
+    try:
+        beginning = os.read(handle, SIGN_WITHIN) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+    finally:
+        os.close(handle)
+    return beginning[:9].lower() == b"<!doctype" and (OUR_SIGN in beginning or PI_SIGN in beginning)
+
+
+def _publish(draft: Path, path: Path, replaces: bool) -> None:
+    if replaces:
+        os.replace(draft, path)
+        return
+    # A link, unlike a rename, fails when somebody has made a file of that name in the meantime.
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        os.replace(draft, path)
+
+
+def _sentence(error: OSError, path: Path) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"Cannot export to {path}: the folder {path.parent} does not exist"
+    if isinstance(error, FileExistsError):
+        return f"Cannot export to {path}: somebody else has just made a file of that name"
+    return f"Cannot export to {path}: {(error.strerror or str(error)).lower()}"
+
+
+def session_page(log: Log, told: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[bytes]:
+    """A session as a page; with what the model is told, if it is a live one.
+
+    What makes pages is loaded here: few who run an agent ever export.
+    """
+    from tau.export import Export, OfferedTool
+    from tau.export.page import page
+
+    entries = [log.tree.entry(at) for at in range(len(log.tree))]
+    return page(
+        Export(
+            log.header,
+            entries,
+            log.tree.leaf_id,
+            __version__,
+            name=log.tree.name,
+            system_prompt=told,
+            tools=[OfferedTool(tool.name, tool.description, tool.parameters) for tool in tools],
+        )
+    )
+
+
+def export_session(log: Log, around: Surroundings, told: str, wanted: str | None) -> str:
+    """Write the page and return its path: what was asked for, else a name in the working directory. Blocks."""
+    if log.path is None:
+        raise CommandError("Cannot export in-memory session to HTML")
+    if not os.path.exists(log.path):
+        raise CommandError("Nothing to export yet - start a conversation first")
+    name = wanted or default_name(log.path)
+    write_export(session_page(log, told, list(around.tools.values())), Path(around.cwd, Path(name).expanduser()))
+    return name
+
+
+def default_name(session: Path) -> str:
+    return f"pi-session-{session.stem}.html"

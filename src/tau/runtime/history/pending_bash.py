@@ -1,0 +1,48 @@
+"""Commands of a client that ended during a run. They are told after it, and kept until then: they were acknowledged."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tau.records.base import UNSET, BadRecord, Record, decode, encode, wire
+from tau.records.entries import CustomEntry
+from tau.records.messages import BashExecution
+from tau.runtime.history.session_log import Log
+
+RAN = "tau.ran"
+
+
+class Ran(Record):
+    """The data of a RAN entry. A copy of the session has it too, and another id: it is not for that one."""
+
+    session_id: str
+    message: BashExecution
+
+
+def note(log: Log, message: BashExecution) -> None:
+    log.append(RAN, Ran(log.id, message))
+
+
+def untold(log: Log) -> list[BashExecution]:
+    """What an earlier process noted and never told, on whichever branch."""
+    tree = log.tree
+    noted = [at for at in tree.of_kind("custom") if RAN.encode() in tree.line(at)]
+    waiting = [message for at in noted if (message := _read(log, at)) is not None]
+    if waiting:
+        for at in tree.of_kind("message"):
+            if at > noted[0] and b'"bashExecution"' in tree.line(at):
+                with suppress(BadRecord):
+                    told = tree.message_json(at)
+                    waiting = [one for one in waiting if wire(one) != told]
+    return waiting
+
+
+def _read(log: Log, at: int) -> BashExecution | None:
+    entry = log.tree.entry(at)
+    if not isinstance(entry, CustomEntry) or entry.custom_type != RAN or entry.data is UNSET:
+        return None
+    try:
+        ran = decode(Ran, encode(entry.data))
+    except BadRecord:
+        return None
+    return ran.message if ran.session_id == log.id else None

@@ -1,0 +1,76 @@
+"""Queued messages as entries of a session: an acknowledged message survives the process.
+
+A QUEUED entry holds one message; it is delivered by the entry that says the same.
+A CLEARED entry ends all that wait, except those that it names itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tau.core.agent.queues import Queue
+from tau.core.conversation.tree import Tree
+from tau.records.base import UNSET, BadRecord, Record, decode, encode, replace
+from tau.records.entries import CustomEntry, CustomMessageEntry
+from tau.records.messages import Custom, User
+
+QUEUED = "tau.queued"
+CLEARED = "tau.queue_cleared"
+
+
+class Queued(Record):
+    """The data of a QUEUED entry."""
+
+    queue: Queue
+    message: User | Custom
+
+
+class Kept(Record):
+    """The data of a CLEARED entry, if it has any: what is on its way from a queue into the conversation."""
+
+    kept: list[Queued]
+
+
+def undelivered(tree: Tree) -> list[tuple[Queue, User | Custom]]:
+    """Queued messages of an earlier process that were never said, on whichever branch: a queue has no branches."""
+    waiting: list[tuple[Queue, User | Custom]] = []
+    if not tree.of_kind("custom"):
+        return waiting
+    for at in tree.of_kind("custom", "message", "custom_message"):
+        if tree.kind(at) == "custom" and b"tau.queue" in tree.line(at):
+            _follow(tree, at, waiting)
+        elif waiting:
+            with suppress(BadRecord):
+                said = _as_queued(tree, at)
+                told = next((place for place, (_, message) in enumerate(waiting) if same_as(message) == said), None)
+                if told is not None:
+                    del waiting[told]
+    return waiting
+
+
+def _follow(tree: Tree, at: int, waiting: list[tuple[Queue, User | Custom]]) -> None:
+    """What a QUEUED or CLEARED entry makes of the messages that wait."""
+    entry = tree.entry(at)
+    if not isinstance(entry, CustomEntry):
+        return
+    data = encode(None if entry.data is UNSET else entry.data)
+    if entry.custom_type == CLEARED:
+        waiting.clear()
+        with suppress(BadRecord):
+            waiting += [(one.queue, one.message) for one in decode(Kept, data).kept]
+    elif entry.custom_type == QUEUED:
+        with suppress(BadRecord):
+            queued = decode(Queued, data)
+            waiting.append((queued.queue, queued.message))
+
+
+def _as_queued(tree: Tree, at: int) -> bytes:
+    entry = tree.entry(at) if tree.kind(at) == "custom_message" else None
+    if not isinstance(entry, CustomMessageEntry):
+        return tree.message_json(at)
+    return same_as(Custom(entry.custom_type, entry.content, entry.display, entry.details))
+
+
+def same_as(message: User | Custom) -> bytes:
+    """What a queued message is known by: the entry of an extension's message has a time of its own."""
+    return encode(replace(message, timestamp=0) if isinstance(message, Custom) else message)

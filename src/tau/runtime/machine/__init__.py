@@ -1,0 +1,1 @@
+"""The local machine: processes under a supervisor, files, the environment of commands."""

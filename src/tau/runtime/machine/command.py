@@ -1,0 +1,72 @@
+"""What there is to run, and why it cannot be run: the same for every way of running it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from tau.errors import ToolError
+from tau.records.base import Value
+from tau.records.settings import SandboxLevel
+
+NUL = "Neither a command nor its environment can contain a NUL character"
+
+
+class Order(Value):
+    """A program to run: its words, its folder, its environment, and the descriptors for its output.
+
+    `folder` is a descriptor of the folder; with it, `cwd` is only its name for messages.
+    """
+
+    words: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    stdout: int
+    stderr: int
+    folder: int | None = None
+
+    @property
+    def descriptors(self) -> set[int]:
+        return {self.stdout, self.stderr} | (set() if self.folder is None else {self.folder})
+
+
+class ConfinedBy(Protocol):
+    """The sandbox as the machine sees it: how its launcher is started, and what commands in it are given."""
+
+    @property
+    def level(self) -> SandboxLevel: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+    @property
+    def output(self) -> str:
+        """Folder for the output of commands, which they can read but not write."""
+
+    def words(self) -> list[str]:
+        """The command line of the launcher. Its stdin is the connection to the supervisor."""
+
+    def clear(self) -> None:
+        """Remove the private folders of a sandbox that has ended, or was never started."""
+
+
+class Way(Protocol):
+    """A command that was started in some way. What happens to it is told in the words of runner.py; b"" is the end."""
+
+    def kill(self) -> None: ...
+
+    def is_alive(self) -> bool: ...
+
+
+def refusal(what: str, number: int, order: Order) -> ToolError:
+    """Why a command could not be started."""
+    if number == errno.E2BIG:
+        return ToolError("The command is too long for the system; write it to a file and run that")
+    if what == "crowd":
+        return ToolError(f"The command had more than {number} processes at once. It was ended, and all of them.")
+    why = os.strerror(number)
+    if what == "cwd":
+        return ToolError(f"Cannot work in {order.cwd}: {why}")
+    return ToolError(f"Cannot start {order.words[0]!r}: {why}" if what == "exec" else f"Cannot run the command: {why}")

@@ -1,0 +1,325 @@
+"""The computer we run on: its processes and files, for tools.
+
+processes.py starts and ends commands; here they get their shell, their
+environment and somebody who listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from tau.core.text.truncate import size
+from tau.errors import ToolError
+from tau.runtime.machine.command import Order
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.jobs import Job, Processes
+from tau.runtime.threads import begun
+from tau.store.trusted_files import Bound
+from tau.tools import Exit, Files, Heard, OpenFolder, Stream
+
+T = TypeVar("T")
+
+PORTION = 64 * 1024
+GRACE = 0.05  # seconds of silence after the shell is gone: what holds the pipe now is a background process
+LINGER = 1.0  # seconds after which that is believed even of one that talks all the time
+SPILL_LIMIT = 100 * 1024 * 1024
+THREADS = 16  # at the same time
+MARKS = {"PI_CODING_AGENT": "true", "AI_AGENT": "pi"}
+
+
+class LocalMachine:
+    """`env` is what commands inherit, by default our own environment; `files` what the tools of this machine reach."""
+
+    def __init__(
+        self,
+        *,
+        shell_path: str | None = None,
+        prefix: str | None = None,
+        env: Mapping[str, str] | None = None,
+        spill_limit: int = SPILL_LIMIT,
+        processes: Processes | None = None,
+        files: Files | None = None,
+    ) -> None:
+        self._processes = processes or Processes()
+        self.sandbox = self._processes.sandbox
+        self.post = self._processes.post
+        self.use(shell_path=shell_path, prefix=prefix, env=env, files=files)
+        self._spill_limit = spill_limit
+        self._threads = asyncio.Semaphore(THREADS)
+        self._jobs: list[set[Job]] = [set()]  # commands that may have processes: ours, and of what we are a part of
+
+    def use(
+        self,
+        *,
+        shell_path: str | None = None,
+        shell_digest: str | None = None,
+        prefix: str | None = None,
+        env: Mapping[str, str] | None = None,
+        files: Files | None = None,
+    ) -> None:
+        """For commands from now on; a part that was made before goes on as it is.
+
+        `shell_digest` is the SHA-256 of a shell that a project was trusted with. No other is run.
+        """
+        self.files: Files = files or LocalFiles()
+        self._shell_path = shell_path
+        self._trusted_shell = None if shell_path is None or shell_digest is None else Bound(shell_path, shell_digest)
+        self._prefix = prefix
+        self._env = env
+
+    async def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | OpenFolder,
+        heard: Heard,
+        timeout: float | None = None,
+        apart: bool = False,
+    ) -> Exit:
+        """As Machine.run. What was killed is waited for, but not for ever: the system may hold it back."""
+        job, ends = self._start(self._words(command), cwd, apart)
+        self._remember(job)
+        broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        ears = [_Ear(end, stream, heard, broken) for stream, end in ends.items()]
+        timed_out = False
+        try:
+            first: list[asyncio.Future[Any]] = [job.exited, broken]
+            await asyncio.wait(first, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if not job.exited.done():
+                timed_out = not broken.done()
+                await job.end()
+            await _hear_the_rest(ears)
+        except asyncio.CancelledError:
+            await job.end()
+            for ear in ears:
+                ear.take_all()
+            raise
+        finally:
+            for ear in ears:
+                ear.close()
+        if broken.done():
+            raise broken.result()
+        return _ending(job.exited.result() if job.exited.done() else -signal.SIGKILL, timed_out)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """As Machine.in_thread. A cancelled caller does not wait for the thread."""
+        async with self._threads:
+            return await begun(work, "tau work")
+
+    def spill(self) -> LocalSpill:
+        return LocalSpill(self._spill_limit, self.sandbox.output if self.sandbox else None)
+
+    def part(self) -> LocalMachine:
+        """As Machine.part. The whole can still kill everything."""
+        part = copy.copy(self)
+        part._jobs = [set(), *self._jobs]
+        return part
+
+    def kill_background(self) -> None:
+        for job in self._jobs[0]:
+            if job.exited.done():
+                job.kill()
+
+    def kill_all(self) -> None:
+        """Kill everything, background processes included. Does not wait: for the way out of the program."""
+        for job in self._jobs[0]:
+            job.kill()
+
+    async def release(self) -> None:
+        """Everything has ended: so shall the process that would start more, if it was ours alone."""
+        self._jobs = [set()]
+        if (runner := self._processes.release()) is not None:
+            await asyncio.to_thread(runner.join, LINGER)
+
+    def _words(self, command: str | Sequence[str]) -> list[str]:
+        if isinstance(command, str):
+            command = [self._shell(), "-c", f"{self._prefix}\n{command}" if self._prefix else command]
+        return [_as_argument(word) for word in command]
+
+    def _shell(self) -> str:
+        if self._shell_path is None:
+            if os.path.exists("/bin/bash"):
+                return "/bin/bash"
+            import shutil
+
+            return shutil.which("bash") or "sh"
+        if not os.path.exists(self._shell_path):
+            raise ToolError(f"Custom shell path not found: {self._shell_path}")
+        if self._trusted_shell is not None and not self._trusted_shell.is_unchanged():
+            raise ToolError(
+                f"The shell {self._shell_path} changed since the project was trusted. Nothing is run in it."
+            )
+        return self._shell_path
+
+    def _start(self, words: list[str], cwd: str | OpenFolder, apart: bool) -> tuple[Job, dict[Stream, int]]:
+        """The command, and our ends of the pipes from it."""
+        env = {**(os.environ if self._env is None else self._env), **MARKS}
+        if self.sandbox is not None:
+            env |= self.sandbox.environment
+        pipes = _pipes(2 if apart else 1)
+        try:
+            folder = self._folder(cwd)
+        except ToolError:
+            for end in {end for ends in pipes for end in ends}:
+                os.close(end)
+            raise
+        name = os.path.abspath(cwd) if isinstance(cwd, str) else cwd.path
+        try:
+            job = Job(Order(words, name, env, pipes[0][1], pipes[-1][1], folder), self._processes)
+        except ToolError:
+            for ours, _ in pipes:
+                os.close(ours)
+            raise
+        streams: tuple[Stream, ...] = ("stdout", "stderr")
+        return job, {stream: ours for stream, (ours, _) in zip(streams, pipes, strict=False)}
+
+    def _folder(self, cwd: str | OpenFolder) -> int | None:
+        """A new descriptor of the folder to run in; None where the path has to do."""
+        try:
+            if isinstance(cwd, OpenFolder):
+                return None if cwd.descriptor is None else os.dup(cwd.descriptor)
+            if self.sandbox is not None:  # it has folders that we do not see, and must have none that it cannot see
+                return None
+            if not os.path.isdir(cwd):
+                raise ToolError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
+            return os.open(cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if hasattr(os, "O_PATH") else None
+        except OSError as error:  # too many open files, or it is gone by now
+            raise ToolError(f"Cannot run the command: {error.strerror}") from None
+
+    def _remember(self, job: Job) -> None:
+        for jobs in self._jobs:
+            jobs.intersection_update({known for known in jobs if known.is_alive()})
+            jobs.add(job)
+
+
+class LocalSpill:
+    """A file for the output of one command that only its owner can read. Never raises for a full disk."""
+
+    def __init__(self, limit: int, folder: str | None = None) -> None:
+        """`folder`: not where temporary files usually are."""
+        import tempfile
+
+        self.path = os.path.join(folder or tempfile.gettempdir(), f"pi-bash-{os.urandom(8).hex()}.log")
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        self._limit = limit
+        self._room = limit
+        self._open = True
+
+    def write(self, data: bytes) -> None:
+        if not self._open:
+            return
+        try:
+            self._put(data[: self._room])
+            if len(data) > self._room:
+                self._put(f"\n[Only the first {size(self._limit)} of the output are kept]\n".encode())
+                self.close()
+        except OSError:  # what could be written is there; the command goes on
+            self.close()
+        self._room -= len(data)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            os.close(self._file)
+
+    def _put(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._file, view) :]
+
+
+class _Ear:
+    """Our end of a pipe. Every portion is handed on at once and none is kept, however fast they come."""
+
+    def __init__(self, end: int, stream: Stream, heard: Heard, broken: asyncio.Future[Exception]) -> None:
+        self._end = end
+        self._stream = stream
+        self._heard = heard
+        self._broken = broken
+        self._loop = asyncio.get_running_loop()
+        self.portions = 0
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        os.set_blocking(end, False)
+        self._loop.add_reader(end, self.take)
+
+    def take(self) -> bool:
+        """One portion, if there is one."""
+        try:
+            data = os.read(self._end, PORTION)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.close()
+            return False
+        self.portions += 1
+        try:
+            self._heard(self._stream, data)
+        except Exception as error:  # reaches the caller of run, who gave us `heard`
+            self.close()
+            if not self._broken.done():
+                self._broken.set_result(error)
+            return False
+        return True
+
+    def take_all(self) -> None:
+        """What is in the pipe now; not more than a pipe can hold, for somebody may still be writing."""
+        for _ in range(16):
+            if self.closed.done() or not self.take():
+                return
+
+    def close(self) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+            self._loop.remove_reader(self._end)
+            os.close(self._end)
+
+
+async def _hear_the_rest(ears: Sequence[_Ear]) -> None:
+    """The shell is gone: listen until the pipes are closed, or silent, or have talked on for too long."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LINGER
+    while loop.time() < until:
+        before = sum(ear.portions for ear in ears)
+        _, still_open = await asyncio.wait([ear.closed for ear in ears], timeout=GRACE)
+        if not still_open or sum(ear.portions for ear in ears) == before:
+            return
+
+
+def _pipes(count: int) -> list[tuple[int, int]]:
+    pipes: list[tuple[int, int]] = []
+    try:
+        while len(pipes) < count:
+            pipes.append(os.pipe())
+    except OSError as error:  # too many open files
+        for ends in pipes:
+            os.close(ends[0])
+            os.close(ends[1])
+        raise ToolError(f"Cannot run the command: {error.strerror}") from None
+    return pipes
+
+
+def _ending(code: int | ToolError, timed_out: bool) -> Exit:
+    if isinstance(code, ToolError):
+        raise code
+    if code >= 0:
+        return Exit(code, timed_out=timed_out)
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:  # a real-time signal has no name
+        name = str(-code)
+    return Exit(None, name, timed_out)
+
+
+def _as_argument(command: str) -> str:
+    if "\0" in command:
+        raise ToolError("A command cannot contain a NUL character; write it as \\0 or use a file")
+    try:
+        os.fsencode(command)
+    except UnicodeEncodeError:
+        raise ToolError("A command cannot contain half of a surrogate pair") from None
+    return command

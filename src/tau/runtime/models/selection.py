@@ -1,0 +1,302 @@
+"""The models of one session: which there are, which is on, how hard it thinks, and what it takes to ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tau.core.models.patterns import Match, Several, exact, find, readings, scope
+from tau.core.models.pricing import unpriced
+from tau.core.models.thinking import clamp, following, levels
+from tau.errors import CommandError, ModelError, UsageError
+from tau.llm.apis import credentials, forget
+from tau.llm.catalog import DEFAULTS, LOCAL, OFFLINE, SERVERS, Catalog, ProviderGiven
+from tau.records.base import UNSET, replace
+from tau.records.messages import Assistant
+from tau.records.models import Model, ThinkingLevel
+from tau.records.settings import Settings
+from tau.store.config_values import is_command, value
+from tau.store.keys import AUTHENTICATED, Keys
+
+HOW_TO_SET_A_KEY = (
+    "Set an API key, for example ANTHROPIC_API_KEY or OPENAI_API_KEY, or describe a model in models.json in the agent "
+    "folder (~/.pi/agent), then start again. Without any key, --provider ollama asks a server on this machine, and "
+    "--model demo runs the built-in offline model. `tau doctor` tells what there is."
+)
+NO_MODEL = f"No model selected.\n\n{HOW_TO_SET_A_KEY}"
+
+
+class Asked(NamedTuple):
+    """A model as it is called: its headers filled in, its key, and the variables that are meant for it."""
+
+    model: Model
+    key: str | None
+    environment: Mapping[str, str]
+
+
+class Models:
+    def __init__(self, catalog: Catalog, keys: Keys) -> None:
+        self.catalog = catalog
+        self.keys = keys
+        self.scoped: list[Match] = []
+        self.current: Model | None = None
+        self.level: ThinkingLevel = "off"
+        self._returning: ThinkingLevel | None = None  # the level after a model that cannot think; None: it stays off
+        self._renewed: set[str] = set()  # providers whose keys were asked for anew, and not accepted since
+        self.fixed = False  # named on the command line: a session's own model does not replace it
+        self.fixed_level = False  # the same for the level: --thinking, or --model NAME:LEVEL
+
+    # Which there are.
+
+    @property
+    def available(self) -> list[Model]:
+        """Models that can be used now. One that is not listed anywhere is among them only while it is on."""
+        providers = [provider for provider in self.catalog.providers if self._open(provider)]
+        listed = [model for provider in providers for model in self.catalog.of(provider)]
+        if self.current is not None and self.current not in listed and self.usable(self.current):
+            listed.append(self.current)
+        return listed
+
+    def usable(self, model: Model) -> bool:
+        """Whether it can be asked: there is a key, or it needs none."""
+        return model in OFFLINE or self._open(model.provider)
+
+    def _open(self, provider: str) -> bool:
+        return provider in LOCAL or self.keys.has(provider)
+
+    def offer(self, name: str, provider: ProviderGiven) -> None:
+        """Have a provider that an extension describes."""
+        self.catalog.put(name, provider)
+        if provider.api_key:
+            self.keys.configured[name] = provider.api_key
+
+    def withdraw(self, name: str) -> None:
+        self.catalog.restore(name)
+        known = self.catalog.given.get(name)
+        if known is not None and known.api_key:
+            self.keys.configured[name] = known.api_key
+        else:
+            self.keys.configured.pop(name, None)
+
+    # Which one to start with.
+
+    def choose(
+        self,
+        settings: Settings,
+        *,
+        pattern: str | None = None,
+        provider: str | None = None,
+        scoped: Sequence[str] = (),
+        level: ThinkingLevel | None = None,
+    ) -> list[str]:
+        """Pick what the session starts with, and return what a person should be warned of."""
+        warnings: list[str] = []
+        if patterns := scoped or settings.enabled_models or ():
+            self.scoped, warnings = scope(patterns, [*self.available, *self._asked_for(patterns)])
+        self.fixed = bool(pattern or provider)
+        if self.fixed:
+            chosen: Match | None = self._named(pattern, provider, settings.default_provider, warnings)
+        else:
+            chosen = self._usual(settings)
+        self.current = chosen.model if chosen else None
+        self.fixed_level = level is not None or (self.fixed and chosen is not None and chosen.level is not None)
+        usual = settings.default_thinking_level or "medium"
+        self.level = clamp(level or (chosen.level if chosen else None) or usual, self.current)
+        self._returning = usual if settings.thinking_returns else None
+        return warnings
+
+    def _asked_for(self, patterns: Sequence[str]) -> list[Model]:
+        """Models of servers that list none, which patterns name in full: "ollama/qwen3"."""
+        named = [name.partition("/") for pattern in patterns for name, _ in readings(pattern)[-1:]]
+        made = [self.catalog.made(server, id) for server, _, id in named if server in SERVERS and id]
+        return [model for model in made if model is not None and self.usable(model)]
+
+    def _named(self, pattern: str | None, provider: str | None, usual: str | None, warnings: list[str]) -> Match:
+        if provider is not None:
+            return self._of_provider(pattern, provider, warnings)
+        assert pattern is not None
+        # What can be used now is looked at first: most often that is all that need be read.
+        if match := exact(pattern, [*self.available, *OFFLINE]):
+            return match
+        head, slash, rest = pattern.partition("/")
+        server = self.catalog.spelled(head) if slash else None
+        if server in SERVERS and rest:
+            return self._of_provider(rest, server, warnings)
+        everything = [model for name in self.catalog.providers for model in self.catalog.of(name)]
+        found = find(pattern, [*everything, *OFFLINE], usable=self.usable)
+        if isinstance(found, Several):
+            saved = [model for model in found.models if model.provider == usual]
+            if not saved:
+                names = ", ".join(model.provider for model in found.models)
+                raise UsageError(f'Model "{pattern}" is offered by {names}. Say which is meant with --provider.')
+            found = Match(saved[0], found.level)
+        if found is None and server is not None and rest:
+            return self._of_provider(rest, server, warnings)
+        if found is None:
+            raise UsageError(f'Model "{pattern}" not found. Use --list-models to see available models.')
+        return found
+
+    def _of_provider(self, pattern: str | None, provider: str, warnings: list[str]) -> Match:
+        name = self.catalog.spelled(provider)
+        own = [model for model in OFFLINE if model.provider.lower() == provider.lower()]
+        if name is None and not own:
+            raise UsageError(f'Unknown provider "{provider}". Use --list-models to see available providers/models.')
+        own += self.catalog.of(name) if name else []
+        if pattern is None:
+            usual = own[0] if name is None else self.catalog.default(name)
+            if usual is None:
+                raise UsageError(f"{name} has no model that is taken by itself. Name one with --model.")
+            return Match(usual)
+        # A server's ids are taken as given; elsewhere a part of a name is enough.
+        match = exact(pattern, own) if name in SERVERS else find(pattern, own)
+        if isinstance(match, Match):
+            return match
+        return self._made(name, pattern, warnings)
+
+    def _made(self, provider: str | None, pattern: str, warnings: list[str]) -> Match:
+        id, level = readings(pattern)[-1]
+        model = self.catalog.made(provider, id) if provider else None
+        if model is None:
+            name = f"{provider}/{pattern}" if provider else pattern
+            raise UsageError(f'Model "{name}" not found. Use --list-models to see available models.')
+        if provider not in SERVERS:
+            warnings.append(f'Model "{id}" not found for provider "{provider}". Using custom model id.')
+        return Match(model, level)
+
+    def _usual(self, settings: Settings) -> Match | None:
+        provider, id = settings.default_provider, settings.default_model
+        if self.scoped:
+            saved = [match for match in self.scoped if (match.model.provider, match.model.id) == (provider, id)]
+            return saved[0] if saved else self.scoped[0]
+        ready = self.available
+        if id is not None:
+            candidates = [*ready, *OFFLINE]
+            saved_model = next((m for m in candidates if m.id == id and provider in (None, m.provider)), None)
+            if saved_model is None and provider in SERVERS and self._open(provider):
+                saved_model = self.catalog.made(provider, id)
+            if saved_model:
+                return Match(saved_model)
+        usual = [model for model in ready if DEFAULTS.get(model.provider) == model.id]
+        first = usual[0] if usual else next(iter(ready), None)
+        return Match(first) if first else None
+
+    # Changing it.
+
+    def set(self, provider: str, id: str) -> Model:
+        model = next((one for one in [*self.available, *OFFLINE] if (one.provider, one.id) == (provider, id)), None)
+        if model is None and provider in SERVERS and id and self._open(provider):
+            model = self.catalog.made(provider, id)
+        if model is None:
+            raise CommandError(f"Model not found: {provider}/{id}")
+        self._switch(model)
+        return model
+
+    def cycle(self) -> Model | None:
+        """The next model; None if there is no other."""
+        ring = self.scoped or [Match(model) for model in self.available]
+        if len(ring) < 2:
+            return None
+        at = next((i for i, match in enumerate(ring) if match.model == self.current), -1)
+        match = ring[(at + 1) % len(ring)]
+        self._switch(match.model)
+        if match.level:
+            self.level = clamp(match.level, match.model)
+        return match.model
+
+    def _switch(self, model: Model) -> None:
+        level = self._returning if self.thoughtless and self._returning else self.level
+        self.current = model
+        self.level = clamp(level, model)
+
+    @property
+    def thoughtless(self) -> bool:
+        return self.current is not None and not self.current.reasoning
+
+    def restore(self, model: tuple[str, str] | None, level: ThinkingLevel | None) -> None:
+        """Take up the model and the level of a session that is opened, if the model can still be used."""
+        found = next((one for one in [*self.available, *OFFLINE] if (one.provider, one.id) == model), None)
+        if found is not None:
+            self.current = found
+        self.level = clamp(level or self.level, self.current)
+
+    def set_level(self, level: ThinkingLevel) -> None:
+        self.level = clamp(level, self.current)
+        self._return_to(self.level)
+
+    def _return_to(self, level: ThinkingLevel) -> None:
+        if self._returning and not self.thoughtless:
+            self._returning = level
+
+    def cycle_level(self) -> ThinkingLevel | None:
+        """The next level; None if the model does not think."""
+        level = following(self.level, self.current)
+        if level is not None:
+            self.level = level
+            self._return_to(level)
+        return level
+
+    @property
+    def levels(self) -> list[ThinkingLevel]:
+        return levels(self.current)
+
+    # Asking it.
+
+    def ready(self) -> Model:
+        """The model to ask, or a sentence on what is missing."""
+        if self.current is None:
+            raise CommandError(NO_MODEL)
+        if not self.usable(self.current):
+            raise CommandError(f"No API key found for {self.current.provider}.\n\n{HOW_TO_SET_A_KEY}")
+        return self.current
+
+    def takes_time(self, model: Model) -> bool:
+        """Whether `asked` runs commands, and so is to be called off the event loop."""
+        commands = any(map(is_command, (model.headers or {}).values()))
+        return commands or self.keys.takes_time(model.provider) or credentials(model.api) is not None
+
+    def asked(self, model: Model) -> Asked:
+        """What it takes to call `model`: values of its entry that are variables or commands are looked up now."""
+        environment = self.keys.environment(model.provider)
+        key = self.keys.get(model.provider)
+        if key is None and self.keys.takes_time(model.provider):
+            source = self.keys.source(model.provider)
+            raise ModelError(
+                f"No API key for {model.provider}: the command in {source} did not tell it.", transient=False
+            )
+        if key == AUTHENTICATED and (find_credentials := credentials(model.api)) is not None:
+            environment = find_credentials(environment)
+        given = {name: value(text, environment) for name, text in (model.headers or {}).items()}
+        headers = {name: text for name, text in given.items() if text is not None}
+        configured = self.catalog.given.get(model.provider)
+        if key is not None and self.keys.is_token(model.provider):
+            # A token has one place in every API, a key has another in each.
+            headers["authorization"], key = f"Bearer {key}", None
+        elif key is not None and configured is not None and configured.auth_header:
+            headers["authorization"] = f"Bearer {key}"
+        return Asked(replace(model, headers=headers or UNSET), key, environment)
+
+    def renewed(self, model: Model) -> bool:
+        """A server does not know who we are: whether to ask it again, with what a command or an account says now.
+
+        Once, until it has accepted something.
+        """
+        renewable = forget(model.api) if self.keys.ambient(model.provider) else self.keys.forget(model.provider)
+        if not renewable or model.provider in self._renewed:
+            self._renewed.discard(model.provider)
+            return False
+        self._renewed.add(model.provider)
+        return True
+
+    def accepted(self, model: Model) -> None:
+        self._renewed.discard(model.provider)
+
+    def unpriced(self, answer: Assistant) -> bool:
+        """Whether nobody knows what this answer cost."""
+        return self.price_unknown(answer.provider, answer.model)
+
+    def price_unknown(self, provider: str, id: str) -> bool:
+        known = [*([self.current] if self.current else []), *OFFLINE]
+        if provider in self.catalog.providers:
+            known += self.catalog.of(provider)
+        model = next((one for one in known if (one.provider, one.id) == (provider, id)), None)
+        return provider not in LOCAL if model is None else unpriced(model)

@@ -1,0 +1,418 @@
+"""Carry out compactions and summaries of branches.
+
+One turn at a time: whoever works on the conversation holds `turn`, a run with
+its automatic compactions or a compaction that was asked for. So the two kinds
+of compaction cannot meet, and neither can a compaction and a prompt.
+
+A compaction that a client asks for stops the run under way, and only if there is
+something to compact. It starts nothing: messages in the queues wait for a prompt.
+
+Nothing is changed before the whole summary is there. An abort, a failure or a
+cancellation until then leaves the conversation as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Protocol, TypeVar
+
+from tau.core.agent.draft import Done, Draft, Failed
+from tau.core.agent.retry import after
+from tau.core.conversation.branches import Branch, prepare_branch
+from tau.core.conversation.compaction import Due, Plan, Reason, due, fitted, prepare
+from tau.core.conversation.summaries import NO_CONTENT, SummaryRequest, summary_text
+from tau.core.conversation.tokens import Kept, added_up, context_tokens
+from tau.core.conversation.tree import Tree
+from tau.errors import Aborted, CommandError, ModelError, TauError
+from tau.records.base import UNSET, UnsetType, Value, parse_stored, replace
+from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
+from tau.records.messages import Usage
+from tau.records.models import Model, ThinkingLevel
+from tau.records.settings import CompactionSettings, Settings
+from tau.runtime.abort import Switch
+from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.history.session_log import iso, now
+from tau.runtime.runs.driver import GRACE
+from tau.wire.unfinished import Unfinished
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+About = Mapping[str, Any]
+MANUAL: About = {"reason": "manual", "willRetry": False}
+
+CANCELLED = "Compaction cancelled"
+HOPELESS = (
+    "Context overflow recovery failed after one compact-and-retry attempt. "
+    "Try reducing context or switching to a larger-context model."
+)
+FAILED: dict[Reason, str] = {
+    "threshold": "Auto-compaction failed: ",
+    "overflow": "Context overflow recovery failed: ",
+}
+
+
+class Chosen(Protocol):
+    """The models of a session (runtime/models/selection.py)."""
+
+    current: Model | None
+    level: ThinkingLevel
+
+    def ready(self) -> Model: ...
+
+
+class Written(Protocol):
+    """The log of a session (runtime/history/session_log.py)."""
+
+    tree: Tree
+
+    def compact(
+        self,
+        summary: str,
+        first_kept: str,
+        tokens_before: int,
+        details: Any,
+        *,
+        from_hook: bool = False,
+        usage: Usage | UnsetType = UNSET,
+    ) -> None: ...
+
+    def drop_last_answer(self) -> None: ...
+
+
+class Owner(Protocol):
+    """What a compaction needs of its session."""
+
+    settings: Settings
+
+    @property
+    def models(self) -> Chosen: ...
+
+    @property
+    def log(self) -> Written: ...
+
+    async def tell(self, event: Event) -> None: ...
+
+    def ask_for_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
+        """Ask the draft's model as ever, but without tools, and with the limits that the request names."""
+        ...
+
+
+class BranchText(Value):
+    summary: str
+    details: dict[str, list[str]]
+    usage: Usage | UnsetType = UNSET
+
+
+class Compactor:
+    def __init__(self, owner: Owner, stop_run: Callable[[], None], hooks: Hooks | None = None) -> None:
+        """`stop_run` stops the run under way, if any, without waiting."""
+        self._hooks = hooks
+        self._owner = owner
+        self._stop_run = stop_run
+        self.turn = asyncio.Lock()
+        self._manual = asyncio.Lock()  # one compaction of the client at a time, so that each sees what the last one did
+        self._wanted: dict[Switch, asyncio.Event] = {}  # what is under way, or waits for its turn; and its end
+        self._working = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a summary is being made."""
+        return self._working > 0
+
+    async def abort(self) -> None:
+        """Stop every compaction, and return when they have stopped. A run's switch, too, stops the one inside it.
+
+        Those that come later are not waited for.
+        """
+        wanted = list(self._wanted.items())
+        for switch, _ in wanted:
+            switch.flip()
+        for _, end in wanted:
+            await end.wait()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[Switch]:
+        """Stop the run under way and hold the turn. The switch is flipped if somebody aborts."""
+        with self._under_way(Switch()) as switch:
+            self._stop_run()
+            async with self.turn:
+                yield switch
+
+    # When the client asks.
+
+    async def compact(self, instructions: str | None = None) -> CompactionResult:
+        """Stop the run under way and compact. Raises CommandError, and has not stopped the run if it refuses."""
+        try:
+            with self._under_way(Switch()) as switch:
+                async with self._manual:
+                    return await self._compact_alone(instructions, switch)
+        except Aborted:
+            await self._tell_failed(MANUAL, None)
+            raise CommandError(CANCELLED) from None
+        except TauError as error:
+            await self._tell_failed(MANUAL, str(error))
+            raise CommandError(str(error)) from None
+
+    async def _compact_alone(self, instructions: str | None, switch: Switch) -> CompactionResult:
+        try:
+            if switch.flipped:
+                raise Aborted
+            self._planned()
+        except TauError as error:
+            return await self._told(_raising(error))
+        self._stop_run()
+        async with self.turn:
+            return await self._told(lambda: self._compact(instructions, switch))
+
+    async def _told(self, work: Callable[[], Awaitable[CompactionResult]]) -> CompactionResult:
+        """Publish the start and the end of a manual compaction, however it ends."""
+        tell = self._owner.tell
+        await tell(CompactionStart("manual"))
+        try:
+            result = await work()
+        except Aborted:
+            await tell(CompactionEnd("manual", None, True, False))
+            raise
+        except TauError as error:
+            await tell(CompactionEnd("manual", None, False, False, f"Compaction failed: {error}"))
+            raise
+        await tell(CompactionEnd("manual", result, False, False))
+        return result
+
+    def _planned(self) -> tuple[Plan, CompactionSettings, Model]:
+        """Raises CommandError if there is nothing to compact, or no model to ask."""
+        model = self._owner.models.ready()
+        settings = self._settings(model)
+        plan = prepare(Branch(self._owner.log.tree), settings)
+        if isinstance(plan, str):
+            raise CommandError(plan)
+        return plan, settings, model
+
+    async def _compact(self, instructions: str | None, switch: Switch) -> CompactionResult:
+        plan, settings, model = self._planned()
+        with self._at_work():
+            about = MANUAL if instructions is None else {**MANUAL, "customInstructions": instructions}
+            return await self._carry_out(plan, settings, model, about, switch)
+
+    async def branch_summary(
+        self, left: Sequence[Kept], switch: Switch, instructions: str | None = None, *, replace: bool = False
+    ) -> BranchText:
+        """What happened on a branch that is left. To be called while `alone`; raises Aborted or CommandError."""
+        model, level = self._owner.models.ready(), self._owner.models.level
+        reserve = max(0, self._owner.settings.branch_summary.reserve_tokens)
+        plan = prepare_branch(left, model.context_window, reserve)
+        if not plan.messages:
+            return BranchText(NO_CONTENT, plan.files.details)
+        request = plan.request(model, level, reserve, instructions, replace=replace)
+        with self._at_work():
+            try:
+                answer, usage = await self._summary(request, model, switch)
+            except ModelError as error:
+                raise CommandError(str(error)) from None
+        return BranchText(plan.summary(answer), plan.files.details, usage)
+
+    # By itself. To be called by a run that holds the turn.
+
+    async def before_prompt(self, switch: Switch) -> None:
+        """A prompt was accepted and is about to be run."""
+        found = self._due(before_prompt=True)
+        if found is not None and not found.tried and not switch.flipped:
+            await self._automatic(found, switch, again=False)
+
+    async def between_turns(self, switch: Switch) -> bool:
+        """A run is about to ask its next question. True if the conversation is another now."""
+        if switch.flipped or not self._owner.settings.compaction.between_turns:
+            return False
+        found = self._due(before_prompt=False)
+        return found is not None and not found.tried and await self._automatic(found, switch, again=False)
+
+    async def after_run(self, switch: Switch) -> bool:
+        """A run has ended and will not be retried. True if its question fits now and is to be asked again."""
+        found = None if switch.flipped else self._due(before_prompt=False)
+        if found is None:
+            return False
+        if found.tried:
+            await self._owner.tell(CompactionEnd(found.reason, None, False, False, HOPELESS))
+            return False
+        return await self._automatic(found, switch, again=found.again) and found.again
+
+    def _due(self, *, before_prompt: bool) -> Due | None:
+        model = self._owner.models.current
+        if model is None:
+            return None
+        return due(Branch(self._owner.log.tree), model, self._settings(model), before_prompt=before_prompt)
+
+    async def _automatic(self, found: Due, switch: Switch, *, again: bool) -> bool:
+        """True if it was done. With `again` the answer that failed is left out, for its question is asked again."""
+        owner = self._owner
+        assert owner.models.current is not None
+        settings = self._settings(owner.models.current)
+        failed = owner.log.tree.last_answer() if again else None
+        plan = prepare(Branch(owner.log.tree, frozenset() if failed is None else frozenset({failed})), settings)
+        if isinstance(plan, str) and found.reason == "threshold":
+            return False  # full, but of what must be kept: nobody wants to hear that after each answer
+        await owner.tell(CompactionStart(found.reason))
+        result: CompactionResult | None = None
+        aborted, error = False, ""
+        about = {"reason": found.reason, "willRetry": again}
+        try:
+            if isinstance(plan, str):
+                raise CommandError(plan)
+            with self._under_way(switch), self._at_work():
+                model = owner.models.ready()
+                result = await self._carry_out(plan, settings, model, about, switch, drop_answer=again)
+        except Aborted:
+            aborted = True
+        except TauError as failure:
+            error = str(failure)
+        except Exception as failure:  # the run goes on, whatever this is
+            log.exception("an automatic compaction failed in an unforeseen way")
+            error = f"{type(failure).__name__}: {failure}"
+        again = again and result is not None
+        told: str | UnsetType = FAILED[found.reason] + error if error else UNSET
+        if result is None:
+            await self._tell_failed({**about, "willRetry": False}, error or None)
+        await owner.tell(CompactionEnd(found.reason, result, aborted, again, told))
+        return result is not None
+
+    # How.
+
+    async def _carry_out(
+        self,
+        plan: Plan,
+        settings: CompactionSettings,
+        model: Model,
+        about: About,
+        switch: Switch,
+        *,
+        drop_answer: bool = False,
+    ) -> CompactionResult:
+        """`about` is what extensions are told of it besides. `drop_answer` leaves the last answer out with it."""
+        written, hooks = self._owner.log, self._hooks
+        given = None
+        if hooks is not None and hooks.extensions.wants("session_before_compact"):
+            given = await hooks.before_compact(plan, settings, written.tree, about, switch)
+        if given is not None:
+            tokens = given.tokens_before or plan.tokens_before
+            result = CompactionResult(
+                given.summary, given.first_kept_entry_id, tokens, given.details, usage=given.usage
+            )
+        else:
+            requests = plan.requests(settings, model, self._owner.models.level, about.get("customInstructions"))
+            answers = [await self._summary(request, model, switch) for request in requests]
+            result = CompactionResult(
+                plan.summary([text for text, _ in answers]),
+                plan.first_kept_entry_id,
+                plan.tokens_before,
+                plan.details,
+                usage=added_up([usage for _, usage in answers]),
+            )
+        if switch.flipped:
+            raise Aborted
+        made = result.summary, result.first_kept_entry_id, result.tokens_before, result.details
+        kept_at = written.tree.find(result.first_kept_entry_id)
+        if drop_answer:
+            written.drop_last_answer()
+        written.compact(*made, from_hook=given is not None, usage=result.usage)
+        if hooks is not None and hooks.extensions.wants("session_compact"):
+            entry = parse_stored(written.tree.line(written.tree.leaf))
+            told = {"compactionEntry": entry, "fromExtension": given is not None, **about}
+            await hooks.tell("session_compact", told, switch)
+        return replace(
+            result,
+            estimated_tokens_after=context_tokens(Branch(written.tree)),
+            timestamp=iso(),
+            first_kept_entry_index=UNSET if kept_at is None else kept_at + 1,  # the header is the first line
+        )
+
+    async def _tell_failed(self, about: About, error: str | None) -> None:
+        if self._hooks is not None:
+            told = {**about, "aborted": error is None, "fromExtension": False}
+            await self._hooks.tell("session_compact_failed", told if error is None else {**told, "errorMessage": error})
+
+    async def _summary(self, request: SummaryRequest, model: Model, switch: Switch) -> tuple[str, Usage]:
+        """The answer to one request and what it took, asked again as the retry policy says.
+
+        Raises ModelError or Aborted.
+        """
+        made = 0
+        while True:
+            draft = Draft(model, now(), Unfinished)
+            ending = await _stoppable(self._ask(request, draft), switch)
+            if isinstance(ending, Done):
+                try:
+                    return summary_text(ending.message), ending.message.usage
+                except ModelError as error:
+                    raise ModelError(f"{request.title} failed: {error}", transient=False) from None
+            retry = after(ending, self._owner.settings.retry, made)
+            if retry is None:
+                raise ModelError(f"{request.title} failed: {ending.message.error_message}", transient=False)
+            if await switch.wait(retry.delay_ms / 1000):
+                raise Aborted
+            made = retry.attempt
+
+    async def _ask(self, request: SummaryRequest, draft: Draft) -> Done | Failed:
+        last: Any = None
+        try:
+            async for facts in self._owner.ask_for_summary(request, draft):
+                last = facts[-1] if facts else last
+        except ModelError as error:
+            return draft.failed("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
+        if isinstance(last, Done):
+            return last
+        return draft.failed("error", "The stream ended before the answer was complete.", transient=True)
+
+    def _settings(self, model: Model) -> CompactionSettings:
+        return fitted(self._owner.settings.compaction, model.context_window)
+
+    @contextmanager
+    def _under_way(self, switch: Switch) -> Iterator[Switch]:
+        self._wanted[switch] = end = asyncio.Event()
+        try:
+            yield switch
+        finally:
+            del self._wanted[switch]
+            end.set()
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        self._working += 1
+        try:
+            yield
+        finally:
+            self._working -= 1
+
+
+def _raising(error: TauError) -> Callable[[], Awaitable[CompactionResult]]:
+    async def refuse() -> CompactionResult:
+        raise error
+
+    return refuse
+
+
+async def _stoppable(work: Coroutine[Any, Any, T], switch: Switch) -> T:
+    """The result of `work`, or Aborted soon after the switch was flipped, whether the work has stopped or not."""
+    task = asyncio.create_task(work)
+    over = asyncio.Event()
+
+    def done(task: asyncio.Task[T]) -> None:
+        over.set()
+        if not task.cancelled():
+            task.exception()  # heard, also when nobody waits for it any more
+
+    task.add_done_callback(done)
+    switch.listen(over.set)
+    switch.watch(task)
+    try:
+        await over.wait()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=GRACE)
+    if switch.flipped:
+        raise Aborted
+    return task.result()

@@ -1,0 +1,129 @@
+"""Ask models: for the next answer of the conversation, and for summaries beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, Protocol
+
+from tau import llm
+from tau.core.agent.draft import Done, Draft, Update
+from tau.core.conversation.provider_messages import Retold
+from tau.core.conversation.summaries import SummaryRequest
+from tau.errors import ModelError
+from tau.llm.catalog import SMALL
+from tau.llm.types import Context, Options, World
+from tau.records.base import replace
+from tau.records.messages import Stored, Text, User
+from tau.records.models import Model, ThinkingLevel
+from tau.records.settings import Settings
+from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.extensions.model_streams import Streams
+from tau.runtime.history.session_log import Log, now, session_id
+from tau.runtime.models.bundled import Local
+from tau.runtime.models.selection import Asked, Models
+from tau.runtime.resources import Resources
+from tau.runtime.runs.budget import Allowance
+from tau.runtime.runs.tool_runner import Toolbox
+from tau.runtime.services import Surroundings
+from tau.wire.unfinished import Unfinished
+
+
+class Owner(Protocol):
+    """What a call needs of its session."""
+
+    around: Surroundings
+    settings: Settings
+    models: Models
+    log: Log
+    local: Local
+    toolbox: Toolbox
+    hooks: Hooks
+    resources: Resources
+    budget: Allowance
+
+
+class Caller:
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._calls = 0
+        self.system: str | None = None  # what an extension wants it to be, for this run
+
+    async def system_prompt(self) -> str:
+        return await self._owner.resources.prompt(list(self._owner.toolbox.tools.values()))
+
+    def draft(self) -> Draft:
+        """A blank answer of the current model. It may be changed while the answer streams: this one keeps its own."""
+        model = self._owner.models.current
+        if model is None:
+            raise ModelError("No model selected.")
+        return Draft(model, now(), Unfinished)
+
+    async def answer(self, messages: Iterable[Stored], draft: Draft) -> AsyncIterator[Sequence[Any]]:
+        owner = self._owner
+        level, log = owner.models.level, owner.log.id
+        tools = list(owner.toolbox.tools.values()) if takes_tools(draft.model) else []
+        if owner.hooks.extensions.wants("context"):
+            messages = await owner.hooks.context([*messages])
+        spoken = Retold(messages, draft.model, block_images=owner.settings.images.block_images)
+        system = await owner.resources.prompt(tools) if self.system is None else self.system
+        context = Context(system, spoken, tools)
+        async for facts in self._stream(context, draft, level, log):
+            yield facts
+
+    async def summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
+        """A call outside the conversation: no tools, and no part in its cache."""
+        context = Context(request.system, [User([Text(request.prompt)], now())], ())
+        async for facts in self._stream(context, draft, request.thinking, session_id(), request.max_tokens):
+            yield facts
+
+    async def _stream(
+        self, context: Context, draft: Draft, level: ThinkingLevel, session: str, max_tokens: int | None = None
+    ) -> AsyncIterator[Sequence[Any]]:
+        around = self._owner.around
+        model, key, environment = await self._asked(draft.model)
+        settings = self._owner.settings
+        interleaved = settings.interleaved_thinking
+        options = Options(key, level, settings.thinking_budgets, session, max_tokens, environment, now(), interleaved)
+        extensions = self._owner.hooks.extensions
+        hooks = self._owner.hooks if extensions.handlers else None
+        streams = Streams(extensions) if extensions.streams else None
+        world = World(around.transport, asyncio.sleep, self._calls, around.script, hooks, streams)
+        self._calls += 1
+        budget, characters, counted = self._owner.budget, 0, False
+        try:
+            async for facts in llm.stream(model, context, options, draft, world):
+                if facts and isinstance(facts[-1], Done):
+                    # Before anybody can act on the answer.
+                    budget.answered(draft)
+                    counted = True
+                    self._owner.models.accepted(model)
+                yield facts
+                if not counted:
+                    characters += sum(fact.weight for fact in facts if isinstance(fact, Update))
+                    budget.streamed(draft, characters)
+        except ModelError as error:
+            if not (unknown(error) and self._owner.models.renewed(model)):
+                raise
+            raise ModelError(str(error), status=error.status, transient=True) from None
+        finally:
+            if not counted:
+                budget.answered(draft)
+
+    async def _asked(self, model: Model) -> Asked:
+        """The model as it is to be asked: with its key, its headers, and where it is."""
+        owner = self._owner
+        if model == SMALL:
+            return Asked(replace(model, base_url=await owner.local.base_url()), None, {})
+        if owner.models.takes_time(model):
+            return await owner.around.machine.in_thread(lambda: owner.models.asked(model))
+        return owner.models.asked(model)
+
+
+def unknown(error: ModelError) -> bool:
+    """Whether a server does not know who asks, or no longer."""
+    return error.status == 401 or (error.status in (400, 403) and "expired" in str(error).lower())
+
+
+def takes_tools(model: Model) -> bool:
+    return bool((model.compat or {}).get("supportsTools", True))

@@ -1,0 +1,354 @@
+"""`--permissions`: every call of a tool is held against rules, and where these say so, somebody is asked.
+
+The rules are read once, when the session is opened: what the agent does to their
+file changes nothing for it. The decisions are in core/checks/permissions.py. Here the
+paths are followed, the question is put, and what was allowed for the session is
+remembered. Whatever goes wrong on the way, the call does not run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
+
+from tau.core.agent.loop import refusal
+from tau.core.checks.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, escaped, named
+from tau.core.text.terminal_text import visible
+from tau.errors import Aborted, ToolError, UsageError, shortened
+from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, plain, replace
+from tau.records.dialogs import Select
+from tau.records.events import Outcome
+from tau.records.messages import Text, ToolCall
+from tau.records.permissions import Denial, Permissions, Rule
+from tau.runtime.extensions.dialogs import Dialogs, dialog_id
+from tau.store.files import read_small
+from tau.tools.paths import existing, resolve
+from tau.wire.comments import strict
+from tau.wire.position import line_of
+
+ONCE, DENY = "Allow once", "Deny"
+SHOWN = 4000  # bytes of a command or of arguments, in a question
+MENTIONED = 1000  # words of a command that are looked at as paths; one with more is asked about
+MOST_LINKS = 40  # as many as the system follows
+NOBODY = "it has to be asked for, and there is nobody who could answer. Here only what a rule allows can run."
+ADVICE = "Do not look for another way to do the same: go on without it, or say why it is needed."
+
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+_LATE, _ENDED = object(), object()
+
+
+class Read(NamedTuple):
+    """Rules, and where they come from: `text` is what the file says, as strict JSON."""
+
+    rules: Rules
+    deadline: float
+    source: str
+    text: str = ""
+    path: str | None = None
+
+    def told(self, place: str) -> str:
+        """A rule, for people."""
+        if self.path is None:
+            return f"{place} of {self.source}"
+        return f"{place} in {self.source}:{line_of(self.text, place)}"
+
+
+def read_permissions(given: str | Mapping[str, Any], cwd: str) -> Read:
+    """`given` is "ask", "rules FILE", or what would be in such a file. Raises UsageError."""
+    if not isinstance(given, str):
+        return _made("permissions", encode(dict(given)).decode(), cwd, None)
+    kind, _, file = given.partition(" ")
+    if given == "ask":
+        return Read(Rules(HARMLESS, os.path.realpath(cwd), _home()), HARMLESS.deadline, "--permissions ask")
+    if kind != "rules" or not file.strip():
+        raise UsageError(f"--permissions: {given!r} is neither ask nor rules FILE")
+    path = Path(cwd, Path(file.strip()).expanduser())
+    try:
+        text = strict(read_small(path).decode())
+    except OSError as error:
+        raise UsageError(f"--permissions: {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--permissions: {path}: not valid UTF-8") from None
+    return _made(f"--permissions: {path}", text, cwd, os.path.realpath(path))
+
+
+def _made(name: str, text: str, cwd: str, path: str | None) -> Read:
+    try:
+        shape = decode(Permissions, text.encode())
+    except BadRecord as error:
+        place, colon, _ = str(error).partition(": ")
+        at = f":{line_of(text, place)}" if colon and path is not None and _is_json(text) else ""
+        raise UsageError(f"{name}{at}: {error}") from None
+    try:
+        rules = Rules(_with_links(shape, os.path.realpath(cwd)), os.path.realpath(cwd), _home())
+    except BadRules as error:
+        at = f":{line_of(text, error.place)}" if path is not None else ""
+        raise UsageError(f"{name}{at}: {error.place}: {error}") from None
+    return Read(rules, shape.deadline, name.removeprefix("--permissions: "), text, path)
+
+
+def _with_links(given: Permissions, cwd: str) -> Permissions:
+    """With the globs of rules that deny or ask also for where the folders lead that they name."""
+
+    def more(rule: Rule) -> Rule:
+        globs = [] if rule.path is UNSET else [rule.path] if isinstance(rule.path, str) else rule.path
+        return replace(rule, path=[one for glob in globs for one in _followed(glob, cwd)]) if globs else rule
+
+    return replace(given, deny=[more(rule) for rule in given.deny], ask=[more(rule) for rule in given.ask])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        decode(dict[str, Any], text.encode())
+    except BadRecord:
+        return False
+    return True
+
+
+def _home() -> str:
+    return os.path.realpath(os.path.expanduser("~"))
+
+
+class Permits:
+    """As toolbox.Gate. `asks`: the client has the words for a question.
+
+    `inside` follows the links of a sandbox, where the tools are: it has a /tmp of its own, which we do not see.
+    """
+
+    def __init__(
+        self,
+        read: Read,
+        dialogs: Dialogs,
+        cwd: str,
+        in_thread: InThread,
+        *,
+        asks: bool,
+        inside: Callable[[str], str] | None = None,
+    ) -> None:
+        self._read = read
+        self._dialogs = dialogs
+        self._cwd = cwd
+        self._in_thread = in_thread
+        self._asks = asks
+        self._inside = inside
+        self._granted: set[tuple[str, ...]] = set()  # for this session
+        self._checked: dict[str, frozenset[str]] = {}  # by call, from its permission to its execution
+        self.denials: list[str] = []
+
+    def forget(self) -> None:
+        """Another conversation: what was allowed was allowed for the one before."""
+        self._granted.clear()
+        self._checked.clear()
+
+    def checked(self, call: ToolCall) -> Callable[[str], bool] | None:
+        paths = self._checked.pop(call.id, None)
+        if paths is None:
+            return None
+        # Some file systems ignore case: there a path can be written in another way than the file system names it.
+        folded = {path.casefold() for path in paths}
+        return lambda path: path in paths or path.casefold() in folded
+
+    def withheld(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
+        place = cache(lambda: self._seen(tool, named(tool, arguments)))
+
+        def is_withheld(path: str) -> bool:
+            try:
+                file = Call(tool, self._real([path]), ways=_ways(path))
+            except OSError:  # a link on the way cannot be read
+                return True
+            return self._read.rules.withholds(file, place())
+
+        return is_withheld
+
+    async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
+        name = call.name
+        about = named(name, arguments)
+        seen, verdict = await self._in_thread(lambda: self._judged(name, about))
+        refused = await self._refused(seen, about, arguments, verdict)
+        if refused is None and not seen.unknown:
+            self._checked[call.id] = frozenset(seen.paths)
+        return refused
+
+    async def _refused(self, seen: Call, about: Named, arguments: dict[str, Any], verdict: Verdict) -> Outcome | None:
+        if verdict.what == "allow":
+            return None
+        if verdict.what == "deny":
+            return self._denied(seen.tool, "rule", self._by_rule(verdict.place), verdict.place)
+        key = _key(seen, about)
+        if key in self._granted:
+            return None
+        if not self._asks or not self._dialogs.attended:
+            return self._denied(seen.tool, "nobody", NOBODY, verdict.place)
+        return await self._ask(seen, arguments, verdict.place, key)
+
+    def _judged(self, tool: str, about: Named) -> tuple[Call, Verdict]:
+        """Blocks."""
+        call = self._seen(tool, about)
+        if self._read.path is not None and tool not in ("read", "grep", "find", "ls") and self._read.path in call.paths:
+            return call, Verdict("deny", "")
+        return call, self._read.rules.verdict(call)
+
+    def _seen(self, tool: str, about: Named) -> Call:
+        """With every path as it really is."""
+        names: list[str] = []
+        unknown = False
+        for path in about.paths:
+            try:
+                names += _names(path, self._cwd)
+            except (ToolError, ValueError):
+                unknown = True
+        known = [name for name in names if _can_be_followed(name)]
+        unknown = unknown or len(known) < len(names)
+        call = Call(tool, self._real(known), about.commands, unknown=unknown)
+        if about.commands and self._read.rules.about_paths:
+            words = [word for line in call.lines for word in line.words]
+            parts = list(dict.fromkeys(part for word in words for part in (word, word.rpartition("=")[2]) if part))
+            call.unknown = call.unknown or len(parts) > MENTIONED
+            for part in parts[:MENTIONED]:
+                with suppress(ToolError, ValueError):
+                    names += _names(part, self._cwd)
+            known = [name for name in names if _can_be_followed(name)]
+            call.unknown = call.unknown or len(known) < len(names)
+            call.mentioned = self._real(known)
+        call.ways = list(dict.fromkeys(way for name in names for way in _ways(name)))
+        return call
+
+    def _real(self, names: Sequence[str]) -> list[str]:
+        """Raises ToolError if nobody answers in the sandbox: then the call does not run."""
+        found = list(map(os.path.realpath, names))
+        if self._inside is not None:
+            found += map(self._inside, dict.fromkeys([*names, *found]))
+        return list(dict.fromkeys(found))
+
+    async def _ask(self, call: Call, arguments: Mapping[str, Any], place: str, key: tuple[str, ...]) -> Outcome | None:
+        for_session = f"Allow for this session: {_remembered(call)}"
+        deadline = self._read.deadline
+        question = Select(
+            dialog_id(), _title(call, arguments), [ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000))
+        )
+        answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED)
+        if answer == ONCE:
+            return None
+        if answer == for_session:
+            self._granted.add(key)
+            return None
+        if answer is _LATE:
+            why = f"it had to be asked for, and nobody answered within {deadline:g} s."
+            return self._denied(call.tool, "deadline", why, place)
+        if answer is _ENDED and self._dialogs.attended:
+            return refusal(str(Aborted()))
+        if answer is _ENDED:
+            return self._denied(call.tool, "nobody", NOBODY, place)
+        if answer in (None, DENY):
+            return self._denied(call.tool, "user", "the user does not allow it.", place)
+        why = f"the answer {shortened(str(answer), 100)!r} is none of those that were offered."
+        return self._denied(call.tool, "user", why, place)
+
+    def _by_rule(self, place: str) -> str:
+        if not place:
+            return f"{self._read.source} is the file of rules, which tools may not change."
+        if place == "otherwise":
+            return f"no rule of {self._read.source} allows it."
+        return f"the rule {self._read.told(place)} is against it."
+
+    def _denied(self, tool: str, by: Literal["rule", "user", "deadline", "nobody"], why: str, place: str) -> Outcome:
+        rule: str | UnsetType = place if place and place != "otherwise" else UNSET
+        denial = Denial(by, f"The call of {tool} was denied: {why}", rule)
+        self.denials.append(denial.reason)
+        return Outcome([Text(f"{denial.reason} {ADVICE}")], {"denied": plain(denial)})
+
+
+def _names(path: str, cwd: str) -> list[str]:
+    """The absolute names that a tool may make of a path. Raises ToolError."""
+    found = []
+    for one in dict.fromkeys((path, *_of_address(path))):
+        found += [resolve(one, cwd), existing(one, cwd), existing(one, cwd, os.path.exists)]
+        # Of other tools nobody knows how they read it; to the system, ".." after a link is not where the text says.
+        literal = os.path.join(cwd, os.path.expanduser(one))
+        if not one.startswith("@") or os.path.lexists(literal):
+            found.append(literal)
+    return list(dict.fromkeys(found))
+
+
+def _of_address(path: str) -> list[str]:
+    """What those who know addresses would make of file://…, with its % and without."""
+    scheme, _, rest = path.partition(":")
+    if scheme.lower() != "file" or not rest.startswith("/"):
+        return []
+    file = rest[rest.find("/", 2) :] if rest.startswith("//") else rest
+    return [rest.removeprefix("//"), file, unquote(file)]
+
+
+def _can_be_followed(name: str) -> bool:
+    """False if a link on the way cannot be read, as /proc/1/root by anybody but root. Blocks."""
+    try:
+        os.path.realpath(name)
+    except OSError:
+        return False
+    return True
+
+
+def _ways(name: str) -> list[str]:
+    """The names by which the system comes to what a path names, from the text to the last of the links. Blocks."""
+    found = [os.path.normpath(name)]
+    here, rest, links = "/", name.split("/")[::-1], 0
+    while rest:
+        part = rest.pop()
+        there = os.path.normpath(os.path.join(here, part))
+        if part not in ("", ".", "..") and links < MOST_LINKS and os.path.islink(there):
+            links += 1
+            found.append(os.path.normpath("/".join((there, *rest[::-1]))))
+            try:
+                to = os.readlink(there)
+            except OSError:
+                here = there
+                continue
+            rest += to.split("/")[::-1]
+            here = "/" if to.startswith("/") else here
+        else:
+            here = there
+    return list(dict.fromkeys(found))
+
+
+def _followed(glob: str, cwd: str) -> list[str]:
+    """A glob, and the same for where the folders lead that it names: paths are compared with all links followed."""
+    start = _home() + glob[1:] if glob == "~" or glob.startswith("~/") else os.path.join(cwd, glob)
+    parts = start.split("/")
+    plain_until = next((at for at, part in enumerate(parts) if set(part) & set("*?[{\\")), len(parts))
+    if ".." in parts:
+        return [glob]
+    fixed = os.path.normpath("/".join(parts[:plain_until]) or "/")
+    if not _can_be_followed(fixed) or (real := os.path.realpath(fixed)) == fixed:
+        return [glob]
+    return [glob, "/".join((escaped(real.rstrip("/")), *parts[plain_until:]))]
+
+
+def _key(call: Call, about: Named) -> tuple[str, ...]:
+    """What is remembered: the tool, with exactly the same commands and files; the tool alone if it has neither."""
+    return call.tool, *about.commands, "\0", *sorted(call.paths), "\0", *(about.paths if call.unknown else ())
+
+
+def _remembered(call: Call) -> str:
+    """The same for the person who decides."""
+    if call.commands:
+        return f"{call.tool} with exactly this command" + (" and these paths" if call.paths else "")
+    if call.paths:
+        return f"{call.tool} of {', '.join(_shown(call.paths))}"
+    return f"every call of {call.tool}"
+
+
+def _title(call: Call, arguments: Mapping[str, Any]) -> str:
+    shown = *(visible(one, "\n\t") for one in call.commands), *_shown(call.paths)
+    what = "\n".join(shown) or encode(dict(arguments)).decode()
+    cut = shortened(what, SHOWN)
+    more = f"\n... and {len(what) - len(cut)} characters more" if cut != what else ""
+    return f"Allow {call.tool}?\n\n{cut}{more}"
+
+
+def _shown(paths: Sequence[str]) -> list[str]:
+    return [visible(path, "\t") for path in paths]

@@ -1,0 +1,408 @@
+"""One run after another: accepted, played, retried, settled.
+
+A prompt that was accepted is in exactly one of these places: waiting in
+`_accepted`, being played, or told. Each ends in exactly one agent_settled.
+
+    accepted ──► agent_start … agent_end ──► retry due? ──► wait ──► agent_start …
+                                        └──► agent_settled
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from tau.core.agent.budgets import told as over_told
+from tau.core.agent.draft import Done, Draft, Failed, Update
+from tau.core.agent.loop import RunEnd, agent_run
+from tau.core.agent.queues import Queue, Queues, Waiting
+from tau.core.agent.retry import Retry, after
+from tau.core.agent.structured_output import Aim
+from tau.errors import CommandError
+from tau.records.base import UNSET, Value, replace
+from tau.records.events import (
+    AgentEnd,
+    AgentSettled,
+    AgentStart,
+    AutoRetryEnd,
+    AutoRetryStart,
+    BudgetExceeded,
+    Event,
+    MessageEnd,
+)
+from tau.records.messages import AnyMessage, Assistant, Stored
+from tau.records.settings import Settings
+from tau.runtime.abort import Switch
+from tau.runtime.history.session_log import Log
+from tau.runtime.runs.budget import Allowance
+from tau.runtime.runs.compactor import Compactor
+from tau.runtime.runs.driver import Hands, drive
+from tau.runtime.runs.structured_output import Quest
+from tau.runtime.runs.tool_runner import Toolbox
+
+log = logging.getLogger(__name__)
+Introduced = Callable[[list[AnyMessage], Switch], Awaitable[list[AnyMessage]]]
+
+
+class Owner(Protocol):
+    """What a run needs of its session."""
+
+    settings: Settings
+    log: Log
+    queues: Queues
+    compactor: Compactor
+    budget: Allowance
+    toolbox: Toolbox
+
+    async def tell(self, event: Event) -> None: ...
+
+    def hands(self) -> Hands: ...
+
+    def new_draft(self) -> Draft: ...
+
+
+class Accepted(Value):
+    """A prompt that will be run, and what it shall come to if that has to have a shape."""
+
+    prompts: list[AnyMessage]
+    aim: Aim | None = None
+
+
+class Outcome:
+    """What a prompt came to, whatever happened on the way.
+
+    `aborted`: somebody stopped it. `exceeded`: a budget did, and the answer may be
+    a part of one. `output` is the result of a prompt that asked for one in a shape,
+    `output_error` why there is none.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[AnyMessage] = []
+        self.aborted = False
+        self.exceeded: BudgetExceeded | None = None
+        self.output: Any = UNSET
+        self.output_error: str | None = None
+
+    @property
+    def answer(self) -> Assistant | None:
+        """The last answer of the model."""
+        return next((message for message in reversed(self.messages) if isinstance(message, Assistant)), None)
+
+
+class Runs:
+    def __init__(self, owner: Owner, before: Callable[[Switch], None], introduced: Introduced) -> None:
+        """`before` is called when a prompt's run begins, with the switch that will abort it.
+
+        `introduced` says what the run really begins with; it may take its time.
+        """
+        self._introduced = introduced
+        self._owner = owner
+        self._before = before
+        self._accepted: deque[Accepted] = deque()
+        self._quest: Quest | None = None  # of the prompt under way
+        self.outcome: Outcome | None = None  # of the prompt that was settled last
+        self._task: asyncio.Task[None] | None = None
+        self.switch = Switch()  # of the run under way, or of the last
+        self._streaming = False
+        self._shut = 0  # how many do not want that anything is begun
+        self._working = False  # with retries and compactions
+        self._retries = Retries()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self.accepted = 0  # how many prompts, ever
+        self.settled = 0  # and how many of them, in the same order, are done with
+
+    @property
+    def streaming(self) -> bool:
+        """Between the acceptance of a prompt and its agent_end; or the end of what follows, if the settings say so."""
+        until_settled = self._working and self._owner.settings.streaming_until == "settled"
+        return self._streaming or bool(self._accepted) or until_settled
+
+    @property
+    def busy(self) -> bool:
+        return self._task is not None
+
+    def ready(self) -> None:
+        """Raises CommandError if nothing more is run."""
+        if not self.open:
+            raise CommandError("The session is being left: nothing more is run in it.")
+
+    @property
+    def open(self) -> bool:
+        return not self._shut
+
+    def close(self) -> None:
+        """Nothing more will be run: whoever guards what a run does is about to leave."""
+        self._shut += 1
+
+    @contextmanager
+    def shut(self) -> Iterator[None]:
+        """Nothing is begun meanwhile: an extension may have an answer to everything that ends."""
+        self._shut += 1
+        try:
+            yield
+        finally:
+            self._shut -= 1
+
+    def start(self, prompts: Sequence[AnyMessage], aim: Aim | None = None) -> None:
+        """Accept a prompt. From now on it will be run, whatever happens. Raises CommandError at the end."""
+        self.ready()
+        self._accepted.append(Accepted(list(prompts), aim))
+        self.accepted += 1
+        self._settled.clear()
+        if self._task is None:
+            self.switch, self._retries = Switch(), Retries()  # it can be aborted before it has begun
+            self._task = asyncio.create_task(self._play())
+
+    async def abort(self) -> None:
+        """Stop what is being run, and return when it has settled."""
+        if self._task is None:
+            return
+        self.switch.flip()
+        await self._settled.wait()
+
+    def stop(self) -> None:
+        """Stop what is being run, without waiting for it."""
+        self.switch.flip()
+
+    def leave(self) -> None:
+        """At the last moment: what did not stop when it was told to is left."""
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def waiting(self) -> int:
+        """The number of the try that is waited for; 0 if none is."""
+        return self._retries.made if self._retries.waiting else 0
+
+    async def abort_retry(self) -> None:
+        """Stop waiting for the next try, and return when the client has been told."""
+        if self._retries.cancel():
+            await self._settled.wait()
+
+    async def idle(self) -> None:
+        """Until nothing is left to run."""
+        while self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def _play(self) -> None:
+        try:
+            while self._accepted:
+                # Taken out only when it runs, so that what comes in between finds a prompt under way.
+                accepted = self._accepted[0]
+                self._settled.clear()
+                async with self._owner.compactor.turn:
+                    self._before(self.switch)
+                    self._streaming = True
+                    self._accepted.popleft()
+                    await self._one(accepted)
+                if self._accepted:
+                    self.switch, self._retries = Switch(), Retries()
+        finally:
+            self._task = None
+            self._settled.set()
+
+    async def _one(self, accepted: Accepted) -> None:
+        owner, outcome = self._owner, Outcome()
+        self._working = True
+        self._quest = None if accepted.aim is None else Quest(accepted.aim)
+        owner.toolbox.lent = {} if self._quest is None else {self._quest.tool.name: self._quest.tool}
+        owner.budget.begin(self.switch)
+        try:
+            await self._until_done(accepted.prompts, outcome)
+        except Exception as error:
+            log.exception("a run broke off")
+            self._streaming = False
+            broken = owner.new_draft().failed("error", f"Internal error: {error}").message
+            outcome.messages.append(broken)
+            owner.log.say(broken)
+            await owner.tell(AgentEnd([broken]))
+        finally:
+            self._working = False
+            owner.budget.end()
+            owner.toolbox.lent = {}
+        for event in self._last_words(outcome):
+            await owner.tell(event)
+        self.outcome = outcome
+        self.settled += 1
+        await owner.tell(AgentSettled(aborted=outcome.aborted))
+        self._settled.set()
+
+    async def _until_done(self, prompts: list[AnyMessage], outcome: Outcome) -> None:
+        owner, retries = self._owner, self._retries
+        await owner.compactor.before_prompt(self.switch)
+        prompts = await self._introduced(prompts, self.switch)
+        queued = False  # whether `prompts` were taken from a queue
+        while True:
+            # A prompt is in the log from the moment it was accepted; here it is what the run begins with.
+            telling = agent_run(
+                prompts,
+                owner.log.messages.but(prompts),
+                parallel=owner.settings.tool_execution == "parallel",
+                skip=owner.settings.steer_after == "tool",
+                early=owner.settings.announce_answer == "asked",
+                steered=not queued,
+            )
+            hands = self._hands(outcome)
+            end = await drive(telling, hands, self.switch)
+            outcome.messages += end.messages
+            prompts, queued = [], False
+            if retry := retries.due:
+                outcome.messages.remove(end.ending.message)
+                owner.log.drop_last_answer()
+                await owner.tell(
+                    AutoRetryStart(retry.attempt, owner.settings.retry.max_retries, retry.delay_ms, retry.error)
+                )
+                if await retries.wait(retry.delay_ms / 1000, self.switch):
+                    continue
+                outcome.messages.append(end.ending.message)
+                await owner.tell(AutoRetryEnd(False, retry.attempt, "Retry cancelled"))
+                return
+            if retries.made and isinstance(end.ending, Failed):
+                # Reset, because a compaction may follow and ask again: that answer is not one of these retries.
+                await owner.tell(AutoRetryEnd(False, retries.reset(), end.ending.message.error_message))
+            if owner.budget.over is not None:
+                return
+            if await owner.compactor.after_run(self.switch):
+                continue
+            prompts = self._left_over(end)
+            if not prompts:
+                return
+            queued = True
+            if (waiting := hands.show_queues((), "steer")) is not None:
+                await waiting
+
+    def _left_over(self, end: RunEnd) -> list[AnyMessage]:
+        """What was queued after the run had looked for the last time must not be stranded."""
+        if self.switch.flipped or not isinstance(end.ending, Done):
+            return []
+        return [*(self._take("steer") or self._take("follow_up"))]
+
+    def _take(self, queue: Queue) -> list[Waiting]:
+        """What waits, if a turn may begin with it; else it goes on waiting."""
+        queues = self._owner.queues
+        return queues.take(queue) if queues.texts(queue) and self._owner.budget.may_go_on() else []
+
+    def _hands(self, outcome: Outcome) -> Hands:
+        owner, quest = self._owner, self._quest
+        hands = owner.hands()
+
+        def publish(event: Event | Update) -> Awaitable[None] | None:
+            if isinstance(event, AgentStart):
+                self._streaming = True
+            elif isinstance(event, AgentEnd):
+                if not event.will_retry and (words := self._before_the_end(outcome)):
+                    return self._tell_end(words, event)
+                self._streaming = False
+            elif isinstance(event, MessageEnd) and isinstance(event.message, Assistant) and not event.message.failed:
+                owner.budget.turn()
+            waiting = hands.publish(event)
+            if isinstance(event, (MessageEnd, AgentEnd)) and self._succeeded(event):
+                return self._tell_success(waiting)
+            return waiting
+
+        def take(queue: Queue) -> list[Waiting]:
+            taken = self._take(queue)
+            if taken or queue == "steer" or quest is None or quest.over or not owner.budget.may_go_on():
+                return taken
+            return [*quest.reminder()]
+
+        def may_go_on() -> bool:
+            if self.switch.flipped and owner.budget.over is None:
+                return True  # an abort is told as the next answer
+            return not (quest is not None and quest.over) and owner.budget.may_go_on()
+
+        def will_retry(failure: Failed) -> bool:
+            self._retries.due = after(failure, owner.settings.retry, self._retries.made)
+            return self._retries.due is not None
+
+        return replace(hands, publish=publish, take=take, will_retry=will_retry, fit=self._fit, may_go_on=may_go_on)
+
+    async def _fit(self) -> Iterable[Stored] | None:
+        """Between two turns: the conversation, if it had to be compacted for the next."""
+        smaller = await self._owner.compactor.between_turns(self.switch)
+        return self._owner.log.messages.but(()) if smaller else None
+
+    def _succeeded(self, event: MessageEnd | AgentEnd) -> bool:
+        """Whether a retry brought an answer, and this is the time to say so."""
+        if self._owner.settings.retry_success == "run":
+            return isinstance(event, AgentEnd) and any(map(self._retries.ended_by, event.messages[-1:]))
+        return isinstance(event, MessageEnd) and self._retries.ended_by(event.message)
+
+    # What is told of a prompt's end besides.
+
+    def _before_the_end(self, outcome: Outcome) -> list[Event]:
+        words: list[Event] = []
+        over, quest = self._owner.budget.over, self._quest
+        if over is not None and outcome.exceeded is None:
+            outcome.exceeded = over
+            words.append(over)
+        if quest is not None and quest.reached and outcome.output is UNSET:
+            outcome.output = quest.output
+            words.append(quest.told(""))
+        return words
+
+    def _last_words(self, outcome: Outcome) -> list[Event]:
+        words = self._before_the_end(outcome)
+        outcome.aborted = self.switch.flipped and outcome.exceeded is None
+        if self._quest is not None and outcome.output is UNSET:
+            answer = outcome.answer
+            why = (answer.error_message or "") if answer is not None and answer.failed else ""
+            told = self._quest.told(why or (over_told(outcome.exceeded) if outcome.exceeded is not None else ""))
+            outcome.output_error = told.error or None
+            words.append(told)
+        return words
+
+    async def _tell_end(self, words: list[Event], end: AgentEnd) -> None:
+        for event in words:
+            await self._owner.tell(event)
+        self._streaming = False
+        await self._owner.tell(end)
+
+    async def _tell_success(self, waiting: Awaitable[None] | None) -> None:
+        if waiting is not None:
+            await waiting
+        made = self._retries.reset()
+        await self._owner.tell(AutoRetryEnd(True, made))
+
+
+class Retries:
+    """How often a prompt was tried again, and the wait for the next time."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.due: Retry | None = None
+        self.waiting = False
+        self._cancelled = asyncio.Event()
+
+    def ended_by(self, message: AnyMessage) -> bool:
+        return self.made > 0 and isinstance(message, Assistant) and not message.failed
+
+    def reset(self) -> int:
+        made, self.made = self.made, 0
+        return made
+
+    def cancel(self) -> bool:
+        """True if there was a wait to cut short."""
+        self._cancelled.set()
+        return self.waiting
+
+    async def wait(self, seconds: float, switch: Switch) -> bool:
+        """True when the time is over, False when somebody does not want to wait."""
+        assert self.due is not None
+        self.made, self.due = self.due.attempt, None
+        self._cancelled.clear()
+        switch.listen(self._cancelled.set)
+        self.waiting = True
+        try:
+            async with asyncio.timeout(0 if switch.flipped else seconds):
+                await self._cancelled.wait()
+        except TimeoutError:
+            return not (switch.flipped or self._cancelled.is_set())  # it may have been cancelled in the same moment
+        finally:
+            self.waiting = False
+        return False

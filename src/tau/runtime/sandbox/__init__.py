@@ -1,0 +1,1 @@
+"""The sandbox: policy, launcher, Landlock, seccomp, file access from inside."""

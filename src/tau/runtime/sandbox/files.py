@@ -1,0 +1,212 @@
+"""The files of a sandbox, for tools: asked of a process inside, since only the kernel knows what may be reached.
+
+The process is started like a command, with a socket as its stdout. A question is a
+packet of JSON; an answer is one, too, and brings along the descriptor of a file, or
+of a memory file with what is too long for a packet. Commands share the sandbox with
+that process and may have got at it, so nothing it says is believed further than what
+they could have done themselves: what it opened must be a regular file, and what it
+lists is only shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import tau
+from tau.errors import ToolError
+from tau.runtime.machine.files import LocalFiles, opened
+from tau.runtime.machine.protected_files import Guarded
+from tau.tools import Entry, OpenFile, OpenFolder
+
+PACKET = 64 * 1024
+PATIENCE = 120  # seconds for one answer; a command can stop the process that is to give it
+LONGEST = 64 * 1024 * 1024  # of what comes in a memory file: the names in a folder
+GONE = "The process that reaches files in the sandbox has ended. Try again."
+_START = (
+    "import sys; sys.path += [sys.argv[1], *sys.argv[2].split(':')]; from tau.runtime.sandbox.files import main; main()"
+)
+
+Start = Callable[[Sequence[str], int], socket.socket]
+
+
+class ConfinedFiles:
+    """As tau.tools.Files. Its calls block, and may come from several threads: they wait for each other."""
+
+    def __init__(self, start: Start, places: Sequence[str | Sequence[str] | None]) -> None:
+        """`start` runs a program in the sandbox; closing what it returns ends it. `places` are those of `_local`."""
+        self._start = start
+        self._places = json.dumps(places)
+        self._lock = threading.Lock()
+        self._life: socket.socket | None = None
+        self._line: socket.socket | None = None
+
+    def open(self, path: str) -> OpenFile:
+        real, file = self._ask("open", path)
+        if file is None:
+            raise ToolError(GONE)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise ToolError(f"{path} is no regular file")
+        return opened(file, str(real))
+
+    def folder(self, path: str) -> OpenFolder:
+        real, file = self._ask("folder", path)
+        if file is None:
+            raise ToolError(GONE)
+        folder = OpenFolder(str(real), file)
+        if not stat.S_ISDIR(os.fstat(file).st_mode):
+            folder.close()
+            raise ToolError(f"{path} is not a folder")
+        return folder
+
+    def replace(self, path: str, data: bytes) -> None:
+        with _memory(data) as content:
+            self._ask("replace", path, content.fileno())
+
+    def real(self, path: str) -> str:
+        return str(self._ask("real", path)[0])
+
+    def kind(self, path: str) -> Literal["file", "folder", "other"] | None:
+        answer = self._ask("kind", path)[0]
+        return answer if answer in ("file", "folder", "other") else None
+
+    def is_secret(self, path: str, at: OpenFolder | None = None) -> bool:
+        try:
+            fds = () if at is None or at.descriptor is None else (at.descriptor,)
+            return self._ask("is_secret", path, *fds)[0] is not False
+        except ToolError:  # nobody knows
+            return True
+
+    def entries(self, path: str) -> list[Entry]:
+        _, file = self._ask("entries", path)
+        if file is None:
+            raise ToolError(GONE)
+        with os.fdopen(file, "rb") as listed:
+            try:
+                return [Entry(str(name), bool(is_folder)) for name, is_folder in json.loads(listed.read(LONGEST))]
+            except (ValueError, TypeError):
+                raise ToolError(GONE) from None
+
+    def close(self) -> None:
+        for end in (self._line, self._life):
+            if end is not None:
+                end.close()
+        self._line = self._life = None
+
+    def _ask(self, call: str, path: str, *fds: int) -> tuple[Any, int | None]:
+        with self._lock:
+            for last in (False, True):
+                answer, file = self._exchange(json.dumps([call, path]).encode(), fds)
+                if isinstance(answer, list) and len(answer) == 2:
+                    break
+                self.close()
+                if last:
+                    raise ToolError(GONE)
+        said, value = answer
+        if said == "error":
+            if file is not None:
+                os.close(file)
+            raise ToolError(str(value))
+        return value, file
+
+    def _exchange(self, question: bytes, fds: Sequence[int]) -> tuple[Any, int | None]:
+        if self._line is None:
+            self._begin()
+        assert self._line is not None
+        try:
+            socket.send_fds(self._line, [question], fds)
+            answer, files, _, _ = socket.recv_fds(self._line, PACKET, 1, socket.MSG_CMSG_CLOEXEC)
+            return json.loads(answer) if answer else None, files[0] if files else None
+        except (OSError, ValueError):
+            return None, None
+
+    def _begin(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            path = os.pathsep.join(place for place in sys.path if place.endswith("-packages"))
+            root = os.path.dirname(os.path.dirname(os.path.abspath(tau.__file__)))
+            words = [os.path.realpath(sys.executable), "-I", "-S", "-X", "utf8", "-c", _START, root, path, self._places]
+            self._life = self._start(words, theirs.fileno())
+        ours.settimeout(PATIENCE)
+        self._line = ours
+
+
+def main() -> None:
+    """The process inside. Ends with its line."""
+    files = _local(*json.loads(sys.argv[-1]))
+    line = socket.socket(fileno=os.dup(1))
+    os.dup2(2, 1)
+    while True:
+        question, given, _, _ = socket.recv_fds(line, PACKET, 1)
+        if not question:
+            return
+        call, path = json.loads(question)
+        try:
+            value, made = _answer(files, call, path, given)
+            answer = json.dumps(["ok", value])
+        except ToolError as error:
+            answer, made = json.dumps(["error", str(error)[: PACKET // 8]]), None
+        finally:
+            for fd in given:
+                os.close(fd)
+        if made is None:
+            line.send(answer.encode())
+        else:
+            with made:
+                descriptor = made.descriptor if isinstance(made, OpenFolder) else made.fileno()
+                socket.send_fds(line, [answer.encode()], [] if descriptor is None else [descriptor])
+
+
+def _local(
+    keys: str, agent_dir: str | None, cwd: str, sessions: str | None, executables: Sequence[str] = ()
+) -> LocalFiles:
+    """`agent_dir` is None if tools may write what is guarded."""
+    if agent_dir is None:
+        return LocalFiles(keys)
+    return LocalFiles(keys, Guarded(agent_dir, cwd, None if sessions is None else Path(sessions), lambda: executables))
+
+
+def _answer(
+    files: LocalFiles, call: str, path: str, given: Sequence[int]
+) -> tuple[Any, BinaryIO | OpenFile | OpenFolder | None]:
+    match call:
+        case "open":
+            file = files.open(path)
+            return file.path, file
+        case "folder":
+            folder = files.folder(path)
+            return folder.path, folder
+        case "entries":
+            return None, _memory(json.dumps([(entry.name, entry.is_folder) for entry in files.entries(path)]).encode())
+        case "replace":
+            with os.fdopen(os.dup(given[0]), "rb") as content:
+                content.seek(0)
+                files.replace(path, content.read())
+            return None, None
+        case "real":
+            return files.real(path), None
+        case "is_secret":
+            # The caller closes the descriptor that was given.
+            at = OpenFolder("", os.dup(given[0])) if given else None
+            try:
+                return files.is_secret(path, at), None
+            finally:
+                if at is not None:
+                    at.close()
+    return files.kind(path), None
+
+
+def _memory(data: bytes) -> BinaryIO:
+    """A file in memory, at its beginning."""
+    file = os.fdopen(os.memfd_create("tau"), "w+b")
+    file.write(data)
+    file.seek(0)
+    return file

@@ -1,0 +1,154 @@
+"""Mounts of a sandbox: made from descriptors, and checked from inside.
+
+A list of mounts is planned in the agent's process and carried out in another one. In
+between, a command of another sandbox in the same folder can rename what the names
+mean. So a source is opened without following links and must have the identity that was
+planned, it is mounted on a descriptor of its target, and when all mounts are there each
+target is opened once more, inside, before the first command runs (`check_mounts`). The
+last step also holds where another program has made the mounts, from their names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from tau.runtime.sandbox.safe_open import Identity, identity_of, open_path
+
+_READ_ONLY, _NO_SETUID, _NO_DEVICES, _NO_EXEC, _RECURSIVE, _PRIVATE = 1, 2, 4, 8, 0x4000, 1 << 18
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_CLONE, _AT_RECURSIVE, _AT_EMPTY_PATH, _AT_CWD = 1, 0x8000, 0x1000, -100
+_MOVE_FROM_EMPTY_PATH, _MOVE_TO_EMPTY_PATH = 0x04, 0x40
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Mount(NamedTuple):
+    """What is seen at a place. The order of a list of them matters: the later ones are over the earlier ones."""
+
+    source: str
+    target: str
+    writable: bool
+    identity: Identity | None  # of the source; None for a placeholder that does not exist yet
+
+
+class Refused(Exception):
+    """The sandbox cannot be made; why, as a sentence."""
+
+
+class refusing:
+    """Turns an OSError into a Refused that says what it means."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, at: Any) -> None:
+        if isinstance(error, OSError):
+            raise Refused(f"{self._what}: {error.strerror}") from None
+
+
+def mount_all(mounts: Iterable[Mount]) -> None:
+    """Make the whole file system read-only, and put the mounts over it. Needs a mount namespace of its own."""
+    with refusing("mounting is not allowed here"):
+        call(_libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None))
+    trees = [(_clone(mount), mount.target) for mount in mounts]  # before what they are taken from is read-only
+    with refusing("mounting is not allowed here"):
+        _set(_AT_CWD, "/", _READ_ONLY | _NO_SETUID, _AT_RECURSIVE)
+        plain = _NO_SETUID | _NO_DEVICES | _NO_EXEC
+        # Read-only, because the sysctls in it belong to root, and root may be who we are.
+        call(_libc.mount(b"proc", b"/proc", b"proc", plain | _READ_ONLY, None))
+        call(_libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", plain, b"mode=1777,size=256m"))
+        with suppress(OSError):  # then there are no terminals, which most commands do not need
+            call(_libc.mount(b"devpts", b"/dev/pts", b"devpts", _NO_SETUID | _NO_EXEC, b"newinstance,ptmxmode=0666"))
+    for tree, target in trees:
+        with refusing(f"{target} cannot be mounted"):
+            place = open_path(target)
+            from_tree, to_place = (ctypes.c_int(tree), b""), (ctypes.c_int(place), b"")
+            flags = ctypes.c_uint(_MOVE_FROM_EMPTY_PATH | _MOVE_TO_EMPTY_PATH)
+            call(_libc.syscall(_MOVE_MOUNT, *from_tree, *to_place, flags))
+        os.close(place)
+        os.close(tree)
+
+
+def check_mounts(mounts: Iterable[Mount]) -> list[int]:
+    """Check, inside, that what was planned is at its place: that, no other, and read-only if it has to be.
+
+    Returns a descriptor for each. Raises Refused. Once a mount is there nothing outside can move or replace it: other
+    names may lead elsewhere later, but only within the file system that was mounted.
+    """
+    return [_checked(mount) for mount in mounts]
+
+
+def _checked(mount: Mount) -> int:
+    with refusing(f"{mount.target} cannot be opened in the sandbox"):
+        place = open_path(mount.target)
+        above = open_path(os.path.dirname(mount.target))
+        is_mount = _mount_id(place) != _mount_id(above)
+        os.close(above)
+        is_read_only = bool(os.fstatvfs(place).f_flag & os.ST_RDONLY)
+    if not is_mount or identity_of(place) != mount.identity:
+        raise _replaced(mount.target)
+    if not is_read_only and not mount.writable and not stat.S_ISCHR(os.fstat(place).st_mode):
+        raise Refused(f"{mount.target} can be written")
+    return place
+
+
+def _mount_id(descriptor: int) -> str:
+    with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as file:
+        return next(line for line in file if line.startswith("mnt_id:"))
+
+
+def _replaced(path: str) -> Refused:
+    return Refused(
+        f"{path} was replaced while the sandbox was being made. Another program changes this folder: try again"
+    )
+
+
+def check_sources(mounts: Iterable[Mount]) -> None:
+    """Check that all sources are what was planned, before another program opens them by name. Raises Refused."""
+    for mount in mounts:
+        os.close(_source(mount))
+
+
+def _source(mount: Mount) -> int:
+    with refusing(f"{mount.source} cannot be opened without following links"):
+        source = open_path(mount.source)
+    if identity_of(source) != mount.identity:
+        os.close(source)
+        raise _replaced(mount.source)
+    return source
+
+
+def _clone(mount: Mount) -> int:
+    """A copy of the tree at the source, which is mounted nowhere yet."""
+    source = _source(mount)
+    with refusing(f"{mount.source} cannot be mounted"):
+        flags = ctypes.c_uint(_CLONE | _AT_RECURSIVE | _AT_EMPTY_PATH | os.O_CLOEXEC)
+        tree = call(_libc.syscall(_OPEN_TREE, ctypes.c_int(source), b"", flags))
+        attributes = _NO_SETUID | _NO_DEVICES | (0 if mount.writable else _READ_ONLY)
+        if not stat.S_ISCHR(os.fstat(source).st_mode):  # a device that the user has granted
+            _set(tree, "", attributes, _AT_RECURSIVE | _AT_EMPTY_PATH)
+    os.close(source)
+    return tree
+
+
+def _set(place: int, path: str, attributes: int, how: int) -> None:
+    wanted = struct.pack("QQQQ", attributes, 0, 0, 0)
+    where = (ctypes.c_int(place), os.fsencode(path), ctypes.c_uint(how))
+    call(_libc.syscall(_MOUNT_SETATTR, *where, wanted, ctypes.c_size_t(len(wanted))))
+
+
+def call(result: int) -> int:
+    """The result of a system call made through libc. Raises OSError."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

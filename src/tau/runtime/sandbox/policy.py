@@ -1,0 +1,366 @@
+"""What commands and file tools may reach when the sandbox is on: one policy, whichever level carries it out.
+
+    written to    the working folder, a private /tmp, and what the user's settings add
+    read          besides that: the system's programs, Python and tau themselves, the
+                  user's skills, the repository around the working folder
+    seen, empty   the home folder
+    not changed   what git, tau and others would execute or obey, though it lies in a
+                  folder that is written to (protected.py)
+
+The innermost rule counts. Names are no part of it: confine.py makes mounts of the
+list, and the kernel decides. A folder that is to be read-only is a mount, and so is
+every folder on the way to it, because a mount cannot be moved out of the way. Each
+mount is planned with the identity of its source, so that a name that means something
+else by the time it is mounted is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import tau
+from tau.errors import UsageError
+from tau.records.settings import SandboxLevel
+from tau.runtime.machine.supervisor import CONFINED
+from tau.runtime.machine.supervisor import __file__ as RUNNER
+from tau.runtime.machine.supervisor_client import CannotConfine
+from tau.runtime.sandbox.git_layout import is_git_directory, is_in, repository_of_worktree, stops_search
+from tau.runtime.sandbox.import_paths import code_paths, is_importable
+from tau.runtime.sandbox.launcher import SYSTEM, Plan, main, python_words
+from tau.runtime.sandbox.mounts import Mount
+from tau.runtime.sandbox.placeholders import is_placeholder
+from tau.runtime.sandbox.protected_paths import Guard, Unprotectable, guards
+from tau.runtime.sandbox.safe_open import Identity, identify, links_to
+from tau.runtime.sandbox.tree_removal import remove_tree
+
+LEVELS: tuple[SandboxLevel, ...] = ("workspace", "strict")
+
+TEMPORARY = "/tmp"
+ENVIRONMENT = {
+    **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TEMPORARY),
+    "XDG_CACHE_HOME": f"{TEMPORARY}/.cache",  # the usual place, in the home folder, cannot be written
+}
+CONFIGURED = "/etc"
+PROGRAMS = ("tau", "pi")
+MAX_MOUNTS = 1000  # bubblewrap takes three times as many
+
+
+class Sandbox:
+    """The policy of one session. Raises UsageError where it would protect nothing.
+
+    `sessions` is the folder of session files; `readable` and `writable` are what the
+    user grants besides. `protected` are more files and folders that commands must not
+    change, if they lie where commands can write, such as extensions that are loaded.
+    """
+
+    def __init__(
+        self,
+        level: str,
+        tree: str,
+        agent_dir: Path,
+        sessions: Path | None = None,
+        readable: Sequence[str] = (),
+        writable: Sequence[str] = (),
+        environment: Mapping[str, str] = os.environ,
+        protected: Sequence[str] = (),
+    ) -> None:
+        if level not in LEVELS:
+            raise UsageError(f'There is no sandbox "{level}". There are: {", ".join(LEVELS)}.')
+        self.level = next(known for known in LEVELS if known == level)
+        self.tree = os.path.realpath(tree)
+        self._agent_dir = os.path.realpath(agent_dir)
+        self._home = os.path.realpath(environment.get("HOME") or os.path.expanduser("~"))
+        self._temporary = os.path.realpath(TEMPORARY)
+        self._readable = [_granted(path, "readable") for path in readable]
+        self._writable = [_granted(path, "writable") for path in writable]
+        self._sessions = None if sessions is None else os.path.realpath(sessions)
+        self._named = [*readable, *writable, str(agent_dir), *([] if sessions is None else [str(sessions)]), *protected]
+        self._own = [self._agent_dir, *map(os.path.realpath, (*_program(), *_scripts(), *protected))]
+        if self._sessions is not None:
+            self._own.append(self._sessions)
+        self._places = (self.tree, *self._writable)
+        self._check()
+        for folder in (self._agent_dir, self._sessions):
+            if folder is not None and self._is_in_a_place(folder):  # or a command would make it
+                os.makedirs(folder, 0o700, exist_ok=True)
+        # Folders stay what they are now; a sandbox that is made again later is made of the same ones.
+        self._identities = {path: identify(path) for path in self._places if os.path.isdir(path)}
+        self.environment = ENVIRONMENT  # what commands are told of it
+        self._private: str | None = None
+        self._outputs: list[str] = []
+
+    def _check(self) -> None:
+        homes = {self._home, os.path.realpath(os.path.expanduser(f"~{pwd.getpwuid(os.getuid()).pw_name}"))}
+        for place, what in (
+            *((home, "your home folder") for home in homes if home != "/"),
+            (self._temporary, TEMPORARY),
+        ):
+            for granted in self._places:
+                if is_in(os.path.realpath(place), granted):
+                    raise self._refusal(
+                        f"{granted} holds {what}, and everything in it could be read and written. "
+                        "Start in the folder of a project."
+                    )
+        self._check_own()
+        self._check_repository()
+        kept = self._guards()
+        for path in self._named:
+            for link in links_to(os.path.abspath(os.path.expanduser(path))):
+                if self._is_in_a_place(link) and not any(is_in(link, guard.path) for guard in kept):
+                    raise self._refusal(f"{path} is reached by {link}, a link that commands can replace.")
+        self._check_code_paths(kept)
+
+    def _check_own(self) -> None:
+        prefixes = (sys.prefix, sys.base_prefix)  # which may be /usr
+        for place in self._own:
+            if is_in(self.tree, place) and (place not in prefixes) and place != self._sessions:
+                raise self._refusal(
+                    f"the working folder {self.tree} is a part of {place}, which decides what tau itself does. "
+                    "Start somewhere else."
+                )
+        if self._agent_dir in self._writable:
+            raise self._refusal(f"{self._agent_dir}, which decides what tau itself does, cannot be granted.")
+        if self._sessions is not None and any(is_in(place, self._sessions) for place in self._places):
+            raise self._refusal(
+                f"session files would lie in {self._sessions}, where commands can write them. "
+                "Choose another folder with --session-dir."
+            )
+
+    def _check_repository(self) -> None:
+        folder = self.tree
+        while True:
+            if is_git_directory(folder):
+                raise self._refusal(
+                    f"{folder} is a git repository without a work tree, whose files git obeys. Start in a work tree."
+                )
+            if folder == "/" or stops_search(os.path.join(folder, ".git")):
+                return
+            folder = os.path.dirname(folder)
+
+    def _check_code_paths(self, kept: Sequence[Guard]) -> None:
+        rules = {**dict.fromkeys(self._places, True), **{guard.path: guard.writable for guard in kept}}
+        for path, loader, remedy in code_paths([os.getcwd(), self.tree]):
+            around = [place for place in rules if is_in(path, place)]
+            if (around and rules[max(around, key=len)]) or any(is_importable(place, path) for place in self._places):
+                raise self._refusal(
+                    f"{loader} {path}, and what commands write there would run outside of the sandbox. {remedy}."
+                )
+
+    def _refusal(self, sentence: str) -> UsageError:
+        return UsageError(f"--sandbox {self.level}: {sentence}")
+
+    def _guards(self) -> list[Guard]:
+        try:
+            return guards(self._places, self._own)
+        except Unprotectable as error:
+            raise self._refusal(str(error)) from None
+
+    def _is_in_a_place(self, path: str) -> bool:
+        """Whether commands could write it, were it not protected."""
+        return any(is_in(path, place) for place in self._places)
+
+    def plan(self) -> Plan:
+        """With a private folder of its own, which is removed when what is made of it ends. Raises CannotConfine."""
+        base = self._outside()
+        self.clear()  # if the process that should have done it was killed
+        private = self._private = tempfile.mkdtemp(prefix="tau-sandbox-", dir=base)
+        try:
+            self._outputs = [folder for folder in self._outputs if os.path.isdir(folder) and os.listdir(folder)]
+            self._outputs.append(tempfile.mkdtemp(prefix="tau-output-", dir=base))
+            return self._plan(private)
+        except UsageError as error:  # what is protected has changed since this sandbox was first made
+            self.clear()
+            raise CannotConfine(str(error).rstrip(".")) from None
+        except BaseException:
+            self.clear()
+            raise
+
+    def clear(self) -> None:
+        """Remove what only a sandbox that has ended, or never begun, would have needed."""
+        if self._private is not None:
+            remove_tree(self._private)
+        for folder in self._outputs:
+            with suppress(OSError):
+                os.rmdir(folder)
+
+    def words(self) -> list[str]:
+        """The command line of the process that makes the sandbox, and whose stdin is the line to the runner in it."""
+        return python_words(main.__name__, self.plan().arguments())
+
+    @property
+    def output(self) -> str:
+        """A folder for what commands say, which they can read but not write. It stays if there is anything in it."""
+        return self._outputs[-1]
+
+    def _outside(self) -> str:
+        """Where temporary files can be that no command reaches under their real names."""
+        for folder in (os.path.realpath(tempfile.gettempdir()), self._temporary, "/var/tmp"):
+            if not self._is_in_a_place(folder) and os.access(folder, os.W_OK):
+                return folder
+        raise self._refusal(f"there is no folder for temporary files outside of {self.tree}.")
+
+    def _plan(self, private: str) -> Plan:
+        covers = self._covers(private)
+        targets, placeholders = self._targets(private, covers), list[str]()
+        for guard in self._guards():
+            if not os.path.lexists(guard.path) or is_placeholder(guard.path):
+                placeholders.append(guard.path)
+            self._keep_in_place(guard.path, targets)
+            if guard.path != self._agent_dir:
+                targets[guard.path] = (guard.path, guard.writable)
+        for place in self._places:
+            self._keep_in_place(place, targets)
+        self._make_places(targets, covers)
+        if len(targets) > MAX_MOUNTS:
+            raise CannotConfine(f"there are more than {MAX_MOUNTS} paths to protect in {self.tree}")
+        mounts = [
+            Mount(source, target, writable, None if target in placeholders else self._identify(source))
+            for target, (source, writable) in sorted(targets.items(), key=lambda item: item[0].count("/"))
+        ]
+        words = [os.path.realpath(sys.executable), "-I", "-S", RUNNER, CONFINED]
+        return Plan(self.level, mounts, placeholders, private, self.output, words)
+
+    def _covers(self, private: str) -> dict[str, str]:
+        """Folders that are seen empty, and what is seen instead of them."""
+        covers = {self._temporary: os.path.join(private, "tmp")}
+        if self._home != "/" and os.path.isdir(self._home):
+            covers[self._home] = os.path.join(private, "home")
+        if os.path.isdir(self._agent_dir):
+            covers[self._agent_dir] = os.path.join(private, "agent")
+        for folder in covers.values():
+            os.mkdir(folder, 0o700)
+        return covers
+
+    def _targets(self, private: str, covers: Mapping[str, str]) -> dict[str, tuple[str, bool]]:
+        """What is seen where, and whether it can be written, but for what is protected."""
+        empty, no_file = os.path.join(private, "empty"), os.path.join(private, "no-file")
+        os.mkdir(empty, 0o700)
+        Path(no_file).touch(0o400)
+        found = {path: (os.path.realpath(path), False) for path in (*self._roots(), *self._outputs)}
+        for path in not_for_all(CONFIGURED):
+            found[path] = (empty if os.path.isdir(path) else no_file, False)
+        found |= {target: (source, target == self._temporary) for target, source in covers.items()}
+        return found | {path: (path, True) for path in (*self._writable, self.tree)}
+
+    def _keep_in_place(self, path: str, targets: dict[str, tuple[str, bool]]) -> None:
+        """Make mounts of the folders that lead to a path from the outermost folder that commands may write."""
+        around = [place for place in self._places if is_in(path, place)]
+        for folder in _between(min(around, key=len), path):
+            if not is_in(folder, self._agent_dir):
+                targets.setdefault(folder, (folder, True))
+
+    def _make_places(self, targets: dict[str, tuple[str, bool]], covers: Mapping[str, str]) -> None:
+        """Something to mount on, for what lies in a folder that is seen empty."""
+        for target in list(targets):
+            around = [other for other in targets if other != target and is_in(target, other)]
+            cover = max(around, key=len, default="")
+            if cover in covers:
+                _make_place(covers[cover] + target.removeprefix(cover), is_folder=os.path.isdir(targets[target][0]))
+        for target in list(targets):
+            if (first := _first_below(self._temporary, target)) and first not in targets:
+                # What leads to the working folder stays where it is.
+                targets[first] = (covers[self._temporary] + first.removeprefix(self._temporary), False)
+
+    def _identify(self, path: str) -> Identity:
+        try:
+            found = identify(path)
+        except OSError as error:
+            raise CannotConfine(f"{path} cannot be opened without following links: {error.strerror}") from None
+        if found != self._identities.get(path, found):
+            raise CannotConfine(f"{path} is another folder than when this session began")
+        return found
+
+    def _roots(self) -> list[str]:
+        """What has to be read besides the system: we ourselves, and what belongs to the work."""
+        ours = [*_program(), sysconfig.get_path("scripts")]
+        skills = [os.path.join(self._agent_dir, "skills"), os.path.join(self._home, ".agents", "skills")]
+        roots = [*map(os.path.realpath, ours), *skills, *self._repositories(), *self._readable]
+        kept = dict.fromkeys(path for path in roots if os.path.exists(path) and path != "/")
+        seen = [place for place in map(os.path.realpath, SYSTEM) if not is_in(self._home, place)]
+        return [path for path in kept if not any(is_in(path, place) for place in (*seen, *kept) if place != path)]
+
+    def _repositories(self) -> Iterator[str]:
+        """The repository that the working folder is a part of, and the one that it is a work tree of."""
+        above = os.path.dirname(self.tree)
+        while not self._holds_too_much(above):
+            mark = os.path.join(above, ".git")
+            if os.path.lexists(mark) and not is_placeholder(mark):
+                yield above
+                break
+            above = os.path.dirname(above)
+        repository = repository_of_worktree(self.tree)
+        if repository is not None and not is_in(repository, self.tree) and not self._holds_too_much(repository):
+            yield repository
+
+    def _holds_too_much(self, folder: str) -> bool:
+        return folder == "/" or any(is_in(place, folder) for place in (self._home, self._temporary))
+
+
+def _program() -> list[str]:
+    """Where tau, its libraries and its Python are."""
+    packages = [path for path in sys.path if path.endswith("-packages") and os.path.isabs(path)]
+    # Python lists the folder that it finds us in.
+    return [sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(tau.__file__)), *packages]
+
+
+def _scripts() -> Iterator[str]:
+    """The files by which the user starts tau."""
+    for scheme in (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user")):
+        folder = sysconfig.get_path("scripts", scheme)
+        yield from (path for path in (os.path.join(folder, name) for name in PROGRAMS) if os.path.exists(path))
+
+
+def not_for_all(folder: str) -> Iterator[str]:
+    """What in a folder not everybody may read: passwords and keys, which root could, or a group that the user is in."""
+    try:
+        listed = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in listed:
+        with suppress(FileNotFoundError):
+            if entry.is_symlink():
+                continue
+            needed = stat.S_IROTH | stat.S_IXOTH if entry.is_dir() else stat.S_IROTH
+            if entry.stat().st_mode & needed != needed:
+                yield entry.path
+            elif entry.is_dir():
+                yield from not_for_all(entry.path)
+
+
+def _granted(path: str, setting: str) -> str:
+    found = os.path.realpath(os.path.expanduser(path))
+    if found == "/" or not os.path.exists(found):
+        raise UsageError(
+            f"sandbox.{setting}: {path} cannot be granted, it is " + ("/" if found == "/" else "not there")
+        )
+    return found
+
+
+def _between(top: str, path: str) -> Iterator[str]:
+    """The folders on the way from one to the other, without both."""
+    folder = os.path.dirname(path)
+    while folder != top and is_in(folder, top):
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def _first_below(folder: str, path: str) -> str | None:
+    """The first step from a folder to what is deeper in it; None if there is but one, or none."""
+    if path == folder or not is_in(path, folder):
+        return None
+    first, _, rest = path.removeprefix(folder + "/").partition("/")
+    return os.path.join(folder, first) if rest else None
+
+
+def _make_place(path: str, *, is_folder: bool) -> None:
+    os.makedirs(path if is_folder else os.path.dirname(path), 0o700, exist_ok=True)
+    if not is_folder:
+        Path(path).touch(0o400)

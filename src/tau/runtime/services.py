@@ -1,0 +1,28 @@
+"""What a session works with and does not own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from tau.llm.types import Transport
+from tau.records.base import Value
+from tau.records.settings import SandboxLevel
+from tau.store.settings import SettingsFile
+from tau.tools import Machine, Tool
+
+Mode = Literal["rpc", "json", "print", "library"]
+
+
+class Surroundings(Value):
+    cwd: str
+    machine: Machine
+    transport: Transport
+    tools: Mapping[str, Tool]
+    settings_file: SettingsFile | None
+    sessions: Path | None  # the folder for session files; None keeps them in memory
+    script: bytes = b""
+    mode: Mode = "rpc"  # only in RPC mode is there always somebody to ask
+    agent_dir: Path | None = None  # the user's files; None: where they usually are
+    sandbox: SandboxLevel | None = None  # what the machine is confined to

@@ -1,0 +1,1 @@
+"""One session: input, operations, navigation, user bash commands."""

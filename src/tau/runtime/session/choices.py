@@ -1,0 +1,102 @@
+"""What a person or an extension chooses for a session: model, level, name. Kept, and told to extensions."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from tau.errors import CommandError
+from tau.records.base import plain
+from tau.records.events import Event, SessionInfoChanged, ThinkingLevelChanged
+from tau.records.models import Model, ThinkingLevel
+from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.history.session_log import Log
+from tau.runtime.models.selection import Models
+
+
+class Owner(Protocol):
+    """What a choice needs of its session."""
+
+    models: Models
+    log: Log
+    hooks: Hooks
+
+    async def tell(self, event: Event) -> None: ...
+
+    def kept_soon(self) -> None: ...
+
+    async def save(self, changes: dict[str, Any]) -> None: ...
+
+
+async def set_model(session: Owner, provider: str, id: str) -> Model:
+    before = session.models.current, session.models.level
+    model = session.models.set(provider, id)
+    await _model_changed(session, *before, "set")
+    return model
+
+
+async def cycle_model(session: Owner) -> tuple[Model, ThinkingLevel] | None:
+    """The next model and the level it begins with; None if there is only one model.
+
+    Both are read before anything is awaited: another command may change them while the choice is saved.
+    """
+    before = session.models.current, session.models.level
+    model = session.models.cycle()
+    if model is None:
+        return None
+    level = session.models.level
+    await _model_changed(session, *before, "cycle")
+    return model, level
+
+
+async def _model_changed(session: Owner, previous: Model | None, level_before: ThinkingLevel, source: str) -> None:
+    model, level = session.models.current, session.models.level
+    assert model is not None
+    session.log.set_model(model)
+    changes: dict[str, Any] = {"defaultProvider": model.provider, "defaultModel": model.id}
+    if level != level_before:
+        session.log.set_level(level)
+        changes["defaultThinkingLevel"] = level
+    session.kept_soon()
+    await session.save(changes)
+    if model != previous:
+        told = {"model": plain(model), "previousModel": plain(previous), "source": source}
+        await session.hooks.tell("model_select", told)
+    await _tell_level(session, level_before)
+
+
+async def set_level(session: Owner, level: ThinkingLevel) -> None:
+    before = session.models.level
+    session.models.set_level(level)
+    await _level_changed(session, before)
+
+
+async def cycle_level(session: Owner) -> ThinkingLevel | None:
+    before = session.models.level
+    level = session.models.cycle_level()
+    if level is not None:
+        await _level_changed(session, before)
+    return level
+
+
+async def _level_changed(session: Owner, before: ThinkingLevel) -> None:
+    if session.models.level != before:
+        session.log.set_level(session.models.level)
+        session.kept_soon()
+        await session.save({"defaultThinkingLevel": session.models.level})
+        await _tell_level(session, before)
+
+
+async def _tell_level(session: Owner, before: ThinkingLevel) -> None:
+    level = session.models.level
+    if level != before:
+        await session.hooks.tell("thinking_level_select", {"level": level, "previousLevel": before})
+        await session.tell(ThinkingLevelChanged(level))
+
+
+async def set_name(session: Owner, name: str) -> None:
+    name = name.strip()
+    if not name:
+        raise CommandError("Session name cannot be empty")
+    session.log.set_name(name)
+    session.kept_soon()
+    await session.tell(SessionInfoChanged(name))

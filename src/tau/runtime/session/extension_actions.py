@@ -1,0 +1,385 @@
+"""What extensions may do to their session: ACTIONS, by the names of the message protocol.
+
+An action is a record of its parameters and a function. Parameters that do not fit
+are refused with the place that is wrong. What goes wrong is for the extension to
+hear; where it does not wait for an answer, the client hears of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from tau.core.agent.queues import Queue
+from tau.errors import CommandError, ExtensionFailure
+from tau.records import dialogs
+from tau.records.base import (
+    MAX_RECEIVED_NESTING,
+    UNSET,
+    BadRecord,
+    Record,
+    decode,
+    encode,
+    parse,
+    parse_stored,
+    plain,
+    wire,
+)
+from tau.records.entries import Label
+from tau.records.messages import Image, Text
+from tau.records.models import ThinkingLevel
+from tau.runtime.extensions.dialogs import dialog_id
+from tau.runtime.extensions.hooks import Destination, custom
+from tau.runtime.extensions.registry import PATIENCE, Patience
+from tau.runtime.history.session_log import now
+from tau.runtime.session import choices
+from tau.runtime.session.operations import usage_of_window
+from tau.runtime.session.session import BUSY, Session
+
+Deliver = Literal["steer", "followUp"]
+QUEUES: dict[Deliver | None, Queue | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
+
+
+class Nothing(Record):
+    pass
+
+
+# Saying.
+
+
+class SendMessage(Record):
+    message: Any
+    trigger_turn: bool = False
+    deliver_as: Literal["steer", "followUp", "nextTurn"] | None = None
+
+
+async def send_message(session: Session, wanted: SendMessage) -> None:
+    await session.hearing.send(custom(wanted.message, now()), wanted.deliver_as, trigger=wanted.trigger_turn)
+
+
+class SendUserMessage(Record):
+    content: str | list[Text | Image]
+    deliver_as: Deliver | None = None
+
+
+async def send_user_message(session: Session, wanted: SendUserMessage) -> None:
+    """Like a prompt that was typed, but as it stands: it is no command, no template and no skill."""
+    blocks = [Text(wanted.content)] if isinstance(wanted.content, str) else wanted.content
+    text = "\n".join(block.text for block in blocks if isinstance(block, Text))
+    images = [block for block in blocks if isinstance(block, Image)]
+    if session.runs.streaming and wanted.deliver_as is None:
+        raise CommandError(BUSY.replace("streamingBehavior", "deliverAs"))
+    if await session.hearing.hear(text, images, QUEUES[wanted.deliver_as], source="extension") == "queued":
+        await session.tell_queues()
+
+
+class AppendEntry(Record):
+    custom_type: str
+    data: Any = UNSET
+
+
+async def append_entry(session: Session, wanted: AppendEntry) -> None:
+    session.log.append(wanted.custom_type, wanted.data)
+    session.kept_soon()
+
+
+class SetSessionName(Record):
+    name: str
+
+
+async def set_session_name(session: Session, wanted: SetSessionName) -> None:
+    await choices.set_name(session, wanted.name)
+
+
+class SetLabel(Record):
+    entry_id: str
+    label: str | None = None
+
+
+async def set_label(session: Session, wanted: SetLabel) -> None:
+    if wanted.entry_id not in session.log.tree:
+        raise CommandError(f"Entry not found: {wanted.entry_id}")
+    session.log.label(wanted.entry_id, wanted.label)
+    session.kept_soon()
+
+
+# Choosing.
+
+
+class SetActiveTools(Record):
+    names: list[str]
+
+
+async def set_active_tools(session: Session, wanted: SetActiveTools) -> None:
+    session.toolbox.choose(wanted.names)
+
+
+async def get_all_tools(session: Session, wanted: Nothing) -> list[dict[str, Any]]:
+    return [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in session.toolbox.known.values()
+    ]
+
+
+async def get_commands(session: Session, wanted: Nothing) -> Any:
+    return plain([*session.guests.commands(), *await session.resources.commands()])
+
+
+class SetModel(Record):
+    provider: str
+    model_id: str
+
+
+async def set_model(session: Session, wanted: SetModel) -> bool:
+    """False if it is not there, or has no key."""
+    try:
+        await choices.set_model(session, wanted.provider, wanted.model_id)
+    except CommandError:
+        return False
+    return True
+
+
+async def get_models(session: Session, wanted: Nothing) -> Any:
+    return plain(session.models.available)
+
+
+class SetThinkingLevel(Record):
+    level: ThinkingLevel
+
+
+async def set_thinking_level(session: Session, wanted: SetThinkingLevel) -> None:
+    await choices.set_level(session, wanted.level)
+
+
+# What runs.
+
+
+async def abort(session: Session, wanted: Nothing) -> None:
+    """The run, and not the command that asks for it."""
+    await session.compactor.abort()
+    await session.runs.abort()
+
+
+class Compact(Record):
+    custom_instructions: str | None = None
+
+
+async def compact(session: Session, wanted: Compact) -> None:
+    await session.moves.over()
+    await session.compactor.compact(wanted.custom_instructions)
+    session.kept_soon()
+
+
+async def shutdown(session: Session, wanted: Nothing) -> None:
+    """When nothing is left to run."""
+    await session.runs.idle()
+    session.leave()
+
+
+async def wait_for_idle(session: Session, wanted: Nothing) -> None:
+    await session.runs.idle()
+
+
+async def get_context_usage(session: Session, wanted: Nothing) -> dict[str, Any] | None:
+    return plain(usage_of_window(session))  # type: ignore[no-any-return]
+
+
+async def get_system_prompt(session: Session, wanted: Nothing) -> str:
+    return session.caller.system or await session.caller.system_prompt()
+
+
+# Moving.
+
+
+class NewSession(Record):
+    parent_session: str | None = None
+
+
+async def new_session(session: Session, wanted: NewSession) -> dict[str, bool]:
+    return {"cancelled": not await session.moves.to_new(wanted.parent_session)}
+
+
+class Fork(Record):
+    entry_id: str
+
+
+async def fork(session: Session, wanted: Fork) -> dict[str, Any]:
+    text, went = await session.moves.to_fork(wanted.entry_id)
+    return {"text": text, "cancelled": not went}
+
+
+class NavigateTree(Record):
+    target_id: str
+    summarize: bool = False
+    custom_instructions: str | None = None
+    replace_instructions: bool = False
+    label: str | None = None
+
+
+async def navigate_tree(session: Session, wanted: NavigateTree) -> Any:
+    to = Destination(
+        wanted.target_id, wanted.label, wanted.summarize, wanted.custom_instructions, wanted.replace_instructions
+    )
+    return plain(await session.moves.to_entry(to))
+
+
+class SwitchSession(Record):
+    session_path: str
+
+
+async def switch_session(session: Session, wanted: SwitchSession) -> dict[str, bool]:
+    if not wanted.session_path or "\0" in wanted.session_path:
+        raise CommandError(f"sessionPath: not a path: {wanted.session_path!r}")
+    path = Path(session.around.cwd, Path(wanted.session_path).expanduser())
+    return {"cancelled": not await session.moves.to_file(path)}
+
+
+async def reload(session: Session, wanted: Nothing) -> None:
+    session.guests.reload_soon()
+
+
+# Looking.
+
+
+class OfEntry(Record):
+    id: str
+
+
+class OfBranch(Record):
+    from_id: str | None = None
+
+
+async def get_entries(session: Session, wanted: Nothing) -> list[Any]:
+    return [parse_stored(line) for line in session.log.tree.after(None)]
+
+
+async def get_branch(session: Session, wanted: OfBranch) -> list[Any]:
+    tree = session.log.tree
+    at = tree.leaf if wanted.from_id is None else tree.find(wanted.from_id)
+    if at is None:
+        raise CommandError(f"Entry not found: {wanted.from_id}")
+    return [parse_stored(tree.line(one)) for one in tree.path(at)]
+
+
+async def get_tree(session: Session, wanted: Nothing) -> Any:
+    return parse_stored(session.log.tree.json(), nesting=None)  # it is as deep as the session is long
+
+
+async def get_entry(session: Session, wanted: OfEntry) -> Any:
+    at = session.log.tree.find(wanted.id)
+    return None if at is None else parse(session.log.tree.line(at))
+
+
+async def get_label(session: Session, wanted: OfEntry) -> str | None:
+    tree = session.log.tree
+    for at in reversed(tree.of_kind("label")):
+        entry = tree.entry(at)
+        if isinstance(entry, Label) and entry.target_id == wanted.id:
+            return entry.label
+    return None
+
+
+async def get_header(session: Session, wanted: Nothing) -> Any:
+    return parse(wire(session.log.header))
+
+
+Action = tuple[type[Record], Callable[[Session, Any], Awaitable[Any]]]
+
+ACTIONS: dict[str, Action] = {
+    "send_message": (SendMessage, send_message),
+    "send_user_message": (SendUserMessage, send_user_message),
+    "append_entry": (AppendEntry, append_entry),
+    "set_session_name": (SetSessionName, set_session_name),
+    "set_label": (SetLabel, set_label),
+    "set_active_tools": (SetActiveTools, set_active_tools),
+    "get_all_tools": (Nothing, get_all_tools),
+    "get_commands": (Nothing, get_commands),
+    "set_model": (SetModel, set_model),
+    "get_models": (Nothing, get_models),
+    "set_thinking_level": (SetThinkingLevel, set_thinking_level),
+    "abort": (Nothing, abort),
+    "compact": (Compact, compact),
+    "shutdown": (Nothing, shutdown),
+    "wait_for_idle": (Nothing, wait_for_idle),
+    "get_context_usage": (Nothing, get_context_usage),
+    "get_system_prompt": (Nothing, get_system_prompt),
+    "new_session": (NewSession, new_session),
+    "fork": (Fork, fork),
+    "navigate_tree": (NavigateTree, navigate_tree),
+    "switch_session": (SwitchSession, switch_session),
+    "reload": (Nothing, reload),
+    "get_entries": (Nothing, get_entries),
+    "get_branch": (OfBranch, get_branch),
+    "get_tree": (Nothing, get_tree),
+    "get_entry": (OfEntry, get_entry),
+    "get_label": (OfEntry, get_label),
+    "get_header": (Nothing, get_header),
+}
+# What is asked, or only shown, in front of the person at the client.
+QUESTIONS: dict[str, type[dialogs.Select | dialogs.Confirm | dialogs.Input | dialogs.Editor]] = {
+    "select": dialogs.Select,
+    "confirm": dialogs.Confirm,
+    "input": dialogs.Input,
+    "editor": dialogs.Editor,
+}
+SHOWN: dict[str, type[dialogs.UiRequest]] = {
+    "notify": dialogs.Notify,
+    "set_status": dialogs.SetStatus,
+    "set_widget": dialogs.SetWidget,
+    "set_title": dialogs.SetTitle,
+    "set_editor_text": dialogs.SetEditorText,
+}
+
+
+async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
+    """Raises ExtensionFailure, or whatever error says in words what went wrong."""
+    said = {key: value for key, value in params.items() if value is not None}
+    try:
+        if name in QUESTIONS:
+            return await session.dialogs.ask(_request(QUESTIONS[name], said))
+        if name in SHOWN:
+            return session.dialogs.show(_request(SHOWN[name], said))
+        if name not in ACTIONS:
+            raise ExtensionFailure(f'There is no action "{name}".')
+        kind, do = ACTIONS[name]
+        wanted = decode(kind, encode(said), MAX_RECEIVED_NESTING)
+    except BadRecord as error:
+        raise ExtensionFailure(f"{name}: {error}") from None
+    return await do(session, wanted)
+
+
+def _request(kind: type[Any], params: dict[str, Any]) -> Any:
+    tag = kind.__struct_config__.tag
+    return decode(kind, encode({**params, "method": tag, "id": dialog_id()}))
+
+
+def acting(session: Session) -> Callable[[str, str, dict[str, Any], Patience | None], Awaitable[Any]]:
+    """`act` for the extensions of a session, whoever they are."""
+
+    async def do(path: str, name: str, params: dict[str, Any], patience: Patience | None) -> Any:
+        token = PATIENCE.set(patience)
+        try:
+            return await act(session, name, params)
+        finally:
+            PATIENCE.reset(token)
+
+    return do
+
+
+def facts(session: Session) -> dict[str, Any]:
+    """What extensions know without asking."""
+    return {
+        "cwd": session.around.cwd,
+        "hasUI": session.dialogs.has_ui,
+        "mode": session.around.mode,
+        "model": plain(session.models.current),
+        "thinkingLevel": session.models.level,
+        "isIdle": not session.runs.streaming,
+        "hasPendingMessages": len(session.queues) > 0,
+        "sessionId": session.log.id,
+        "sessionFile": None if session.log.path is None else str(session.log.path),
+        "sessionName": session.log.tree.name,
+        "leafId": session.log.tree.leaf_id,
+        "activeTools": list(session.toolbox.tools),
+    }

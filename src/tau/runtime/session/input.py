@@ -1,0 +1,174 @@
+"""What is said to a session, by the client or by an extension, until it is accepted.
+
+Extensions come first: with their commands, then with what they make of other
+input. Only then are templates and skills looked for. What is said first is heard
+first, however long an extension thinks about it. An abort is meant for everything
+that was said before it, also for what is not accepted yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from tau.core.agent.queues import Queue, Queues
+from tau.core.agent.structured_output import Aim
+from tau.errors import Aborted, CommandError
+from tau.records.events import Event, MessageEnd, MessageStart
+from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
+from tau.records.replies import Disposition
+from tau.runtime.abort import Switch
+from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.extensions.running_commands import Errands
+from tau.runtime.history.session_log import Log
+from tau.runtime.models.selection import Models
+from tau.runtime.resources import Resources
+from tau.runtime.runs.model_client import Caller
+from tau.runtime.runs.queue import Runs
+from tau.runtime.session.navigation import Moves
+
+NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
+Blocks = Sequence[Text | Image]
+ABORTED = "Aborted before it was accepted."
+BEHAVIORS: dict[Queue | None, str | None] = {None: None, "steer": "steer", "follow_up": "followUp"}
+
+
+class Owner(Protocol):
+    """What hearing needs of its session."""
+
+    caller: Caller
+    errands: Errands
+    hooks: Hooks
+    log: Log
+    models: Models
+    moves: Moves
+    queues: Queues
+    resources: Resources
+    runs: Runs
+
+    def prompt(
+        self,
+        text: str,
+        blocks: Blocks,
+        behavior: Queue | None,
+        attachments: Sequence[Attachment] = (),
+        aim: Aim | None = None,
+    ) -> Disposition: ...
+
+    def queue(self, queue: Queue, text: str, blocks: Blocks, attachments: Sequence[Attachment] = ()) -> None: ...
+
+    def kept_soon(self) -> None: ...
+
+    async def tell(self, event: Event) -> None: ...
+
+    async def tell_queues(self) -> None: ...
+
+
+class Hearing:
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._turn = asyncio.Lock()
+        self._besides: list[tuple[str, Custom]] = []  # and the session they are for
+        self._aborts = 0
+
+    async def hear(
+        self,
+        text: str,
+        blocks: Blocks,
+        behavior: Queue | None,
+        *,
+        source: str = "rpc",
+        queue: bool = False,
+        attachments: Sequence[Attachment] = (),
+        aim: Aim | None = None,
+    ) -> Disposition:
+        """A command is begun, everything else accepted; with `queue` it is only queued. Raises CommandError.
+
+        What comes while another session is gone to is meant for that one.
+        """
+        owner, aborts = self._owner, self._aborts
+        await owner.moves.over()
+        if source == "rpc" and (found := owner.errands.named(text)) is not None:
+            if queue:
+                raise CommandError(NOT_QUEUED.format(name=found[0].name))
+            owner.errands.start(*found)
+            return "handled"
+        if not owner.hooks.extensions.wants("input"):
+            return await self._accept(text, blocks, behavior, source, queue, attachments, aim, aborts)
+        async with self._turn:
+            try:
+                images = [block for block in blocks if isinstance(block, Image)]
+                heard = await owner.hooks.input(text, images, source, BEHAVIORS[behavior])
+            except Aborted:
+                raise CommandError(ABORTED) from None
+            await owner.moves.settled()
+            if heard is None:
+                return "handled"
+            text, images = heard[0], [*heard[1]]
+            texts = [block for block in blocks if isinstance(block, Text)]
+            return await self._accept(text, [*texts, *images], behavior, source, queue, attachments, aim, aborts)
+
+    async def _accept(
+        self,
+        text: str,
+        blocks: Blocks,
+        behavior: Queue | None,
+        source: str,
+        queue: bool,
+        attachments: Sequence[Attachment],
+        aim: Aim | None,
+        aborts: int,
+    ) -> Disposition:
+        owner = self._owner
+        if source == "rpc":
+            text = await owner.resources.expanded(text)
+            await owner.moves.settled()  # that may have taken a moment, in which another session has come
+        if queue and behavior is not None:
+            owner.queue(behavior, text, blocks, attachments)
+            return "queued"
+        if aborts != self._aborts:
+            raise CommandError(ABORTED)
+        return owner.prompt(text, blocks, behavior, attachments, aim)
+
+    def abort(self) -> None:
+        """What is not accepted yet will not be."""
+        self._aborts += 1
+
+    async def introduced(self, prompts: list[AnyMessage], switch: Switch) -> list[AnyMessage]:
+        """What a run begins with, after extensions had their say."""
+        owner = self._owner
+        owner.caller.system = None
+        first = next((one for one in prompts if isinstance(one, User | Custom)), None)
+        if first is None or not owner.hooks.extensions.wants("before_agent_start"):
+            return prompts
+        usual = await owner.caller.system_prompt()
+        added, owner.caller.system = await owner.hooks.before_start(first, usual, switch)
+        return [*prompts, *added]
+
+    # Messages of extensions.
+
+    async def send(self, message: Custom, behavior: str | None, *, trigger: bool) -> None:
+        """With the next prompt, into the run, as a run of its own, or only kept."""
+        owner = self._owner
+        if behavior == "nextTurn":
+            self._besides.append((owner.log.id, message))
+        elif owner.runs.streaming:
+            queue: Queue = "follow_up" if behavior == "followUp" else "steer"
+            owner.queues.add(queue, message)
+            owner.log.queued(queue, message)
+            owner.kept_soon()
+            await owner.tell_queues()
+        elif trigger:
+            owner.models.ready()
+            owner.runs.start([message])
+        else:
+            await owner.tell(MessageStart(message))
+            await owner.tell(MessageEnd(message))
+            owner.kept_soon()
+
+    def besides(self) -> list[Custom]:
+        """What shall be said with the next prompt: this one."""
+        here = self._owner.log.id
+        waiting, self._besides = self._besides, [one for one in self._besides if one[0] != here]
+        return [message for session, message in waiting if session == here]

@@ -1,0 +1,372 @@
+"""From one session to another, and from one place in a session to another.
+
+What is under way is ended properly first and keeps its partial turn. Commands
+that come meanwhile wait (`over`): they are meant for where we are going.
+
+Extensions are asked before anything is ended, and may call the whole off; they
+are told when one session is left and the other begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, Protocol
+from weakref import ref
+
+from tau.core.agent.queues import Queues
+from tau.core.conversation.branches import left_behind
+from tau.core.conversation.tree import prompt_text
+from tau.errors import Aborted, CommandError
+from tau.records.base import UNSET, decode, encode, parse_stored, replace
+from tau.records.entries import CustomMessageEntry
+from tau.records.events import Event, SessionDamaged
+from tau.records.messages import Text
+from tau.records.replies import Navigated, SessionRow
+from tau.records.settings import Settings
+from tau.runtime.extensions.dialogs import Dialogs
+from tau.runtime.extensions.hooks import Destination, Hooks, SummaryGiven
+from tau.runtime.history.pending_bash import untold
+from tau.runtime.history.session_log import Log
+from tau.runtime.history.sync import Keeper
+from tau.runtime.models.selection import Models
+from tau.runtime.runs.compactor import BranchText, Compactor
+from tau.runtime.runs.queue import Runs
+from tau.runtime.runs.tool_runner import Toolbox
+from tau.runtime.services import Surroundings
+from tau.runtime.session.user_bash import Shell
+from tau.store.listing import all_rows, rows
+from tau.store.paths import agent_dir
+from tau.store.sessions import Opened, folder_for, open_session
+
+logger = logging.getLogger(__name__)
+Reason = Literal["new", "resume", "fork"]
+
+
+class Owner(Protocol):
+    """What a move needs of its session."""
+
+    around: Surroundings
+    settings: Settings
+    models: Models
+    queues: Queues
+    log: Log
+    keeper: Keeper
+    runs: Runs
+    compactor: Compactor
+    shell: Shell
+    toolbox: Toolbox
+    hooks: Hooks
+    dialogs: Dialogs
+
+    async def tell_queues(self) -> None: ...
+
+    def mention(self, event: Event) -> None: ...
+
+    def write_failed(self, error: OSError, log: Log | None = None) -> None: ...
+
+    def kept_soon(self) -> None: ...
+
+
+class Moves:
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._under_way = asyncio.Lock()
+        self._closed = False
+
+    def close(self) -> None:
+        """From here on the session stays the one it is: its log is about to be closed."""
+        self._closed = True
+
+    async def over(self) -> None:
+        """Until every move that was asked for before is over: for a command that has just come.
+
+        Not only while the lock is held: between two moves it is free for a moment, and the next one has yet to take it.
+        """
+        async with self._under_way:
+            pass
+
+    async def settled(self) -> None:
+        """Until a move that is under way is over: for a command whose turn had come before, and that took a moment."""
+        if self._under_way.locked():
+            await self.over()
+
+    async def stop(self) -> None:
+        """End runs and compactions."""
+        with self._owner.runs.shut():
+            await self._owner.compactor.abort()
+            while self._owner.runs.busy:
+                await self._owner.runs.abort()
+
+    # To another session.
+
+    def fresh_log(self, parent: str | None = None, id: str | None = None) -> Log:
+        owner = self._owner
+        log = Log.new(owner.around.cwd, self._folder(), owner.write_failed, parent=parent, id=id)
+        if owner.models.current is not None:
+            log.set_model(owner.models.current)
+        log.set_level(owner.models.level)
+        return log
+
+    def _folder(self) -> Path | None:
+        """New sessions go where the last one is, wherever that was opened from."""
+        log: Log | None = getattr(self._owner, "log", None)
+        return self._owner.around.sessions if log is None else log.folder
+
+    async def to_new(self, parent: str | None) -> bool:
+        """False if an extension called it off, here as below."""
+        async with self._under_way:
+            if await self._owner.hooks.cancelled("session_before_switch", {"reason": "new"}):
+                return False
+            await self._to("new", lambda: self.fresh_log(parent))
+            return True
+
+    async def to_file(self, path: Path) -> bool:
+        """Open a session file, or begin one at a path that is free."""
+        owner = self._owner
+        async with self._under_way:
+            if owner.log.path is not None and os.path.realpath(owner.log.path) == os.path.realpath(path):
+                return True
+            switch = {"reason": "resume", "targetSessionFile": str(path)}
+            if await owner.hooks.cancelled("session_before_switch", switch):
+                return False
+            log, exists = await self._log_for(path)
+            try:
+                await self._to("resume", lambda: log, restore=exists)
+            finally:
+                if owner.log is not log:
+                    await owner.keeper.see_off(log, in_use=owner.shell.runs_in(log))
+            return True
+
+    async def _log_for(self, path: Path) -> tuple[Log, bool]:
+        """The session at a path, and whether there is one already. Raises CommandError if another process has it."""
+        owner = self._owner
+        if (held := owner.keeper.take_back(path)) is not None:  # left, but a command still runs in it
+            held.trouble = owner.write_failed
+            return held, True
+        found = await owner.around.machine.in_thread(lambda: _found_at(path))
+        # Taken before anything is ended for it: another process may have it.
+        return (Log.resumed(found, owner.write_failed), True) if found else (self._log_at(path), False)
+
+    def _log_at(self, path: Path) -> Log:
+        log = self.fresh_log()
+        log.folder, log.path = path.parent, path
+        return log
+
+    async def to_fork(self, entry_id: str) -> tuple[str, bool]:
+        """Go on from before a user's message in a new session; returns that message's text, and whether we went."""
+        async with self._under_way:
+            text = self._owner.log.text_to_fork(entry_id)  # refused before anything is ended for it
+            fork = {"entryId": entry_id, "position": "before"}
+            if await self._owner.hooks.cancelled("session_before_fork", fork):
+                return text, False
+            await self._to("fork", lambda: self._owner.log.forked(entry_id))
+            return text, True
+
+    async def to_clone(self) -> bool:
+        async with self._under_way:
+            fork = {"entryId": self._owner.log.tree.leaf_id, "position": "at"}
+            if await self._owner.hooks.cancelled("session_before_fork", fork):
+                return False
+            await self._to("fork", lambda: self._owner.log.cloned())
+            return True
+
+    async def _to(self, reason: Reason, log: Callable[[], Log], *, restore: bool = False) -> None:
+        owner, hooks = self._owner, self._owner.hooks
+        waited = _shown(owner.queues)
+        with owner.runs.shut():
+            left = await self._leave(reason, log)
+        self.settle_in(restore=restore)
+        this = ref(left)  # its file is closed with the last reference to it, so there must be no cycle
+        left.trouble = lambda error: owner.write_failed(error, this())
+        await owner.keeper.see_off(left, in_use=owner.shell.runs_in(left))
+        if waited != _shown(owner.queues):
+            await owner.tell_queues()
+        previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
+        await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
+        await hooks.tell("session_start", {"reason": reason, **previous})
+
+    async def _leave(self, reason: Reason, log: Callable[[], Log]) -> Log:
+        """End what is under way, and have another log from here on. Returns the one that was left."""
+        owner = self._owner
+        await self.stop()
+        owner.dialogs.cancel()
+        await owner.hooks.tell("session_shutdown", {"reason": reason})
+        if self._closed:
+            raise CommandError("The session is being closed, so it cannot be left for another.")
+        owner.shell.remember()
+        self._write_all()
+        owner.around.machine.kill_background()
+        try:
+            target = log()
+        except BaseException:
+            for queue, message in owner.queues:  # we stay, and so does what waits here
+                owner.log.queued(queue, message)
+            owner.kept_soon()
+            raise
+        owner.queues.clear()
+        owner.toolbox.forget()
+        left, owner.log = owner.log, target
+        return left
+
+    def _write_all(self) -> None:
+        """Nothing of a session that is left stays in memory only. Raises CommandError if it would.
+
+        That what waits will not be said there belongs to it: else it would wait for whoever comes back.
+        """
+        log = self._owner.log
+        try:
+            log.flush()
+            if len(self._owner.queues):
+                log.queues_left()
+        except OSError as error:
+            raise CommandError(
+                f"The session file {log.path} cannot be written: {error.strerror or error}. "
+                f"{max(1, log.waiting)} entries wait for that, so the session cannot be left now."
+            ) from None
+
+    def restore(self, *, starting: bool) -> None:
+        """Choose the model and the thinking level of the session that was opened.
+
+        The command line wins when the program starts: a named model over the session's model, a named level over
+        its level. A named level is noted in the session before the next prompt.
+        """
+        models, log = self._owner.models, self._owner.log
+        keep_model = models.fixed and (starting or self._owner.settings.keep_named_model)
+        keep_level = models.fixed_level and starting
+        models.restore(None if keep_model else log.last_model(), None if keep_level else log.last_level())
+        if keep_level and log.last_level() != models.level:
+            log.lacks_level = True
+
+    def settle_in(self, *, restore: bool, starting: bool = False) -> None:
+        """Take up what a session was when it was left: its model and level if wanted, and what waited to be said."""
+        owner = self._owner
+        if restore:
+            self.restore(starting=starting)
+        for queue, message in owner.log.take_up():
+            owner.queues.add(queue, message)
+        owner.shell.take_up(untold(owner.log))
+        self.tell_damage()
+
+    def tell_damage(self) -> None:
+        log = self._owner.log
+        if problems := log.untold_problems():
+            self._owner.mention(SessionDamaged(str(log.path), problems))
+
+    async def sessions(self, everywhere: bool) -> list[SessionRow]:
+        """Those of this project, or of all; the newest first."""
+        around = self._owner.around
+        folder = around.sessions
+        if folder is None:
+            return []
+
+        def listed() -> list[SessionRow]:
+            if not everywhere:
+                return rows(folder, around.cwd)
+            # A folder of the user's choice holds the sessions of every project itself.
+            usual = folder_for(around.cwd, around.agent_dir or agent_dir())
+            return all_rows(folder.parent) if folder == usual else rows(folder, None)
+
+        return await around.machine.in_thread(listed)
+
+    # To another place in this one.
+
+    def _destination(self, entry_id: str) -> tuple[int, str | None]:
+        """Where the leaf goes to navigate to an entry, and the text to edit if that is a message to send again."""
+        tree = self._owner.log.tree
+        at = tree.find(entry_id)
+        if at is None:
+            raise CommandError(f"Entry not found: {entry_id}")
+        entry = tree.entry(at)
+        text = prompt_text(entry)
+        if isinstance(entry, CustomMessageEntry):
+            content = entry.content
+            text = content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))
+        return (at, None) if text is None else (tree.parent(at), text)
+
+    async def to_entry(self, wanted: Destination) -> Navigated:
+        """Go on from another entry; cancelled if an extension, or the summary of what is left, was called off.
+
+        A label goes to the summary if there is one, else to the entry itself.
+        """
+        owner, entry_id = self._owner, wanted.entry_id
+        async with self._under_way:
+            at, text = self._destination(entry_id)
+            try:
+                wanted, given = await self._consulted(wanted, at)
+            except Aborted:
+                return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
+            if wanted.summarize and given is None:
+                owner.models.ready()  # refused before anything is stopped for it
+            await self.stop()
+            owner.shell.remember()
+            summary = given
+            if wanted.summarize and given is None:
+                summary = await self._summary(at, wanted)
+                if summary is None:
+                    return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
+            left = owner.log.tree.leaf_id
+            if summary is None:
+                owner.log.move_leaf(at)
+            else:
+                hooked = given is not None
+                owner.log.move_leaf(at, summary.summary, summary.details, from_hook=hooked, usage=summary.usage)
+            moved = {"newLeafId": owner.log.tree.leaf_id, "oldLeafId": left, "fromExtension": given is not None}
+            if summary is not None:
+                moved["summaryEntry"] = parse_stored(owner.log.tree.line(owner.log.tree.leaf))
+            if wanted.label is not None:
+                owner.log.label(entry_id if summary is None else owner.log.tree.leaf_id or entry_id, wanted.label)
+            owner.kept_soon()
+            await owner.hooks.tell("session_tree", moved)
+            return Navigated(editor_text=UNSET if text is None else text, leaf_id=owner.log.tree.leaf_id)
+
+    async def _consulted(self, wanted: Destination, at: int) -> tuple[Destination, BranchText | None]:
+        """What extensions make of it, and a summary that one of them gives. Raises Aborted if it is called off."""
+        hooks, tree = self._owner.hooks, self._owner.log.tree
+        if not hooks.extensions.wants("session_before_tree"):
+            return wanted, None
+        said = await hooks.before_tree(wanted, tree, at)
+        if said.get("cancel"):
+            raise Aborted
+        wanted = replace(
+            wanted,
+            instructions=said.get("customInstructions", wanted.instructions),
+            replace=said.get("replaceInstructions", wanted.replace),
+            label=said.get("label", wanted.label),
+        )
+        if not wanted.summarize or said.get("summary") is None:
+            return wanted, None
+        given = decode(SummaryGiven, encode(said["summary"]))
+        return wanted, BranchText(given.summary, given.details, given.usage)
+
+    async def _summary(self, at: int, wanted: Destination) -> BranchText | None:
+        tree = self._owner.log.tree
+        async with self._owner.compactor.alone() as switch:
+            try:
+                left = left_behind(tree, tree.leaf, at, tree.dropped)
+                summary = self._owner.compactor.branch_summary
+                return await summary(left, switch, wanted.instructions, replace=wanted.replace)
+            except Aborted:
+                return None
+
+
+def _shown(queues: Queues) -> tuple[list[str], list[str]]:
+    """The queues as a client knows them."""
+    return queues.texts("steer"), queues.texts("follow_up")
+
+
+def _found_at(path: Path) -> Opened | None:
+    """The session at `path`; None if nothing is there but could be."""
+    try:
+        os.lstat(path)
+        return open_session(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # too long a name, for one
+        raise CommandError(f"Cannot open session {path}: {error.strerror}") from None
+    if not os.path.isdir(path.parent):
+        raise CommandError(f"Cannot begin a session at {path}: there is no folder {path.parent}.")
+    return None

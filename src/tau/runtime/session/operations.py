@@ -1,0 +1,163 @@
+"""What a client asks of a session, whichever door it comes through, and that no one part can answer alone.
+
+Everything else is asked of the parts themselves (`session.moves`, `session.models`, `choices`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from tau.core.agent.queues import Queue
+from tau.core.agent.structured_output import Aim
+from tau.core.conversation.branches import Branch
+from tau.core.conversation.tokens import context_usage
+from tau.core.conversation.tree import Tree
+from tau.errors import CommandError
+from tau.records.base import UNSET, UnsetType, replace
+from tau.records.commands import QueueMode
+from tau.records.messages import Assistant, Attachment, Image, Text
+from tau.records.replies import ContextUsage, Disposition, Queues, SessionState, SessionStats
+from tau.runtime.history.html_export import export_session
+from tau.runtime.session.session import Session
+
+if TYPE_CHECKING:
+    from tau.core.conversation.stats import SessionCounts
+
+# A session may be long: its file is read for the first statistics, and for later ones only what was added.
+COUNTED: WeakKeyDictionary[Tree, SessionCounts] = WeakKeyDictionary()
+MODES: dict[Queue, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
+
+
+# Saying.
+
+
+async def say(
+    session: Session,
+    text: str,
+    blocks: Sequence[Text | Image],
+    behavior: Queue | None,
+    *,
+    queue: bool = False,
+    attachments: Sequence[Attachment] = (),
+    aim: Aim | None = None,
+) -> Disposition:
+    """Have it accepted, and show the queues if they are others then. With `queue` it is only queued."""
+    done = await session.hearing.hear(text, blocks, behavior, queue=queue, attachments=attachments, aim=aim)
+    if done == "queued":
+        await session.tell_queues()
+    return done
+
+
+async def clear_queues(session: Session) -> Queues:
+    before = len(session.queues)
+    was = Queues(*session.clear_queues())
+    if before:
+        await session.tell_queues()
+    return was
+
+
+# Looking.
+
+
+def state(session: Session) -> SessionState:
+    return SessionState(
+        model=session.models.current,
+        thinking_level=session.models.level,
+        is_streaming=session.runs.streaming,
+        is_compacting=session.compactor.busy,
+        steering_mode=session.queues.modes["steer"],
+        follow_up_mode=session.queues.modes["follow_up"],
+        session_file=file_of(session),
+        session_id=session.log.id,
+        session_name=session.log.tree.name or UNSET,
+        auto_compaction_enabled=session.settings.compaction.enabled,
+        message_count=session.log.message_count,
+        pending_message_count=len(session.queues),
+        sandbox=session.around.sandbox or UNSET,
+    )
+
+
+def file_of(session: Session) -> str | UnsetType:
+    return str(session.log.path) if session.log.path is not None else UNSET
+
+
+def session_stats(session: Session) -> SessionStats:
+    from tau.core.conversation.stats import Counts, SessionCounts, conversation_counts
+
+    log = session.log
+    counts: Counts
+    if session.settings.stats_of == "conversation":
+        counts = conversation_counts(log.messages)
+    else:
+        counts = COUNTED.setdefault(log.tree, SessionCounts()).update(log.tree)
+    usage = usage_of_window(session) or UNSET
+    return counts.stats(log.id, file_of(session), usage, session.models.price_unknown)
+
+
+def usage_of_window(session: Session) -> ContextUsage | None:
+    """None without a model."""
+    model = session.models.current
+    if model is None:
+        return None
+    tokens, percent = context_usage(Branch(session.log.tree), model.context_window)
+    return ContextUsage(tokens, model.context_window, percent)
+
+
+def last_text(session: Session) -> str | None:
+    """Of the last answer that says anything, or ended as it should."""
+    for message in reversed(session.log.messages):
+        if isinstance(message, Assistant) and (message.content or message.stop_reason != "aborted"):
+            return message.text.strip() or None
+    return None
+
+
+# Choosing.
+
+
+async def set_mode(session: Session, queue: Queue, mode: QueueMode) -> None:
+    session.queues.modes[queue] = mode
+    await session.save({MODES[queue]: mode})
+
+
+async def set_auto_compaction(session: Session, enabled: bool) -> None:
+    settings = session.settings
+    session.settings = replace(settings, compaction=replace(settings.compaction, enabled=enabled))
+    await session.save({"compaction": {"enabled": enabled}})
+
+
+async def set_auto_retry(session: Session, enabled: bool) -> None:
+    settings = session.settings
+    session.settings = replace(settings, retry=replace(settings.retry, enabled=enabled))
+    await session.save({"retry": {"enabled": enabled}})
+
+
+# Files.
+
+
+async def export_html(session: Session, path: str | None) -> str:
+    """Returns the path as it was given, or made up."""
+    log, around = session.log, session.around
+    if path is not None:
+        as_path("outputPath", path)
+    told = await session.caller.system_prompt()
+    return await around.machine.in_thread(lambda: export_session(log, around, told, path))
+
+
+async def switch_session(session: Session, path: str) -> bool:
+    """False if an extension called it off."""
+    return await session.moves.to_file(Path(session.around.cwd, as_path("sessionPath", path)))
+
+
+def as_path(field: str, text: str) -> Path:
+    """A path that a system can have: some text cannot be one."""
+    try:
+        if "\0" in text or not text:
+            raise ValueError
+        os.fsencode(text)
+        return Path(text).expanduser()
+    except (ValueError, RuntimeError):
+        raise CommandError(f"{field}: not a path: {text!r}") from None

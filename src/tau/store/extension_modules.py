@@ -1,0 +1,82 @@
+"""Digests of the modules of an extension: a restarted extension must have the same code as at its first load.
+
+An extension is restarted after a crash. Meanwhile a tool, a command or another program may have changed its files, so
+they are compared with the digests of the first load. For a project that is trusted by content, the first load is
+compared with what was trusted.
+
+Not covered: modules that an extension imports from elsewhere, files that it reads as data, and folders that hold no
+modules of its own (hidden ones, virtual environments).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tau.errors import ExtensionFailure
+from tau.store.files import read_small
+
+SUFFIXES = (".py", ".pyc", ".so", ".pyd")
+MAX_FILES, MAX_BYTES, MAX_DEPTH = 4096, 64 * 1024 * 1024, 32
+_SKIPPED = ("__pycache__", "node_modules")
+
+
+def module_files(path: Path) -> list[Path]:
+    """Return the file of an extension, or all modules in its folder, as the loader names them.
+
+    Raises ExtensionFailure if there are too many.
+    """
+    if not path.is_dir():
+        return [path]
+    found: list[Path] = []
+    for file in _below(path, ()):
+        found.append(file)
+        if len(found) > MAX_FILES:
+            raise ExtensionFailure(f"{path} has more than {MAX_FILES} modules, too many to check for changes")
+    return found
+
+
+def module_digests(path: Path) -> dict[str, str]:
+    """Return the SHA-256 of each module by path. Blocks. Raises ExtensionFailure if a module cannot be read."""
+    import hashlib
+
+    digests: dict[str, str] = {}
+    room = MAX_BYTES
+    for file in module_files(path):
+        try:
+            data = read_small(file, room)
+        except OSError as error:
+            raise ExtensionFailure(f"{file} cannot be read: {error.strerror or error}") from None
+        room -= len(data)
+        digests[str(file)] = hashlib.sha256(data).hexdigest()
+    return digests
+
+
+def changed(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+    """Return the first file that differs, is new or is missing; None if there is none."""
+    return next((path for path in sorted({*before, *now}) if before.get(path) != now.get(path)), None)
+
+
+def trusted_part(modules: Mapping[str, str], content: Mapping[str, str]) -> dict[str, str]:
+    """Return the trusted digests of the same modules. `content` is keyed by real paths."""
+    return {path: content[real] for path in modules if (real := os.path.realpath(path)) in content}
+
+
+def _below(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
+    try:
+        status = os.stat(folder)
+        here = (status.st_dev, status.st_ino)
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise ExtensionFailure(f"{folder} cannot be read: {error.strerror}") from None
+    if here in above or len(above) == MAX_DEPTH:
+        raise ExtensionFailure(f"{folder} contains itself through a link, or is nested too deeply")
+    if above and any(entry.name == "pyvenv.cfg" for entry in entries):
+        return
+    for entry in entries:
+        if entry.is_dir():
+            if not entry.name.startswith(".") and entry.name not in _SKIPPED:
+                yield from _below(folder / entry.name, (*above, here))
+        elif entry.name.endswith(SUFFIXES):
+            yield folder / entry.name

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from tau.core.agent.structured_output import BadSchema, Misfit, aim_at
+from tau.core.checks.schema import unknown
+
+REVIEW = {
+    "type": "object",
+    "properties": {"verdict": {"enum": ["good", "bad"]}, "score": {"type": "integer"}},
+    "required": ["verdict"],
+}
+
+
+class Finding(msgspec.Struct):
+    file: str
+    line: int = 0
+
+
+class Review(msgspec.Struct):
+    verdict: str
+    findings: list[Finding] = []
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class LikePydantic:
+    """What is used of a model of pydantic's."""
+
+    seen: ClassVar[list[Any]] = []
+
+    @classmethod
+    def model_json_schema(cls) -> dict[str, Any]:
+        return {"type": "object", "title": "Even", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+    @classmethod
+    def model_validate(cls, value: Any) -> Any:
+        if value["n"] % 2:
+            raise ValueError("n must be even")
+        return ("even", value["n"])
+
+
+def test_a_schema_of_an_object_is_what_the_tool_takes() -> None:
+    aim = aim_at(REVIEW)
+    assert aim.parameters == REVIEW
+    assert aim.reading({"verdict": "good", "score": "7"}) == ({"verdict": "good", "score": 7},) * 2
+
+
+def test_what_does_not_fit_is_told_to_the_model_as_of_any_tool() -> None:
+    with pytest.raises(Misfit) as told:
+        aim_at(REVIEW).reading({"verdict": "so-so", "score": 1.5})
+    assert str(told.value).splitlines()[:3] == [
+        'Validation failed for tool "return_result":',
+        "  - verdict: must be one of good, bad",
+        "  - score: must be integer",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "array", "items": {"type": "string"}}, ["a", "b"]),
+        ({"type": "string"}, "text"),
+        ({"enum": [1, 2]}, 2),
+        ({"anyOf": [{"type": "object"}, {"type": "null"}]}, None),
+        ({"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}, [1, 2]),
+    ],
+)
+def test_a_result_that_is_no_object_is_handed_in_inside_of_one(schema: dict[str, Any], value: Any) -> None:
+    aim = aim_at(schema)
+    assert aim.parameters["required"] == ["result"]
+    assert aim.reading({"result": value}) == (value, value)
+    with pytest.raises(Misfit, match="must have required property 'result'"):
+        aim.reading({})
+
+
+def test_a_struct_is_made_of_what_was_handed_in() -> None:
+    aim = aim_at(Review)
+    assert aim.parameters["type"] == "object" and aim.parameters["required"] == ["verdict"]
+    value, review = aim.reading({"verdict": "bad", "findings": [{"file": "a.py", "line": "3"}]})
+    assert value == {"verdict": "bad", "findings": [{"file": "a.py", "line": 3}]}
+    assert review == Review("bad", [Finding("a.py", 3)])
+    with pytest.raises(Misfit, match=r"findings/0/file: must have required property 'file'"):
+        aim.reading({"verdict": "bad", "findings": [{}]})
+
+
+def test_a_dataclass_will_do() -> None:
+    assert aim_at(Point).reading({"x": 1, "y": 2})[1] == Point(1, 2)
+
+
+def test_a_model_of_pydantic_is_recognized_by_what_it_can() -> None:
+    aim = aim_at(LikePydantic)
+    assert aim.reading({"n": 4}) == ({"n": 4}, ("even", 4))
+    with pytest.raises(Misfit, match="n must be even"):
+        aim.reading({"n": 3})
+
+
+@pytest.mark.parametrize(
+    ("schema", "problems"),
+    [
+        (REVIEW, []),
+        ({"type": "object", "properties": {"a": {"if": {}}}}, ["/properties/a/if: this keyword is not supported"]),
+        (
+            {"patternProperties": {}, "not": {}},
+            ["/patternProperties: this keyword is not supported", "/not: this keyword is not supported"],
+        ),
+        ({"type": "objekt"}, ["/type: there is no type 'objekt'"]),
+        ({"$ref": "#/$defs/Nobody"}, ["/$ref: there is nothing at #/$defs/Nobody"]),
+        ({"$ref": "https://example.com/x"}, ["/$ref: only references into the same schema (#/...) are supported"]),
+        ({"anyOf": []}, ["/anyOf: must not be empty"]),
+        ({"items": 5}, ["/items: a schema must be an object, true or false"]),
+        ({"pattern": "("}, ["/pattern: invalid regular expression: '('"]),
+        ({"minimum": "1"}, ["/minimum: must be a number"]),
+        ({"$defs": {"x": {"dependentRequired": {}}}}, ["/$defs/x/dependentRequired: this keyword is not supported"]),
+    ],
+)
+def test_a_schema_that_cannot_be_kept_is_refused_with_the_place(schema: Any, problems: list[str]) -> None:
+    assert unknown(schema) == problems
+    if problems:
+        with pytest.raises(BadSchema) as told:
+            aim_at(schema)
+        assert str(told.value) == "\n".join(problems)
+
+
+def test_what_has_no_schema_is_refused() -> None:
+    with pytest.raises(BadSchema, match="cannot make a JSON schema of"):
+        aim_at(object)

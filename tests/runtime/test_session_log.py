@@ -1,0 +1,785 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from support.loop_kit import MODEL, assistant, user
+from tau.core.conversation.tree import ROOT
+from tau.errors import CommandError
+from tau.records.base import UNSET, Raw, decode, encode, wire
+from tau.records.entries import (
+    AnyEntry,
+    CompactionEntry,
+    ContextEdit,
+    CustomEntry,
+    Label,
+    MessageEntry,
+    ModelChange,
+    SessionInfo,
+    ThinkingLevelChange,
+)
+from tau.records.lines import OtherEntry
+from tau.records.messages import CompactionSummary, Custom, Text, User
+from tau.runtime.history.session_log import Log, iso, now, session_id
+from tau.runtime.history.sync import Keeper
+from tau.store.sessions import open_session
+
+Json = dict[str, Any]
+
+
+def sent(log: Log) -> list[bytes]:
+    """The messages as a client gets them."""
+    return [bytes(one) for one in decode(list[Raw], b"".join(log.messages_json()))]
+
+
+def unheard(error: OSError) -> None:
+    raise AssertionError(f"nobody expected {error}")
+
+
+def new(folder: Path | None = None, trouble: Callable[[OSError], None] = unheard, **more: Any) -> Log:
+    return Log.new("/work", folder, trouble, **more)
+
+
+def told(*texts: str, folder: Path | None = None, trouble: Callable[[OSError], None] = unheard) -> Log:
+    log = new(folder, trouble)
+    for text in texts:
+        log.accept(user(text))
+        log.say([*log.messages][-1])
+    return log
+
+
+def entries(log: Log) -> list[AnyEntry | OtherEntry]:
+    return [log.tree.entry(at) for at in log.tree.branch]
+
+
+def id_of(log: Log, at: int) -> str:
+    return log.tree.id(log.tree.branch[at])
+
+
+def written(log: Log) -> list[Json]:
+    assert log.path is not None
+    return [json.loads(line) for line in log.path.read_bytes().splitlines()]
+
+
+def texts(log: Log) -> list[str]:
+    """What the file says was said."""
+    return [entry["message"]["content"][0]["text"] for entry in written(log) if entry["type"] == "message"]
+
+
+def reopened(log: Log) -> Log:
+    assert log.path is not None
+    log.close()
+    found = open_session(log.path)
+    assert found.problems == []
+    return Log.resumed(found, unheard)
+
+
+def test_what_is_said_is_an_entry_and_part_of_the_conversation() -> None:
+    log = told("a")
+    log.say(assistant("b"))
+    assert [*log.messages] == [user("a"), assistant("b")]
+    assert [entry.message for entry in entries(log) if isinstance(entry, MessageEntry)] == [*log.messages]
+    assert (log.message_count, sent(log)) == (2, [encode(user("a")), encode(assistant("b"))])
+
+
+def test_every_entry_hangs_on_the_one_before() -> None:
+    log = told("a", "b")
+    log.set_model(MODEL)
+    log.set_level("high")
+    log.set_name("mine")
+    found = entries(log)
+    assert [type(entry) for entry in found] == [
+        MessageEntry,
+        MessageEntry,
+        ModelChange,
+        ThinkingLevelChange,
+        SessionInfo,
+    ]
+    assert [entry.parent_id for entry in found] == [None, *(entry.id for entry in found[:-1])]
+    assert all(re.fullmatch(r"[0-9a-f]{8}", entry.id) for entry in found)
+    assert (log.tree.name, log.tree.leaf_id) == ("mine", found[-1].id)
+
+
+def counted(log: Log) -> tuple[int, int, int]:
+    """The number of messages by each way to ask for them."""
+    return log.message_count, len([*log.messages]), len(sent(log))
+
+
+def test_a_dropped_answer_leaves_the_conversation_but_not_the_log() -> None:
+    log, failed = told("a"), assistant("half", why="529")
+    log.say(failed)
+    log.drop_last_answer()
+    assert ([*log.messages], sent(log)) == ([user("a")], [encode(user("a"))])
+    assert [type(entry) for entry in entries(log)] == [MessageEntry, MessageEntry, ContextEdit]
+
+
+def test_a_dropped_answer_is_written_as_pi_writes_it(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.say(assistant("half", why="529"))
+    log.drop_last_answer()
+    edit, answer = written(log)[-1], written(log)[-2]
+    assert edit == {
+        "type": "context_edit",
+        "id": edit["id"],
+        "parentId": answer["id"],
+        "timestamp": edit["timestamp"],
+        "targetId": answer["id"],
+        "replacement": None,
+    }
+
+
+@pytest.mark.parametrize("how", ["here", "compacted", "same place", "other place", "reopened", "cloned", "forked"])
+def test_a_dropped_answer_stays_dropped(tmp_path: Path, how: str) -> None:
+    log = told("a", folder=tmp_path)
+    log.say(assistant("half", why="529"))
+    log.drop_last_answer()
+    log.say(assistant("whole"))
+    kept = [user("a"), assistant("whole")]
+    if how == "compacted":
+        log.compact("S", id_of(log, 1), 10, {})
+        (_, *rest), kept = log.messages, [assistant("whole")]
+        assert (rest, counted(log)) == (kept, (2, 2, 2))
+        return
+    if how == "same place":
+        log.move_leaf(log.tree.leaf)
+    elif how == "other place":
+        log.say(assistant("more"))
+        log.move_leaf(log.tree.parent(log.tree.leaf))
+    elif how == "reopened":
+        log = reopened(log)
+    elif how == "cloned":
+        log = log.cloned()
+    elif how == "forked":
+        log.say(user("next"))
+        log = log.forked(id_of(log, -1))
+    assert counted(log) == (2, 2, 2)
+    assert ([*log.messages], sent(log)) == (kept, [wire(message) for message in kept])
+    if how != "other place":  # a session that is opened again is at its last entry
+        assert counted(reopened(log)) == (2, 2, 2)
+
+
+def test_the_last_edit_of_an_entry_counts_and_only_on_its_branch() -> None:
+    log = told("a")
+    log.say(assistant("half", why="529"))
+    answer = log.tree.leaf
+    log.drop_last_answer()
+    log._add(ContextEdit, log.tree.id(answer), {"content": []})
+    log._messages = None
+    assert counted(log) == (2, 2, 2)
+    log.drop_last_answer()
+    assert counted(log) == (1, 1, 1)
+    log.move_leaf(answer)
+    assert counted(log) == (2, 2, 2)
+
+
+def test_summaries_of_branches_that_say_nothing_are_not_counted() -> None:
+    log = told("a")
+    log.move_leaf(log.tree.leaf, "")
+    log._messages = None
+    before_it_is_read = log.message_count
+    assert (before_it_is_read, *counted(log)) == (1, 1, 1, 1)
+
+
+def test_a_log_has_an_id_a_place_and_maybe_a_parent() -> None:
+    log = new(parent="/old.jsonl")
+    assert (log.id, log.header.cwd, log.header.parent_session) == (log.header.id, "/work", "/old.jsonl")
+    assert (new().header.parent_session, new(id="mine").id) == (UNSET, "mine")
+    assert log.header.version == 3
+
+
+def test_a_prompt_that_was_accepted_is_said_once() -> None:
+    log, message = new(), user("a")
+    log.accept(message)
+    assert [*log.messages] == [message]
+    log.say(message)
+    assert ([*log.messages], len(entries(log))) == ([message], 1)
+    log.say(user("a"))
+    assert len(entries(log)) == 2
+
+
+# The file.
+
+
+def test_the_file_begins_with_the_first_prompt(tmp_path: Path) -> None:
+    log = new(tmp_path / "sessions")
+    log.set_model(MODEL)
+    log.set_level("low")
+    assert list(tmp_path.iterdir()) == []
+    log.accept(user("hello"))
+    assert [entry["type"] for entry in written(log)] == ["session", "model_change", "thinking_level_change", "message"]
+    assert written(log)[0] == {
+        "type": "session",
+        "version": 3,
+        "id": log.id,
+        "timestamp": log.header.timestamp,
+        "cwd": "/work",
+    }
+    assert log.path is not None and log.path.name == re.sub(r"[:.]", "-", log.header.timestamp) + f"_{log.id}.jsonl"
+
+
+def test_the_file_begins_with_a_message_that_is_queued(tmp_path: Path) -> None:
+    log = new(tmp_path)
+    log.queued("steer", user("psst"))
+    assert [entry["type"] for entry in written(log)] == ["session", "custom"]
+    assert reopened(log).undelivered() == [("steer", user("psst"))]
+
+
+def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    acts: list[Callable[[], None]] = [
+        lambda: log.say(assistant("b")),
+        lambda: log.set_level("high"),
+        lambda: log.set_model(MODEL),
+        lambda: log.set_name("n"),
+        lambda: log.compact("s", id_of(log, 0), 5, {}),
+        lambda: log.move_leaf(0, "left", {}),
+        lambda: log.label(id_of(log, 0), "here"),
+        lambda: log.queued("steer", user("q")),
+        lambda: log.queue_cleared(()),
+    ]
+    for act in acts:
+        act()
+        assert encode(written(log)[-1]) == log.tree.line(len(log.tree) - 1)
+    assert len(written(log)) == 1 + len(log.tree)
+
+
+def test_a_log_without_a_folder_stays_in_memory() -> None:
+    log = told("a")
+    log.queued("steer", user("b"))
+    log.flush()
+    assert (log.path, log.waiting, log.unsynced, log.syncing()) == (None, 0, False, None)
+    log.close()
+
+
+def test_a_session_that_is_opened_again_is_what_it_was(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.set_model(MODEL)
+    log.say(assistant("b"))
+    log.set_level("high")
+    log.set_name("mine")
+    back = reopened(log)
+    assert (back.id, back.path, back.header) == (log.id, log.path, log.header)
+    assert (sent(back), back.message_count) == (sent(log), 2)
+    assert ([*back.messages], back.tree.name) == ([*log.messages], "mine")
+    assert (back.last_model(), back.last_level(), back.lacks_level) == (("lab", "m-1"), "high", False)
+    back.accept(user("c"))
+    assert texts(back) == ["a", "b", "c"]
+
+
+def test_the_model_is_the_last_that_was_set_or_that_answered(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    assert (log.last_model(), log.last_level(), reopened(log).lacks_level) == (None, None, True)
+    log = told("a")
+    log.say(assistant("b"))
+    assert log.last_model() == ("lab", "m-1")
+
+
+def test_after_a_compaction_the_conversation_begins_with_its_summary() -> None:
+    log = told("a", "b", "c")
+    log.compact("long ago", id_of(log, 1), 99, {})
+    summary = entries(log)[-1]
+    assert isinstance(summary, CompactionEntry)
+    first = next(iter(log.messages))
+    assert isinstance(first, CompactionSummary) and first.summary == "long ago"
+    assert ([*log.messages][1:], log.message_count) == ([user("b"), user("c")], 3)
+    assert sent(log) == [wire(message) for message in log.messages]
+
+
+def test_going_back_shows_the_conversation_up_to_there() -> None:
+    log = told("a", "b")
+    log.move_leaf(0)
+    assert [*log.messages] == [user("a")]
+    log.move_leaf(ROOT)
+    assert ([*log.messages], log.message_count, sent(log)) == ([], 0, [])
+
+
+def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    assert log.path is not None
+    log.close()
+    wrong: tuple[Any, ...] = (None, 5, "text", [], {}, {"role": 5}, {"content": "no role"})
+    parent = id_of(log, 0)
+    with log.path.open("ab") as file:
+        for at, message in enumerate(wrong):
+            file.write(encode({"type": "message", "id": f"x{at}", "parentId": parent, "message": message}) + b"\n")
+            parent = f"x{at}"
+        other = {"content": 5, "role": "user"}  # a known role, but nothing a model could read
+        file.write(encode({"type": "message", "id": "y", "parentId": parent, "message": other}) + b"\n")
+    back = Log.resumed(open_session(log.path), unheard)
+    assert sent(back) == [encode(user("a")), encode(other)]
+    assert [wire(message) for message in back.messages] == [encode(user("a")), encode(other)]
+    assert len(back.problems) == len(wrong)
+    assert (back.last_model(), back.undelivered(), back.tree.fork_points()[1:]) == (None, [], [])
+
+
+def test_a_message_with_a_number_that_is_none_is_passed_over_when_it_is_read(tmp_path: Path) -> None:
+    log = told("a", "b", folder=tmp_path)
+    log.close()
+    assert log.path is not None
+    log.path.write_bytes(re.sub(rb'"timestamp":\d+}}', b'"timestamp":1e999}}', log.path.read_bytes(), count=1))
+    back = Log.resumed(open_session(log.path), unheard)
+    assert len(sent(back)) == 2  # nobody has looked into it
+    assert [message.content for message in back.messages] == [user("b").content]
+    assert (len(sent(back)), back.message_count, len(back.problems)) == (1, 1, 1)
+
+
+# Writes that fail.
+
+
+def test_a_prompt_that_cannot_be_written_is_refused_and_can_be_said_again(tmp_path: Path) -> None:
+    blocked = tmp_path / "sessions"
+    blocked.write_text("a file where the folder should be")
+    log = new(blocked)
+    with pytest.raises(CommandError, match=r"The session file .* cannot be written: Not a directory"):
+        log.accept(user("a"))
+    assert ([*log.messages], len(log.tree), log.waiting) == ([], 0, 0)
+    blocked.unlink()
+    log.accept(user("a"))
+    assert (texts(log), [*log.messages]) == (["a"], [user("a")])
+
+
+def test_a_file_that_was_deleted_is_written_anew_and_whole(tmp_path: Path) -> None:
+    log = told("a", "b", folder=tmp_path / "deep" / "down")
+    assert log.path is not None
+    before = log.path.read_bytes()
+    log.path.unlink()
+    log.path.parent.rmdir()
+    log.say(assistant("c"))
+    assert log.path.read_bytes().startswith(before)
+    assert texts(log) == ["a", "b", "c"]
+    log.path.unlink()
+    log.accept(user("d"))
+    assert texts(reopened(log)) == ["a", "b", "c", "d"]
+
+
+def test_what_cannot_be_written_is_told_and_written_in_order_as_soon_as_it_can(tmp_path: Path) -> None:
+    heard: list[int] = []
+    log = told("a", folder=tmp_path, trouble=lambda error: heard.append(log.waiting))
+    assert log.path is not None
+    log.path.unlink()
+    log.path.mkdir()  # nothing can be written there now
+    log.say(assistant("b"))
+    log.say(assistant("c"))
+    assert (heard, log.waiting, log.in_trouble, log.unsynced) == ([2, 3], 3, True, True)
+    with pytest.raises(CommandError, match="cannot be written"):
+        log.accept(user("no"))
+    with pytest.raises(OSError):
+        log.flush()
+    log.path.rmdir()
+    log.flush()
+    assert (log.waiting, texts(log)) == (0, ["a", "b", "c"])
+    log.say(assistant("d"))
+    assert [*reopened(log).messages] == [user("a"), assistant("b"), assistant("c"), assistant("d")]
+
+
+def test_a_write_that_failed_leaves_nothing_to_be_collected(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path, trouble=lambda error: None)
+    assert log.path is not None
+    log.path.unlink()
+    log.path.mkdir()
+    log.say(assistant("b"))
+
+    def left() -> int:
+        gc.collect()
+        log.say(assistant("c"))
+        return gc.collect()
+
+    gc.disable()  # it is seldom done, and what failed holds all that was under way
+    try:
+        assert 0 in [left() for _ in range(5)]  # other threads of this process have their own, now and then
+    finally:
+        gc.enable()
+
+
+def test_a_session_that_cannot_be_written_is_not_opened(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    assert log.path is not None
+    found = open_session(log.path)
+    with pytest.raises(CommandError, match=r"in use by process \d+.*--fork"):
+        Log.resumed(found, unheard)
+    log.close()
+    log.path.unlink()
+    with pytest.raises(CommandError, match="cannot be written: No such file"):
+        Log.resumed(found, unheard)
+
+
+# What waits to be said.
+
+
+def test_what_was_queued_and_never_said_is_remembered(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    messages = [User([Text(text)], at) for at, text in enumerate(["first", "second", "second", "third"])]
+    for message in messages:
+        log.queued("steer" if message.timestamp else "follow_up", message)
+    log.say(messages[1])
+    assert reopened(log).undelivered() == [("follow_up", messages[0]), ("steer", messages[2]), ("steer", messages[3])]
+
+
+def test_what_an_extension_wanted_to_say_is_remembered_too(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    notes = [
+        Custom("note", text, display=True, details={"n": 1}, timestamp=at) for at, text in enumerate(["a", "b", "b"])
+    ]
+    for message in notes:
+        log.queued("follow_up", message)
+    log.say(notes[1])
+    assert reopened(log).undelivered() == [("follow_up", notes[0]), ("follow_up", notes[2])]
+
+
+def test_of_two_equal_messages_one_is_left_when_one_was_said() -> None:
+    log = told("a")
+    log.queued("steer", user("again"))
+    log.queued("steer", user("again"))
+    log.say(user("again"))
+    assert log.undelivered() == [("steer", user("again"))]
+
+
+def test_a_cleared_queue_is_forgotten() -> None:
+    log = told("a")
+    log.queued("steer", dropped := user("b"))
+    log.queue_cleared([dropped])
+    log.queued("steer", user("c"))
+    assert log.undelivered() == [("steer", user("c"))]
+
+
+def test_what_is_on_its_way_from_a_queue_survives_that_the_queue_is_cleared() -> None:
+    log = told("a")
+    for words in ("taken and said", "taken", "dropped"):
+        log.queued("steer", user(words))
+    log.say(user("taken and said"))
+    (_, _), (_, dropped) = log.take_up()
+    log.queue_cleared([dropped])
+    assert log.undelivered() == [("steer", user("taken"))]
+    log.say(user("taken"))
+    assert log.undelivered() == []
+    log.queue_cleared(())
+    assert log.undelivered() == []
+
+
+def test_what_was_said_is_not_said_again_on_a_branch_that_begins_before_it(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.queued("steer", user("b"))
+    before = log.tree.leaf
+    log.say(user("b"))
+    log.move_leaf(before)
+    log.say(user("c"))
+    assert reopened(log).undelivered() == []
+
+
+def test_what_waits_goes_on_waiting_on_another_branch(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    before = log.tree.leaf
+    log.queued("steer", user("b"))
+    log.move_leaf(before)
+    log.say(user("c"))
+    assert reopened(log).undelivered() == [("steer", user("b"))]
+
+
+@pytest.mark.parametrize(
+    "data", [None, 5, {}, {"queue": "zork", "message": {"role": "user", "content": "", "timestamp": 0}}]
+)
+def test_a_queue_entry_that_makes_no_sense_is_passed_over(data: Any) -> None:
+    log = told("a")
+    log._add(CustomEntry, "tau.queued", data)
+    assert log.undelivered() == []
+
+
+# Forks and clones.
+
+
+def test_a_fork_has_everything_before_a_message_and_gives_its_text_back() -> None:
+    log = told("a", "b", "c")
+    second = id_of(log, 1)
+    fork = log.forked(second)
+    assert (log.text_to_fork(second), [*fork.messages], fork.id == log.id) == ("b", [user("a")], False)
+    assert entries(fork) == entries(log)[:1]
+    assert [*log.messages] == [user("a"), user("b"), user("c")]
+
+
+def test_a_fork_before_the_first_message_is_empty() -> None:
+    log = told("a")
+    fork = log.forked(id_of(log, 0))
+    assert (log.text_to_fork(id_of(log, 0)), [*fork.messages], fork.tree.leaf_id) == ("a", [], None)
+
+
+def test_only_messages_of_the_user_can_be_forked_from() -> None:
+    log = told("a")
+    log.say(assistant("b"))
+    for id in ("zork", id_of(log, 1)):
+        for act in (log.forked, log.text_to_fork):
+            with pytest.raises(CommandError, match="Invalid entry ID for forking"):
+                act(id)
+
+
+def test_a_clone_is_the_same_and_goes_its_own_way() -> None:
+    log = told("a", "b")
+    clone = log.cloned()
+    clone.say(user("c"))
+    assert [*clone.messages] == [user("a"), user("b"), user("c")]
+    assert entries(clone)[:2] == entries(log)
+    assert [*log.messages] == [user("a"), user("b")]
+
+
+def test_a_copy_is_a_file_of_its_own_that_names_its_parent(tmp_path: Path) -> None:
+    log = told("a", "b", folder=tmp_path)
+    clone = log.cloned()
+    assert clone.path is not None and clone.path.parent == tmp_path and clone.path != log.path
+    assert (written(clone)[0]["parentSession"], written(clone)[1:]) == (str(log.path), written(log)[1:])
+    elsewhere = log.copy(log.tree.branch, "/other", tmp_path / "there")
+    assert (written(elsewhere)[0]["cwd"], elsewhere.path and elsewhere.path.parent) == ("/other", tmp_path / "there")
+
+
+def test_a_fork_without_messages_has_no_file_until_there_is_a_prompt(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    fork = log.forked(id_of(log, 0))
+    assert fork.path is not None and not fork.path.exists()
+    fork.accept(user("b"))
+    assert texts(fork) == ["b"]
+
+
+def test_a_copy_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    (tmp_path / "blocked").write_text("")
+    with pytest.raises(CommandError, match="cannot be written: Not a directory"):
+        log.copy(log.tree.branch, folder=tmp_path / "blocked")
+
+
+def test_what_is_said_after_a_fork_is_said_once() -> None:
+    log = told("a", "b")
+    fork = log.forked(id_of(log, 1))
+    fork.say(user("other"))
+    assert [*fork.messages] == [user("a"), user("other")]
+
+
+def test_labels_go_to_the_end_and_what_hung_on_them_hangs_on(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    a = id_of(log, 0)
+    log.label(a, "here")
+    log.say(user("b"))
+    b = id_of(log, -1)
+    log.label("nobody", "lost")
+    clone = log.cloned()
+    assert [*clone.messages] == [user("a"), user("b")]
+    found = entries(clone)
+    assert [(entry.id, entry.parent_id) for entry in found[:2]] == [(a, None), (b, a)]
+    (label,) = found[2:]
+    assert isinstance(label, Label) and (label.target_id, label.label, label.parent_id) == (a, "here", b)
+    assert entries(reopened(clone)) == found
+
+
+def test_a_copy_keeps_what_it_does_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    lines: list[Json] = [
+        {"type": "session", "version": 3, "id": "s", "timestamp": iso(), "cwd": "/w", "mood": "good"},
+        {"type": "message", "id": "a", "parentId": None, "timestamp": iso(), "extra": 1, "message": plain("A")},
+        {"type": "label", "id": "l", "parentId": "a", "timestamp": iso(), "targetId": "a", "label": "x"},
+        {"type": "message", "id": "b", "parentId": "l", "timestamp": iso(), "message": plain("B"), "more": [1.5]},
+        {"type": "novelty", "id": "n", "parentId": "b", "data": {"deep": None}},
+        {"type": "label", "id": "m", "parentId": "n", "timestamp": iso(), "targetId": "n", "label": "y"},
+        {"type": "novelty", "id": "o", "parentId": "m", "data": 2},
+    ]
+    path.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
+    log = Log.resumed(open_session(path), unheard)
+    clone = log.cloned()
+    assert [json.loads(message) for message in sent(clone)] == [plain("A"), plain("B")]
+    copied = written(clone)[1:5]
+    assert copied == [lines[1], {**lines[3], "parentId": "a"}, lines[4], {**lines[6], "parentId": "n"}]
+    path.unlink()
+    log.say(user("anew"))
+    assert written(log)[:-1] == lines
+
+
+def plain(text: str) -> Json:
+    return {"role": "user", "content": [{"type": "text", "text": text, "tone": "dry"}], "timestamp": 0, "via": "phone"}
+
+
+def test_what_was_queued_is_not_said_in_the_copy_too(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.queued("steer", user("b"))
+    assert (log.cloned().undelivered(), log.undelivered()) == ([], [("steer", user("b"))])
+
+
+def test_a_copy_of_a_damaged_session_is_sound(tmp_path: Path) -> None:
+    log = told("a", "b", "c", folder=tmp_path)
+    assert log.path is not None
+    log.close()
+    lines = log.path.read_bytes().splitlines(keepends=True)
+    log.path.write_bytes(b"".join([*lines[:2], b"\0\0\0\n", *lines[3:]]))
+    found = open_session(log.path)
+    assert len(found.problems) == 2
+    assert [*reopened(Log.resumed(found, unheard).cloned()).messages] == [user("a"), user("c")]
+
+
+# Keeping it.
+
+
+class Held:
+    """A log whose keeper tells what happened; the thread's work can be made to fail, or to wait."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.told: list[str] = []
+        self.fail = False
+        self.twice = asyncio.Event()
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.keeper = Keeper(
+            lambda: self.log,
+            self._in_thread,
+            lambda error: self.told.append("failed"),
+            lambda _: self.told.append("recovered"),
+        )
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        self.told.append("sync")
+        self.meanwhile()
+        if self.fail:
+            work()  # it was tried, but
+            raise OSError(5, "Input/output error")
+        await asyncio.to_thread(work)
+        if self.told.count("sync") == 2:
+            self.twice.set()
+
+
+def test_what_was_written_is_synced_soon_also_if_it_was_written_during_a_sync(tmp_path: Path) -> None:
+    async def main() -> Held:
+        held = Held(told("a", folder=tmp_path))
+
+        def write_once() -> None:
+            held.meanwhile = lambda: None
+            held.log.say(assistant("b"))
+
+        held.meanwhile = write_once
+        held.keeper.soon()
+        async with asyncio.timeout(10):
+            await held.twice.wait()
+        return held
+
+    held = asyncio.run(main())
+    assert (held.told, held.log.unsynced) == (["sync", "sync"], False)
+
+
+def test_a_sync_that_fails_is_told_once_and_that_it_recovered_too(tmp_path: Path) -> None:
+    async def main() -> Held:
+        held = Held(told("a", folder=tmp_path))
+        held.fail = True
+        assert not await held.keeper.now()
+        held.log.say(assistant("b"))
+        assert not await held.keeper.now()
+        held.fail = False
+        held.log.say(assistant("c"))
+        assert await held.keeper.now()
+        return held
+
+    assert asyncio.run(main()).told == ["sync", "failed", "sync", "sync", "recovered"]
+
+
+def test_when_an_entry_got_through_by_itself_it_is_told_too(tmp_path: Path) -> None:
+    async def main() -> Held:
+        held = Held(told("a", folder=tmp_path, trouble=lambda error: held.told.append("failed")))
+        path = held.log.path
+        assert path is not None
+        path.unlink()
+        path.mkdir()
+        held.log.say(assistant("b"))
+        assert not await held.keeper.now()
+        path.rmdir()
+        held.log.say(assistant("c"))
+        assert texts(held.log) == ["a", "b", "c"]
+        assert await held.keeper.now()
+        return held
+
+    assert asyncio.run(main()).told == ["failed", "sync", "recovered"]
+
+
+# Names and times.
+
+
+def test_session_ids_are_uuids_that_sort_by_time() -> None:
+    ids = [UUID(session_id()) for _ in range(100)]
+    assert {(id.version, id.variant) for id in ids} == {(7, "specified in RFC 4122")}
+    assert len(set(ids)) == 100
+    assert abs((ids[0].int >> 80) - now()) < 60_000
+
+
+def test_times_are_written_as_iso_with_milliseconds() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", iso())
+    assert abs(datetime.fromisoformat(iso()).timestamp() * 1000 - now()) < 60_000
+
+
+def test_nothing_is_kept_by_itself_after_the_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        held = Held(told("a", folder=tmp_path))
+        await held.keeper.end()
+        held.keeper.soon()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_a_log_that_was_closed_writes_nothing_more(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.close()
+    before = written(log)
+    log.say(assistant("late"))
+    log.flush()
+    with pytest.raises(CommandError, match="the session is closed"):
+        log.accept(user("b"))
+    assert (written(log), log.waiting, log.unsynced) == (before, 0, True)
+
+
+def test_a_session_that_was_left_and_cannot_be_synced_can_be_taken_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        held, left = Held(new()), told("a", folder=tmp_path)
+        assert left.path is not None
+        held.fail = True
+        await held.keeper.see_off(left)
+        assert held.keeper.take_back(left.path) is left
+        held.fail = False
+        await held.keeper.end()
+        left.say(assistant("later"))
+        assert texts(left) == ["a", "later"]
+
+    asyncio.run(main())
+
+
+def test_a_session_that_was_left_in_use_is_open_until_it_is_released(tmp_path: Path) -> None:
+    async def main() -> None:
+        held, left = Held(new()), told("a", folder=tmp_path)
+        await held.keeper.see_off(left, in_use=True)
+        left.say(assistant("late"))
+        assert left.path is not None
+        with pytest.raises(CommandError, match="in use by process"):
+            Log.resumed(open_session(left.path), unheard)
+        held.keeper.release(left)
+        await held.keeper.end()
+        assert [*Log.resumed(open_session(left.path), unheard).messages] == [user("a"), assistant("late")]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_a_session_that_was_left_in_use_can_be_taken_back(tmp_path: Path, released: bool) -> None:
+    async def main() -> None:
+        held, left = Held(new()), told("a", folder=tmp_path)
+        assert left.path is not None
+        await held.keeper.see_off(left, in_use=True)
+        (tmp_path / "link.jsonl").symlink_to(left.path)
+        if released:  # it is synced before it is closed, and can be taken back until then
+            held.keeper.release(left)
+        assert held.keeper.take_back(tmp_path / "link.jsonl") is left
+        assert held.keeper.take_back(left.path) is None
+        held.keeper.release(left)
+        await held.keeper.end()
+        left.say(assistant("later"))
+        assert texts(left) == ["a", "later"]
+
+    asyncio.run(main())

@@ -1,0 +1,30 @@
+"""Runs grep and find with ripgrep and with the fallback, whose results must be the same but for a note."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from tau.records.base import replace
+from tau.records.events import Outcome
+from tau.records.messages import Text
+from tau.tools.ripgrep import installed
+
+BACK_ENDS = ["ripgrep", "without"]
+
+
+def back_end(name: str) -> str | None:
+    """The path of ripgrep, or None for the fallback. Skips the test if ripgrep is missing."""
+    if name == "without":
+        return None
+    return installed("/") or pytest.skip("ripgrep is not installed")
+
+
+def without_note(outcome: Outcome, tool: ModuleType, rg: str | None) -> Outcome:
+    """The outcome without the note of the fallback, after a check that it has the note if and only if `rg` is None."""
+    [block] = outcome.content
+    assert isinstance(block, Text)
+    note = f"\n\n[{tool.WITHOUT_RIPGREP}]"
+    assert block.text.endswith(note) is (rg is None)
+    return replace(outcome, content=[Text(block.text.removesuffix(note))])

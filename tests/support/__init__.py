@@ -1,0 +1,1 @@
+"""What tests share: processes, servers, builders, catalogues of faults."""

