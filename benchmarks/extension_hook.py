@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from tau.records.settings import Settings
 from tau.runtime.extensions.loader import load_extensions
-from tau.runtime.extensions.registry import Extensions
+from tau.runtime.extensions.registry import ExtensionRegistry
 
 PROMISED_MS = 1.0
 ROUNDS = 2_000
@@ -62,7 +62,7 @@ async def hooks(count: int) -> tuple[float, list[float]]:
         files = [Path(folder, f"gate{number}.py") for number in range(count)]
         for file in files:
             file.write_text(GATE)
-        extensions = Extensions(Settings, lambda error: sys.exit(str(error)))
+        extensions = ExtensionRegistry(Settings, lambda error: sys.exit(str(error)))
 
         async def act(*asked: Any) -> None: ...
 

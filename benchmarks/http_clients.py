@@ -103,9 +103,9 @@ def rpc(client: str) -> None:
     read = create_factory(given)
 
     def open_session(outbox: Any) -> Any:
-        session, machine, _ = read.session(outbox)
+        session, machine, _ = read.create(outbox)
         transport = {"httpx2": Httpx2, "aiohttp": Aiohttp, "tau": Http}[client]()
-        force_setattr(session.around, "transport", transport)
+        force_setattr(session.services, "transport", transport)
         return session, machine, transport
 
     serve(open_session)

@@ -2,8 +2,8 @@
 
     python scripts/reliability.py [--check]
 
-The promises and faults are in tests/support/promise_catalogue.py, the tests declare
-with markers which of them they cover, and the gate writes its measurements to
+The promises and faults are in tests/support/promise_catalogue.py, the tests declare with markers
+which of them they cover, and the gate writes its measurements to
 tests/gate/records.jsonl. With --check nothing is written; an outdated page is an error,
 and so is a promise or a row without a test.
 """

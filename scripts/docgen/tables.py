@@ -262,7 +262,7 @@ def limits() -> str:
             ("an input line", size(stdio.LINE_LIMIT), "rejected while it arrives, with one error"),
             ("unprocessed input", size(inbox.LIMIT), "stdin is not read"),
             ("concurrent commands", str(server.AT_THE_SAME_TIME), "rejected"),
-            ("concurrent `bash` commands", str(user_bash.LIMIT), "rejected"),
+            ("concurrent `bash` commands", str(user_bash.MAX_CONCURRENT), "rejected"),
             ("each message queue", f"{queues.LIMIT} messages", "rejected"),
             ("unwritten output", size(outbox.HIGH), "the run waits (backpressure)"),
             ("command output that is shown", f"{truncate.MAX_LINES} lines, {size(truncate.MAX_BYTES)}", "truncated"),

@@ -15,7 +15,7 @@ from tau.cli.flags import FLAGS, Given, help_text, parse
 from tau.cli.main import PI_VERSION, main, mode_of
 from tau.cli.session_options import wishes
 from tau.errors import UsageError
-from tau.runtime.app.factory import Wishes
+from tau.runtime.app.factory import SessionOptions
 from tau.runtime.models.bundled import HOW_TO_INSTALL
 from tau.tools.registry import TOOLS
 
@@ -167,9 +167,9 @@ def test_flags_become_wishes() -> None:
     given = parse(
         ["--model", "m", "--provider=p", "--models", "a, b,,", "--thinking", "low", "--api-key", "k", "--tools", "read"]
     )
-    assert wishes(given) == Wishes("m", "p", ["a", "b"], "low", "k", ["read"], None)
-    assert wishes(parse([])) == Wishes()
-    assert wishes(parse(["--no-tools", "--script", "s"])) == Wishes(tools=(), script="s")
+    assert wishes(given) == SessionOptions("m", "p", ["a", "b"], "low", "k", ["read"], None)
+    assert wishes(parse([])) == SessionOptions()
+    assert wishes(parse(["--no-tools", "--script", "s"])) == SessionOptions(tools=(), script="s")
 
 
 # As a program.

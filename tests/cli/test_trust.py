@@ -7,7 +7,7 @@ import pytest
 
 from support.cli_process import run
 from tau.cli.main import main
-from tau.runtime.app.factory import Wanted, Wishes, read_up
+from tau.runtime.app.factory import SessionOptions, SessionTarget, load
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_who_says_where_sessions_are_kept(project: Path, tmp_path: Path) -> None
     agent = tmp_path / "agent"
 
     def folder(approve: bool | None = None, given: str | None = None) -> str:
-        opening = read_up(agent, Wishes(approve=approve, session=Wanted(folder=given)), {})
+        opening = load(agent, SessionOptions(approve=approve, session=SessionTarget(folder=given)), {})
         return opening.folder.name if opening.folder else ""
 
     settings(project / ".pi", sessionDir="by-the-project")
@@ -85,7 +85,7 @@ def test_who_says_where_sessions_are_kept(project: Path, tmp_path: Path) -> None
 
 def test_settings_say_which_tools_there_are_by_default(project: Path, tmp_path: Path) -> None:
     settings(tmp_path / "agent", defaultTools=["read", "zork"])
-    opening = read_up(tmp_path / "agent", Wishes(), {})
+    opening = load(tmp_path / "agent", SessionOptions(), {})
     assert opening.settings.default_tools == ["read", "zork"]
     assert any('Unknown tool "zork"' in warning for warning in opening.warnings)
 
@@ -93,6 +93,6 @@ def test_settings_say_which_tools_there_are_by_default(project: Path, tmp_path: 
 @pytest.mark.parametrize("approve", [None, False, True])
 def test_the_opening_knows_whether_the_project_is_trusted(project: Path, tmp_path: Path, approve: bool | None) -> None:
     settings(project / ".pi", steeringMode="all")
-    opening = read_up(tmp_path / "agent", Wishes(approve=approve), {})
+    opening = load(tmp_path / "agent", SessionOptions(approve=approve), {})
     assert opening.trusted == bool(approve)
     assert opening.settings.steering_mode == ("all" if approve else "one-at-a-time")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from tau.core.agent.structured_output import BadSchema, Misfit, aim_at
+from tau.core.agent.structured_output import BadSchema, SchemaMismatch, output_schema
 from tau.core.checks.schema import unknown
 
 REVIEW = {
@@ -49,14 +49,14 @@ class LikePydantic:
 
 
 def test_a_schema_of_an_object_is_what_the_tool_takes() -> None:
-    aim = aim_at(REVIEW)
+    aim = output_schema(REVIEW)
     assert aim.parameters == REVIEW
     assert aim.reading({"verdict": "good", "score": "7"}) == ({"verdict": "good", "score": 7},) * 2
 
 
 def test_what_does_not_fit_is_told_to_the_model_as_of_any_tool() -> None:
-    with pytest.raises(Misfit) as told:
-        aim_at(REVIEW).reading({"verdict": "so-so", "score": 1.5})
+    with pytest.raises(SchemaMismatch) as told:
+        output_schema(REVIEW).reading({"verdict": "so-so", "score": 1.5})
     assert str(told.value).splitlines()[:3] == [
         'Validation failed for tool "return_result":',
         "  - verdict: must be one of good, bad",
@@ -75,31 +75,31 @@ def test_what_does_not_fit_is_told_to_the_model_as_of_any_tool() -> None:
     ],
 )
 def test_a_result_that_is_no_object_is_handed_in_inside_of_one(schema: dict[str, Any], value: Any) -> None:
-    aim = aim_at(schema)
+    aim = output_schema(schema)
     assert aim.parameters["required"] == ["result"]
     assert aim.reading({"result": value}) == (value, value)
-    with pytest.raises(Misfit, match="must have required property 'result'"):
+    with pytest.raises(SchemaMismatch, match="must have required property 'result'"):
         aim.reading({})
 
 
 def test_a_struct_is_made_of_what_was_handed_in() -> None:
-    aim = aim_at(Review)
+    aim = output_schema(Review)
     assert aim.parameters["type"] == "object" and aim.parameters["required"] == ["verdict"]
     value, review = aim.reading({"verdict": "bad", "findings": [{"file": "a.py", "line": "3"}]})
     assert value == {"verdict": "bad", "findings": [{"file": "a.py", "line": 3}]}
     assert review == Review("bad", [Finding("a.py", 3)])
-    with pytest.raises(Misfit, match=r"findings/0/file: must have required property 'file'"):
+    with pytest.raises(SchemaMismatch, match=r"findings/0/file: must have required property 'file'"):
         aim.reading({"verdict": "bad", "findings": [{}]})
 
 
 def test_a_dataclass_will_do() -> None:
-    assert aim_at(Point).reading({"x": 1, "y": 2})[1] == Point(1, 2)
+    assert output_schema(Point).reading({"x": 1, "y": 2})[1] == Point(1, 2)
 
 
 def test_a_model_of_pydantic_is_recognized_by_what_it_can() -> None:
-    aim = aim_at(LikePydantic)
+    aim = output_schema(LikePydantic)
     assert aim.reading({"n": 4}) == ({"n": 4}, ("even", 4))
-    with pytest.raises(Misfit, match="n must be even"):
+    with pytest.raises(SchemaMismatch, match="n must be even"):
         aim.reading({"n": 3})
 
 
@@ -126,10 +126,10 @@ def test_a_schema_that_cannot_be_kept_is_refused_with_the_place(schema: Any, pro
     assert unknown(schema) == problems
     if problems:
         with pytest.raises(BadSchema) as told:
-            aim_at(schema)
+            output_schema(schema)
         assert str(told.value) == "\n".join(problems)
 
 
 def test_what_has_no_schema_is_refused() -> None:
     with pytest.raises(BadSchema, match="cannot make a JSON schema of"):
-        aim_at(object)
+        output_schema(object)

@@ -17,9 +17,9 @@ import pytest
 from support.extension_processes import WITHIN, Found, limits, running, written
 from tau.errors import Aborted, ExtensionFailure, ToolError
 from tau.records.base import plain
-from tau.runtime.abort import Switch
+from tau.runtime.abort import AbortSignal
 from tau.runtime.extensions.loader import load_function
-from tau.runtime.extensions.model_streams import Streams
+from tau.runtime.extensions.model_streams import ModelStreams
 
 
 def test_handlers_see_events_as_dicts_and_as_attributes(tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_who_streams_an_answer_waits_for_those_who_read_it(tmp_path: Path) -> No
 
     async def story() -> None:
         async with running(file) as lab:
-            reading = Streams(lab.extensions).stream("mine", {"model": {}, "context": {}, "options": {}})
+            reading = ModelStreams(lab.extensions).stream("mine", {"model": {}, "context": {}, "options": {}})
             first = await anext(reading)
             for _ in range(20):
                 assert int((await lab.tool("count")).content[0].text) < 1_000
@@ -493,10 +493,10 @@ def test_an_abort_lets_go_of_a_handler_at_once_and_takes_its_dialog_away(tmp_pat
                     left.set()
 
             lab.answers = {"confirm": lambda params: never()}
-            switch = Switch()
+            switch = AbortSignal()
             asking = asyncio.create_task(lab.extensions.fire("tool_call", {"input": {}}, switch))
             await lab.until(lambda: lab.acts)
-            switch.flip()
+            switch.abort()
             with pytest.raises(Aborted):
                 await asking
             async with asyncio.timeout(WITHIN):

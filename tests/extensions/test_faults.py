@@ -11,7 +11,7 @@ import pytest
 
 from support.extension_processes import WITHIN, Found, Lab, limits, running, written
 from tau.errors import Aborted, ToolError
-from tau.runtime.abort import Switch
+from tau.runtime.abort import AbortSignal
 
 # A gate that does whatever the command of the tool call names.
 FAULTS = """
@@ -145,11 +145,11 @@ def test_an_abort_does_not_wait_for_any_of_them(tmp_path: Path, fault: str) -> N
 
     async def story() -> None:
         async with running(file) as lab:
-            switch = Switch()
+            switch = AbortSignal()
             payload = {"input": {"command": fault}}
             asking = asyncio.create_task(lab.extensions.fire("tool_call", payload, switch))
             await asyncio.sleep(0)  # the call is on its way
-            switch.flip()
+            switch.abort()
             with pytest.raises(Aborted):
                 await asking
             async with asyncio.timeout(WITHIN):

@@ -27,8 +27,8 @@ from tau.records.base import encode
 from tau.records.messages import BashExecution, Custom, Text, Thinking, ToolResult
 from tau.records.settings import CompactionSettings
 from tau.runtime.history.html_export import session_page
-from tau.runtime.history.pending_bash import note, untold
-from tau.runtime.history.session_log import Log
+from tau.runtime.history.pending_bash import record_pending, undelivered
+from tau.runtime.history.session_log import SessionLog
 from tau.store.listing import row
 from tau.store.sessions import open_session
 
@@ -56,28 +56,28 @@ def _header(version: int = 3, **more: Any) -> bytes:
 
 def _whole() -> Lines:
     """With branches, summaries, labels, things that wait, and what extensions have said."""
-    log = Log.new("/w", None, _unexpected)
+    log = SessionLog.new("/w", None, _unexpected)
     log.set_model(MODEL)
     log.set_level("high")
     for turn in range(3):
-        log.accept(question := user(f"question {turn} \u00e9 \U0001f600 \u2028"))
-        log.say(question)
-        log.say(assistant(Thinking("hm"), "Let me look.", call("bash", command=f"echo {turn}")))
-        log.say(ToolResult("call_bash", "bash", [Text("line\n" * turn)], {"exitCode": 0}))
-        log.say(assistant("an answer"))
+        log.append_prompt(question := user(f"question {turn} \u00e9 \U0001f600 \u2028"))
+        log.append_message(question)
+        log.append_message(assistant(Thinking("hm"), "Let me look.", call("bash", command=f"echo {turn}")))
+        log.append_message(ToolResult("call_bash", "bash", [Text("line\n" * turn)], {"exitCode": 0}))
+        log.append_message(assistant("an answer"))
         if turn == 0:
             log.move_leaf(3, "what was tried", {"readFiles": ["a.py"]})
-    note(log, BashExecution("ls", "a\nb\n", 0))
-    log.say(BashExecution("ls", "a\nb\n", 0))
-    log.say(Custom("note", "said by an extension", True))
+    record_pending(log, BashExecution("ls", "a\nb\n", 0))
+    log.append_message(BashExecution("ls", "a\nb\n", 0))
+    log.append_message(Custom("note", "said by an extension", True))
     log.set_name("a name")
     log.label(log.tree.id(3), "here")
     log.compact("what happened", log.tree.id(8), 1234, {"readFiles": ["a.py"], "modifiedFiles": []})
-    log.accept(question := user("and now?"))
-    log.say(question)
-    log.queued("steer", user("later"))
-    log.queued("follow_up", user("much later"))
-    note(log, BashExecution("pwd", "/\n", 0))
+    log.append_prompt(question := user("and now?"))
+    log.append_message(question)
+    log.record_queued("steer", user("later"))
+    log.record_queued("follow_up", user("much later"))
+    record_pending(log, BashExecution("pwd", "/\n", 0))
     lines = b"\n".join(log.tree.line(at) for at in range(len(log.tree))).replace(log.id.encode(), b"s-1")
     for at in range(len(log.tree)):  # ids and times that are the same each time
         lines = lines.replace(log.tree.id(at).encode(), b"%08x" % at)
@@ -228,7 +228,7 @@ def use_session(path: Path, *, thoroughly: bool = True) -> bool:
     row(path)
     try:
         found = open_session(path)
-        log = Log.resumed(found, _unexpected, Unsynced())
+        log = SessionLog.resumed(found, _unexpected, Unsynced())
     except CommandError:
         assert path.read_bytes() == before, "a file that was refused was changed"
         return False
@@ -237,7 +237,7 @@ def use_session(path: Path, *, thoroughly: bool = True) -> bool:
         if thoroughly:
             b"".join(session_page(log))
             _copies(log, path.parent / "copies")
-        log.say(added := user("one more"))
+        log.append_message(added := user("one more"))
         assert next(iter(reversed(log.messages))) == added
     finally:
         log.close()
@@ -248,7 +248,7 @@ def use_session(path: Path, *, thoroughly: bool = True) -> bool:
     return True
 
 
-def _look(log: Log) -> None:
+def _look(log: SessionLog) -> None:
     """What a client may ask for."""
     tree, branch = log.tree, Branch(log.tree)
     at_first = json.loads(b"".join(log.messages_json()))
@@ -257,8 +257,8 @@ def _look(log: Log) -> None:
     assert len(at_first) >= len(shown) == there, f"{len(shown)} messages are sent, {there} are there"
     assert log.message_count == len(log.messages)
     assert log.undelivered() is not None
-    assert untold(log) is not None
-    log.last_model(), log.last_level(), log.untold_problems()
+    assert undelivered(log) is not None
+    log.last_model(), log.last_level(), log.take_problems()
     json.loads(tree.json().decode())  # as any client reads it: ours is stricter about numbers
     for line in tree.after(None):
         json.loads(line.decode())
@@ -278,7 +278,7 @@ def _look(log: Log) -> None:
         prepare_branch(left_behind(tree, tree.branch[-1], tree.branch[0]), MODEL.context_window, 10)
 
 
-def _copies(log: Log, folder: Path) -> None:
+def _copies(log: SessionLog, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     log.folder = folder
     copies = [log.cloned()]

@@ -24,7 +24,7 @@ from support.loop_kit import assistant, call, user
 from support.rpc_process import Agent, Json, calls, of
 from tau.errors import CommandError
 from tau.records.messages import Text, ToolResult
-from tau.runtime.history.session_log import Log
+from tau.runtime.history.session_log import SessionLog
 from tau.store.sessions import open_session
 
 MOST = 50
@@ -82,7 +82,7 @@ def log_meets(fault: Fault, folder: Path) -> None:
     """Everything a log does, on a disk that fails once; then it is opened again."""
     disk = Faults(*fault, opening=True)
     told: list[OSError] = []
-    log = Log.new("/somewhere", folder, told.append, disk=disk)
+    log = SessionLog.new("/somewhere", folder, told.append, disk=disk)
     for at, act in enumerate(islice(cycle(_acts(log, told)), 60)):
         before = len(told)
         act(at)
@@ -90,41 +90,41 @@ def log_meets(fault: Fault, folder: Path) -> None:
             _look(log, told)
         if at % 4 == 3:
             _sync(log, told)
-        if not log.waiting:
+        if not log.unwritten:
             told.clear()  # that trouble is over; of the next one somebody has to be told again
     if not disk.met:
         raise Lost(f"only {disk.calls} calls were made")
-    while log.waiting:  # room again
+    while log.unwritten:  # room again
         _sync(log, told)
     log.close()
     _open_again(log)
 
 
-def _acts(log: Log, told: list[OSError]) -> list[Callable[[int], None]]:
+def _acts(log: SessionLog, told: list[OSError]) -> list[Callable[[int], None]]:
     """What can be said and set. Only a prompt may be refused; then it is asked again."""
 
     def ask(at: int) -> None:
         message = user(f"question {at} \u00e9")
         while True:
             try:
-                log.accept(message)
+                log.append_prompt(message)
                 break
             except CommandError as error:
                 told.append(OSError(str(error)))
-        log.say(message)
+        log.append_message(message)
 
     return [
         ask,
-        lambda at: log.say(assistant("Let me look.", call("bash", command=f"echo {at}"))),
-        lambda at: log.say(ToolResult("call_bash", "bash", [Text("line\n" * at)], {"exitCode": 0})),
-        lambda at: log.say(assistant("an answer")),
+        lambda at: log.append_message(assistant("Let me look.", call("bash", command=f"echo {at}"))),
+        lambda at: log.append_message(ToolResult("call_bash", "bash", [Text("line\n" * at)], {"exitCode": 0})),
+        lambda at: log.append_message(assistant("an answer")),
         lambda at: log.set_name(f"name {at}"),
-        lambda at: log.queued("steer", user(f"steer {at}")),
+        lambda at: log.record_queued("steer", user(f"steer {at}")),
         lambda at: log.set_level("high" if at % 2 else "low"),
     ]
 
 
-def _sync(log: Log, told: list[OSError]) -> None:
+def _sync(log: SessionLog, told: list[OSError]) -> None:
     try:
         log.flush()
         if (work := log.syncing()) is not None:
@@ -133,16 +133,16 @@ def _sync(log: Log, told: list[OSError]) -> None:
         told.append(error)
 
 
-def _look(log: Log, told: list[OSError]) -> None:
+def _look(log: SessionLog, told: list[OSError]) -> None:
     """The file has what the log has, but for what waits, of which somebody was told."""
     known = [log.tree.id(at) for at in range(len(log.tree))]
     there = _ids(log.path) if log.path is not None and log.path.exists() else []
     if missing := [id for id in known if id not in there]:
-        if log.waiting and not told:
+        if log.unwritten and not told:
             raise Lost(f"{len(missing)} entries wait, and nobody was told")
         # One that waits may be there all the same, if nothing but its newline is missing.
-        if len(missing) > log.waiting or missing != known[-len(missing) :]:
-            raise Lost(f"{len(missing)} entries are not there, and {log.waiting} wait")
+        if len(missing) > log.unwritten or missing != known[-len(missing) :]:
+            raise Lost(f"{len(missing)} entries are not there, and {log.unwritten} wait")
 
 
 def _ids(path: Path) -> list[str]:
@@ -155,7 +155,7 @@ def _ids(path: Path) -> list[str]:
     return found
 
 
-def _open_again(log: Log) -> None:
+def _open_again(log: SessionLog) -> None:
     assert log.path is not None
     known = [log.tree.id(at) for at in range(len(log.tree))]
     found = open_session(log.path)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gate.figure import Figure
 from support.sandbox_escapes import LEVELS, missing
-from tau.runtime.machine.jobs import Processes
+from tau.runtime.machine.jobs import ProcessLauncher
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.sandbox.policy import Sandbox
 from tau.store.journal import Journal
@@ -90,10 +90,10 @@ def _messages(count: int) -> Figure:
     return Figure("R26", "a message written and synced, p50", count, _median(_in_folder(write)), 5, "ms")
 
 
-def _processes(folder: Path, level: str | None) -> Processes:
+def _processes(folder: Path, level: str | None) -> ProcessLauncher:
     if level is None:
-        return Processes()
-    return Processes(sandbox=Sandbox(level, str(folder / "work"), folder / "agent"))
+        return ProcessLauncher()
+    return ProcessLauncher(sandbox=Sandbox(level, str(folder / "work"), folder / "agent"))
 
 
 def _in_folder(work: Callable[[Path], list[float]]) -> list[float]:

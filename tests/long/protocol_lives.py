@@ -20,7 +20,7 @@ from support.rpc_process import is_gone, surroundings
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
-from tau.runtime.app.factory import Wanted, Wishes, read_up
+from tau.runtime.app.factory import SessionOptions, SessionTarget, load
 from tau.wire.dialects import DEFAULT
 
 LINE_LIMIT = 32 * 1024 * 1024
@@ -104,14 +104,14 @@ class ServedHere(Life):
         self._theirs = theirs_in, theirs_out
         self._tasks = asyncio.all_tasks()
         self._outbox = Outbox(theirs_out, lambda: None, DEFAULT)
-        wishes = Wishes(
+        wishes = SessionOptions(
             model=options.get("model") and f"lab/{options['model']}",
             script=json.dumps({"answers": options["script"]}).encode(),
-            session=Wanted(folder=str(folder / "sessions"), named=options.get("session")),
+            session=SessionTarget(folder=str(folder / "sessions"), named=options.get("session")),
         )
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
-        opening = read_up(folder / "agent", wishes, environment, cwd=str(folder / "work"))
-        self._session, self._machine, _ = opening.session(self._outbox.send, shared=True)
+        opening = load(folder / "agent", wishes, environment, cwd=str(folder / "work"))
+        self._session, self._machine, _ = opening.create(self._outbox.send, shared=True)
         server = Server(self._session, Inbox(theirs_in, LINE_LIMIT), self._outbox, DEFAULT)
         self._serving = asyncio.create_task(server.serve())
         self._listen()

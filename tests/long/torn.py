@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.loop_kit import assistant, call, user
 from tau.errors import CommandError
 from tau.records.messages import Text, ToolResult
-from tau.runtime.history.session_log import Log
+from tau.runtime.history.session_log import SessionLog
 from tau.store.sessions import Opened, open_session
 
 OFFSETS = 2_000
@@ -67,15 +67,15 @@ class Sound:
 
 def written(folder: Path) -> Path:
     """A session with every kind of thing in it, told in one line of descent."""
-    log = Log.new("/work", folder, _unexpected)
+    log = SessionLog.new("/work", folder, _unexpected)
     log.set_level("high")
     turn = 0
     while len(log.tree) < ENTRIES - 4:
         turn += 1
-        log.accept(user(f"question {turn}: what about \u00e9, \U0001f600 and \u2028?"))
-        log.say([*log.messages][-1])
-        log.say(assistant("Let me look.", call("bash", command=f"echo {turn}")))
-        log.say(
+        log.append_prompt(user(f"question {turn}: what about \u00e9, \U0001f600 and \u2028?"))
+        log.append_message([*log.messages][-1])
+        log.append_message(assistant("Let me look.", call("bash", command=f"echo {turn}")))
+        log.append_message(
             ToolResult(
                 "call_bash",
                 "bash",
@@ -83,11 +83,11 @@ def written(folder: Path) -> Path:
                 {"exitCode": 0},
             )
         )
-        log.say(assistant("an answer " * (turn % 7)))
+        log.append_message(assistant("an answer " * (turn % 7)))
     log.set_name("torn")
     log.label(log.tree.id(3), "here")
     log.compact("what happened", log.tree.id(100), 1234, {"readFiles": []})
-    log.queued("steer", user("later"))
+    log.record_queued("steer", user("later"))
     log.close()
     assert log.path is not None
     return log.path
@@ -102,8 +102,8 @@ def check(where: str, path: Path, data: bytes, kept: list[str], *, torn: bool) -
     path.write_bytes(data)
     found = open_session(path)
     _compare(where, found, kept, torn)
-    log = Log.resumed(found, _unexpected)
-    log.say(user("one more"))
+    log = SessionLog.resumed(found, _unexpected)
+    log.append_message(user("one more"))
     log.close()
     added = log.tree.leaf_id
     assert added is not None

@@ -21,7 +21,7 @@ from tau.records.events import CompactionEnd, CompactionResult, CompactionStart,
 from tau.records.messages import AnyMessage, Assistant, CompactionSummary, Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, RetrySettings, Settings
-from tau.runtime.abort import Switch
+from tau.runtime.abort import AbortSignal
 from tau.runtime.runs.compactor import HOPELESS, BranchText, Compactor
 
 SOON = 5  # seconds after which a test gives up
@@ -430,11 +430,11 @@ def overflowed() -> Talk:
 def test_a_full_window_is_compacted_after_a_run() -> None:
     async def told() -> None:
         home = Home(full(), ["S"])
-        assert await home.compactor.after_run(Switch()) is False
+        assert await home.compactor.after_run(AbortSignal()) is False
         result = CompactionResult(SUMMARY, "e4", 190_000, FILES)
         assert home.events == [CompactionStart("threshold"), CompactionEnd("threshold", result, False, False)]
         assert (home.log.dropped, home.compactor.busy) == ([], False)
-        await home.compactor.before_prompt(Switch())
+        await home.compactor.before_prompt(AbortSignal())
         assert len(home.events) == 2
 
     run(told())
@@ -444,7 +444,7 @@ def test_a_full_window_is_compacted_before_a_prompt() -> None:
     async def told() -> None:
         home = Home(full(), ["S"])
         home.talk.user("next")  # accepted, not yet told
-        await home.compactor.before_prompt(Switch())
+        await home.compactor.before_prompt(AbortSignal())
         assert home.context[-1] == home.talk.messages[-1]
         assert [type(event) for event in home.events] == [CompactionStart, CompactionEnd]
 
@@ -455,16 +455,16 @@ def test_a_full_window_is_compacted_before_a_prompt() -> None:
 def test_an_overflow_is_mended_once() -> None:
     async def told() -> None:
         home = Home(overflowed(), ["S"])
-        assert await home.compactor.after_run(Switch()) is True
+        assert await home.compactor.after_run(AbortSignal()) is True
         result = CompactionResult(SUMMARY, "e4", 1000, FILES)
         assert home.events == [CompactionStart("overflow"), CompactionEnd("overflow", result, False, True)]
         assert home.log.dropped == home.talk.messages[-1:]
 
         home.talk.message(home.log.dropped[0])
-        assert await home.compactor.after_run(Switch()) is False
+        assert await home.compactor.after_run(AbortSignal()) is False
         assert home.events[2:] == [CompactionEnd("overflow", None, False, False, HOPELESS)]
         home.talk.user("and now?")
-        await home.compactor.before_prompt(Switch())
+        await home.compactor.before_prompt(AbortSignal())
         assert len(home.events) == 3
 
     run(told())
@@ -474,7 +474,7 @@ def test_before_a_prompt_an_overflow_is_mended_but_its_question_not_asked_again(
     async def told() -> None:
         home = Home(overflowed(), ["S"])
         home.talk.user("next")
-        await home.compactor.before_prompt(Switch())
+        await home.compactor.before_prompt(AbortSignal())
         result = CompactionResult(SUMMARY, "e4", 1001, FILES)
         assert home.events == [CompactionStart("overflow"), CompactionEnd("overflow", result, False, False)]
 
@@ -487,7 +487,7 @@ def test_an_overflow_that_cannot_be_mended_is_told() -> None:
         talk.user(words(500))
         talk.says(error="prompt is too long")
         home = Home(talk)
-        assert await home.compactor.after_run(Switch()) is False
+        assert await home.compactor.after_run(AbortSignal()) is False
         error = "Context overflow recovery failed: Nothing to compact (session too small)"
         assert home.events == [CompactionStart("overflow"), CompactionEnd("overflow", None, False, False, error)]
 
@@ -500,7 +500,7 @@ def test_a_window_that_is_full_of_what_must_be_kept_is_not_mentioned() -> None:
         talk.user(words(500))
         talk.says("ok", used=190_000)
         home = Home(talk)
-        assert await home.compactor.after_run(Switch()) is False
+        assert await home.compactor.after_run(AbortSignal()) is False
         assert home.events == []
 
     run(told())
@@ -516,7 +516,7 @@ def test_a_window_that_is_full_of_what_must_be_kept_is_not_mentioned() -> None:
 def test_an_automatic_compaction_that_fails_says_why(talk: Callable[[], Talk], reason: Reason, error: str) -> None:
     async def told() -> None:
         home = Home(talk(), [ModelError("400 nope")])
-        assert await home.compactor.after_run(Switch()) is False
+        assert await home.compactor.after_run(AbortSignal()) is False
         assert home.events[1:] == [CompactionEnd(reason, None, False, False, error)]
 
     run(told())
@@ -525,7 +525,7 @@ def test_an_automatic_compaction_that_fails_says_why(talk: Callable[[], Talk], r
 def test_the_run_goes_on_whatever_happens_to_its_compaction() -> None:
     async def told() -> None:
         home = Home(full(), [RuntimeError("a bug")])
-        assert await home.compactor.after_run(Switch()) is False
+        assert await home.compactor.after_run(AbortSignal()) is False
         error = "Auto-compaction failed: RuntimeError: a bug"
         assert home.events[1:] == [CompactionEnd("threshold", None, False, False, error)]
 
@@ -535,12 +535,12 @@ def test_the_run_goes_on_whatever_happens_to_its_compaction() -> None:
 @pytest.mark.parametrize(("talk", "reason"), [(full, "threshold"), (overflowed, "overflow")])
 def test_the_switch_of_the_run_stops_its_compaction(talk: Callable[[], Talk], reason: Reason) -> None:
     async def told() -> None:
-        home, switch = Home(talk(), [for_ever]), Switch()
+        home, switch = Home(talk(), [for_ever]), AbortSignal()
         work = asyncio.create_task(home.compactor.after_run(switch))
         while not home.asked:
             await asyncio.sleep(0)
         assert home.compactor.busy
-        switch.flip()
+        switch.abort()
         assert await work is False
         assert home.events[1:] == [CompactionEnd(reason, None, True, False)]
 
@@ -550,7 +550,7 @@ def test_the_switch_of_the_run_stops_its_compaction(talk: Callable[[], Talk], re
 def test_abort_stops_an_automatic_compaction() -> None:
     async def told() -> None:
         home = Home(full(), [for_ever])
-        work = asyncio.create_task(home.compactor.after_run(Switch()))
+        work = asyncio.create_task(home.compactor.after_run(AbortSignal()))
         while not home.asked:
             await asyncio.sleep(0)
         await home.compactor.abort()
@@ -562,8 +562,8 @@ def test_abort_stops_an_automatic_compaction() -> None:
 
 def test_an_aborted_run_is_left_alone() -> None:
     async def told() -> None:
-        home, switch = Home(full()), Switch()
-        switch.flip()
+        home, switch = Home(full()), AbortSignal()
+        switch.abort()
         assert await home.compactor.after_run(switch) is False
         await home.compactor.before_prompt(switch)
         assert home.events == []
@@ -575,7 +575,7 @@ def test_compaction_that_is_switched_off_happens_only_when_asked_for() -> None:
     async def told() -> None:
         off = Settings(compaction=CompactionSettings(enabled=False, keep_recent_tokens=300))
         home = Home(full(), ["S"], off)
-        assert await home.compactor.after_run(Switch()) is False
+        assert await home.compactor.after_run(AbortSignal()) is False
         assert home.events == []
         assert (await home.compactor.compact()).summary == SUMMARY
 
@@ -585,7 +585,7 @@ def test_compaction_that_is_switched_off_happens_only_when_asked_for() -> None:
 def test_without_a_model_nothing_is_due() -> None:
     async def told() -> None:
         home = Home(full(), models=Choice(None))
-        assert await home.compactor.after_run(Switch()) is False
+        assert await home.compactor.after_run(AbortSignal()) is False
 
     run(told())
 
@@ -612,7 +612,7 @@ def test_a_branch_that_is_left_is_summarised() -> None:
 def test_a_branch_without_content_is_not_asked_about() -> None:
     async def told() -> None:
         home = Home(two_turns())
-        assert await home.compactor.branch_summary([], Switch()) == BranchText("No content to summarize", NONE)
+        assert await home.compactor.branch_summary([], AbortSignal()) == BranchText("No content to summarize", NONE)
         assert home.asked == []
 
     run(told())
@@ -622,7 +622,7 @@ def test_a_branch_that_cannot_be_summarised_is_told() -> None:
     async def told() -> None:
         home = Home(two_turns(), [ModelError("400 nope")])
         with pytest.raises(CommandError, match="Branch summarization failed: 400 nope"):
-            await home.compactor.branch_summary(home.talk.branch, Switch())
+            await home.compactor.branch_summary(home.talk.branch, AbortSignal())
 
     run(told())
 

@@ -72,7 +72,7 @@ def test_open_dialogs_are_cancelled(tmp_path: Path, how: str) -> None:
             case "abort":
                 await house.session.abort()
             case "new session":
-                await house.session.moves.to_new(None)
+                await house.session.navigator.new_session(None)
             case "end":
                 await house.session.close()
         assert await asking is None
@@ -113,7 +113,7 @@ def test_extensions_hear_that_somebody_is_asked(tmp_path: Path) -> None:
 def test_where_nobody_can_be_asked_dialogs_have_their_defaults_at_once(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path)
-        dialogs = Dialogs(house.session.mention, house.session.extensions, has_ui=False)
+        dialogs = Dialogs(house.session.emit_nowait, house.session.extensions, has_ui=False)
         assert await dialogs.ask(Select("1", "t", ["a"])) is None
         assert await dialogs.ask(Confirm("2", "t", "m")) is False
         assert house.heard == []

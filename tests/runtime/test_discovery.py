@@ -9,19 +9,21 @@ import pytest
 from support.model_server import NOWHERE, serving
 from tau.llm.catalog import LOCAL, Catalog, providers
 from tau.records.models import Model
-from tau.runtime.models.discovery import Heard, hear
+from tau.runtime.models.discovery import LocalServer, discover
 from tau.store.keys import Keys
 
 
-def heard(address: str, environment: dict[str, str] | None = None, patience: float = 30) -> Heard:
+def heard(address: str, environment: dict[str, str] | None = None, patience: float = 30) -> LocalServer:
     """What comes of asking a vLLM at this address; all others are where nobody is."""
     given, problems = providers(
         {"providers": {name: {"baseUrl": address if name == "vllm" else NOWHERE} for name in LOCAL}}
     )
     assert problems == []
-    found = hear(Catalog(given), Keys(Path("/nonexistent"), environment or {}), patience)
+    found = discover(Catalog(given), Keys(Path("/nonexistent"), environment or {}), patience)
     assert set(found) == LOCAL
-    assert patience < 1 or found["ollama"] == Heard(NOWHERE, [], "Connection refused")  # if there was time to hear it
+    assert patience < 1 or found["ollama"] == LocalServer(
+        NOWHERE, [], "Connection refused"
+    )  # if there was time to hear it
     return found["vllm"]
 
 
@@ -38,7 +40,7 @@ def test_models_are_listed_with_their_windows() -> None:
         {"id": "odd", "max_model_len": "many", "meta": 5},
     ]
     with serving({"object": "list", "data": [*entries, {"name": "no id"}, 5]}) as (address, asked):
-        assert heard(address) == Heard(
+        assert heard(address) == LocalServer(
             address,
             [
                 model("plain", address),
@@ -54,7 +56,7 @@ def test_models_are_listed_with_their_windows() -> None:
 
 def test_a_key_is_used_where_there_is_one() -> None:
     with serving({"data": []}) as (address, asked):
-        assert heard(address, {"VLLM_API_KEY": "k"}) == Heard(address, [], None)
+        assert heard(address, {"VLLM_API_KEY": "k"}) == LocalServer(address, [], None)
     assert asked == ["/v1/models Bearer k"]
 
 
@@ -68,7 +70,7 @@ def test_a_key_is_used_where_there_is_one() -> None:
 )
 def test_what_is_no_list_of_models_is_said(content: Any, status: int, trouble: str) -> None:
     with serving(content, status) as (address, _):
-        assert heard(address) == Heard(address, [], trouble)
+        assert heard(address) == LocalServer(address, [], trouble)
 
 
 def test_a_page_is_no_list_either() -> None:

@@ -13,8 +13,8 @@ from tau.core.agent.loop import agent_run
 from tau.errors import ModelError, ToolError
 from tau.records.events import AgentEnd, Event, MessageEnd, Outcome, ToolEnd, ToolUpdate, TurnEnd
 from tau.records.messages import Assistant, Text, ToolCall, ToolResult
-from tau.runtime.abort import Switch
-from tau.runtime.runs.driver import INBOX_LIMIT, drive
+from tau.runtime.abort import AbortSignal
+from tau.runtime.runs.driver import RESULT_QUEUE_LIMIT, run_agent
 from tau.tools.partial_result import StoppedWith
 
 LS, CAT = call("ls", path="."), call("cat")
@@ -54,9 +54,9 @@ class Waiting:
                     raise self._stop() from None
         return ok("late")
 
-    async def flip(self, switch: Switch) -> None:
+    async def flip(self, switch: AbortSignal) -> None:
         await self.running.wait()
-        switch.flip()
+        switch.abort()
 
 
 def silent_after(waiting: Waiting, *pieces: str) -> Callable[[Draft], AsyncIterator[Sequence[Any]]]:
@@ -231,9 +231,9 @@ def test_an_aborted_run_leaves_the_queues_alone_and_is_not_retried() -> None:
 
 def test_a_run_that_is_aborted_before_it_begins_asks_nobody() -> None:
     async def main() -> Stage:
-        stage, switch = Stage([speaks("no")]), Switch()
-        switch.flip()
-        await drive(agent_run([user("hi")]), stage.hands(), switch)
+        stage, switch = Stage([speaks("no")]), AbortSignal()
+        switch.abort()
+        await run_agent(agent_run([user("hi")]), stage.hands(), switch)
         return stage
 
     told = asyncio.run(main()).told
@@ -246,13 +246,13 @@ def test_an_abort_is_over_within_a_second_whatever_the_tools_do(parallel: bool) 
     tools = [Waiting(stubborn=True), Waiting(stubborn=True)]
 
     async def main() -> tuple[float, Stage]:
-        stage, switch = Stage([speaks(LS, CAT)], {"ls": tools[0], "cat": tools[1]}), Switch()
-        run = asyncio.create_task(drive(agent_run([], parallel=parallel), stage.hands(), switch))
+        stage, switch = Stage([speaks(LS, CAT)], {"ls": tools[0], "cat": tools[1]}), AbortSignal()
+        run = asyncio.create_task(run_agent(agent_run([], parallel=parallel), stage.hands(), switch))
         for tool in tools if parallel else tools[:1]:
             await tool.running.wait()
         now = asyncio.get_running_loop().time
         before = now()
-        switch.flip()
+        switch.abort()
         await run
         took = now() - before
         for tool in tools:
@@ -269,12 +269,12 @@ def test_an_abort_is_over_within_a_second_whatever_the_model_does() -> None:
     waiting = Waiting(stubborn=True)
 
     async def main() -> tuple[float, Stage]:
-        stage, switch = Stage([silent_after(waiting, "half")]), Switch()
-        run = asyncio.create_task(drive(agent_run([]), stage.hands(), switch))
+        stage, switch = Stage([silent_after(waiting, "half")]), AbortSignal()
+        run = asyncio.create_task(run_agent(agent_run([]), stage.hands(), switch))
         await waiting.running.wait()
         now = asyncio.get_running_loop().time
         before = now()
-        switch.flip()
+        switch.abort()
         await run
         took = now() - before
         waiting.free.set()
@@ -289,7 +289,7 @@ def test_an_abort_is_over_within_a_second_whatever_the_model_does() -> None:
 @pytest.mark.parametrize("steps", range(6))
 def test_an_answer_that_stops_in_the_moment_in_which_the_wait_for_it_ends_is_told(steps: int) -> None:
     async def main(clock: Clock) -> Stage:
-        running, switch = asyncio.Event(), Switch()
+        running, switch = asyncio.Event(), AbortSignal()
 
         async def answer(draft: Draft) -> AsyncIterator[Sequence[Any]]:
             yield [draft.begin()]
@@ -304,9 +304,9 @@ def test_an_answer_that_stops_in_the_moment_in_which_the_wait_for_it_ends_is_tol
                 raise
 
         stage = Stage([answer])
-        run = asyncio.create_task(drive(agent_run([]), stage.hands(), switch))
+        run = asyncio.create_task(run_agent(agent_run([]), stage.hands(), switch))
         await running.wait()
-        switch.flip()
+        switch.abort()
         await run
         return stage
 
@@ -318,7 +318,7 @@ def test_a_cancelled_run_passes_the_cancellation_on_and_leaves_no_task_behind() 
     waiting = Waiting()
 
     async def main() -> None:
-        run = asyncio.create_task(drive(agent_run([]), Stage([speaks(LS)], {"ls": waiting}).hands(), Switch()))
+        run = asyncio.create_task(run_agent(agent_run([]), Stage([speaks(LS)], {"ls": waiting}).hands(), AbortSignal()))
         await waiting.running.wait()
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -336,7 +336,7 @@ def test_a_slow_client_makes_the_model_wait() -> None:
 
     async def talkative(draft: Draft) -> AsyncIterator[Sequence[Any]]:
         yield [draft.begin(), draft.open("text")]
-        while len(said) < 4 * INBOX_LIMIT:
+        while len(said) < 4 * RESULT_QUEUE_LIMIT:
             said.append("x")
             yield [draft.add(0, "x")]
         yield draft.done("stop")
@@ -348,10 +348,10 @@ def test_a_slow_client_makes_the_model_wait() -> None:
             await reads.wait()
             stage.told.publish(event)
 
-        run = asyncio.create_task(drive(agent_run([]), stage.hands(publish=slowly), Switch()))
-        for _ in range(5 * INBOX_LIMIT):
+        run = asyncio.create_task(run_agent(agent_run([]), stage.hands(publish=slowly), AbortSignal()))
+        for _ in range(5 * RESULT_QUEUE_LIMIT):
             await asyncio.sleep(0)
-        assert len(said) < 1.1 * INBOX_LIMIT
+        assert len(said) < 1.1 * RESULT_QUEUE_LIMIT
         reads.set()
         await run
         return stage
@@ -380,7 +380,7 @@ def test_a_slow_client_is_shown_only_the_newest_of_each_tool() -> None:
                 await done.acquire()
                 await done.acquire()
 
-        await drive(agent_run([], parallel=True), stage.hands(publish=slowly), Switch())
+        await run_agent(agent_run([], parallel=True), stage.hands(publish=slowly), AbortSignal())
         return stage
 
     assert len(asyncio.run(main()).told.all(ToolUpdate)) <= 5

@@ -15,9 +15,9 @@ from tau.runtime.machine.child_environment import (
     NOT_SECRET,
     SSH_SCHEMES,
     WORDS,
+    filtered_environment,
     has_user_in_address,
     is_named_like_a_secret,
-    without_secrets,
 )
 from tau.store.keys import Keys
 
@@ -95,7 +95,7 @@ def test_the_user_names_more_and_exempts_some(tmp_path: Path) -> None:
     keys = Keys(tmp_path / "auth.json", {})
     environment = {"ACME_LOGIN": "x", "CI_TOKEN": "y", "DB_TOKEN": "z", "LANG": "C", "MIRROR": "https://me@mirror"}
     passed = {"CI_TOKEN": "y", "LANG": "C", "MIRROR": "https://me@mirror"}
-    assert without_secrets(environment, keys, more=["acme_*"], passed=["ci_token", "MIRROR"]) == passed
+    assert filtered_environment(environment, keys, more=["acme_*"], passed=["ci_token", "MIRROR"]) == passed
 
 
 def listed(page: str, row: str) -> list[str]:

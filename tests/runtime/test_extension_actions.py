@@ -10,8 +10,8 @@ from support.in_process_session import House, play
 from support.rpc_process import Json, calls, endless, of, said, texts
 from tau.errors import CommandError, ExtensionFailure
 from tau.extension_api.messages import ACTIONS as PROTOCOL
-from tau.runtime.extensions.lifecycle import put_providers
-from tau.runtime.session.extension_actions import ACTIONS, QUESTIONS, SHOWN, facts
+from tau.runtime.extensions.lifecycle import register_providers
+from tau.runtime.session.extension_actions import ACTIONS, QUESTIONS, SHOWN, session_facts
 
 NOTE = {"customType": "note", "content": "by the way", "display": True, "details": {"a": 1}}
 HERE = {"exec", "emit"}  # carried out elsewhere: by the extension itself, and by the bus
@@ -112,7 +112,7 @@ def test_what_an_extension_says_for_the_user_is_taken_as_it_stands(tmp_path: Pat
 def test_during_a_run_it_has_to_say_how_it_wants_to_be_heard(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path, endless("busy"))
-        await house.session.hearing.hear("go", [], None)
+        await house.session.input.submit("go", [], None)
         with pytest.raises(CommandError, match="deliverAs"):
             await house.act("send_user_message", content="hi")
         await house.act("send_user_message", content="later", deliverAs="followUp")
@@ -138,7 +138,7 @@ def test_entries_names_and_labels(tmp_path: Path) -> None:
         await house.act("set_label", entryId=entry["id"])
         assert await house.act("get_label", id=entry["id"]) is None
         await house.act("set_session_name", name="work")
-        assert facts(house.session)["sessionName"] == "work"
+        assert session_facts(house.session)["sessionName"] == "work"
         assert await house.act("get_entry", id=entry["id"]) == entry
         assert await house.act("get_entry", id="nowhere") is None
         assert (await house.act("get_header"))["id"] == house.session.log.id
@@ -152,10 +152,10 @@ def test_entries_names_and_labels(tmp_path: Path) -> None:
 def test_tools_are_chosen_from_all_there_are(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path, {"blocks": [{"tool": "bash", "arguments": {"command": "echo hi"}}]}, {"text": "done"})
-        assert facts(house.session)["activeTools"] == ["read", "bash", "edit", "write"]
+        assert session_facts(house.session)["activeTools"] == ["read", "bash", "edit", "write"]
         assert {"grep", "ls"} < {tool["name"] for tool in await house.act("get_all_tools")}
         await house.act("set_active_tools", names=["ls", "nonsense"])
-        assert facts(house.session)["activeTools"] == ["ls"]
+        assert session_facts(house.session)["activeTools"] == ["ls"]
         assert "- ls:" in await house.act("get_system_prompt")
         (end,) = of("tool_execution_end", await house.prompt("go"))
         assert end["result"]["content"][0]["text"] == "Tool bash not found"
@@ -168,9 +168,9 @@ def test_models_and_levels(tmp_path: Path) -> None:
         house = House(tmp_path)
         assert await house.act("set_model", provider="nobody", modelId="x") is False
         await house.act("set_thinking_level", level="high")
-        assert facts(house.session)["thinkingLevel"] == "high"
+        assert session_facts(house.session)["thinkingLevel"] == "high"
         assert await house.act("set_model", provider="tau", modelId="demo") is True
-        assert facts(house.session)["model"]["id"] == "demo"
+        assert session_facts(house.session)["model"]["id"] == "demo"
         assert set(await house.act("get_context_usage")) == {"tokens", "contextWindow", "percent"}
 
     play(story())
@@ -187,12 +187,12 @@ def test_models_of_an_extension_are_there_as_long_as_it_is(tmp_path: Path) -> No
             "models": [{"id": "m"}],
         }
         extensions.providers["mine"] = mine
-        there = put_providers(models, extensions, set())
+        there = register_providers(models, extensions, set())
         assert [model.id for model in models.available if model.provider == "mine"] == ["m"]
         extensions.providers["broken"] = {"models": 5}
-        assert put_providers(models, extensions, there) == {"mine"}
+        assert register_providers(models, extensions, there) == {"mine"}
         extensions.providers.clear()
-        put_providers(models, extensions, there)
+        register_providers(models, extensions, there)
         assert [model.id for model in models.available if model.provider == "mine"] == []
 
     play(story())
@@ -202,8 +202,8 @@ def test_an_extension_waits_until_nothing_runs_and_may_end_the_program(tmp_path:
     async def story() -> None:
         house = House(tmp_path)
         left = asyncio.Event()
-        house.session.leave = left.set
-        await house.session.hearing.hear("go", [], None)
+        house.session.request_exit = left.set
+        await house.session.input.submit("go", [], None)
         await house.act("wait_for_idle")
         assert house.heard[-1]["type"] == "agent_settled"
         await house.act("shutdown")

@@ -141,7 +141,7 @@ def test_an_abort_lets_a_run_go_that_waits_for_an_extension(tmp_path: Path, hook
                         raise
 
         house.on(hook, never)
-        await house.session.hearing.hear("go", [], None)
+        await house.session.input.submit("go", [], None)
         await begun.wait()
         await asyncio.wait_for(house.session.abort(), 5)
         assert house.heard[-1] == {"type": "agent_settled", "aborted": True}
@@ -184,7 +184,7 @@ def test_a_prompt_that_is_still_being_looked_at_can_be_aborted(tmp_path: Path) -
             await asyncio.Event().wait()
 
         house.on("input", never)
-        prompt = asyncio.create_task(house.session.hearing.hear("go", [], None))
+        prompt = asyncio.create_task(house.session.input.submit("go", [], None))
         await begun.wait()
         await house.session.abort()
         with pytest.raises(CommandError, match="Aborted"):
@@ -210,7 +210,7 @@ def test_a_command_of_an_extension_is_no_prompt(tmp_path: Path) -> None:
         await ran.wait()
         assert (seen, input_seen) == (["you there"], [])
         with pytest.raises(CommandError, match='Extension command "/greet" cannot be queued'):
-            await house.session.hearing.hear("/greet", [], "steer", queue=True)
+            await house.session.input.submit("/greet", [], "steer", queue=True)
 
     play(story())
 

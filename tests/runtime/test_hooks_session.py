@@ -84,7 +84,7 @@ def test_an_abort_calls_a_move_off_that_waits_for_an_extension(tmp_path: Path) -
             await asyncio.Event().wait()
 
         house.on("session_before_switch", never)
-        move = asyncio.create_task(house.session.moves.to_new(None))
+        move = asyncio.create_task(house.session.navigator.new_session(None))
         await begun.wait()
         await house.session.abort()
         assert await move is False
@@ -184,7 +184,7 @@ def test_an_extension_gives_the_summary_of_the_branch_that_is_left(tmp_path: Pat
         house.on("session_before_tree", {"summary": {"summary": "We talked."}, "label": "then"})
         first = user_entries(house)[0]
         leaf = house.session.log.tree.leaf_id
-        went = await house.session.moves.to_entry(Destination(first, summarize=True))
+        went = await house.session.navigator.navigate(Destination(first, summarize=True))
         assert (went.cancelled, went.editor_text) == (False, "first")
         assert (told[0]["oldLeafId"], told[0]["fromExtension"]) == (leaf, True)
         assert (told[0]["summaryEntry"]["summary"], told[0]["summaryEntry"]["fromHook"]) == ("We talked.", True)
@@ -199,7 +199,7 @@ def test_an_extension_calls_off_the_way_to_another_entry(tmp_path: Path) -> None
         await house.prompt("first")
         leaf = house.session.log.tree.leaf_id
         house.on("session_before_tree", {"cancel": True})
-        went = await house.session.moves.to_entry(Destination(user_entries(house)[0]))
+        went = await house.session.navigator.navigate(Destination(user_entries(house)[0]))
         assert (went.cancelled, house.session.log.tree.leaf_id) == (True, leaf)
 
     play(story())
@@ -234,12 +234,12 @@ def test_an_extension_answers_for_a_command_of_the_client(tmp_path: Path) -> Non
         house = House(tmp_path)
         seen = house.notes("user_bash")
         handler = house.on("user_bash", {"result": {"output": "from afar", "exitCode": 3}})
-        given = await house.session.shell.run("make")
+        given = await house.session.user_bash.run("make")
         assert (given.output, given.exit_code, given.cancelled) == ("from afar", 3, False)
         cwd = str(tmp_path / "work")
         assert seen == [{"type": "user_bash", "command": "make", "excludeFromContext": False, "cwd": cwd}]
         house.session.extensions.off("user_bash", handler)
-        assert (await house.session.shell.run("echo near")).output.strip() == "near"
+        assert (await house.session.user_bash.run("echo near")).output.strip() == "near"
 
     play(story())
 
@@ -254,9 +254,9 @@ def test_a_command_that_an_extension_thinks_about_for_ever_can_be_aborted(tmp_pa
             await asyncio.Event().wait()
 
         house.on("user_bash", never)
-        running = asyncio.create_task(house.session.shell.run("make"))
+        running = asyncio.create_task(house.session.user_bash.run("make"))
         await begun.wait()
-        house.session.shell.abort()
+        house.session.user_bash.abort()
         assert (await running).cancelled
 
     play(story())
@@ -280,7 +280,7 @@ def test_paths_of_an_extension_are_skills_and_templates_from_then_on(tmp_path: P
         (tmp_path / "work" / "mine" / "hello.md").write_text("Say hello to $1.")
         seen = house.notes("resources_discover")
         house.on("resources_discover", {"promptPaths": ["mine/hello.md"]})
-        await house.session.guests.begin()
+        await house.session.extension_lifecycle.start()
         assert seen == [{"type": "resources_discover", "cwd": str(tmp_path / "work"), "reason": "startup"}]
         (user,) = [
             one for one in of("message_end", await house.prompt("/hello Ann")) if one["message"]["role"] == "user"

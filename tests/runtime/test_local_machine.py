@@ -269,7 +269,7 @@ def test_nothing_is_left_over_after_many_commands(tmp_path: Path) -> None:
     async def all_over(machine: LocalMachine) -> None:
         """A command has ended when its shell has; the line to it is open until nothing of it is left."""
         async with asyncio.timeout(WITHIN):
-            await asyncio.gather(*(job.over for job in machine._jobs[0]))
+            await asyncio.gather(*(job.ended for job in machine._jobs[0]))
 
     async def main() -> set[tuple[str, str]]:
         machine = LocalMachine()

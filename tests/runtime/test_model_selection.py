@@ -13,7 +13,7 @@ from tau.llm.catalog import DEMO, SCRIPTED, SMALL, Catalog, providers
 from tau.records.base import UNSET, replace
 from tau.records.models import Model, Price
 from tau.records.settings import Settings
-from tau.runtime.models.selection import Models
+from tau.runtime.models.selection import ModelSelection
 from tau.store.keys import AUTHENTICATED, Keys
 
 CLAUDE = Catalog().of("anthropic")
@@ -32,22 +32,22 @@ LAB_TWO = replace(LAB, id="m-2", name="m-2", reasoning=True)
 QWEN = Model("qwen3", "qwen3", "openai-completions", "ollama", "http://127.0.0.1:11434/v1")
 
 
-def models(*with_key: str, environment: dict[str, str] | None = None, **given: Any) -> Models:
+def models(*with_key: str, environment: dict[str, str] | None = None, **given: Any) -> ModelSelection:
     """The models of a user who has a provider "lab" and keys for these."""
     read, problems = providers({"providers": {"lab": OWN, **given}})
     assert problems == []
     keys = Keys(Path("/nonexistent/auth.json"), environment or {})
     keys.configured = dict.fromkeys(with_key, "sk-key")
-    return Models(Catalog(read), keys)
+    return ModelSelection(Catalog(read), keys)
 
 
-def chosen(*with_key: str, **wishes: Any) -> Models:
+def chosen(*with_key: str, **wishes: Any) -> ModelSelection:
     found = models(*with_key)
     assert found.choose(wishes.pop("settings", Settings()), **wishes) == []
     return found
 
 
-def read(found: Models) -> list[str]:
+def read(found: ModelSelection) -> list[str]:
     """The providers whose figures had to be read."""
     return list(found.catalog._read)
 

@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tau.core.agent.structured_output import aim_at
+from tau.core.agent.structured_output import output_schema
 from tau.records.base import UNSET, encode
 from tau.records.budgets import Budget
 from tau.records.events import AgentSettled, BudgetExceeded
 from tau.records.messages import Assistant, Custom, ToolResult, User
-from tau.runtime.app.factory import Wanted, Wishes, read_up
-from tau.runtime.runs.queue import Outcome
+from tau.runtime.app.factory import SessionOptions, SessionTarget, load
+from tau.runtime.runs.queue import PromptOutcome
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -21,27 +21,27 @@ def hands_in(n: Any) -> dict[str, Any]:
     return {"blocks": [{"tool": "return_result", "arguments": {"n": n}}]}
 
 
-def came_to(folder: Path, *answers: dict[str, Any], budget: Budget | None = None, schema: Any = None) -> Outcome:
+def came_to(folder: Path, *answers: dict[str, Any], budget: Budget | None = None, schema: Any = None) -> PromptOutcome:
     """The outcome of one prompt, as it is when agent_settled is told."""
 
-    async def main() -> Outcome:
-        wishes = Wishes(
+    async def main() -> PromptOutcome:
+        wishes = SessionOptions(
             model="scripted",
             script=encode({"answers": answers}),
-            session=Wanted(kept=False),
+            session=SessionTarget(kept=False),
             budget=budget or Budget(),
             settings={"retry": {"baseDelayMs": 1}},
         )
-        settled: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        settled: asyncio.Future[PromptOutcome | None] = asyncio.get_running_loop().create_future()
 
         def client(event: Any) -> None:
             if isinstance(event, AgentSettled):
                 settled.set_result(session.runs.outcome)
 
-        opening = read_up(folder, wishes, {"HOME": str(folder)}, str(folder))
-        session, machine, http = opening.session(client, "library")
+        opening = load(folder, wishes, {"HOME": str(folder)}, str(folder))
+        session, machine, http = opening.create(client, "library")
         try:
-            session.prompt("go", [], None, aim=None if schema is None else aim_at(schema))
+            session.prompt("go", [], None, aim=None if schema is None else output_schema(schema))
             async with asyncio.timeout(30):
                 outcome = await settled
         finally:

@@ -10,8 +10,8 @@ from support.in_process_session import House, play
 from support.rpc_process import Json, kinds, texts
 from support.virtual_clock import Clock, played
 from tau.core.agent.retry import Retry
-from tau.runtime.abort import Switch
-from tau.runtime.runs.queue import Retries
+from tau.runtime.abort import AbortSignal
+from tau.runtime.runs.queue import RetryState
 
 FULL = {"input": 190_000, "output": 5}
 
@@ -56,16 +56,16 @@ def test_a_command_waits_for_a_session_switch_that_has_not_begun_yet(tmp_path: P
     async def story() -> Any:
         house = House(tmp_path)
         await house.prompt("hi")  # to leave a session with a file takes a moment
-        moves = house.session.moves
+        moves = house.session.navigator
 
         async def between_two_switches() -> bool:
             """The first switch is over, and the second has not taken the lock yet."""
-            await moves.to_new(None)
-            await moves.over()
+            await moves.new_session(None)
+            await moves.wait_until_done()
             return second.done()
 
         first = asyncio.create_task(between_two_switches())
-        second = asyncio.create_task(moves.to_new(None))
+        second = asyncio.create_task(moves.new_session(None))
         return await first
 
     assert play(story()) is True
@@ -73,9 +73,9 @@ def test_a_command_waits_for_a_session_switch_that_has_not_begun_yet(tmp_path: P
 
 def test_a_retry_that_is_cancelled_in_the_moment_in_which_its_wait_ends_is_not_made() -> None:
     async def main(clock: Clock) -> bool:
-        retries = Retries()
+        retries = RetryState()
         retries.due = Retry(1, 1000, "529 overloaded")
-        waiting = asyncio.create_task(retries.wait(1, Switch()))
+        waiting = asyncio.create_task(retries.wait(1, AbortSignal()))
         await asyncio.sleep(0)
         clock.let_pass(2)  # as if the event loop had stood still
         await asyncio.sleep(0)
@@ -87,12 +87,12 @@ def test_a_retry_that_is_cancelled_in_the_moment_in_which_its_wait_ends_is_not_m
 
 def test_a_switch_that_is_flipped_in_the_moment_in_which_a_wait_ends_is_told() -> None:
     async def main(clock: Clock) -> bool:
-        switch = Switch()
+        switch = AbortSignal()
         waiting = asyncio.create_task(switch.wait(1))
         await asyncio.sleep(0)
         clock.let_pass(2)
         await asyncio.sleep(0)
-        switch.flip()
+        switch.abort()
         return await waiting
 
     assert played(main) is True

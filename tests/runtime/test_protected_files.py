@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tau.errors import ToolError
-from tau.runtime.app.config import Basis
+from tau.runtime.app.config import ProjectConfig
 from tau.runtime.machine.files import LocalFiles
-from tau.runtime.machine.protected_files import OWN, Guarded
+from tau.runtime.machine.protected_files import OWN, ProtectedFiles
 from tau.store.trust import NEEDING
 
 
@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def files(place: Path) -> LocalFiles:
-    return LocalFiles(guarded=Guarded(place / "agent", place / "work", place / "sessions"))
+    return LocalFiles(guarded=ProtectedFiles(place / "agent", place / "work", place / "sessions"))
 
 
 def refused(place: Path, name: str) -> None:
@@ -109,8 +109,8 @@ def elsewhere(place: Path) -> Path:
 
 
 def of_basis(place: Path, given: Sequence[str] = ()) -> LocalFiles:
-    basis = Basis(place / "agent", place / "work", None, given)
-    return LocalFiles(guarded=Guarded(place / "agent", place / "work", None, basis.executables))
+    basis = ProjectConfig(place / "agent", place / "work", None, given)
+    return LocalFiles(guarded=ProtectedFiles(place / "agent", place / "work", None, basis.executables))
 
 
 def is_refused(files: LocalFiles, path: Path) -> bool:

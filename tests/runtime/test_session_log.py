@@ -29,14 +29,14 @@ from tau.records.entries import (
 )
 from tau.records.lines import OtherEntry
 from tau.records.messages import CompactionSummary, Custom, Text, User
-from tau.runtime.history.session_log import Log, iso, now, session_id
-from tau.runtime.history.sync import Keeper
+from tau.runtime.history.session_log import SessionLog, iso, now, session_id
+from tau.runtime.history.sync import BackgroundSync
 from tau.store.sessions import open_session
 
 Json = dict[str, Any]
 
 
-def sent(log: Log) -> list[bytes]:
+def sent(log: SessionLog) -> list[bytes]:
     """The messages as a client gets them."""
     return [bytes(one) for one in decode(list[Raw], b"".join(log.messages_json()))]
 
@@ -45,47 +45,47 @@ def unheard(error: OSError) -> None:
     raise AssertionError(f"nobody expected {error}")
 
 
-def new(folder: Path | None = None, trouble: Callable[[OSError], None] = unheard, **more: Any) -> Log:
-    return Log.new("/work", folder, trouble, **more)
+def new(folder: Path | None = None, trouble: Callable[[OSError], None] = unheard, **more: Any) -> SessionLog:
+    return SessionLog.new("/work", folder, trouble, **more)
 
 
-def told(*texts: str, folder: Path | None = None, trouble: Callable[[OSError], None] = unheard) -> Log:
+def told(*texts: str, folder: Path | None = None, trouble: Callable[[OSError], None] = unheard) -> SessionLog:
     log = new(folder, trouble)
     for text in texts:
-        log.accept(user(text))
-        log.say([*log.messages][-1])
+        log.append_prompt(user(text))
+        log.append_message([*log.messages][-1])
     return log
 
 
-def entries(log: Log) -> list[AnyEntry | OtherEntry]:
+def entries(log: SessionLog) -> list[AnyEntry | OtherEntry]:
     return [log.tree.entry(at) for at in log.tree.branch]
 
 
-def id_of(log: Log, at: int) -> str:
+def id_of(log: SessionLog, at: int) -> str:
     return log.tree.id(log.tree.branch[at])
 
 
-def written(log: Log) -> list[Json]:
+def written(log: SessionLog) -> list[Json]:
     assert log.path is not None
     return [json.loads(line) for line in log.path.read_bytes().splitlines()]
 
 
-def texts(log: Log) -> list[str]:
+def texts(log: SessionLog) -> list[str]:
     """What the file says was said."""
     return [entry["message"]["content"][0]["text"] for entry in written(log) if entry["type"] == "message"]
 
 
-def reopened(log: Log) -> Log:
+def reopened(log: SessionLog) -> SessionLog:
     assert log.path is not None
     log.close()
     found = open_session(log.path)
     assert found.problems == []
-    return Log.resumed(found, unheard)
+    return SessionLog.resumed(found, unheard)
 
 
 def test_what_is_said_is_an_entry_and_part_of_the_conversation() -> None:
     log = told("a")
-    log.say(assistant("b"))
+    log.append_message(assistant("b"))
     assert [*log.messages] == [user("a"), assistant("b")]
     assert [entry.message for entry in entries(log) if isinstance(entry, MessageEntry)] == [*log.messages]
     assert (log.message_count, sent(log)) == (2, [encode(user("a")), encode(assistant("b"))])
@@ -109,14 +109,14 @@ def test_every_entry_hangs_on_the_one_before() -> None:
     assert (log.tree.name, log.tree.leaf_id) == ("mine", found[-1].id)
 
 
-def counted(log: Log) -> tuple[int, int, int]:
+def counted(log: SessionLog) -> tuple[int, int, int]:
     """The number of messages by each way to ask for them."""
     return log.message_count, len([*log.messages]), len(sent(log))
 
 
 def test_a_dropped_answer_leaves_the_conversation_but_not_the_log() -> None:
     log, failed = told("a"), assistant("half", why="529")
-    log.say(failed)
+    log.append_message(failed)
     log.drop_last_answer()
     assert ([*log.messages], sent(log)) == ([user("a")], [encode(user("a"))])
     assert [type(entry) for entry in entries(log)] == [MessageEntry, MessageEntry, ContextEdit]
@@ -124,7 +124,7 @@ def test_a_dropped_answer_leaves_the_conversation_but_not_the_log() -> None:
 
 def test_a_dropped_answer_is_written_as_pi_writes_it(tmp_path: Path) -> None:
     log = told("a", folder=tmp_path)
-    log.say(assistant("half", why="529"))
+    log.append_message(assistant("half", why="529"))
     log.drop_last_answer()
     edit, answer = written(log)[-1], written(log)[-2]
     assert edit == {
@@ -140,9 +140,9 @@ def test_a_dropped_answer_is_written_as_pi_writes_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["here", "compacted", "same place", "other place", "reopened", "cloned", "forked"])
 def test_a_dropped_answer_stays_dropped(tmp_path: Path, how: str) -> None:
     log = told("a", folder=tmp_path)
-    log.say(assistant("half", why="529"))
+    log.append_message(assistant("half", why="529"))
     log.drop_last_answer()
-    log.say(assistant("whole"))
+    log.append_message(assistant("whole"))
     kept = [user("a"), assistant("whole")]
     if how == "compacted":
         log.compact("S", id_of(log, 1), 10, {})
@@ -152,14 +152,14 @@ def test_a_dropped_answer_stays_dropped(tmp_path: Path, how: str) -> None:
     if how == "same place":
         log.move_leaf(log.tree.leaf)
     elif how == "other place":
-        log.say(assistant("more"))
+        log.append_message(assistant("more"))
         log.move_leaf(log.tree.parent(log.tree.leaf))
     elif how == "reopened":
         log = reopened(log)
     elif how == "cloned":
         log = log.cloned()
     elif how == "forked":
-        log.say(user("next"))
+        log.append_message(user("next"))
         log = log.forked(id_of(log, -1))
     assert counted(log) == (2, 2, 2)
     assert ([*log.messages], sent(log)) == (kept, [wire(message) for message in kept])
@@ -169,7 +169,7 @@ def test_a_dropped_answer_stays_dropped(tmp_path: Path, how: str) -> None:
 
 def test_the_last_edit_of_an_entry_counts_and_only_on_its_branch() -> None:
     log = told("a")
-    log.say(assistant("half", why="529"))
+    log.append_message(assistant("half", why="529"))
     answer = log.tree.leaf
     log.drop_last_answer()
     log._add(ContextEdit, log.tree.id(answer), {"content": []})
@@ -198,11 +198,11 @@ def test_a_log_has_an_id_a_place_and_maybe_a_parent() -> None:
 
 def test_a_prompt_that_was_accepted_is_said_once() -> None:
     log, message = new(), user("a")
-    log.accept(message)
+    log.append_prompt(message)
     assert [*log.messages] == [message]
-    log.say(message)
+    log.append_message(message)
     assert ([*log.messages], len(entries(log))) == ([message], 1)
-    log.say(user("a"))
+    log.append_message(user("a"))
     assert len(entries(log)) == 2
 
 
@@ -214,7 +214,7 @@ def test_the_file_begins_with_the_first_prompt(tmp_path: Path) -> None:
     log.set_model(MODEL)
     log.set_level("low")
     assert list(tmp_path.iterdir()) == []
-    log.accept(user("hello"))
+    log.append_prompt(user("hello"))
     assert [entry["type"] for entry in written(log)] == ["session", "model_change", "thinking_level_change", "message"]
     assert written(log)[0] == {
         "type": "session",
@@ -228,7 +228,7 @@ def test_the_file_begins_with_the_first_prompt(tmp_path: Path) -> None:
 
 def test_the_file_begins_with_a_message_that_is_queued(tmp_path: Path) -> None:
     log = new(tmp_path)
-    log.queued("steer", user("psst"))
+    log.record_queued("steer", user("psst"))
     assert [entry["type"] for entry in written(log)] == ["session", "custom"]
     assert reopened(log).undelivered() == [("steer", user("psst"))]
 
@@ -236,15 +236,15 @@ def test_the_file_begins_with_a_message_that_is_queued(tmp_path: Path) -> None:
 def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
     log = told("a", folder=tmp_path)
     acts: list[Callable[[], None]] = [
-        lambda: log.say(assistant("b")),
+        lambda: log.append_message(assistant("b")),
         lambda: log.set_level("high"),
         lambda: log.set_model(MODEL),
         lambda: log.set_name("n"),
         lambda: log.compact("s", id_of(log, 0), 5, {}),
         lambda: log.move_leaf(0, "left", {}),
         lambda: log.label(id_of(log, 0), "here"),
-        lambda: log.queued("steer", user("q")),
-        lambda: log.queue_cleared(()),
+        lambda: log.record_queued("steer", user("q")),
+        lambda: log.record_cleared(()),
     ]
     for act in acts:
         act()
@@ -254,16 +254,16 @@ def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
 
 def test_a_log_without_a_folder_stays_in_memory() -> None:
     log = told("a")
-    log.queued("steer", user("b"))
+    log.record_queued("steer", user("b"))
     log.flush()
-    assert (log.path, log.waiting, log.unsynced, log.syncing()) == (None, 0, False, None)
+    assert (log.path, log.unwritten, log.unsynced, log.syncing()) == (None, 0, False, None)
     log.close()
 
 
 def test_a_session_that_is_opened_again_is_what_it_was(tmp_path: Path) -> None:
     log = told("a", folder=tmp_path)
     log.set_model(MODEL)
-    log.say(assistant("b"))
+    log.append_message(assistant("b"))
     log.set_level("high")
     log.set_name("mine")
     back = reopened(log)
@@ -271,7 +271,7 @@ def test_a_session_that_is_opened_again_is_what_it_was(tmp_path: Path) -> None:
     assert (sent(back), back.message_count) == (sent(log), 2)
     assert ([*back.messages], back.tree.name) == ([*log.messages], "mine")
     assert (back.last_model(), back.last_level(), back.lacks_level) == (("lab", "m-1"), "high", False)
-    back.accept(user("c"))
+    back.append_prompt(user("c"))
     assert texts(back) == ["a", "b", "c"]
 
 
@@ -279,7 +279,7 @@ def test_the_model_is_the_last_that_was_set_or_that_answered(tmp_path: Path) -> 
     log = told("a", folder=tmp_path)
     assert (log.last_model(), log.last_level(), reopened(log).lacks_level) == (None, None, True)
     log = told("a")
-    log.say(assistant("b"))
+    log.append_message(assistant("b"))
     assert log.last_model() == ("lab", "m-1")
 
 
@@ -314,7 +314,7 @@ def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path)
             parent = f"x{at}"
         other = {"content": 5, "role": "user"}  # a known role, but nothing a model could read
         file.write(encode({"type": "message", "id": "y", "parentId": parent, "message": other}) + b"\n")
-    back = Log.resumed(open_session(log.path), unheard)
+    back = SessionLog.resumed(open_session(log.path), unheard)
     assert sent(back) == [encode(user("a")), encode(other)]
     assert [wire(message) for message in back.messages] == [encode(user("a")), encode(other)]
     assert len(back.problems) == len(wrong)
@@ -326,7 +326,7 @@ def test_a_message_with_a_number_that_is_none_is_passed_over_when_it_is_read(tmp
     log.close()
     assert log.path is not None
     log.path.write_bytes(re.sub(rb'"timestamp":\d+}}', b'"timestamp":1e999}}', log.path.read_bytes(), count=1))
-    back = Log.resumed(open_session(log.path), unheard)
+    back = SessionLog.resumed(open_session(log.path), unheard)
     assert len(sent(back)) == 2  # nobody has looked into it
     assert [message.content for message in back.messages] == [user("b").content]
     assert (len(sent(back)), back.message_count, len(back.problems)) == (1, 1, 1)
@@ -340,10 +340,10 @@ def test_a_prompt_that_cannot_be_written_is_refused_and_can_be_said_again(tmp_pa
     blocked.write_text("a file where the folder should be")
     log = new(blocked)
     with pytest.raises(CommandError, match=r"The session file .* cannot be written: Not a directory"):
-        log.accept(user("a"))
-    assert ([*log.messages], len(log.tree), log.waiting) == ([], 0, 0)
+        log.append_prompt(user("a"))
+    assert ([*log.messages], len(log.tree), log.unwritten) == ([], 0, 0)
     blocked.unlink()
-    log.accept(user("a"))
+    log.append_prompt(user("a"))
     assert (texts(log), [*log.messages]) == (["a"], [user("a")])
 
 
@@ -353,31 +353,31 @@ def test_a_file_that_was_deleted_is_written_anew_and_whole(tmp_path: Path) -> No
     before = log.path.read_bytes()
     log.path.unlink()
     log.path.parent.rmdir()
-    log.say(assistant("c"))
+    log.append_message(assistant("c"))
     assert log.path.read_bytes().startswith(before)
     assert texts(log) == ["a", "b", "c"]
     log.path.unlink()
-    log.accept(user("d"))
+    log.append_prompt(user("d"))
     assert texts(reopened(log)) == ["a", "b", "c", "d"]
 
 
 def test_what_cannot_be_written_is_told_and_written_in_order_as_soon_as_it_can(tmp_path: Path) -> None:
     heard: list[int] = []
-    log = told("a", folder=tmp_path, trouble=lambda error: heard.append(log.waiting))
+    log = told("a", folder=tmp_path, trouble=lambda error: heard.append(log.unwritten))
     assert log.path is not None
     log.path.unlink()
     log.path.mkdir()  # nothing can be written there now
-    log.say(assistant("b"))
-    log.say(assistant("c"))
-    assert (heard, log.waiting, log.in_trouble, log.unsynced) == ([2, 3], 3, True, True)
+    log.append_message(assistant("b"))
+    log.append_message(assistant("c"))
+    assert (heard, log.unwritten, log.write_failing, log.unsynced) == ([2, 3], 3, True, True)
     with pytest.raises(CommandError, match="cannot be written"):
-        log.accept(user("no"))
+        log.append_prompt(user("no"))
     with pytest.raises(OSError):
         log.flush()
     log.path.rmdir()
     log.flush()
-    assert (log.waiting, texts(log)) == (0, ["a", "b", "c"])
-    log.say(assistant("d"))
+    assert (log.unwritten, texts(log)) == (0, ["a", "b", "c"])
+    log.append_message(assistant("d"))
     assert [*reopened(log).messages] == [user("a"), assistant("b"), assistant("c"), assistant("d")]
 
 
@@ -386,11 +386,11 @@ def test_a_write_that_failed_leaves_nothing_to_be_collected(tmp_path: Path) -> N
     assert log.path is not None
     log.path.unlink()
     log.path.mkdir()
-    log.say(assistant("b"))
+    log.append_message(assistant("b"))
 
     def left() -> int:
         gc.collect()
-        log.say(assistant("c"))
+        log.append_message(assistant("c"))
         return gc.collect()
 
     gc.disable()  # it is seldom done, and what failed holds all that was under way
@@ -405,11 +405,11 @@ def test_a_session_that_cannot_be_written_is_not_opened(tmp_path: Path) -> None:
     assert log.path is not None
     found = open_session(log.path)
     with pytest.raises(CommandError, match=r"in use by process \d+.*--fork"):
-        Log.resumed(found, unheard)
+        SessionLog.resumed(found, unheard)
     log.close()
     log.path.unlink()
     with pytest.raises(CommandError, match="cannot be written: No such file"):
-        Log.resumed(found, unheard)
+        SessionLog.resumed(found, unheard)
 
 
 # What waits to be said.
@@ -419,8 +419,8 @@ def test_what_was_queued_and_never_said_is_remembered(tmp_path: Path) -> None:
     log = told("a", folder=tmp_path)
     messages = [User([Text(text)], at) for at, text in enumerate(["first", "second", "second", "third"])]
     for message in messages:
-        log.queued("steer" if message.timestamp else "follow_up", message)
-    log.say(messages[1])
+        log.record_queued("steer" if message.timestamp else "follow_up", message)
+    log.append_message(messages[1])
     assert reopened(log).undelivered() == [("follow_up", messages[0]), ("steer", messages[2]), ("steer", messages[3])]
 
 
@@ -430,57 +430,57 @@ def test_what_an_extension_wanted_to_say_is_remembered_too(tmp_path: Path) -> No
         Custom("note", text, display=True, details={"n": 1}, timestamp=at) for at, text in enumerate(["a", "b", "b"])
     ]
     for message in notes:
-        log.queued("follow_up", message)
-    log.say(notes[1])
+        log.record_queued("follow_up", message)
+    log.append_message(notes[1])
     assert reopened(log).undelivered() == [("follow_up", notes[0]), ("follow_up", notes[2])]
 
 
 def test_of_two_equal_messages_one_is_left_when_one_was_said() -> None:
     log = told("a")
-    log.queued("steer", user("again"))
-    log.queued("steer", user("again"))
-    log.say(user("again"))
+    log.record_queued("steer", user("again"))
+    log.record_queued("steer", user("again"))
+    log.append_message(user("again"))
     assert log.undelivered() == [("steer", user("again"))]
 
 
 def test_a_cleared_queue_is_forgotten() -> None:
     log = told("a")
-    log.queued("steer", dropped := user("b"))
-    log.queue_cleared([dropped])
-    log.queued("steer", user("c"))
+    log.record_queued("steer", dropped := user("b"))
+    log.record_cleared([dropped])
+    log.record_queued("steer", user("c"))
     assert log.undelivered() == [("steer", user("c"))]
 
 
 def test_what_is_on_its_way_from_a_queue_survives_that_the_queue_is_cleared() -> None:
     log = told("a")
     for words in ("taken and said", "taken", "dropped"):
-        log.queued("steer", user(words))
-    log.say(user("taken and said"))
-    (_, _), (_, dropped) = log.take_up()
-    log.queue_cleared([dropped])
+        log.record_queued("steer", user(words))
+    log.append_message(user("taken and said"))
+    (_, _), (_, dropped) = log.restore_queues()
+    log.record_cleared([dropped])
     assert log.undelivered() == [("steer", user("taken"))]
-    log.say(user("taken"))
+    log.append_message(user("taken"))
     assert log.undelivered() == []
-    log.queue_cleared(())
+    log.record_cleared(())
     assert log.undelivered() == []
 
 
 def test_what_was_said_is_not_said_again_on_a_branch_that_begins_before_it(tmp_path: Path) -> None:
     log = told("a", folder=tmp_path)
-    log.queued("steer", user("b"))
+    log.record_queued("steer", user("b"))
     before = log.tree.leaf
-    log.say(user("b"))
+    log.append_message(user("b"))
     log.move_leaf(before)
-    log.say(user("c"))
+    log.append_message(user("c"))
     assert reopened(log).undelivered() == []
 
 
 def test_what_waits_goes_on_waiting_on_another_branch(tmp_path: Path) -> None:
     log = told("a", folder=tmp_path)
     before = log.tree.leaf
-    log.queued("steer", user("b"))
+    log.record_queued("steer", user("b"))
     log.move_leaf(before)
-    log.say(user("c"))
+    log.append_message(user("c"))
     assert reopened(log).undelivered() == [("steer", user("b"))]
 
 
@@ -500,7 +500,7 @@ def test_a_fork_has_everything_before_a_message_and_gives_its_text_back() -> Non
     log = told("a", "b", "c")
     second = id_of(log, 1)
     fork = log.forked(second)
-    assert (log.text_to_fork(second), [*fork.messages], fork.id == log.id) == ("b", [user("a")], False)
+    assert (log.fork_text(second), [*fork.messages], fork.id == log.id) == ("b", [user("a")], False)
     assert entries(fork) == entries(log)[:1]
     assert [*log.messages] == [user("a"), user("b"), user("c")]
 
@@ -508,14 +508,14 @@ def test_a_fork_has_everything_before_a_message_and_gives_its_text_back() -> Non
 def test_a_fork_before_the_first_message_is_empty() -> None:
     log = told("a")
     fork = log.forked(id_of(log, 0))
-    assert (log.text_to_fork(id_of(log, 0)), [*fork.messages], fork.tree.leaf_id) == ("a", [], None)
+    assert (log.fork_text(id_of(log, 0)), [*fork.messages], fork.tree.leaf_id) == ("a", [], None)
 
 
 def test_only_messages_of_the_user_can_be_forked_from() -> None:
     log = told("a")
-    log.say(assistant("b"))
+    log.append_message(assistant("b"))
     for id in ("zork", id_of(log, 1)):
-        for act in (log.forked, log.text_to_fork):
+        for act in (log.forked, log.fork_text):
             with pytest.raises(CommandError, match="Invalid entry ID for forking"):
                 act(id)
 
@@ -523,7 +523,7 @@ def test_only_messages_of_the_user_can_be_forked_from() -> None:
 def test_a_clone_is_the_same_and_goes_its_own_way() -> None:
     log = told("a", "b")
     clone = log.cloned()
-    clone.say(user("c"))
+    clone.append_message(user("c"))
     assert [*clone.messages] == [user("a"), user("b"), user("c")]
     assert entries(clone)[:2] == entries(log)
     assert [*log.messages] == [user("a"), user("b")]
@@ -542,7 +542,7 @@ def test_a_fork_without_messages_has_no_file_until_there_is_a_prompt(tmp_path: P
     log = told("a", folder=tmp_path)
     fork = log.forked(id_of(log, 0))
     assert fork.path is not None and not fork.path.exists()
-    fork.accept(user("b"))
+    fork.append_prompt(user("b"))
     assert texts(fork) == ["b"]
 
 
@@ -556,7 +556,7 @@ def test_a_copy_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_what_is_said_after_a_fork_is_said_once() -> None:
     log = told("a", "b")
     fork = log.forked(id_of(log, 1))
-    fork.say(user("other"))
+    fork.append_message(user("other"))
     assert [*fork.messages] == [user("a"), user("other")]
 
 
@@ -564,7 +564,7 @@ def test_labels_go_to_the_end_and_what_hung_on_them_hangs_on(tmp_path: Path) -> 
     log = told("a", folder=tmp_path)
     a = id_of(log, 0)
     log.label(a, "here")
-    log.say(user("b"))
+    log.append_message(user("b"))
     b = id_of(log, -1)
     log.label("nobody", "lost")
     clone = log.cloned()
@@ -588,13 +588,13 @@ def test_a_copy_keeps_what_it_does_not_know(tmp_path: Path) -> None:
         {"type": "novelty", "id": "o", "parentId": "m", "data": 2},
     ]
     path.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
-    log = Log.resumed(open_session(path), unheard)
+    log = SessionLog.resumed(open_session(path), unheard)
     clone = log.cloned()
     assert [json.loads(message) for message in sent(clone)] == [plain("A"), plain("B")]
     copied = written(clone)[1:5]
     assert copied == [lines[1], {**lines[3], "parentId": "a"}, lines[4], {**lines[6], "parentId": "n"}]
     path.unlink()
-    log.say(user("anew"))
+    log.append_message(user("anew"))
     assert written(log)[:-1] == lines
 
 
@@ -604,7 +604,7 @@ def plain(text: str) -> Json:
 
 def test_what_was_queued_is_not_said_in_the_copy_too(tmp_path: Path) -> None:
     log = told("a", folder=tmp_path)
-    log.queued("steer", user("b"))
+    log.record_queued("steer", user("b"))
     assert (log.cloned().undelivered(), log.undelivered()) == ([], [("steer", user("b"))])
 
 
@@ -616,7 +616,7 @@ def test_a_copy_of_a_damaged_session_is_sound(tmp_path: Path) -> None:
     log.path.write_bytes(b"".join([*lines[:2], b"\0\0\0\n", *lines[3:]]))
     found = open_session(log.path)
     assert len(found.problems) == 2
-    assert [*reopened(Log.resumed(found, unheard).cloned()).messages] == [user("a"), user("c")]
+    assert [*reopened(SessionLog.resumed(found, unheard).cloned()).messages] == [user("a"), user("c")]
 
 
 # Keeping it.
@@ -625,13 +625,13 @@ def test_a_copy_of_a_damaged_session_is_sound(tmp_path: Path) -> None:
 class Held:
     """A log whose keeper tells what happened; the thread's work can be made to fail, or to wait."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: SessionLog) -> None:
         self.log = log
         self.told: list[str] = []
         self.fail = False
         self.twice = asyncio.Event()
         self.meanwhile: Callable[[], None] = lambda: None
-        self.keeper = Keeper(
+        self.keeper = BackgroundSync(
             lambda: self.log,
             self._in_thread,
             lambda error: self.told.append("failed"),
@@ -655,10 +655,10 @@ def test_what_was_written_is_synced_soon_also_if_it_was_written_during_a_sync(tm
 
         def write_once() -> None:
             held.meanwhile = lambda: None
-            held.log.say(assistant("b"))
+            held.log.append_message(assistant("b"))
 
         held.meanwhile = write_once
-        held.keeper.soon()
+        held.keeper.schedule()
         async with asyncio.timeout(10):
             await held.twice.wait()
         return held
@@ -671,12 +671,12 @@ def test_a_sync_that_fails_is_told_once_and_that_it_recovered_too(tmp_path: Path
     async def main() -> Held:
         held = Held(told("a", folder=tmp_path))
         held.fail = True
-        assert not await held.keeper.now()
-        held.log.say(assistant("b"))
-        assert not await held.keeper.now()
+        assert not await held.keeper.sync_now()
+        held.log.append_message(assistant("b"))
+        assert not await held.keeper.sync_now()
         held.fail = False
-        held.log.say(assistant("c"))
-        assert await held.keeper.now()
+        held.log.append_message(assistant("c"))
+        assert await held.keeper.sync_now()
         return held
 
     assert asyncio.run(main()).told == ["sync", "failed", "sync", "sync", "recovered"]
@@ -689,12 +689,12 @@ def test_when_an_entry_got_through_by_itself_it_is_told_too(tmp_path: Path) -> N
         assert path is not None
         path.unlink()
         path.mkdir()
-        held.log.say(assistant("b"))
-        assert not await held.keeper.now()
+        held.log.append_message(assistant("b"))
+        assert not await held.keeper.sync_now()
         path.rmdir()
-        held.log.say(assistant("c"))
+        held.log.append_message(assistant("c"))
         assert texts(held.log) == ["a", "b", "c"]
-        assert await held.keeper.now()
+        assert await held.keeper.sync_now()
         return held
 
     assert asyncio.run(main()).told == ["failed", "sync", "recovered"]
@@ -718,8 +718,8 @@ def test_times_are_written_as_iso_with_milliseconds() -> None:
 def test_nothing_is_kept_by_itself_after_the_end(tmp_path: Path) -> None:
     async def main() -> None:
         held = Held(told("a", folder=tmp_path))
-        await held.keeper.end()
-        held.keeper.soon()
+        await held.keeper.close()
+        held.keeper.schedule()
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
@@ -729,11 +729,11 @@ def test_a_log_that_was_closed_writes_nothing_more(tmp_path: Path) -> None:
     log = told("a", folder=tmp_path)
     log.close()
     before = written(log)
-    log.say(assistant("late"))
+    log.append_message(assistant("late"))
     log.flush()
     with pytest.raises(CommandError, match="the session is closed"):
-        log.accept(user("b"))
-    assert (written(log), log.waiting, log.unsynced) == (before, 0, True)
+        log.append_prompt(user("b"))
+    assert (written(log), log.unwritten, log.unsynced) == (before, 0, True)
 
 
 def test_a_session_that_was_left_and_cannot_be_synced_can_be_taken_back(tmp_path: Path) -> None:
@@ -741,11 +741,11 @@ def test_a_session_that_was_left_and_cannot_be_synced_can_be_taken_back(tmp_path
         held, left = Held(new()), told("a", folder=tmp_path)
         assert left.path is not None
         held.fail = True
-        await held.keeper.see_off(left)
+        await held.keeper.sync_and_close(left)
         assert held.keeper.take_back(left.path) is left
         held.fail = False
-        await held.keeper.end()
-        left.say(assistant("later"))
+        await held.keeper.close()
+        left.append_message(assistant("later"))
         assert texts(left) == ["a", "later"]
 
     asyncio.run(main())
@@ -754,14 +754,14 @@ def test_a_session_that_was_left_and_cannot_be_synced_can_be_taken_back(tmp_path
 def test_a_session_that_was_left_in_use_is_open_until_it_is_released(tmp_path: Path) -> None:
     async def main() -> None:
         held, left = Held(new()), told("a", folder=tmp_path)
-        await held.keeper.see_off(left, in_use=True)
-        left.say(assistant("late"))
+        await held.keeper.sync_and_close(left, in_use=True)
+        left.append_message(assistant("late"))
         assert left.path is not None
         with pytest.raises(CommandError, match="in use by process"):
-            Log.resumed(open_session(left.path), unheard)
+            SessionLog.resumed(open_session(left.path), unheard)
         held.keeper.release(left)
-        await held.keeper.end()
-        assert [*Log.resumed(open_session(left.path), unheard).messages] == [user("a"), assistant("late")]
+        await held.keeper.close()
+        assert [*SessionLog.resumed(open_session(left.path), unheard).messages] == [user("a"), assistant("late")]
 
     asyncio.run(main())
 
@@ -771,15 +771,15 @@ def test_a_session_that_was_left_in_use_can_be_taken_back(tmp_path: Path, releas
     async def main() -> None:
         held, left = Held(new()), told("a", folder=tmp_path)
         assert left.path is not None
-        await held.keeper.see_off(left, in_use=True)
+        await held.keeper.sync_and_close(left, in_use=True)
         (tmp_path / "link.jsonl").symlink_to(left.path)
         if released:  # it is synced before it is closed, and can be taken back until then
             held.keeper.release(left)
         assert held.keeper.take_back(tmp_path / "link.jsonl") is left
         assert held.keeper.take_back(left.path) is None
         held.keeper.release(left)
-        await held.keeper.end()
-        left.say(assistant("later"))
+        await held.keeper.close()
+        left.append_message(assistant("later"))
         assert texts(left) == ["a", "later"]
 
     asyncio.run(main())

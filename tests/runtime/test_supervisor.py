@@ -18,8 +18,8 @@ import pytest
 
 from support.virtual_clock import Clock, played
 from tau.errors import ToolError
-from tau.runtime.machine.child_environment import without_secrets
-from tau.runtime.machine.jobs import LOST, Processes
+from tau.runtime.machine.child_environment import filtered_environment
+from tau.runtime.machine.jobs import LOST, ProcessLauncher
 from tau.runtime.machine.local import LocalMachine
 from tau.store.keys import Keys
 from tau.tools import Exit, Stream
@@ -194,7 +194,7 @@ def test_secrets_can_be_kept_from_commands(tmp_path: Path) -> None:
         "db_password",
     ]
     kept = {"PATH": "/bin", "KEYBOARD": "de", "TOKENIZERS_PARALLELISM": "false", "GIT_AUTHOR_NAME": "me"}
-    assert without_secrets({**dict.fromkeys(named, "hush"), **kept}, keys) == kept
+    assert filtered_environment({**dict.fromkeys(named, "hush"), **kept}, keys) == kept
 
 
 # Nothing gets away
@@ -422,14 +422,14 @@ def test_the_runner_is_small() -> None:
 
 
 @pytest.fixture
-def broken(tmp_path: Path) -> Processes:
+def broken(tmp_path: Path) -> ProcessLauncher:
     program = tmp_path / "runner.py"
     program.write_text("raise SystemExit")
-    return Processes(program)
+    return ProcessLauncher(program)
 
 
 def test_where_a_runner_cannot_live_a_process_group_must_do(
-    broken: Processes, caplog: pytest.LogCaptureFixture
+    broken: ProcessLauncher, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> list[Any]:
         machine = LocalMachine(processes=broken)
@@ -460,5 +460,5 @@ def test_where_a_runner_cannot_live_a_process_group_must_do(
 )
 def test_a_group_that_cannot_be_started_says_the_same(words: list[str], said: str) -> None:
     with pytest.raises(ToolError) as failed:
-        play(run(LocalMachine(env=PLAIN_PATH, processes=Processes(Path("/no/runner/here"))), words))
+        play(run(LocalMachine(env=PLAIN_PATH, processes=ProcessLauncher(Path("/no/runner/here"))), words))
     assert str(failed.value) == said

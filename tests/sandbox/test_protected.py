@@ -11,7 +11,7 @@ import pytest
 from sandbox.launching import sandbox
 from support.sandbox_escapes import LEVELS, missing, started
 from tau.errors import UsageError
-from tau.runtime.machine.jobs import Processes
+from tau.runtime.machine.jobs import ProcessLauncher
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.sandbox.policy import Sandbox
 
@@ -28,7 +28,7 @@ def run(made: Sandbox, command: str) -> str:
     said: list[bytes] = []
 
     async def work() -> None:
-        machine = LocalMachine(processes=Processes(sandbox=made))
+        machine = LocalMachine(processes=ProcessLauncher(sandbox=made))
         await machine.run(command, cwd=made.tree, heard=lambda stream, data: said.append(data))
         await machine.release()
 

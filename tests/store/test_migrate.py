@@ -13,7 +13,7 @@ import pytest
 
 from support.loop_kit import user
 from tau.records.base import encode
-from tau.runtime.history.session_log import Log
+from tau.runtime.history.session_log import SessionLog
 from tau.store.journal import Disk, Journal
 from tau.store.migrate import lifted
 from tau.store.sessions import Opened, open_session
@@ -56,8 +56,8 @@ def lift(lines: list[Json]) -> list[Json]:
     return [json.loads(line) for line in made]
 
 
-def resumed(path: Path) -> Log:
-    return Log.resumed(open_session(path), _unexpected)
+def resumed(path: Path) -> SessionLog:
+    return SessionLog.resumed(open_session(path), _unexpected)
 
 
 def _unexpected(error: OSError) -> None:
@@ -65,7 +65,7 @@ def _unexpected(error: OSError) -> None:
 
 
 def texts(found: Opened) -> list[str]:
-    log = Log(found.header, None, _unexpected, found.tree)
+    log = SessionLog(found.header, None, _unexpected, found.tree)
     return [said.get("content", said.get("summary")) for said in json.loads(b"".join(log.messages_json()))]
 
 
@@ -121,8 +121,8 @@ def test_with_the_first_addition_the_file_is_lifted_and_the_old_one_kept(
     path.chmod(0o644)
     log = resumed(path)
     before = list(log.tree.after(None))
-    log.say(user("new"))
-    log.say(user("newer"))
+    log.append_message(user("new"))
+    log.append_message(user("newer"))
     log.close()
     backup = path.with_name("s.jsonl.bak")
     assert sorted(path.parent.iterdir()) == [path, backup]
@@ -155,10 +155,10 @@ def test_many_problems_of_an_old_file_are_counted(path: Path) -> None:
 def test_a_lifted_file_is_still_locked(path: Path) -> None:
     write(path, V1)
     log = resumed(path)
-    log.say(user("new"))
+    log.append_message(user("new"))
     found = open_session(path)
     with pytest.raises(Exception, match=f"in use by process {os.getpid()}"):
-        Log.resumed(found, _unexpected)
+        SessionLog.resumed(found, _unexpected)
     log.close()
 
 
@@ -166,7 +166,7 @@ def test_an_earlier_backup_is_not_written_over(path: Path) -> None:
     old = write(path, V1)
     for name in ("s.jsonl.bak", "s.jsonl.bak2"):
         path.with_name(name).write_text("precious")
-    resumed(path).say(user("new"))
+    resumed(path).append_message(user("new"))
     assert path.with_name("s.jsonl.bak").read_text() == path.with_name("s.jsonl.bak2").read_text() == "precious"
     assert path.with_name("s.jsonl.bak3").read_bytes() == old
 
@@ -178,7 +178,7 @@ def test_a_link_to_an_old_session_stays_a_link(tmp_path: Path) -> None:
     link = tmp_path / "link.jsonl"
     link.symlink_to(there / "s.jsonl")
     log = resumed(link)
-    log.say(user("new"))
+    log.append_message(user("new"))
     assert link.is_symlink() and len(open_session(there / "s.jsonl").tree) == len(V1)
     assert (there / "s.jsonl.bak").read_bytes() == old
 

@@ -16,7 +16,7 @@ from tau.core.conversation.tree import ROOT
 from tau.errors import CommandError
 from tau.records.base import encode
 from tau.records.entries import Header
-from tau.runtime.history.session_log import Log
+from tau.runtime.history.session_log import SessionLog
 from tau.store.files import make_folder
 from tau.store.sessions import Opened, file_name, folder_for, open_session
 
@@ -25,7 +25,7 @@ TIME = "2026-03-15T10:00:00.000Z"
 HEADER = {"type": "session", "version": 3, "id": "s-1", "timestamp": TIME, "cwd": "/w"}
 
 
-def sent(log: Log) -> list[bytes]:
+def sent(log: SessionLog) -> list[bytes]:
     """The messages as a client gets them."""
     return [json.dumps(one, separators=(",", ":")).encode() for one in json.loads(b"".join(log.messages_json()))]
 
@@ -107,7 +107,7 @@ def test_a_session_of_real_pi_is_read(path: Path) -> None:
             {"type": "compaction", "id": "k", "parentId": "l", "timestamp": TIME, **kept},
         )
     )
-    log = Log(found.header, None, lambda error: None, found.tree)
+    log = SessionLog(found.header, None, lambda error: None, found.tree)
     assert (branch(found), found.problems, found.tree.name) == ("mtuvcilk", [], "named")
     assert (log.last_model(), log.last_level()) == (("mock", "m1"), "high")
     assert [json.loads(said)["role"] for said in sent(log)] == ["compactionSummary", "user", "assistant"]
@@ -132,7 +132,7 @@ def test_unknown_entries_and_fields_are_kept_byte_for_byte(path: Path) -> None:
     ]
     found = opened(session(path, *lines))
     assert (list(found.tree.after(None)), found.problems) == (lines, [])
-    log = Log(found.header, None, lambda error: None, found.tree)
+    log = SessionLog(found.header, None, lambda error: None, found.tree)
     assert [json.loads(said) for said in sent(log)] == [
         {"role": "system", "x": []},
         {"role": "user", "content": "\ud800", "timestamp": 1, "mood": "\u2028"},
@@ -294,7 +294,7 @@ def test_whatever_shapes_its_entries_have_a_session_opens_and_answers(lines: lis
     with TemporaryDirectory() as folder:
         found = opened(session(Path(folder, "s.jsonl"), *lines))
     assert len(found.tree) == len(lines)
-    log = Log(found.header, None, lambda error: None, found.tree)
+    log = SessionLog(found.header, None, lambda error: None, found.tree)
     told = [json.loads(said) for said in sent(log)]
     assert all(isinstance(said["role"], str) for said in told)
     assert len(log.messages) == len(told)
@@ -471,6 +471,6 @@ def test_what_others_cut_off_while_it_is_open_is_left_out(path: Path) -> None:
     found = opened(
         session(path, *(message(id, parent, long) for id, parent in zip("abcd", (None, *"abc"), strict=True)))
     )
-    log = Log(found.header, None, lambda error: None, found.tree)
+    log = SessionLog(found.header, None, lambda error: None, found.tree)
     os.truncate(path, path.stat().st_size // 2)
     assert len(sent(log)) == 1

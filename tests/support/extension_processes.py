@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from tau.records.events import ExtensionError, Outcome
 from tau.records.settings import ExtensionSettings, Settings
-from tau.runtime.extensions.loader import Running, load_extensions
-from tau.runtime.extensions.registry import Extensions, Patience
+from tau.runtime.extensions.loader import RunningExtensions, load_extensions
+from tau.runtime.extensions.registry import ExtensionRegistry, PausableTimeout
 from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 
@@ -35,8 +35,8 @@ class Lab:
         self.facts: dict[str, Any] = {"cwd": os.getcwd(), "hasUI": True, "mode": "rpc", "activeTools": ["read"]}
         self.acts: list[tuple[str, dict[str, Any]]] = []
         self.answers: dict[str, Callable[[dict[str, Any]], Any]] = {}
-        self.extensions = Extensions(lambda: self.settings, self._tell)
-        self.running: Running
+        self.extensions = ExtensionRegistry(lambda: self.settings, self._tell)
+        self.running: RunningExtensions
         self._news = asyncio.Condition()
 
     def _tell(self, error: ExtensionError) -> None:
@@ -50,7 +50,7 @@ class Lab:
 
         self._task = asyncio.get_running_loop().create_task(notify())
 
-    async def act(self, path: str, name: str, params: dict[str, Any], patience: Patience | None) -> Any:
+    async def act(self, path: str, name: str, params: dict[str, Any], patience: PausableTimeout | None) -> Any:
         self.acts.append((name, params))
         self._notify()
         answer = self.answers[name](params) if name in self.answers else None

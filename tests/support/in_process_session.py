@@ -18,7 +18,7 @@ from tau.core.agent.draft import Update
 from tau.records.base import parse
 from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import Event, event_json
-from tau.runtime.app.factory import Wanted, Wishes, read_up
+from tau.runtime.app.factory import SessionOptions, SessionTarget, load
 from tau.runtime.extensions.registry import Handler
 from tau.runtime.session.extension_actions import act
 from tau.runtime.session.session import Session
@@ -36,10 +36,10 @@ class House:
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "script.json").write_text(json.dumps({"answers": answers or [{"text": "ok"}]}))
         (folder / "agent" / "settings.json").write_text(json.dumps(settings or {}))
-        wanted = Wanted(folder=str(folder / "sessions"))
-        wishes = Wishes(model="scripted", script=str(folder / "script.json"), session=wanted)
+        wanted = SessionTarget(folder=str(folder / "sessions"))
+        wishes = SessionOptions(model="scripted", script=str(folder / "script.json"), session=wanted)
         with inside(folder / "work"):
-            self.session: Session = read_up(folder / "agent", wishes, {}).session(self._hear)[0]
+            self.session: Session = load(folder / "agent", wishes, {}).create(self._hear)[0]
         self.heard: list[Json] = []
         self._news = asyncio.Event()
 
@@ -74,7 +74,7 @@ class House:
     async def prompt(self, text: str) -> list[Json]:
         """Said, run and settled: what the client heard of it."""
         before = len(self.heard)
-        await self.session.hearing.hear(text, [], None)
+        await self.session.input.submit(text, [], None)
         await self.session.runs.idle()
         return self.heard[before:]
 

@@ -29,8 +29,8 @@ from tau.records.base import UNSET, encode, replace
 from tau.records.events import Event, Outcome
 from tau.records.messages import AnyMessage, Assistant, StopReason, Stored, Text, Thinking, ToolCall, Usage, User
 from tau.records.models import Model
-from tau.runtime.abort import Switch
-from tau.runtime.runs.driver import Hands, drive
+from tau.runtime.abort import AbortSignal
+from tau.runtime.runs.driver import RunPorts, run_agent
 from tau.wire.unfinished import Unfinished
 
 MODEL = Model("m-1", "Model One", "scripted", "lab", "", reasoning=True, input=["text", "image"])
@@ -211,8 +211,8 @@ class Stage:
         self._answers = list(answers)
         self._tools = tools or {}
 
-    def hands(self, **instead: Any) -> Hands:
-        usual = Hands(
+    def hands(self, **instead: Any) -> RunPorts:
+        usual = RunPorts(
             publish=self.told.publish,
             show_queues=lambda taken, queue: None,
             draft=new_draft,
@@ -244,16 +244,16 @@ def play(
     telling: Any,
     stage: Stage,
     *,
-    during: Callable[[Switch], Awaitable[None]] | None = None,
+    during: Callable[[AbortSignal], Awaitable[None]] | None = None,
     seconds: float = 30,
     **instead: Any,
 ) -> Told:
     """Drive a telling with the stage's hands while `during` happens beside it."""
 
     async def main() -> RunEnd:
-        switch = Switch()
+        switch = AbortSignal()
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as tasks:
-            run = tasks.create_task(drive(telling, stage.hands(**instead), switch))
+            run = tasks.create_task(run_agent(telling, stage.hands(**instead), switch))
             if during is not None:
                 await during(switch)
         return run.result()

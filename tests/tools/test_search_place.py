@@ -14,7 +14,7 @@ from search_kit import BACK_ENDS, back_end, without_note
 from tau.errors import ToolError
 from tau.records.messages import Text
 from tau.runtime.machine.files import LocalFiles
-from tau.runtime.machine.jobs import Processes
+from tau.runtime.machine.jobs import ProcessLauncher
 from tau.runtime.machine.local import LocalMachine
 from tau.tools import Tool, ToolContext, find, grep
 from tau.tools.edit import TOOL as EDIT
@@ -31,9 +31,9 @@ def rg(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture(params=["runner", "groups"])
-def processes(request: pytest.FixtureRequest, tmp_path: Path) -> Processes:
+def processes(request: pytest.FixtureRequest, tmp_path: Path) -> ProcessLauncher:
     """With the runner, and with process groups where its program is missing."""
-    return Processes() if request.param == "runner" else Processes(program=tmp_path / "missing")
+    return ProcessLauncher() if request.param == "runner" else ProcessLauncher(program=tmp_path / "missing")
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def searched(
-    tool: Any, args: dict[str, Any], rg: str | None, processes: Processes | None = None, keys: str | None = None
+    tool: Any, args: dict[str, Any], rg: str | None, processes: ProcessLauncher | None = None, keys: str | None = None
 ) -> str:
     async def main() -> str:
         machine = LocalMachine(processes=processes, files=LocalFiles(keys))
@@ -61,7 +61,7 @@ def searched(
 
 @pytest.mark.parametrize("folder", ["/proc/self/cwd/sub", "/proc/thread-self/cwd/sub"])
 def test_a_folder_of_this_process_is_searched_and_not_that_of_the_search(
-    folder: str, work: Path, rg: str | None, processes: Processes
+    folder: str, work: Path, rg: str | None, processes: ProcessLauncher
 ) -> None:
     assert searched(grep, {"pattern": "needle", "path": folder}, rg, processes) == "a.txt:1: needle"
     assert searched(find, {"pattern": "*", "path": folder}, rg, processes) == "a.txt"
@@ -130,7 +130,9 @@ def test_names_are_judged_from_the_open_folder_even_if_it_was_moved(tmp_path: Pa
         assert files.is_secret("auth.json", folder)
 
 
-def test_a_command_runs_in_the_folder_that_its_path_meant_to_this_process(work: Path, processes: Processes) -> None:
+def test_a_command_runs_in_the_folder_that_its_path_meant_to_this_process(
+    work: Path, processes: ProcessLauncher
+) -> None:
     async def main() -> bytes:
         said: list[bytes] = []
         machine = LocalMachine(processes=processes)

@@ -35,8 +35,8 @@ from tau.records.deltas import TextDelta, TextEnd
 from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageEnd, ToolEnd, ToolStart
 from tau.records.messages import Assistant, Text
-from tau.runtime.app.batch import Open, Prompt, settled
-from tau.runtime.app.process import FAREWELL, leave, within
+from tau.runtime.app.batch import Open, Prompt, wait_until_settled
+from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, leave, within
 from tau.runtime.extensions.dialogs import Question
 from tau.runtime.session.session import Session
 from tau.runtime.terminal import complain, say, stream
@@ -114,7 +114,7 @@ class Chat:
         """Stop the run and save the history."""
         _save_history(self._history)
         with suppress(Exception):
-            self._start(within(FAREWELL, self._session.close())).result(2 * FAREWELL)
+            self._start(within(SHUTDOWN_TIMEOUT_S, self._session.close())).result(2 * SHUTDOWN_TIMEOUT_S)
         self._machine.kill_all()
 
     def _run_command(self, line: str) -> bool:
@@ -200,7 +200,7 @@ class Chat:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     async def _leave(self, code: int) -> None:
-        await within(FAREWELL, self._session.close())
+        await within(SHUTDOWN_TIMEOUT_S, self._session.close())
         self._machine.kill_all()
         with suppress(termios.error):  # the terminal may be gone
             termios.tcsetattr(0, termios.TCSANOW, self._terminal)
@@ -282,14 +282,14 @@ def _save_history(path: Path) -> None:
 async def _open(open_session: Open, client: Callable[[Event | Update | UiRequest], None], desk: Desk) -> Any:
     opened = open_session(client)
     desk.attend(opened[0].dialogs)
-    if opened[0].guests.expected:
-        await opened[0].guests.begin()
+    if opened[0].extension_lifecycle.has_extensions:
+        await opened[0].extension_lifecycle.start()
     return opened
 
 
 async def _ask(session: Session, prompt: Prompt) -> None:
-    await session.hearing.hear(prompt.text, prompt.images, None)
-    await settled(session)
+    await session.input.submit(prompt.text, prompt.images, None)
+    await wait_until_settled(session)
 
 
 async def _abort(session: Session) -> None:
@@ -302,7 +302,7 @@ async def _help(session: Session, rest: str) -> None:
 
 
 async def _new(session: Session, rest: str) -> None:
-    await session.moves.to_new(None)
+    await session.navigator.new_session(None)
     say("Started a new session.")
 
 
@@ -316,14 +316,14 @@ async def _model(session: Session, rest: str) -> None:
             raise CommandError(str(error)) from None
         assert session.models.current is not None
         session.log.set_model(session.models.current)
-        session.kept_soon()
+        session.schedule_sync()
     model = session.models.current
     say(f"{model.provider}/{model.id}, thinking {session.models.level}" if model else "No model is selected.")
 
 
 async def _compact(session: Session, rest: str) -> None:
     result = await session.compactor.compact(rest or None)
-    session.kept_soon()
+    session.schedule_sync()
     say(f"Compacted {result.tokens_before} tokens to a summary of {len(result.summary)} characters.")
 
 

@@ -23,9 +23,9 @@ from tau.errors import UsageError
 from tau.llm.catalog import Catalog, ModelGiven, ProviderGiven, providers
 from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import Settings
-from tau.runtime.app.factory import Wishes, read_up
-from tau.runtime.models.discovery import Heard, hear
-from tau.runtime.models.selection import HOW_TO_SET_A_KEY, Models
+from tau.runtime.app.factory import SessionOptions, load
+from tau.runtime.models.discovery import LocalServer, discover
+from tau.runtime.models.selection import HOW_TO_SET_A_KEY, ModelSelection
 from tau.runtime.terminal import say
 from tau.store.auth import AuthFile
 from tau.store.models import read_models
@@ -199,10 +199,10 @@ def _folders(agent: Path) -> Iterator[Finding]:
 
 def _usable(folder: Path) -> dict[str, list[Finding]]:
     try:
-        models = read_up(folder, Wishes()).models
+        models = load(folder, SessionOptions()).models
     except UsageError as error:
         return {"models": [Finding(WRONG, str(error))]}
-    servers = hear(models.catalog, models.keys)
+    servers = discover(models.catalog, models.keys)
     return {
         "providers with a key": list(_providers(models)) or [Finding(NOTE, "none")],
         "servers on this machine": [_server(name, server) for name, server in servers.items()],
@@ -210,7 +210,7 @@ def _usable(folder: Path) -> dict[str, list[Finding]]:
     }
 
 
-def _providers(models: Models) -> Iterator[Finding]:
+def _providers(models: ModelSelection) -> Iterator[Finding]:
     keys = models.keys
     for name in models.catalog.providers:
         source = keys.source(name)
@@ -225,13 +225,13 @@ def _providers(models: Models) -> Iterator[Finding]:
         yield Finding(FINE, f"{name}: {how}; {len(of)} models" if of else f"{name}: {how}")
 
 
-def _server(name: str, server: Heard) -> Finding:
+def _server(name: str, server: LocalServer) -> Finding:
     if server.trouble is not None:
         return Finding(NOTE, f"{name}: {server.base_url}: {server.trouble}")
     return Finding(FINE, f"{name}: {server.base_url}: {', '.join(model.id for model in server.models) or 'no models'}")
 
 
-def _model(models: Models, answering: Sequence[str]) -> Finding:
+def _model(models: ModelSelection, answering: Sequence[str]) -> Finding:
     """The model that a session starts with by default."""
     if models.current is not None:
         return Finding(FINE, f"{models.current.provider}/{models.current.id}, thinking {models.level}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from tau.cli.flags import Given
 from tau.errors import CommandError, UsageError
 from tau.runtime.history.html_export import default_name, session_page, write_export
-from tau.runtime.history.session_log import Log
+from tau.runtime.history.session_log import SessionLog
 from tau.runtime.terminal import emit
 from tau.store.sessions import open_session
 
@@ -16,7 +16,7 @@ def main(given: Given) -> int:
     source = Path(given.flags["export"]).expanduser()
     try:
         found = open_session(source)
-        log = Log(found.header, None, _raise, found.tree)
+        log = SessionLog(found.header, None, _raise, found.tree)
         target = Path(given.words[0] if given.words else default_name(source)).expanduser()
         emit(str(write_export(session_page(log), target)))
     except CommandError as error:

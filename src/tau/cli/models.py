@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tau.cli.flags import Given
 from tau.core.text.terminal_text import displayed
 from tau.records.models import Model
-from tau.runtime.app.factory import known_models, told
-from tau.runtime.models.discovery import hear
+from tau.runtime.app.factory import known_models, problem_text
+from tau.runtime.models.discovery import discover
 from tau.runtime.models.selection import HOW_TO_SET_A_KEY
 from tau.runtime.terminal import complain, say
 from tau.store.keys import Keys
@@ -21,11 +21,11 @@ def main(given: Given) -> int:
     folder = agent_dir()
     keys = Keys(folder / "auth.json")
     models, problems = known_models(folder, keys)
-    nearby = [model for server in hear(models.catalog, keys).values() for model in server.models]
+    nearby = [model for server in discover(models.catalog, keys).values() for model in server.models]
     everything = {(model.provider, model.id): model for model in [*nearby, *models.available]}
     wanted = " ".join([given.flags["list-models"], *given.words]).lower().split()
     listed = [model for model in everything.values() if all(word in _text(model) for word in wanted)]
-    for problem in [*problems, *(told(one, folder / "models.json") for one in models.catalog.problems)]:
+    for problem in [*problems, *(problem_text(one, folder / "models.json") for one in models.catalog.problems)]:
         complain(f"Warning: {problem}")
     if not everything:
         complain("No models are available.\n")

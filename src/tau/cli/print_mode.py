@@ -9,27 +9,27 @@ from typing import NoReturn
 from tau.cli.progress import Progress
 from tau.core.checks.exit_codes import CUT, FAILED
 from tau.core.text.terminal_text import Cleaner, answer
-from tau.runtime.app.batch import Open, Prompt, Tally, ask_all, tell_failures
-from tau.runtime.app.process import STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end
+from tau.runtime.app.batch import Open, Prompt, RunSummary, run_prompts, tell_failures
+from tau.runtime.app.process import STDOUT_CLOSED, StopSignal, claim_stdio, run_and_exit, stdout_is_closed
 from tau.runtime.terminal import complain
 
 
 def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
     """Run print mode to its end."""
     lost = stdout_is_closed()
-    _, stdout = claim()
-    to_the_end(lambda: _serve(open_session, prompts, None if lost else stdout))
+    _, stdout = claim_stdio()
+    run_and_exit(lambda: _serve(open_session, prompts, None if lost else stdout))
 
 
 async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int | None) -> int:
-    stop = Stop()
+    stop = StopSignal()
     with Progress() as progress:
-        tally = Tally(progress.show)
+        tally = RunSummary(progress.show)
         session, machine, _ = open_session(tally.pass_on)
-        code = await ask_all(stop, session, machine, tally, prompts)
+        code = await run_prompts(stop, session, machine, tally, prompts)
     if not stop.asked:  # else the reason is known
         tell_failures(tally)
-    if session.log.waiting:
+    if session.log.unwritten:
         complain(f"Warning: the session file {session.log.path} could not be written.")
     if code == CUT and tally.exceeded is None:
         complain("Warning: the answer was cut off at its length limit.")

@@ -10,8 +10,8 @@ from pathlib import Path
 from tau.cli.flags import Given
 from tau.errors import UsageError
 from tau.records.budgets import Budget
-from tau.runtime.app.config import Basis
-from tau.runtime.app.factory import Opening, Wanted, Wishes, read_up
+from tau.runtime.app.config import ProjectConfig
+from tau.runtime.app.factory import SessionFactory, SessionOptions, SessionTarget, load
 from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
 from tau.store.paths import agent_dir, working_folder
 from tau.store.resource_query import Requested
@@ -19,21 +19,21 @@ from tau.tools.registry import DEFAULT, TOOLS
 from tau.wire.dialect import Dialect
 
 
-def create_factory(given: Given) -> Opening:
+def create_factory(given: Given) -> SessionFactory:
     """Load the configuration and apply the process-wide settings: logging, hardening, proxy."""
     level = logging.INFO if "verbose" in given.flags else logging.WARNING
     log_to_stderr(level)
-    factory = read_up(agent_dir(), wishes(given))
+    factory = load(agent_dir(), wishes(given))
     hide_in_log(factory.models.keys.known)
     _harden(factory, given.flags.get("api-key", ""))
     for warning in factory.warnings:
         complain(f"Warning: {warning}")
     if factory.settings.http_proxy:
         use_proxy(factory.settings.http_proxy)
-    return factory.confined()
+    return factory.with_sandbox()
 
 
-def _harden(factory: Opening, key: str) -> None:
+def _harden(factory: SessionFactory, key: str) -> None:
     inherited = factory.settings.child_environment
     if not (key or inherited.filter_secrets or inherited.no_new_privileges):
         return
@@ -55,14 +55,14 @@ def use_proxy(address: str) -> None:
 
 def chosen_dialect(named: str | None) -> Dialect:
     """The dialect named by flag or environment, else that of the settings."""
-    return Basis(agent_dir(), Path(working_folder()), None, dialect=named).dialect
+    return ProjectConfig(agent_dir(), Path(working_folder()), None, dialect=named).dialect
 
 
-def wishes(given: Given) -> Wishes:
+def wishes(given: Given) -> SessionOptions:
     flags, lists = given.flags, given.lists
     folder = flags.get("session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR")
     approve = False if "no-approve" in flags else True if "approve" in flags else None
-    return Wishes(
+    return SessionOptions(
         model=flags.get("model"),
         provider=flags.get("provider"),
         models=_list(flags["models"]) if "models" in flags else (),
@@ -71,7 +71,7 @@ def wishes(given: Given) -> Wishes:
         tools=_tools(flags),
         script=flags.get("script"),
         dialect=flags.get("dialect") or os.environ.get("PI_DIALECT"),
-        session=Wanted(
+        session=SessionTarget(
             kept="no-session" not in flags,
             folder=folder,
             last="continue" in flags,
@@ -117,7 +117,7 @@ def _extension_flag(word: str) -> tuple[str, bool | str]:
 def _chosen_session(folder: str | None, approve: bool | None) -> str:
     from tau.cli.resume import chosen
 
-    return chosen(folder or Basis(agent_dir(), Path(working_folder()), approve).settings.session_dir)
+    return chosen(folder or ProjectConfig(agent_dir(), Path(working_folder()), approve).settings.session_dir)
 
 
 def _tools(flags: dict[str, str]) -> Sequence[str] | None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
-from tau.core.agent.structured_output import BadSchema, aim_at
+from tau.core.agent.structured_output import BadSchema, output_schema
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError, UsageError
 from tau.library.commands import Commands, checked
@@ -58,7 +58,7 @@ class Agent(Commands):
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing: asyncio.Task[None] | None = None
-        session.leave = self._begin_closing
+        session.request_exit = self._begin_closing
 
     def _live(self) -> Session:
         if self._closing is not None:
@@ -96,12 +96,12 @@ class Agent(Commands):
         loop = self._loop
         tracker = Telling(session)
         try:
-            schema = None if output_schema is None else aim_at(output_schema)
+            schema = None if output_schema is None else output_schema(output_schema)
         except BadSchema as error:
             raise UsageError(f"output_schema: {error}") from None
 
         async def submit() -> None:
-            await operations.say(self._live(), text, checked(images), while_busy, aim=schema)
+            await operations.submit(self._live(), text, checked(images), while_busy, aim=schema)
 
         def start() -> asyncio.Task[Result]:
             if asyncio.get_running_loop() is not loop:
@@ -186,8 +186,8 @@ class Agent(Commands):
         try:
             await _within(CLOSE_TIMEOUT_S, session.close(), "the session")
         finally:
-            session.runs.leave()
-            session.guests.kill()
+            session.runs.cancel()
+            session.extension_lifecycle.kill()
             self._machine.kill_all()
             session.log.close()
             await _within(FINAL_TIMEOUT_S, self._program_hooks.end(), "hooks")

@@ -60,7 +60,7 @@ class Commands:
 
     @property
     def state(self) -> SessionState:
-        return operations.state(self._live())
+        return operations.get_state(self._live())
 
     @property
     def model(self) -> Model | None:
@@ -72,7 +72,7 @@ class Commands:
 
     @property
     def cwd(self) -> str:
-        return self._live().around.cwd
+        return self._live().services.cwd
 
     @property
     def session_id(self) -> str:
@@ -104,7 +104,7 @@ class Commands:
     @property
     def retry_attempt(self) -> int:
         """The number of the retry whose delay is running; 0 if none is."""
-        return self._live().runs.waiting
+        return self._live().runs.retry_attempt
 
     def messages(self) -> list[Stored]:
         """Return the conversation as the model sees it. A message with an unknown role is an `Other`."""
@@ -116,34 +116,34 @@ class Commands:
 
     def context_usage(self) -> ContextUsage | None:
         """Return how full the context window is; None without a model."""
-        return operations.usage_of_window(self._live())
+        return operations.context_usage_of(self._live())
 
     def last_text(self) -> str | None:
         """Return the text of the last assistant message."""
-        return operations.last_text(self._live())
+        return operations.last_assistant_text(self._live())
 
     async def system_prompt(self) -> str:
-        return await self._live().caller.system_prompt()
+        return await self._live().model_client.system_prompt()
 
     async def commands(self) -> list[SlashCommand]:
         """Return the slash commands: commands of extensions, prompt templates and skills."""
         session = self._live()
-        return [*session.guests.commands(), *await session.resources.commands()]
+        return [*session.extension_lifecycle.commands(), *await session.resources.commands()]
 
     # Messages.
 
     async def steer(self, text: str, images: Sequence[Image] = ()) -> None:
         """Queue a message that interrupts the run: it is delivered after the current tool call."""
-        await operations.say(self._live(), text, checked(images), "steer", queue=True)
+        await operations.submit(self._live(), text, checked(images), "steer", queue=True)
 
     async def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
         """Queue a message that is delivered when the agent would otherwise stop."""
-        await operations.say(self._live(), text, checked(images), "follow_up", queue=True)
+        await operations.submit(self._live(), text, checked(images), "follow_up", queue=True)
 
     async def clear_queue(self) -> Queues:
         """Empty both queues and return the messages that were in them."""
         session = self._live()
-        await session.moves.over()
+        await session.navigator.wait_until_done()
         return await operations.clear_queues(session)
 
     async def send_user_message(
@@ -171,7 +171,7 @@ class Commands:
         fields = {"customType": custom_type, "content": content if isinstance(content, str) else list(content)}
         message = custom({**fields, "display": display} | ({} if details is UNSET else {"details": details}), now())
         delivery = "nextTurn" if deliver_as == "next_turn" else DELIVER[deliver_as]
-        await self._live().hearing.send(message, delivery, trigger=trigger_turn)
+        await self._live().input.send_custom(message, delivery, trigger=trigger_turn)
 
     # Runs.
 
@@ -190,9 +190,9 @@ class Commands:
     async def compact(self, instructions: str | None = None) -> CompactionResult:
         """Replace the older part of the conversation by a summary."""
         session = self._live()
-        await session.moves.over()
+        await session.navigator.wait_until_done()
         result = await session.compactor.compact(instructions)
-        session.kept_soon()
+        session.schedule_sync()
         return result
 
     async def abort_compaction(self) -> None:
@@ -201,11 +201,11 @@ class Commands:
     async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
         """Run a shell command as the user. Its output is sent to the model with the next prompt."""
         session = self._live()
-        await session.moves.over()
-        return await session.shell.run(command, exclude=exclude_from_context)
+        await session.navigator.wait_until_done()
+        return await session.user_bash.run(command, exclude=exclude_from_context)
 
     def abort_bash(self) -> None:
-        self._live().shell.abort()
+        self._live().user_bash.abort()
 
     # Model and thinking.
 
@@ -263,23 +263,23 @@ class Commands:
     @property
     def tools(self) -> list[str]:
         """The tools that are active."""
-        return list(self._live().toolbox.tools)
+        return list(self._live().tool_runner.tools)
 
     def all_tools(self) -> list[str]:
         """Return the names of all available tools."""
-        return list(self._live().toolbox.known)
+        return list(self._live().tool_runner.all_tools)
 
     def set_tools(self, names: Sequence[str]) -> None:
         """Make exactly these tools active, from the next turn on."""
         if unknown := set(names) - set(self.all_tools()):
             raise CommandError(f"There is no tool {', '.join(sorted(unknown))}.")
-        self._live().toolbox.choose(names)
+        self._live().tool_runner.set_active(names)
 
     # Sessions.
 
     async def new_session(self, parent: str | None = None) -> bool:
         """Start a new session. Returns False if an extension cancelled it, as do the methods below."""
-        return await self._live().moves.to_new(parent)
+        return await self._live().navigator.new_session(parent)
 
     async def switch_session(self, path: str | os.PathLike[str]) -> bool:
         """Open the session in a file, or start a new one there."""
@@ -287,12 +287,12 @@ class Commands:
 
     async def fork(self, entry_id: str) -> Forked:
         """Continue in a new session from the point before an earlier user message; the result contains its text."""
-        text, done = await self._live().moves.to_fork(entry_id)
+        text, done = await self._live().navigator.fork(entry_id)
         return Forked(text, not done)
 
     async def clone(self) -> bool:
         """Copy the current branch to a new session and continue there."""
-        return await self._live().moves.to_clone()
+        return await self._live().navigator.clone()
 
     async def navigate(
         self,
@@ -305,14 +305,14 @@ class Commands:
     ) -> Navigated:
         """Continue from another entry of this session."""
         destination = Destination(entry_id, label, summarize, instructions, replace_instructions)
-        return await self._live().moves.to_entry(destination)
+        return await self._live().navigator.navigate(destination)
 
     async def set_name(self, name: str) -> None:
         await choices.set_name(self._live(), name)
 
     async def sessions(self, *, everywhere: bool = False) -> list[SessionRow]:
         """List the sessions of this project, or of all projects, newest first."""
-        return await self._live().moves.sessions(everywhere)
+        return await self._live().navigator.sessions(everywhere)
 
     def fork_points(self) -> list[ForkPoint]:
         """Return the user messages that can be forked from."""
@@ -348,13 +348,13 @@ class Commands:
         """Export the session to an HTML file."""
         session = self._live()
         written = await operations.export_html(session, None if path is None else os.fspath(path))
-        return Path(session.around.cwd, written)
+        return Path(session.services.cwd, written)
 
     async def reload(self) -> None:
         """Search again for context files, skills and templates, and reload extensions from files."""
         session = self._live()
         await session.resources.reload()
-        session.guests.reload_soon()
+        session.extension_lifecycle.request_reload()
 
     @property
     def partial(self) -> Assistant | None:

@@ -20,10 +20,10 @@ from tau.library.subscriptions import AgentEvent, report
 from tau.library.threads import Threads
 from tau.records.base import plain
 from tau.records.dialogs import Confirm, Editor, Input, Select
-from tau.runtime.extensions.loader import DirectLine, load_function
+from tau.runtime.extensions.loader import InProcessChannel, load_function
 from tau.runtime.extensions.registrations import Bus
-from tau.runtime.extensions.registry import PATIENCE
-from tau.runtime.session.extension_actions import acting, facts
+from tau.runtime.extensions.registry import current_timeout
+from tau.runtime.session.extension_actions import actions_for, session_facts
 from tau.runtime.session.session import Session
 
 Setup = Callable[[Pi], Any]
@@ -41,7 +41,7 @@ class Partners:
         self._session = session
         self._threads = threads
         self._bus = Bus(session.extensions)
-        self._channels: list[DirectLine] = []
+        self._channels: list[InProcessChannel] = []
         self._dialogs = Dialogs()
         self._dialog_tasks: set[asyncio.Task[None]] = set()
         self._pi: Pi | None = None
@@ -59,7 +59,7 @@ class Partners:
         for setup in (*setups, program):
             name = "<program>" if setup is program else f"<{getattr(setup, '__qualname__', type(setup).__name__)}>"
             channel = await load_function(
-                session.extensions, setup, name, acting(session), lambda: facts(session), self._bus
+                session.extensions, setup, name, actions_for(session), lambda: session_facts(session), self._bus
             )
             self._channels.append(channel)
 
@@ -82,7 +82,7 @@ class Partners:
             name = str(event["toolName"])
             if name == STRUCTURED:
                 return None  # it has no side effects
-            timeout = PATIENCE.get()
+            timeout = current_timeout.get()
             with timeout.paused() if timeout is not None else nullcontext():
                 decision = await self._threads.call(permission, name, dict(event["input"]))
             if decision is True:

@@ -23,7 +23,7 @@ from tau.records.base import encode
 from tau.records.budgets import Budget
 from tau.records.models import ThinkingLevel
 from tau.records.settings import SandboxLevel
-from tau.runtime.app.factory import Wanted, Wishes, read_up
+from tau.runtime.app.factory import SessionOptions, SessionTarget, load
 from tau.store import paths
 from tau.store.resource_query import Requested
 from tau.tools import Tool
@@ -133,17 +133,17 @@ class Opening(Awaitable[Agent]):
         threads, environment = Threads(), os.environ if self.env is None else self.env
         agent_folder = _absolute(self.agent_dir) if self.agent_dir is not None else paths.agent_dir(environment)
         cwd, options = _folder(self.cwd), self._options(threads, environment)
-        factory = await asyncio.to_thread(lambda: read_up(agent_folder, options, environment, cwd).confined())
+        factory = await asyncio.to_thread(lambda: load(agent_folder, options, environment, cwd).with_sandbox())
         for warning in factory.warnings:
             log.warning("%s", warning)
         hub = Hub()
-        session, machine, http = factory.session(hub.hear, "library", saves=False, shared=True)
+        session, machine, http = factory.create(hub.hear, "library", saves=False, shared=True)
         program_hooks = Partners(session, threads)
         hub.listen(program_hooks.hear)
         agent = Agent(session, machine, http, hub, threads, program_hooks, factory.warnings)
         try:
             await self._attach(agent, program_hooks)
-            await session.guests.begin()
+            await session.extension_lifecycle.start()
         except BaseException:
             await agent.close()
             raise
@@ -161,9 +161,9 @@ class Opening(Awaitable[Agent]):
             agent.subscribe(self.on_event)
         await program_hooks.begin([extension for extension in self.extensions if callable(extension)], self.hooks)
 
-    def _options(self, threads: Threads, environment: Mapping[str, str]) -> Wishes:
+    def _options(self, threads: Threads, environment: Mapping[str, str]) -> SessionOptions:
         scripted = self.script is not None and self.model is None and self.provider is None
-        return Wishes(
+        return SessionOptions(
             model="scripted" if scripted else self.model,
             provider=self.provider,
             models=self.scoped_models,
@@ -185,8 +185,8 @@ class Opening(Awaitable[Agent]):
             sandbox=self.sandbox,
         )
 
-    def _target(self, environment: Mapping[str, str]) -> Wanted:
-        return Wanted(
+    def _target(self, environment: Mapping[str, str]) -> SessionTarget:
+        return SessionTarget(
             kept=self.session is not False,
             folder=_path(self.session_dir) or environment.get("PI_CODING_AGENT_SESSION_DIR"),
             last=self.resume,

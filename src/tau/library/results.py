@@ -10,7 +10,7 @@ from tau.errors import Aborted
 from tau.records.base import UNSET
 from tau.records.events import BudgetExceeded
 from tau.records.messages import AnyMessage, Assistant, StopReason, Usage, UsageCost
-from tau.runtime.runs.queue import Outcome
+from tau.runtime.runs.queue import PromptOutcome
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Result:
 def result_of(
     messages: list[AnyMessage],
     answers: list[Assistant],
-    outcome: Outcome | None,
+    outcome: PromptOutcome | None,
     unpriced: Callable[[Assistant], bool],
 ) -> Result:
     """Build a Result. `answers` are all assistant messages; `messages` excludes those that were retried.
 
     Without an outcome, no run took place.
     """
-    outcome = outcome or Outcome()
+    outcome = outcome or PromptOutcome()
     last = next((message for message in reversed(messages) if isinstance(message, Assistant)), None)
     usage = total(answer.usage for answer in answers)
     reason = "aborted" if outcome.aborted else last.stop_reason if last is not None else None

@@ -16,7 +16,7 @@ from tau.library.results import Result, result_of
 from tau.library.subscriptions import AgentEvent, Events, Hub
 from tau.records.events import AgentSettled, AutoRetryStart, MessageEnd
 from tau.records.messages import AnyMessage, Assistant
-from tau.runtime.runs.queue import Outcome
+from tau.runtime.runs.queue import PromptOutcome
 from tau.runtime.session.session import Session
 
 
@@ -29,7 +29,7 @@ class Telling:
         self._answers: list[Assistant] = []
         self._readers: list[weakref.ref[Events]] = []  # held weakly
         self._prompt_number: int | None = None  # the number of this prompt in the session
-        self._outcome: Outcome | None = None
+        self._outcome: PromptOutcome | None = None
         self._settled = asyncio.Event()
 
     def read(self) -> Events:
@@ -80,7 +80,7 @@ async def told(session: Session, hub: Hub, submit: Callable[[], Awaitable[None]]
     try:
         await submit()
         if session.runs.accepted == before and len(session.queues) == queued:
-            await session.errands.done(None)  # the prompt was a slash command of an extension
+            await session.running_commands.wait(None)  # the prompt was a slash command of an extension
         return await tracker.over(session.runs.accepted)
     except BaseException as error:
         tracker.end(error)

@@ -9,7 +9,7 @@ from inspect import isawaitable
 from typing import Any
 
 from tau.library.subscriptions import is_async
-from tau.runtime.threads import begun
+from tau.runtime.threads import run_in_thread
 
 
 class Threads:
@@ -20,7 +20,7 @@ class Threads:
         """Run a plain function in a thread, or await a coroutine function in the event loop."""
         if is_async(function):
             return await function(*args, **named)
-        future = begun(partial(function, *args, **named), f"tau {getattr(function, '__name__', 'function')}")
+        future = run_in_thread(partial(function, *args, **named), f"tau {getattr(function, '__name__', 'function')}")
         self._running.add(future)
         future.add_done_callback(self._on_done)
         value = await asyncio.shield(future)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tau import __version__
 from tau.core.agent.queues import Queue
-from tau.core.agent.structured_output import Aim, BadSchema, aim_at
+from tau.core.agent.structured_output import BadSchema, OutputSchema, output_schema
 from tau.core.checks.attachments import attached
 from tau.core.checks.images import accepted
 from tau.core.checks.secrets import shown
@@ -38,23 +38,25 @@ async def prompt(session: Session, command: c.Prompt) -> r.Accepted:
     queue, attachments = BEHAVIORS[command.streaming_behavior], command.attachments or ()
     schema = _output_schema(command.output_schema)
     return r.Accepted(
-        await operations.say(session, command.message, blocks, queue, attachments=attachments, aim=schema)
+        await operations.submit(session, command.message, blocks, queue, attachments=attachments, aim=schema)
     )
 
 
-def _output_schema(schema: dict[str, Any] | None) -> Aim | None:
+def _output_schema(schema: dict[str, Any] | None) -> OutputSchema | None:
     try:
-        return None if schema is None else aim_at(schema)
+        return None if schema is None else output_schema(schema)
     except BadSchema as error:
         raise CommandError(f"outputSchema: {error}") from None
 
 
 async def steer(session: Session, command: c.Steer) -> r.Accepted:
-    return r.Accepted(await operations.say(session, command.message, accepted(command.images), "steer", queue=True))
+    return r.Accepted(await operations.submit(session, command.message, accepted(command.images), "steer", queue=True))
 
 
 async def follow_up(session: Session, command: c.FollowUp) -> r.Accepted:
-    return r.Accepted(await operations.say(session, command.message, accepted(command.images), "follow_up", queue=True))
+    return r.Accepted(
+        await operations.submit(session, command.message, accepted(command.images), "follow_up", queue=True)
+    )
 
 
 async def abort(session: Session, command: c.Abort) -> UnsetType:
@@ -63,16 +65,16 @@ async def abort(session: Session, command: c.Abort) -> UnsetType:
 
 
 async def clear_queue(session: Session, command: c.ClearQueue) -> r.Queues:
-    await session.moves.over()
+    await session.navigator.wait_until_done()
     return await operations.clear_queues(session)
 
 
 async def new_session(session: Session, command: c.NewSession) -> r.Cancelled:
-    return r.Cancelled(not await session.moves.to_new(command.parent_session))
+    return r.Cancelled(not await session.navigator.new_session(command.parent_session))
 
 
 def get_state(session: Session, command: c.GetState) -> r.SessionState:
-    state = operations.state(session)
+    state = operations.get_state(session)
     return state if state.model is None else replace(state, model=shown(state.model))
 
 
@@ -81,12 +83,12 @@ def get_messages(session: Session, command: c.GetMessages) -> r.Messages:
 
 
 async def set_model(session: Session, command: c.SetModel) -> Model:
-    await session.moves.over()
+    await session.navigator.wait_until_done()
     return shown(await choices.set_model(session, command.provider, command.model_id))
 
 
 async def cycle_model(session: Session, command: c.CycleModel) -> r.Cycled | None:
-    await session.moves.over()
+    await session.navigator.wait_until_done()
     scoped = bool(session.models.scoped)
     chosen = await choices.cycle_model(session)
     return None if chosen is None else r.Cycled(shown(chosen[0]), chosen[1], scoped)
@@ -97,13 +99,13 @@ def get_available_models(session: Session, command: c.GetAvailableModels) -> r.M
 
 
 async def set_thinking_level(session: Session, command: c.SetThinkingLevel) -> UnsetType:
-    await session.moves.over()
+    await session.navigator.wait_until_done()
     await choices.set_level(session, command.level)
     return UNSET
 
 
 async def cycle_thinking_level(session: Session, command: c.CycleThinkingLevel) -> r.Level | None:
-    await session.moves.over()
+    await session.navigator.wait_until_done()
     level = await choices.cycle_level(session)
     return None if level is None else r.Level(level)
 
@@ -123,9 +125,9 @@ async def set_follow_up_mode(session: Session, command: c.SetFollowUpMode) -> Un
 
 
 async def compact(session: Session, command: c.Compact) -> CompactionResult:
-    await session.moves.over()
+    await session.navigator.wait_until_done()
     result = await session.compactor.compact(command.custom_instructions)
-    session.kept_soon()
+    session.schedule_sync()
     return result
 
 
@@ -160,12 +162,12 @@ def set_budget(session: Session, command: c.SetBudget) -> Budget:
 async def bash(session: Session, command: c.Bash) -> r.BashResult:
     envelope = opened(wire(command))  # bash_execution_update events carry the id of the command
     id = envelope.id if bytes(envelope.id) else UNSET
-    await session.moves.over()
-    return await session.shell.run(command.command, exclude=command.exclude_from_context is True, id=id)
+    await session.navigator.wait_until_done()
+    return await session.user_bash.run(command.command, exclude=command.exclude_from_context is True, id=id)
 
 
 def abort_bash(session: Session, command: c.AbortBash) -> UnsetType:
-    session.shell.abort()
+    session.user_bash.abort()
     return UNSET
 
 
@@ -174,7 +176,7 @@ def get_session_stats(session: Session, command: c.GetSessionStats) -> r.Session
 
 
 async def export_html(session: Session, command: c.ExportHtml) -> r.Exported:
-    await session.moves.over()
+    await session.navigator.wait_until_done()
     return r.Exported(await operations.export_html(session, command.output_path))
 
 
@@ -183,21 +185,21 @@ async def switch_session(session: Session, command: c.SwitchSession) -> r.Cancel
 
 
 async def list_sessions(session: Session, command: c.ListSessions) -> r.SessionRows:
-    return r.SessionRows(await session.moves.sessions(everywhere=command.all is True))
+    return r.SessionRows(await session.navigator.sessions(everywhere=command.all is True))
 
 
 async def navigate(session: Session, command: c.Navigate) -> r.Navigated:
     destination = Destination(command.entry_id, command.label, command.summarize is True, command.custom_instructions)
-    return await session.moves.to_entry(destination)
+    return await session.navigator.navigate(destination)
 
 
 async def fork(session: Session, command: c.Fork) -> r.Forked:
-    text, done = await session.moves.to_fork(command.entry_id)
+    text, done = await session.navigator.fork(command.entry_id)
     return r.Forked(text, not done)
 
 
 async def clone(session: Session, command: c.Clone) -> r.Cancelled:
-    return r.Cancelled(not await session.moves.to_clone())
+    return r.Cancelled(not await session.navigator.clone())
 
 
 def get_fork_messages(session: Session, command: c.GetForkMessages) -> r.ForkPoints:
@@ -216,17 +218,17 @@ def get_tree(session: Session, command: c.GetTree) -> r.Tree:
 
 
 def get_last_assistant_text(session: Session, command: c.GetLastAssistantText) -> r.LastText:
-    return r.LastText(operations.last_text(session))
+    return r.LastText(operations.last_assistant_text(session))
 
 
 async def set_session_name(session: Session, command: c.SetSessionName) -> UnsetType:
-    await session.moves.over()
+    await session.navigator.wait_until_done()
     await choices.set_name(session, command.name)
     return UNSET
 
 
 async def get_commands(session: Session, command: c.GetCommands) -> r.SlashCommands:
-    return r.SlashCommands([*session.guests.commands(), *await session.resources.commands()])
+    return r.SlashCommands([*session.extension_lifecycle.commands(), *await session.resources.commands()])
 
 
 def get_protocol(session: Session, command: c.GetProtocol) -> r.Protocol:

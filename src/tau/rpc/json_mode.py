@@ -12,8 +12,16 @@ from typing import NoReturn
 from tau.core.checks.exit_codes import FAILED
 from tau.records.base import encode, wire
 from tau.rpc.outbox import Outbox
-from tau.runtime.app.batch import Open, Prompt, Tally, ask_all, tell_failures
-from tau.runtime.app.process import FAREWELL, STDOUT_CLOSED, Stop, claim, stdout_is_closed, to_the_end, within
+from tau.runtime.app.batch import Open, Prompt, RunSummary, run_prompts, tell_failures
+from tau.runtime.app.process import (
+    SHUTDOWN_TIMEOUT_S,
+    STDOUT_CLOSED,
+    StopSignal,
+    claim_stdio,
+    run_and_exit,
+    stdout_is_closed,
+    within,
+)
 from tau.runtime.terminal import complain
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
@@ -22,20 +30,20 @@ from tau.wire.dialects import DEFAULT
 def serve(open_session: Open, prompts: Sequence[Prompt], dialect: Dialect = DEFAULT, *, result: bool) -> NoReturn:
     """Run JSON mode and exit. With `result`, the last line is a summary of all prompts."""
     lost = stdout_is_closed()
-    _, stdout = claim()
-    to_the_end(lambda: _serve(open_session, prompts, dialect, stdout, result, lost))
+    _, stdout = claim_stdio()
+    run_and_exit(lambda: _serve(open_session, prompts, dialect, stdout, result, lost))
 
 
 async def _serve(
     open_session: Open, prompts: Sequence[Prompt], dialect: Dialect, stdout: int, result: bool, lost: bool
 ) -> int:
-    stop = Stop()
+    stop = StopSignal()
     outbox = Outbox(stdout, lambda: stop.ask(FAILED), dialect.for_json())
-    summary = Tally(outbox.send)
+    summary = RunSummary(outbox.send)
     session, machine, _ = open_session(summary.pass_on)
     if dialect.session_line:
         outbox.put(wire(session.log.header))
-    code = await ask_all(stop, session, machine, summary, prompts)
+    code = await run_prompts(stop, session, machine, summary, prompts)
     if result:
         outbox.put(encode(summary.result(session, code)))
     if not stop.asked:  # a signal or a lost reader explains itself
@@ -44,5 +52,5 @@ async def _serve(
         if lost:
             complain(STDOUT_CLOSED)
         return FAILED if lost else code
-    await within(FAREWELL / 2, outbox.drained())
+    await within(SHUTDOWN_TIMEOUT_S / 2, outbox.drained())
     return stop.code

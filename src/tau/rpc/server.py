@@ -55,7 +55,7 @@ class Server:
     async def serve(self) -> None:
         """Handle lines until the input ends, then wait for everything that was started."""
         session = self._session
-        lines = await self._start_extensions() if session.guests.expected else deque()
+        lines = await self._start_extensions() if session.extension_lifecycle.has_extensions else deque()
         count = 0
         while (line := lines.popleft() if lines else await self._inbox.next()) is not None:
             if (backpressure := self._outbox.room()) is not None:
@@ -69,7 +69,7 @@ class Server:
         while self._tasks:
             await asyncio.wait(self._tasks)
         await session.runs.idle()
-        while not await session.errands.done(COMMAND_TIMEOUT_S) and session.runs.busy:
+        while not await session.running_commands.wait(COMMAND_TIMEOUT_S) and session.runs.busy:
             await session.runs.idle()  # a run that the slash command started or waits for
         await session.runs.idle()
 
@@ -79,7 +79,7 @@ class Server:
         Only answers to dialogs and aborts take effect during the start: they are meant for the extensions.
         """
         session, lines = self._session, deque[Line | None]()
-        start = asyncio.ensure_future(session.guests.begin())
+        start = asyncio.ensure_future(session.extension_lifecycle.start())
         try:
             while not start.done() and (not lines or lines[-1] is not None):
                 reading = asyncio.ensure_future(self._inbox.next())

@@ -24,7 +24,7 @@ from tau.records.events import AgentSettled, Event
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
-from tau.runtime.app.process import FAREWELL, Stop, Tidying, claim, to_the_end, within
+from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, GarbageCollector, StopSignal, claim_stdio, run_and_exit, within
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.session.session import Client, Session
 from tau.wire.dialect import Dialect
@@ -39,14 +39,14 @@ OpenedSession = tuple[Session, LocalMachine, Http]
 
 def serve(open_session: Callable[[Client], OpenedSession], dialect: Dialect = DEFAULT) -> NoReturn:
     """Run RPC mode and exit the process with a code of the table above."""
-    stdin, stdout = claim()
-    to_the_end(lambda: _serve(open_session, dialect, stdin, stdout))
+    stdin, stdout = claim_stdio()
+    run_and_exit(lambda: _serve(open_session, dialect, stdin, stdout))
 
 
 async def _serve(open_session: Callable[[Client], OpenedSession], dialect: Dialect, stdin: int, stdout: int) -> int:
-    stop = Stop()
+    stop = StopSignal()
     outbox = Outbox(stdout, lambda: stop.ask(ANSWERED), dialect)
-    loop, collector = asyncio.get_running_loop(), Tidying()
+    loop, collector = asyncio.get_running_loop(), GarbageCollector()
 
     def publish(event: Event | Update | UiRequest) -> Awaitable[None] | None:
         if isinstance(event, AgentSettled):
@@ -54,18 +54,18 @@ async def _serve(open_session: Callable[[Client], OpenedSession], dialect: Diale
         return outbox.send(event)
 
     session, machine, http = open_session(publish)
-    session.leave = lambda: stop.ask(ANSWERED)
+    session.request_exit = lambda: stop.ask(ANSWERED)
     server = Server(session, Inbox(stdin, LINE_LIMIT), outbox, dialect)
     warm_up = asyncio.create_task(_warm(server, outbox, http, session))
     try:
         if await stop.unless(server.serve()) and await stop.unless(_close_and_drain(session, outbox)):
             return ANSWERED
-        await within(FAREWELL * (1.3 if session.guests.expected else 1), session.close())
-        await within(FAREWELL / 2, outbox.drained())
+        await within(SHUTDOWN_TIMEOUT_S * (1.3 if session.extension_lifecycle.has_extensions else 1), session.close())
+        await within(SHUTDOWN_TIMEOUT_S / 2, outbox.drained())
         return stop.code
     finally:
         machine.kill_all()
-        session.guests.kill()
+        session.extension_lifecycle.kill()
         warm_up.cancel()
 
 
@@ -86,7 +86,7 @@ async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) ->
 
 def _load(http: Http, session: Session) -> None:
     try:
-        list(session.around.tools.values())
+        list(session.services.tools.values())
         model = session.models.current
         if model is not None and model.api not in OFFLINE_APIS:
             http.warm(model.base_url)

@@ -13,32 +13,32 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Switch:
+class AbortSignal:
     def __init__(self) -> None:
-        self.flipped = False
-        self.why = ""  # for whoever reads the answer that was cut; empty where somebody just wanted to stop
+        self.aborted = False
+        self.reason = ""  # for whoever reads the answer that was cut; empty where somebody just wanted to stop
         self._tasks: set[asyncio.Future[Any]] = set()
         self._event = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
 
-    def flip(self, why: str = "") -> None:
-        if not self.flipped:
-            self.why = why
-        self.flipped = True
+    def abort(self, why: str = "") -> None:
+        if not self.aborted:
+            self.reason = why
+        self.aborted = True
         self._event.set()
         for task in list(self._tasks):
             task.cancel()
         for listener in self._listeners:
             listener()
 
-    def listen(self, listener: Callable[[], None]) -> None:
+    def on_abort(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
 
-    def watch(self, task: asyncio.Future[Any]) -> None:
+    def cancel_on_abort(self, task: asyncio.Future[Any]) -> None:
         """Stop `task` when the switch is flipped, at once if it has been."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if self.flipped:
+        if self.aborted:
             task.cancel()
 
     async def wait(self, seconds: float) -> bool:
@@ -47,5 +47,5 @@ class Switch:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
         except TimeoutError:
-            return self.flipped  # perhaps in the same moment
+            return self.aborted  # perhaps in the same moment
         return True

@@ -15,7 +15,7 @@ from tau.tools import Machine, Tool
 Mode = Literal["rpc", "json", "print", "library"]
 
 
-class Surroundings(Value):
+class Services(Value):
     cwd: str
     machine: Machine
     transport: Transport

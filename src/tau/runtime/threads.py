@@ -20,7 +20,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def begun(work: Callable[[], T], name: str) -> asyncio.Future[T]:
+def run_in_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
     """What comes of it, for the running loop."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

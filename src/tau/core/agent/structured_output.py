@@ -30,11 +30,11 @@ class BadSchema(ValueError):
     """A schema that cannot be enforced. str() has one line per reason, with the place in the schema."""
 
 
-class Misfit(ValueError):
+class SchemaMismatch(ValueError):
     """A submitted result that does not match the schema. str() is the text for the model."""
 
 
-class Aim(Value):
+class OutputSchema(Value):
     """The schema of a result. `read` converts a valid value; a ValueError from it also counts as a mismatch."""
 
     schema: Schema
@@ -54,12 +54,12 @@ class Aim(Value):
         """Validate submitted arguments. Return the value as JSON and as converted by `read`. Raises SchemaMismatch."""
         fitted, problems = fit(self.parameters, arguments)
         if problems:
-            raise Misfit(complaint(NAME, problems, arguments))
+            raise SchemaMismatch(complaint(NAME, problems, arguments))
         value = fitted if self._is_object else fitted[WRAPPER_PROPERTY]
         try:
             return value, self.read(value)
         except ValueError as error:
-            raise Misfit(complaint(NAME, str(error).splitlines(), arguments)) from None
+            raise SchemaMismatch(complaint(NAME, str(error).splitlines(), arguments)) from None
 
     @property
     def _is_object(self) -> bool:
@@ -67,20 +67,20 @@ class Aim(Value):
         return self.schema.get("type") == "object" and not any(word in self.schema for word in CHOICES)
 
 
-def aim_at(wanted: Any, attempts: int = MAX_ATTEMPTS) -> Aim:
+def output_schema(wanted: Any, attempts: int = MAX_ATTEMPTS) -> OutputSchema:
     """Make an OutputSchema from a JSON schema, a pydantic model, or a type msgspec knows (Structs, dataclasses).
 
     Raises BadSchema for keywords that cannot be enforced.
     """
     if isinstance(wanted, dict):
-        return Aim(_checked(wanted), attempts=attempts)
+        return OutputSchema(_checked(wanted), attempts=attempts)
     if hasattr(wanted, "model_json_schema"):  # pydantic, without importing it
-        return Aim(_checked(wanted.model_json_schema()), wanted.model_validate, attempts)
+        return OutputSchema(_checked(wanted.model_json_schema()), wanted.model_validate, attempts)
     try:
         schema = schema_of(wanted)
     except TypeError as error:
         raise BadSchema(f"cannot make a JSON schema of {wanted!r}: {error}") from None
-    return Aim(_checked(schema), lambda value: _convert(value, wanted), attempts)
+    return OutputSchema(_checked(schema), lambda value: _convert(value, wanted), attempts)
 
 
 def _convert(value: Any, kind: Any) -> Any:

@@ -30,7 +30,7 @@ from tau.records.events import (
 )
 from tau.records.messages import Assistant, Image, Text, Usage, UsageCost
 from tau.records.replies import Result
-from tau.runtime.app.process import FAREWELL, Stop, within
+from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopSignal, within
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.session.session import Client, Session
 from tau.runtime.terminal import complain
@@ -45,7 +45,7 @@ class Prompt(NamedTuple):
     images: Sequence[Image] = ()
 
 
-class Tally:
+class RunSummary:
     """Notes what matters of the events on their way to `client`."""
 
     def __init__(self, client: Client) -> None:
@@ -134,42 +134,44 @@ class Tally:
         return self.answer is not None and not self.answer.failed
 
 
-async def ask_all(stop: Stop, session: Session, machine: LocalMachine, tally: Tally, prompts: Sequence[Prompt]) -> int:
+async def run_prompts(
+    stop: StopSignal, session: Session, machine: LocalMachine, tally: RunSummary, prompts: Sequence[Prompt]
+) -> int:
     """Ask, wait until nothing is left to do, and close the session. Returns the exit code."""
     try:
         if await stop.unless(_ask(session, tally, prompts)) and await stop.unless(session.close()):
             return tally.code
-        await within(FAREWELL, session.close())
+        await within(SHUTDOWN_TIMEOUT_S, session.close())
         return stop.code
     finally:
         machine.kill_all()
-        session.guests.kill()
+        session.extension_lifecycle.kill()
 
 
-async def _ask(session: Session, tally: Tally, prompts: Sequence[Prompt]) -> None:
-    if session.guests.expected:
-        await session.guests.begin()
-    if session.toolbox.gate is not None:
-        tally.denials = session.toolbox.gate.denials
+async def _ask(session: Session, tally: RunSummary, prompts: Sequence[Prompt]) -> None:
+    if session.extension_lifecycle.has_extensions:
+        await session.extension_lifecycle.start()
+    if session.tool_runner.permission_gate is not None:
+        tally.denials = session.tool_runner.permission_gate.denials
     for prompt in prompts:
         tally.output = tally.exceeded = None
         try:
-            await session.hearing.hear(prompt.text, prompt.images, None)
+            await session.input.submit(prompt.text, prompt.images, None)
         except CommandError as error:  # no model, no key, or a session that cannot be written
             tally.fail(str(error))
             continue
-        await settled(session)
+        await wait_until_settled(session)
 
 
-async def settled(session: Session) -> None:
+async def wait_until_settled(session: Session) -> None:
     """Until nothing is left to do, also of what a command of an extension has begun."""
     while True:
         await session.runs.idle()
-        if await session.errands.done(None) and not session.runs.busy:
+        if await session.running_commands.wait(None) and not session.runs.busy:
             return
 
 
-def tell_failures(tally: Tally) -> None:
+def tell_failures(tally: RunSummary) -> None:
     """Say on stderr what failed, each thing once."""
     for why in dict.fromkeys(tally.failures):
         complain(f"Error: {why}")

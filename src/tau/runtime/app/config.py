@@ -34,7 +34,7 @@ from tau.wire import dialects
 from tau.wire.dialect import Dialect
 
 
-class Basis:
+class ProjectConfig:
     """`approve` is what the command line says about trust; `given` are extensions that it names, `dialect` the one.
 
     `overruled` is what counts before all files, in the names that these have.

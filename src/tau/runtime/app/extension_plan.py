@@ -8,48 +8,50 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tau.llm.http import Http
-from tau.runtime.extensions.lifecycle import Running
+from tau.runtime.extensions.lifecycle import LoadedExtensions
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.session.session import Session
 from tau.store.extension_files import Found
 from tau.tools.registry import Table
 
 if TYPE_CHECKING:
-    from tau.runtime.app.factory import Opening
+    from tau.runtime.app.factory import SessionFactory
 
 log = logging.getLogger(__name__)
 
 
-class Starting:
+class ExtensionPlan:
     """As guests.Plan."""
 
-    def __init__(self, opening: Opening, session: Session, machine: LocalMachine, http: Http, tools: Table) -> None:
-        self.flags = opening.wishes.flags
-        self.following = opening.wishes.following
+    def __init__(
+        self, opening: SessionFactory, session: Session, machine: LocalMachine, http: Http, tools: Table
+    ) -> None:
+        self.flags = opening.options.flags
+        self.following = opening.options.following
         self._opening = opening
-        self._basis = opening.basis
+        self._basis = opening.config
         self._session = session
         self._equipment = machine, http, tools
-        self._chooses = opening.unfound is not None
+        self._chooses = opening.model_error is not None
 
     @property
     def found(self) -> Sequence[Found]:
         return self._basis.extensions
 
-    async def load(self) -> Running:
+    async def load(self) -> LoadedExtensions:
         """With what is needed for that: nothing of it is there before."""
         from tau.runtime.extensions.loader import load_extensions
-        from tau.runtime.session.extension_actions import acting, facts
+        from tau.runtime.session.extension_actions import actions_for, session_facts
 
         session = self._session
         return await load_extensions(
             session.extensions,
             self.found,
-            acting(session),
-            lambda: facts(session),
-            session.around.cwd,
+            actions_for(session),
+            lambda: session_facts(session),
+            session.services.cwd,
             str(self._basis.agent_dir),
-            session.around.mode,
+            session.services.mode,
             session.dialogs.has_ui,
             self.flags,
             self.following,
@@ -60,13 +62,13 @@ class Starting:
         return self._basis.trust.undecided
 
     async def ask(self) -> None:
-        await self._session.around.machine.in_thread(self._basis.ask)
+        await self._session.services.machine.in_thread(self._basis.ask)
 
     async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[Found]:
         basis, session = self._basis, self._session
         if remember and trusted is not None:
             try:
-                await session.around.machine.in_thread(lambda: basis.remember(trusted=trusted))
+                await session.services.machine.in_thread(lambda: basis.remember(trusted=trusted))
             except (ValueError, OSError) as error:
                 log.warning("what was decided about this project is not remembered: %s", error)
         if not trusted:
@@ -74,19 +76,19 @@ class Starting:
                 log.warning("%s", basis.untrusted)
             return []
         before = {os.path.realpath(one.path) for one in self.found}
-        await session.around.machine.in_thread(lambda: basis.read(trusted=True))
+        await session.services.machine.in_thread(lambda: basis.read(trusted=True))
         await self._renew()
-        session.toolbox.forget()
+        session.tool_runner.reset()
         self._chooses = True
         return [one for one in self.found if os.path.realpath(one.path) not in before]
 
     def settle(self) -> None:
         opening, models, said = self._opening, self._session.models, self._session.log
-        untold = opening.untold
+        untold = opening.model_warnings
         if self._chooses or self._session.extensions.providers:
             untold = opening.choose_model(models)
-            if opening.found is not None:
-                self._session.moves.restore(starting=True)
+            if opening.resumed is not None:
+                self._session.navigator.restore(starting=True)
             elif models.current is not None:
                 if said.last_model() != (models.current.provider, models.current.id):
                     said.set_model(models.current)
@@ -96,7 +98,7 @@ class Starting:
             log.warning("%s", warning)
 
     async def again(self) -> Sequence[Found]:
-        await self._session.around.machine.in_thread(self._basis.read)
+        await self._session.services.machine.in_thread(self._basis.read)
         self._session.resources.withdraw()
         await self._renew()
         return self.found
@@ -108,4 +110,4 @@ class Starting:
         self._opening.equip(*self._equipment)
         for warning in self._basis.warnings:
             log.warning("%s", warning)
-        await session.resources.reload(self._opening.sought())
+        await session.resources.reload(self._opening.resource_query())

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tau.core.agent.budgets import NO_BUDGET, refused, wrong
-from tau.core.agent.structured_output import Aim, BadSchema, aim_at
+from tau.core.agent.structured_output import BadSchema, OutputSchema, output_schema
 from tau.core.models.patterns import as_level
 from tau.core.models.pricing import OFFLINE_APIS
 from tau.errors import CommandError, ModelError, UsageError
@@ -24,19 +24,19 @@ from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.budgets import Budget
 from tau.records.models import LEVELS, ThinkingLevel
 from tau.records.settings import Settings
-from tau.runtime.app.config import Basis
-from tau.runtime.app.extension_plan import Starting
-from tau.runtime.extensions.lifecycle import Guests
-from tau.runtime.history.session_log import Log
-from tau.runtime.machine.child_environment import without_secrets
+from tau.runtime.app.config import ProjectConfig
+from tau.runtime.app.extension_plan import ExtensionPlan
+from tau.runtime.extensions.lifecycle import ExtensionLifecycle
+from tau.runtime.history.session_log import SessionLog
+from tau.runtime.machine.child_environment import filtered_environment
 from tau.runtime.machine.files import LocalFiles
-from tau.runtime.machine.jobs import Processes
+from tau.runtime.machine.jobs import ProcessLauncher
 from tau.runtime.machine.local import LocalMachine
-from tau.runtime.machine.protected_files import Guarded
-from tau.runtime.machine.supervisor_client import CannotConfine
+from tau.runtime.machine.protected_files import ProtectedFiles
+from tau.runtime.machine.supervisor_client import SandboxUnavailable
 from tau.runtime.models import bundled
-from tau.runtime.models.selection import Models
-from tau.runtime.services import Mode, Surroundings
+from tau.runtime.models.selection import ModelSelection
+from tau.runtime.services import Mode, Services
 from tau.runtime.session.session import Client, Session
 from tau.store.extension_files import Found
 from tau.store.keys import Keys
@@ -54,7 +54,7 @@ NO_KEY = "replayed"  # what stands for a key where nothing is asked of anybody
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
-class Wanted(Value):
+class SessionTarget(Value):
     """Which session: a new one, unless something else is said."""
 
     kept: bool = True
@@ -66,7 +66,7 @@ class Wanted(Value):
     name: str | None = None
 
 
-class Wishes(Value):
+class SessionOptions(Value):
     """What the caller wants of a session; None and empty mean: the usual."""
 
     model: str | None = None
@@ -76,7 +76,7 @@ class Wishes(Value):
     key: str | None = None
     tools: Sequence[str | Tool] | None = None  # names of ours, and others' own
     script: str | bytes | None = None  # a file, or what would be in it
-    session: Wanted = Wanted()
+    session: SessionTarget = SessionTarget()
     approve: bool | None = None  # trust in the project, for this run; None: as it was decided
     extensions: Sequence[str] = ()
     only_these_extensions: bool = False
@@ -94,71 +94,71 @@ class Wishes(Value):
     sandbox: str | None = None  # its level; None: what the user's settings say
 
 
-class Opening(Value):
+class SessionFactory(Value):
     """Everything read and decided; a session can be made of it."""
 
-    basis: Basis
-    models: Models
-    wishes: Wishes
+    config: ProjectConfig
+    models: ModelSelection
+    options: SessionOptions
     script: bytes
     warnings: list[str]
     folder: Path | None
-    found: Opened | None
-    untold: Sequence[str] = ()  # warnings about models, which extensions may make untrue
-    unfound: UsageError | None = None  # there is no model such as was asked for, unless an extension brings it
+    resumed: Opened | None
+    model_warnings: Sequence[str] = ()  # warnings about models, which extensions may make untrue
+    model_error: UsageError | None = None  # there is no model such as was asked for, unless an extension brings it
     cwd: str = ""
     environment: Mapping[str, str] = os.environ  # what commands inherit
-    aim: Aim | None = None
+    output_schema: OutputSchema | None = None
     permissions: Any = None  # as host.permissions has read them
-    processes: Processes | None = None  # started already, because they are in a sandbox
+    processes: ProcessLauncher | None = None  # started already, because they are in a sandbox
 
     @property
     def settings(self) -> Settings:
-        return self.basis.settings
+        return self.config.settings
 
     @property
     def dialect(self) -> Dialect:
-        return self.basis.dialect
+        return self.config.dialect
 
     @property
     def trusted(self) -> bool:
         """Whether the project's settings, extensions and system prompt count."""
-        return self.basis.trust.trusted
+        return self.config.trust.trusted
 
     @property
     def extensions(self) -> Sequence[Found]:
-        return self.basis.extensions
+        return self.config.extensions
 
-    def session(
+    def create(
         self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False
     ) -> tuple[Session, LocalMachine, Http]:
         """`saves`: what the client chooses is kept in the user's settings. `shared`: with others in this process."""
-        processes = self.confined().processes or Processes(shared=shared)
+        processes = self.with_sandbox().processes or ProcessLauncher(shared=shared)
         machine, http, tools = LocalMachine(processes=processes), Http(), Table()
         self.equip(machine, http, tools)
-        file, transport, agent_dir = self.basis.file if saves else None, self._transport(http), self.basis.agent_dir
+        file, transport, agent_dir = self.config.file if saves else None, self._transport(http), self.config.agent_dir
         level = processes.sandbox.level if processes.sandbox else None
-        around = Surroundings(
-            self.cwd, machine, transport, tools, file, self.folder, self.script, mode, agent_dir, level
+        around = Services(self.cwd, machine, transport, tools, file, self.folder, self.script, mode, agent_dir, level)
+        copied = self.options.session.copy_of is not None
+        session = Session(
+            around, self.settings, self.models, client, self.resource_query(), None if copied else self.resumed
         )
-        copied = self.wishes.session.copy_of is not None
-        session = Session(around, self.settings, self.models, client, self.sought(), None if copied else self.found)
-        session.guests = Guests(session, Starting(self, session, machine, http, tools))
+        session.extension_lifecycle = ExtensionLifecycle(session, ExtensionPlan(self, session, machine, http, tools))
         self._settle(session)
-        session.budget.limits, session.aim = self.wishes.budget, self.aim
+        session.budget.limits, session.output_schema = self.options.budget, self.output_schema
         if self.permissions is not None:
             from tau.runtime.runs.permissions import Permits
 
             asks = mode != "rpc" or self.dialect.dialogs
             inside = (lambda path: machine.files.real(path)) if level else None
-            session.toolbox.gate = Permits(
+            session.tool_runner.permission_gate = Permits(
                 self.permissions, session.dialogs, self.cwd, machine.in_thread, asks=asks, inside=inside
             )
         return session, machine, http
 
-    def confined(self) -> Opening:
+    def with_sandbox(self) -> SessionFactory:
         """The same with its sandbox, if one is wanted. Blocks; raises UsageError if it cannot be had."""
-        level = self.wishes.sandbox or self.settings.sandbox.level
+        level = self.options.sandbox or self.settings.sandbox.level
         if level is None or self.processes is not None:
             return self
         if sys.platform != "linux":
@@ -168,21 +168,23 @@ class Opening(Value):
         given = self.settings.sandbox
         granted = given.readable, given.writable
         try:
-            protected = self.basis.executables()
-            sandbox = Sandbox(level, self.cwd, self.basis.agent_dir, self.folder, *granted, self.environment, protected)
-            return replace(self, processes=Processes(sandbox=sandbox), cwd=sandbox.tree)
-        except CannotConfine as error:
+            protected = self.config.executables()
+            sandbox = Sandbox(
+                level, self.cwd, self.config.agent_dir, self.folder, *granted, self.environment, protected
+            )
+            return replace(self, processes=ProcessLauncher(sandbox=sandbox), cwd=sandbox.tree)
+        except SandboxUnavailable as error:
             raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: {error}.") from None
 
     def _transport(self, http: Http) -> Transport:
-        if self.wishes.record is None and self.wishes.replay is None:
+        if self.options.record is None and self.options.replay is None:
             return http
         from tau.runtime.models.record_replay import Recorder, Replayer, places
 
         signs = places(self.cwd, self.environment.get("HOME"))
-        if self.wishes.record is not None:
-            return Recorder(http, _in(self.cwd, self.wishes.record), signs)
-        return Replayer(_in(self.cwd, self.wishes.replay or ""), signs)
+        if self.options.record is not None:
+            return Recorder(http, _in(self.cwd, self.options.record), signs)
+        return Replayer(_in(self.cwd, self.options.replay or ""), signs)
 
     def equip(self, machine: LocalMachine, http: Http, tools: Table) -> None:
         """What settings say about these, also while they are used."""
@@ -191,8 +193,8 @@ class Opening(Value):
         filters = settings.child_environment.filter_secrets or confined
         inherited = None if self.environment is os.environ else self.environment
         machine.use(
-            shell_path=self.basis.shell,
-            shell_digest=self.basis.shell_digest,
+            shell_path=self.config.shell,
+            shell_digest=self.config.shell_digest,
             prefix=settings.shell_command_prefix,
             env=self._without_secrets() if filters else inherited,
             files=self._confined_files(machine) if confined else self._files(),
@@ -202,64 +204,68 @@ class Opening(Value):
             settings.http_connect_timeout_ms / 1000,
             settings.http_first_byte_timeout_ms / 1000,
         )
-        names = self.wishes.tools if self.wishes.tools is not None else settings.default_tools or DEFAULT
+        names = self.options.tools if self.options.tools is not None else settings.default_tools or DEFAULT
         tools.choose(names)
 
     def _without_secrets(self) -> Mapping[str, str]:
         names = self.settings.child_environment
-        return without_secrets(self.environment, self.models.keys, more=names.secret_names, passed=names.pass_names)
+        return filtered_environment(
+            self.environment, self.models.keys, more=names.secret_names, passed=names.pass_names
+        )
 
     def _files(self) -> LocalFiles:
         guarded = None if self.settings.allow_config_writes else self._guarded()
-        return LocalFiles(str(self.basis.agent_dir / "auth.json"), guarded)
+        return LocalFiles(str(self.config.agent_dir / "auth.json"), guarded)
 
     def _confined_files(self, machine: LocalMachine) -> Files:
         from tau.runtime.sandbox.files import ConfinedFiles
 
-        agent_dir = str(self.basis.agent_dir)
+        agent_dir = str(self.config.agent_dir)
         guarded = None if self.settings.allow_config_writes else agent_dir
         sessions = None if self.folder is None else str(self.folder)
-        places = (os.path.join(agent_dir, "auth.json"), guarded, self.cwd, sessions, self.basis.executables())
+        places = (os.path.join(agent_dir, "auth.json"), guarded, self.cwd, sessions, self.config.executables())
         return ConfinedFiles(machine.post, places)
 
-    def choose_model(self, models: Models) -> list[str]:
+    def choose_model(self, models: ModelSelection) -> list[str]:
         """Again, when there are more of them; what is to be said about it."""
-        return choose_model(models, self.settings, self.wishes)
+        return choose_model(models, self.settings, self.options)
 
-    def sought(self) -> Sought:
+    def resource_query(self) -> Sought:
         settings = self.settings
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
-        confined = (self.wishes.sandbox or settings.sandbox.level) is not None
-        content = self.basis.trust.content
-        return Sought(self.cwd, self.basis.agent_dir, self.trusted, self.wishes.resources, *named, content, confined)
+        confined = (self.options.sandbox or settings.sandbox.level) is not None
+        content = self.config.trust.content
+        return Sought(self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined)
 
-    def _guarded(self) -> Guarded:
-        return Guarded(self.basis.agent_dir, self.cwd, self.folder, self.basis.executables)
+    def _guarded(self) -> ProtectedFiles:
+        return ProtectedFiles(self.config.agent_dir, self.cwd, self.folder, self.config.executables)
 
     def _settle(self, session: Session) -> None:
         """A session that begins at a path or with an id of the caller's choice, in a copy, or with a name."""
-        wanted = self.wishes.session
-        if self.found is not None and wanted.copy_of is not None:
+        wanted = self.options.session
+        if self.resumed is not None and wanted.copy_of is not None:
             # Only read, never locked: another process may be writing it.
-            original = Log(self.found.header, self.found.path.parent, session.write_failed, self.found.tree)
-            original.path = self.found.path
+            original = SessionLog(
+                self.resumed.header, self.resumed.path.parent, session.write_failed, self.resumed.tree
+            )
+            original.path = self.resumed.path
             session.log = original.whole_copy(self.cwd, self.folder)
-            session.moves.settle_in(restore=True, starting=True)
-        elif self.found is None and wanted.named is not None and self.folder is not None:
+            session.navigator.restore_state(restore=True, starting=True)
+        elif self.resumed is None and wanted.named is not None and self.folder is not None:
             path = _in(self.cwd, wanted.named)
             session.log.folder, session.log.path = path.parent, path
-        elif self.found is None and wanted.id is not None:
-            session.log = session.moves.fresh_log(id=wanted.id)
+        elif self.resumed is None and wanted.id is not None:
+            session.log = session.navigator.new_log(id=wanted.id)
         if wanted.name and wanted.name.strip():
             session.log.set_name(wanted.name.strip())
 
 
-def read_up(
-    agent_dir: Path, wishes: Wishes, environment: Mapping[str, str] = os.environ, cwd: str | None = None
-) -> Opening:
+def load(
+    agent_dir: Path, wishes: SessionOptions, environment: Mapping[str, str] = os.environ, cwd: str | None = None
+) -> SessionFactory:
     """Read the user's files and choose a model. Raises UsageError for what the caller must mend."""
     cwd = working_folder() if cwd is None else cwd
-    basis = Basis(
+    basis = ProjectConfig(
         agent_dir,
         Path(cwd),
         wishes.approve,
@@ -288,18 +294,18 @@ def read_up(
         unfound = error
     if not basis.extensions:
         warnings, untold = warnings + untold, []
-    warnings += [told(problem, agent_dir / "models.json") for problem in models.catalog.problems]
+    warnings += [problem_text(problem, agent_dir / "models.json") for problem in models.catalog.problems]
     wanted = wishes.session
     folder, found = choose_session(agent_dir, replace(wanted, folder=wanted.folder or settings.session_dir), cwd)
-    script, aim = _script(models, wishes.script), _aim(wishes.output_schema, cwd)
+    script, aim = _script(models, wishes.script), _output_schema(wishes.output_schema, cwd)
     permissions = _permissions(wishes.permissions, cwd)
-    return Opening(
+    return SessionFactory(
         *(basis, models, wishes, script, warnings, folder, found, untold, unfound),
         *(cwd, environment, aim, permissions),
     )
 
 
-def choose_model(models: Models, settings: Settings, wishes: Wishes) -> list[str]:
+def choose_model(models: ModelSelection, settings: Settings, wishes: SessionOptions) -> list[str]:
     """Pick the model to start with, and return what a person should be warned of. Raises UsageError."""
     warnings: list[str] = []
     level = _level(wishes.thinking, warnings)
@@ -317,7 +323,7 @@ def choose_model(models: Models, settings: Settings, wishes: Wishes) -> list[str
     return [*warnings, *_of_recording(wishes, models)]
 
 
-def choose_session(agent_dir: Path, wanted: Wanted, cwd: str) -> tuple[Path | None, Opened | None]:
+def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Path | None, Opened | None]:
     """The folder for session files, and the session to go on with. Raises UsageError if it is not to be had."""
     if not wanted.kept:
         return None, None
@@ -329,7 +335,7 @@ def choose_session(agent_dir: Path, wanted: Wanted, cwd: str) -> tuple[Path | No
         raise UsageError(str(error)) from None
 
 
-def _path_of(folder: Path, wanted: Wanted, cwd: str) -> Path | None:
+def _path_of(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
     if wanted.last:
         return newest(folder, cwd)
     if wanted.id is not None:
@@ -353,7 +359,7 @@ def _path_of(folder: Path, wanted: Wanted, cwd: str) -> Path | None:
     return matching[0]
 
 
-def _of_recording(wishes: Wishes, models: Models) -> list[str]:
+def _of_recording(wishes: SessionOptions, models: ModelSelection) -> list[str]:
     if wishes.record is not None and wishes.replay is not None:
         raise UsageError("--record and --replay cannot go together: what is replayed was recorded already.")
     flag = "--record" if wishes.record is not None else "--replay" if wishes.replay is not None else None
@@ -362,11 +368,11 @@ def _of_recording(wishes: Wishes, models: Models) -> list[str]:
     return [f"{flag}: {models.current.id} answers without a network, so there is nothing to {flag.removeprefix('--')}."]
 
 
-def _aim(path: str | None, cwd: str) -> Aim | None:
+def _output_schema(path: str | None, cwd: str) -> OutputSchema | None:
     if path is None:
         return None
     try:
-        return aim_at(parse(_in(cwd, path).read_bytes()))
+        return output_schema(parse(_in(cwd, path).read_bytes()))
     except OSError as error:
         raise UsageError(f"--output-schema {path}: {error.strerror}") from None
     except (BadRecord, BadSchema) as error:
@@ -385,22 +391,24 @@ def _in(cwd: str, path: str) -> Path:
     return Path(cwd, Path(path).expanduser()).absolute()
 
 
-def known_models(agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ) -> tuple[Models, list[str]]:
+def known_models(
+    agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ
+) -> tuple[ModelSelection, list[str]]:
     """The models of this user, and what is wrong with the file that adds to them."""
     path = agent_dir / "models.json"
     content, trouble = read_models(path)
     if content is None:
-        return Models(Catalog(environment=environment), keys), [trouble] if trouble else []
+        return ModelSelection(Catalog(environment=environment), keys), [trouble] if trouble else []
     given, problems = providers(content)
     keys.configured = {name: provider.api_key for name, provider in given.items() if provider.api_key}
     keys.headers = [text for provider in given.values() for text in provider.headers.values()]
     keys.headers += [
         text for one in given.values() for model in one.models or () for text in (model.headers or {}).values()
     ]
-    return Models(Catalog(given, environment), keys), [told(problem, path) for problem in problems]
+    return ModelSelection(Catalog(given, environment), keys), [problem_text(problem, path) for problem in problems]
 
 
-def told(problem: Problem, path: Path) -> str:
+def problem_text(problem: Problem, path: Path) -> str:
     return f"{problem.text}\n\nFile: {path}"
 
 
@@ -413,7 +421,7 @@ def _level(wanted: str | None, warnings: list[str]) -> ThinkingLevel | None:
     return level
 
 
-def _script(models: Models, path: str | bytes | None) -> bytes:
+def _script(models: ModelSelection, path: str | bytes | None) -> bytes:
     scripted = models.current is not None and models.current.api == "scripted"
     if path is None:
         if scripted:

@@ -27,7 +27,7 @@ from tau.store.config_values import stop_commands
 
 log = logging.getLogger(__name__)
 
-FAREWELL = 1.0  # seconds to write what is left, and to stop
+SHUTDOWN_TIMEOUT_S = 1.0  # seconds to write what is left, and to stop
 STDOUT_CLOSED = "Error: the answer could not be written: stdout is closed."
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 
@@ -37,7 +37,7 @@ def stdout_is_closed() -> bool:
     return sys.stdout is None
 
 
-def claim() -> tuple[int, int]:
+def claim_stdio() -> tuple[int, int]:
     """Private descriptors for what is read and written on purpose.
 
     Whatever else in this process, or a child of it, reads stdin finds it empty,
@@ -57,7 +57,7 @@ def _copy(handle: int, instead: int) -> int:
         return os.dup(instead)
 
 
-def to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+def run_and_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Do it, and end the process with the code it returns."""
     # A long conversation is a million objects that live as long as the session. What is loaded by now lives for
     # ever, and there are few circles to be found among the rest: `Tidying` looks for them when a prompt is done with.
@@ -67,7 +67,7 @@ def to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     raise AssertionError("this ends with its process")
 
 
-class Tidying:
+class GarbageCollector:
     """Lets go of what only holds itself, whenever a prompt is done with.
 
     There is little of it, but every tool that failed is among it, with the messages
@@ -113,7 +113,7 @@ def _stays_ignored(number: signal.Signals) -> bool:
     return number != signal.SIGTERM and signal.getsignal(number) == signal.SIG_IGN
 
 
-class Stop:
+class StopSignal:
     """Somebody wants us to stop: a signal, or a door that lost its reader. The first who asks chooses the code."""
 
     def __init__(self) -> None:

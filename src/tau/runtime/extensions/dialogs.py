@@ -16,7 +16,7 @@ from typing import Any
 
 from tau.records.base import UNSET
 from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
-from tau.runtime.extensions.registry import PATIENCE, Extensions
+from tau.runtime.extensions.registry import ExtensionRegistry, current_timeout
 
 Question = Select | Confirm | Input | Editor
 
@@ -24,7 +24,7 @@ Question = Select | Confirm | Input | Editor
 class Dialogs:
     """`show` sends a request to the client. Without `has_ui` nothing is sent."""
 
-    def __init__(self, show: Callable[[UiRequest], None], extensions: Extensions, *, has_ui: bool) -> None:
+    def __init__(self, show: Callable[[UiRequest], None], extensions: ExtensionRegistry, *, has_ui: bool) -> None:
         self.has_ui = has_ui
         self._alone = False
         self._show = show
@@ -53,7 +53,7 @@ class Dialogs:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._open[question.id] = question, answer, ended
         about = {"kind": question.__struct_config__.tag, "title": question.title}
-        patience = PATIENCE.get()
+        patience = current_timeout.get()
         timeout = getattr(question, "timeout", UNSET) or None
         try:
             with patience.paused() if patience is not None else nullcontext():

@@ -40,8 +40,8 @@ from tau.records.events import AgentStart, Event, Outcome, TurnEnd, TurnStart, e
 from tau.records.messages import AnyMessage, Custom, Image, Other, Stored, Text, ToolCall, Usage, User, read_message
 from tau.records.replies import BashResult
 from tau.records.settings import CompactionSettings
-from tau.runtime.abort import Switch
-from tau.runtime.extensions.registry import Extensions
+from tau.runtime.abort import AbortSignal
+from tau.runtime.extensions.registry import ExtensionRegistry
 
 ROLES = {str(kind.__struct_config__.tag) for kind in get_args(AnyMessage)}
 # The shapes that answers must have.
@@ -72,23 +72,23 @@ class CompactionGiven(Record):
     usage: Usage | UnsetType = UNSET
 
 
-class Hooks:
+class HookDispatcher:
     """`now` is the time in milliseconds. `outside` stops what is asked while nothing runs; an abort flips it."""
 
-    def __init__(self, extensions: Extensions, now: Callable[[], int]) -> None:
+    def __init__(self, extensions: ExtensionRegistry, now: Callable[[], int]) -> None:
         self.extensions = extensions
-        self.outside = Switch()
+        self.idle_signal = AbortSignal()
         self._now = now
         self._turn = 0
 
     def abort(self) -> None:
         """Let everybody go who waits for an extension outside of a run."""
-        was, self.outside = self.outside, Switch()
-        was.flip()
+        was, self.idle_signal = self.idle_signal, AbortSignal()
+        was.abort()
 
     # Telling.
 
-    def told(self, event: Event | Update, switch: Switch) -> Awaitable[None] | None:
+    def observe(self, event: Event | Update, switch: AbortSignal) -> Awaitable[None] | None:
         """Extensions hear of everything before the client does. After an abort nobody is waited for."""
         if isinstance(event, AgentStart):
             self._turn = 0
@@ -106,30 +106,30 @@ class Hooks:
             read: dict[str, Any] = parse(event.wire() if isinstance(event, Update) else event_json(event))
             return {**read, **extra}
 
-        if HOOKS[name].streaming or switch.flipped:
+        if HOOKS[name].streaming or switch.aborted:
             self.extensions.spread(name, payload, newest=HOOKS[name].streaming)
             return None
         return self.tell(name, payload(), switch)
 
-    async def tell(self, hook: str, payload: Mapping[str, Any], switch: Switch | None = None) -> None:
+    async def tell(self, hook: str, payload: Mapping[str, Any], switch: AbortSignal | None = None) -> None:
         """Tell, and wait until everybody has heard it or the time is over."""
         if not self.extensions.wants(hook):
             return
         try:
-            await self.extensions.fire(hook, payload, self.outside if switch is None else switch)
+            await self.extensions.fire(hook, payload, self.idle_signal if switch is None else switch)
         except Aborted:
             return
 
-    async def asked(self, hook: str, payload: Mapping[str, Any], switch: Switch | None = None) -> dict[str, Any]:
+    async def ask(self, hook: str, payload: Mapping[str, Any], switch: AbortSignal | None = None) -> dict[str, Any]:
         """What came of it; nothing if nobody wants to be asked. Raises Aborted."""
         if not self.extensions.wants(hook):
             return {}
-        return await self.extensions.fire(hook, payload, self.outside if switch is None else switch)
+        return await self.extensions.fire(hook, payload, self.idle_signal if switch is None else switch)
 
     async def cancelled(self, hook: str, payload: Mapping[str, Any]) -> bool:
         """Whether somebody calls it off. An abort does that too."""
         try:
-            return bool((await self.asked(hook, payload)).get("cancel"))
+            return bool((await self.ask(hook, payload)).get("cancel"))
         except Aborted:
             return True
 
@@ -144,12 +144,14 @@ class Hooks:
         payload: dict[str, Any] = {"text": text, "images": plain(list(images)), "source": source}
         if behavior is not None:
             payload["streamingBehavior"] = behavior
-        result = await self.extensions.fire("input", payload, self.outside, _check_input)
+        result = await self.extensions.fire("input", payload, self.idle_signal, _check_input)
         if result.get("action") == "handled":
             return None
         return result.get("text", text), _images(result["images"]) if "images" in result else images
 
-    async def before_start(self, prompt: User | Custom, system: str, switch: Switch) -> tuple[list[Custom], str | None]:
+    async def before_start(
+        self, prompt: User | Custom, system: str, switch: AbortSignal
+    ) -> tuple[list[Custom], str | None]:
         """What is said besides the prompt, and the system prompt of this run if it is another."""
         if not self.extensions.wants("before_agent_start"):
             return [], None
@@ -195,12 +197,12 @@ class Hooks:
 
     # Tools.
 
-    async def tool_call(self, call: ToolCall, arguments: dict[str, Any], switch: Switch) -> dict[str, Any]:
+    async def tool_call(self, call: ToolCall, arguments: dict[str, Any], switch: AbortSignal) -> dict[str, Any]:
         """`block` with a `reason`, or `input` if the arguments shall be others. Raises Aborted."""
         payload = {"toolName": call.name, "toolCallId": call.id, "input": parse(encode(arguments))}
         return await self.extensions.fire("tool_call", payload, switch)
 
-    async def tool_result(self, done: ToolDone, arguments: dict[str, Any], switch: Switch) -> ToolDone:
+    async def tool_result(self, done: ToolDone, arguments: dict[str, Any], switch: AbortSignal) -> ToolDone:
         payload = {
             "toolName": done.call.name,
             "toolCallId": done.call.id,
@@ -220,7 +222,7 @@ class Hooks:
             outcome = replace(outcome, details=result["details"])
         return ToolDone(done.call, outcome, result.get("isError", done.is_error))
 
-    async def user_bash(self, command: str, exclude: bool, cwd: str, switch: Switch) -> BashResult | None:
+    async def user_bash(self, command: str, exclude: bool, cwd: str, switch: AbortSignal) -> BashResult | None:
         """The result that an extension gives instead of running the command. Raises Aborted.
 
         One that fails might have wanted to run it elsewhere: then it is not run here. Raises CommandError.
@@ -248,10 +250,10 @@ class Hooks:
             "label": wanted.label,
         }
         payload = {"preparation": preparation}
-        return await self.extensions.fire("session_before_tree", payload, self.outside, _check_tree)
+        return await self.extensions.fire("session_before_tree", payload, self.idle_signal, _check_tree)
 
     async def before_compact(
-        self, plan: Plan, settings: CompactionSettings, tree: Tree, about: Mapping[str, Any], switch: Switch
+        self, plan: Plan, settings: CompactionSettings, tree: Tree, about: Mapping[str, Any], switch: AbortSignal
     ) -> CompactionGiven | None:
         """The compaction that an extension gives, if any. Raises Aborted if one calls it off."""
         preparation = {

@@ -18,13 +18,13 @@ from tau.extension_api.context import Run
 from tau.extension_api.messages import Load, Register
 from tau.records.base import plain
 from tau.runtime.extensions.registrations import Bus, Registrations
-from tau.runtime.extensions.registry import PATIENCE, Extensions, Handler, Hears
-from tau.runtime.extensions.restarts import Act, ChildExtension
+from tau.runtime.extensions.registry import ExtensionRegistry, Handler, ProgressCallback, current_timeout
+from tau.runtime.extensions.restarts import Act, RestartingExtension
 
 SHUTDOWN = 1.0  # seconds
 
 
-class Found(Protocol):
+class ExtensionFile(Protocol):
     """An extension's file or folder. One that was `given` on the command line must load."""
 
     @property
@@ -38,16 +38,18 @@ class Found(Protocol):
         """What trust in its project is bound to: SHA-256 by real path."""
 
 
-class Running:
+class RunningExtensions:
     """The extensions that were loaded."""
 
-    def __init__(self, extensions: Extensions, child: Callable[[Found, int, Bus], ChildExtension]) -> None:
+    def __init__(
+        self, extensions: ExtensionRegistry, child: Callable[[ExtensionFile, int, Bus], RestartingExtension]
+    ) -> None:
         self._extensions = extensions
         self._child = child
         self._bus = Bus(extensions)
-        self._children: list[ChildExtension] = []
+        self._children: list[RestartingExtension] = []
 
-    async def add(self, found: Sequence[Found], shut: Mapping[str, Sequence[str]] | None = None) -> None:
+    async def add(self, found: Sequence[ExtensionFile], shut: Mapping[str, Sequence[str]] | None = None) -> None:
         """Load these, after those that are there. Raises ExtensionFailure if one that was given cannot be loaded;
         then none is left.
 
@@ -81,7 +83,7 @@ class Running:
         for child in self._children:
             child.kill()
 
-    async def reload(self, found: Sequence[Found]) -> None:
+    async def reload(self, found: Sequence[ExtensionFile]) -> None:
         """These instead of those that are there. What was guarded is not open in between."""
         gates = {child.path: child.gates for child in self._children}
         loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -106,8 +108,8 @@ class Running:
 
 
 async def load_extensions(
-    extensions: Extensions,
-    found: Sequence[Found],
+    extensions: ExtensionRegistry,
+    found: Sequence[ExtensionFile],
     act: Act,
     facts: Callable[[], dict[str, Any]],
     cwd: str,
@@ -116,15 +118,15 @@ async def load_extensions(
     has_ui: bool,
     flags: Mapping[str, Any],
     following: Mapping[str, str] = MappingProxyType({}),
-) -> Running:
+) -> RunningExtensions:
     def load(path: str, modules: Mapping[str, str]) -> Load:
         limit = extensions.settings().extension_host.memory_limit_mb
         return Load(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), limit, dict(following), dict(modules))
 
-    def child(found: Found, order: int, bus: Bus) -> ChildExtension:
-        return ChildExtension(str(found.path), order, extensions, bus, act, load, facts, found.content)
+    def child(found: ExtensionFile, order: int, bus: Bus) -> RestartingExtension:
+        return RestartingExtension(str(found.path), order, extensions, bus, act, load, facts, found.content)
 
-    running = Running(extensions, child)
+    running = RunningExtensions(extensions, child)
     await running.add(found)
     return running
 
@@ -134,11 +136,11 @@ async def load_extensions(
 _numbers = itertools.count(1_000_000)  # after every extension from a file
 
 
-class DirectLine:
+class InProcessChannel:
     """The line of a function that is run in this process."""
 
     def __init__(
-        self, extensions: Extensions, name: str, act: Act, facts: Callable[[], dict[str, Any]], bus: Bus
+        self, extensions: ExtensionRegistry, name: str, act: Act, facts: Callable[[], dict[str, Any]], bus: Bus
     ) -> None:
         self._extensions = extensions
         self._name = name
@@ -177,7 +179,7 @@ class DirectLine:
     async def act(self, name: str, params: dict[str, Any]) -> Any:
         if name == "emit":
             return await self._bus.emit(str(params.get("channel")), params.get("data"))
-        return await self._act(self._name, name, params, PATIENCE.get())
+        return await self._act(self._name, name, params, current_timeout.get())
 
     def clear(self) -> None:
         self._registrations.clear()
@@ -197,9 +199,9 @@ class DirectLine:
             self._extensions.report(self._name, name, str(error) or type(error).__name__)
 
     async def _invoke(
-        self, target: int, params: Mapping[str, Any], update: Hears | None = None, *, loud: bool = True
+        self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True
     ) -> Any:
-        calling = DirectCall(update)
+        calling = InProcessCall(update)
         try:
             return plain(await self._runs[target](plain(dict(params)), calling))
         except asyncio.CancelledError:
@@ -207,8 +209,8 @@ class DirectLine:
             raise
 
 
-class DirectCall:
-    def __init__(self, update: Hears | None) -> None:
+class InProcessCall:
+    def __init__(self, update: ProgressCallback | None) -> None:
         self.cancelled = False
         self._update = update
 
@@ -223,16 +225,16 @@ class DirectCall:
 
 
 async def load_function(
-    extensions: Extensions,
+    extensions: ExtensionRegistry,
     setup: Callable[[Pi], Any],
     name: str,
     act: Act,
     facts: Callable[[], dict[str, Any]],
     bus: Bus | None = None,
     flags: Mapping[str, Any] | None = None,
-) -> DirectLine:
+) -> InProcessChannel:
     """Run `setup(pi)` here. Functions are trusted not to block, but may raise and be late like any other."""
-    line = DirectLine(extensions, name, act, facts, bus or Bus(extensions))
+    line = InProcessChannel(extensions, name, act, facts, bus or Bus(extensions))
     pi = Pi(line, flags or {})
     try:
         value = setup(pi)

@@ -12,15 +12,15 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from tau.errors import ExtensionFailure, ModelError
-from tau.runtime.extensions.registry import Extensions, Raised
+from tau.runtime.extensions.registry import ExtensionRegistry, HandlerError
 
 AHEAD = 64  # portions of one who does not wait for room
 
 
-class Streams:
+class ModelStreams:
     """As llm.calls.Streams."""
 
-    def __init__(self, extensions: Extensions) -> None:
+    def __init__(self, extensions: ExtensionRegistry) -> None:
         self._extensions = extensions
 
     async def stream(self, provider: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
@@ -58,7 +58,7 @@ class Streams:
             raise
         except Exception as error:
             # Its process may be back when it is asked again; about what it says itself one cannot know.
-            gone = isinstance(error, ExtensionFailure) and not isinstance(error, Raised)
+            gone = isinstance(error, ExtensionFailure) and not isinstance(error, HandlerError)
             raise ModelError(str(error) or type(error).__name__, transient=True if gone else None) from error
         finally:
             asking.add_done_callback(_ended)

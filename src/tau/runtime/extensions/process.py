@@ -44,7 +44,7 @@ from tau.extension_api.messages import (
     Update,
 )
 from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, decode, encode
-from tau.runtime.extensions.registry import PATIENCE, Hears, Patience, Raised
+from tau.runtime.extensions.registry import HandlerError, PausableTimeout, ProgressCallback, current_timeout
 from tau.wire.lines import LineDecoder, TooLong
 
 log = logging.getLogger(__name__)
@@ -74,17 +74,17 @@ class Owner(Protocol):
 
 
 @dataclass
-class Waiting:
+class PendingCall:
     """A call that has not been answered."""
 
     answer: asyncio.Future[Any]
-    patience: Patience | None
-    update: Hears | None
+    patience: PausableTimeout | None
+    update: ProgressCallback | None
     loud: bool  # that it fails is heard by the client
     dialogs: set[asyncio.Task[None]] = field(default_factory=set)
 
 
-class ChildProcess(asyncio.BufferedProtocol):
+class ExtensionProcess(asyncio.BufferedProtocol):
     def __init__(self, load: Load, owner: Owner, facts: Callable[[], dict[str, Any]]) -> None:
         self._loop = asyncio.get_running_loop()
         self._load = load
@@ -96,7 +96,7 @@ class ChildProcess(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._count = 0
-        self._calls: dict[int, Waiting] = {}
+        self._calls: dict[int, PendingCall] = {}
         self._pings: dict[int, asyncio.TimerHandle] = {}
         self._actions: set[asyncio.Task[None]] = set()
         self._dialogs: set[asyncio.Task[None]] = set()
@@ -164,13 +164,13 @@ class ChildProcess(asyncio.BufferedProtocol):
         raise ExtensionFailure(why)
 
     async def call(
-        self, target: int, params: Mapping[str, Any], update: Hears | None = None, *, loud: bool = True
+        self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True
     ) -> Any:
         """Raises ExtensionFailure. If the caller is cancelled the extension is told, and must obey or is killed."""
         if self._why is not None or self._transport is None:
             raise ExtensionFailure(self._why or "It is not there any more.")
         id = self._next()
-        waiting = self._calls[id] = Waiting(self._loop.create_future(), PATIENCE.get(), update, loud)
+        waiting = self._calls[id] = PendingCall(self._loop.create_future(), current_timeout.get(), update, loud)
         try:
             self._tell_facts()
             self._send(Call(id, target, dict(params)))
@@ -343,11 +343,11 @@ class ChildProcess(asyncio.BufferedProtocol):
             case Failed(error=error) if not self.loaded.done():
                 self.loaded.set_exception(ExtensionFailure(error))
 
-    def _answered(self, waiting: Waiting, message: Answer) -> None:
+    def _answered(self, waiting: PendingCall, message: Answer) -> None:
         if isinstance(message.error, str):
             if isinstance(message.where, str):
                 log.warning("extension %s: %s at %s", self._load.path, message.error, message.where)
-            waiting.answer.set_exception(Raised(message.error))
+            waiting.answer.set_exception(HandlerError(message.error))
         else:
             waiting.answer.set_result(message.value)
 
@@ -364,11 +364,11 @@ class ChildProcess(asyncio.BufferedProtocol):
 
     def _act(self, message: Tell | Action) -> None:
         waiting = self._calls.get(message.call) if isinstance(message.call, int) else None
-        token = PATIENCE.set(waiting.patience if waiting is not None else None)
+        token = current_timeout.set(waiting.patience if waiting is not None else None)
         try:
             task = self._begin(self._carry_out(message))
         finally:
-            PATIENCE.reset(token)
+            current_timeout.reset(token)
         if message.name in DIALOGS:  # nobody shall answer for one who has left
             for asking in [self._dialogs] if waiting is None else [self._dialogs, waiting.dialogs]:
                 asking.add(task)

@@ -13,7 +13,7 @@ from tau.llm.extension_stream import NO_KEY, STREAM
 from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Record, UnsetType, decode, encode
 from tau.records.events import Outcome
 from tau.records.messages import Text
-from tau.runtime.extensions.registry import Command, Extensions, Handler, Hears
+from tau.runtime.extensions.registry import Command, ExtensionRegistry, Handler, ProgressCallback
 from tau.tools import Tool, ToolContext
 
 Undo = Callable[[], None]
@@ -23,7 +23,7 @@ class Invoke(Protocol):
     """Calls what was registered. `loud`: that it fails is heard by the client."""
 
     def __call__(
-        self, target: int, params: Mapping[str, Any], update: Hears | None = None, *, loud: bool = True
+        self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True
     ) -> Awaitable[Any]: ...
 
 
@@ -40,7 +40,7 @@ class CommandSpec(Record):
 
 
 class Registrations:
-    def __init__(self, extensions: Extensions, bus: Bus, path: str, order: int) -> None:
+    def __init__(self, extensions: ExtensionRegistry, bus: Bus, path: str, order: int) -> None:
         self._extensions = extensions
         self._bus = bus
         self._path = path
@@ -82,7 +82,7 @@ class Registrations:
     def _tool(self, message: Register, invoke: Invoke) -> Undo:
         spec = decode(ToolSpec, encode(message.spec))
 
-        def shown(context: ToolContext) -> Hears:
+        def shown(context: ToolContext) -> ProgressCallback:
             def show(value: Any) -> None:
                 with suppress(ToolError):  # what cannot be shown is passed over; the result is what counts
                     context.progress(outcome(value))
@@ -121,7 +121,7 @@ class Registrations:
         if "stream" not in spec:
             return undo
 
-        def run(params: Mapping[str, Any], heard: Hears) -> Awaitable[Any]:
+        def run(params: Mapping[str, Any], heard: ProgressCallback) -> Awaitable[Any]:
             return invoke(message.target, params, heard, loud=False)
 
         self._extensions.streams[message.name] = run
@@ -181,7 +181,7 @@ def outcome(value: Any) -> Outcome:
 class Bus:
     """Talk between extensions."""
 
-    def __init__(self, extensions: Extensions) -> None:
+    def __init__(self, extensions: ExtensionRegistry) -> None:
         self._extensions = extensions
         self._listeners: dict[str, list[Handler]] = {}
 

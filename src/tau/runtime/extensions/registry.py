@@ -20,19 +20,19 @@ from tau.extension_api.hooks import HOOKS, observe
 from tau.records.base import UNSET, UnsetType, Value
 from tau.records.events import ExtensionError
 from tau.records.settings import Settings
-from tau.runtime.abort import Switch
+from tau.runtime.abort import AbortSignal
 from tau.tools import Tool
 
 log = logging.getLogger(__name__)
 
 Call = Callable[[Mapping[str, Any]], Awaitable[Any]]
 # What is told of the progress of a call. Returns what is done when there is room for more; None if there is.
-Hears = Callable[[Any], asyncio.Future[None] | None]
-Stream = Callable[[Mapping[str, Any], Hears], Awaitable[Any]]
-BEHIND = 64  # how many events an extension may lag behind before it misses some
+ProgressCallback = Callable[[Any], asyncio.Future[None] | None]
+Stream = Callable[[Mapping[str, Any], ProgressCallback], Awaitable[Any]]
+MAX_EVENTS_BEHIND = 64  # how many events an extension may lag behind before it misses some
 
 
-class Patience:
+class PausableTimeout:
     """How long a handler may take. The time in which it waits for a person does not count."""
 
     def __init__(self, seconds: float | None) -> None:
@@ -66,7 +66,7 @@ class Patience:
             return await work
 
 
-PATIENCE: ContextVar[Patience | None] = ContextVar("patience", default=None)
+current_timeout: ContextVar[PausableTimeout | None] = ContextVar("patience", default=None)
 
 
 class Handler(Value, eq=False):
@@ -86,14 +86,14 @@ class Command(Value):
     description: str | UnsetType = UNSET
 
 
-class Raised(ExtensionFailure):
+class HandlerError(ExtensionFailure):
     """The text is the extension's own."""
 
 
 Check = Callable[[Any], None]
 
 
-class Extensions:
+class ExtensionRegistry:
     """`tell` sends an event to the client."""
 
     def __init__(self, settings: Callable[[], Settings], tell: Callable[[ExtensionError], None]) -> None:
@@ -128,7 +128,7 @@ class Extensions:
         self._told.pop(handler, None)
 
     async def fire(
-        self, hook: str, payload: Mapping[str, Any], switch: Switch | None = None, check: Check | None = None
+        self, hook: str, payload: Mapping[str, Any], switch: AbortSignal | None = None, check: Check | None = None
     ) -> dict[str, Any]:
         """Ask everybody who wants to be asked; what came of it. Raises Aborted when `switch` is flipped.
 
@@ -157,7 +157,7 @@ class Extensions:
         shown: Mapping[str, Any] | None = None
         for handler in list(self.handlers.get(hook, ())):
             told = self._told.setdefault(handler, set())
-            if len(told) < (1 if newest else BEHIND):
+            if len(told) < (1 if newest else MAX_EVENTS_BEHIND):
                 shown = {"type": hook, **payload()} if shown is None else shown
                 told.add(task := asyncio.ensure_future(self._tell_one(hook, handler, shown)))
                 task.add_done_callback(told.discard)
@@ -168,21 +168,21 @@ class Extensions:
         except ExtensionFailure as failure:
             self.report(handler.path, hook, str(failure))
 
-    async def ask(self, work: Awaitable[Any], seconds: float | None, switch: Switch | None = None) -> Any:
+    async def ask(self, work: Awaitable[Any], seconds: float | None, switch: AbortSignal | None = None) -> Any:
         """Wait for something an extension does. What goes wrong there is an ExtensionFailure.
 
         Whoever waits is let go when the time is over or the switch is flipped, whether the work has stopped or not.
         """
-        patience = Patience(seconds)
-        token = PATIENCE.set(patience)
+        patience = PausableTimeout(seconds)
+        token = current_timeout.set(patience)
         try:
             task = asyncio.ensure_future(work)
         finally:
-            PATIENCE.reset(token)
+            current_timeout.reset(token)
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task.add_done_callback(lambda task: _ended(task, over))
         if switch is not None:
-            switch.watch(over)
+            switch.cancel_on_abort(over)
         try:
             await patience.wait(over)
             return task.result()
@@ -193,17 +193,17 @@ class Extensions:
                 raise ExtensionFailure("It was cancelled.") from None
             if (error := task.exception()) is None:
                 return task.result()  # it was in time: only we were late to see it
-            raise Raised(str(error) or "TimeoutError") from None
+            raise HandlerError(str(error) or "TimeoutError") from None
         except asyncio.CancelledError:
             if _leaving():
                 raise
-            if switch is not None and switch.flipped:
+            if switch is not None and switch.aborted:
                 raise Aborted from None
             raise ExtensionFailure("It was cancelled.") from None
         except (ExtensionFailure, Aborted):
             raise
         except Exception as error:
-            raise Raised(str(error) or type(error).__name__) from error
+            raise HandlerError(str(error) or type(error).__name__) from error
         finally:
             task.cancel()
 
@@ -218,7 +218,9 @@ class Extensions:
 
 def _blocking(path: str, failure: ExtensionFailure) -> str:
     """Why a gate that failed is shut, for the model. What the extension says itself stands for itself."""
-    return str(failure) if isinstance(failure, Raised) else f"Extension {path} failed, so this is blocked: {failure}"
+    return (
+        str(failure) if isinstance(failure, HandlerError) else f"Extension {path} failed, so this is blocked: {failure}"
+    )
 
 
 def _ended(task: asyncio.Future[Any], over: asyncio.Future[None]) -> None:

@@ -19,10 +19,16 @@ from typing import Any
 from tau.errors import ExtensionFailure
 from tau.extension_api.hooks import HOOKS
 from tau.extension_api.messages import Load, Register, Trouble, Unregister
-from tau.runtime.extensions.process import ChildProcess
+from tau.runtime.extensions.process import ExtensionProcess
 from tau.runtime.extensions.registrations import Bus, Registrations
-from tau.runtime.extensions.registry import PATIENCE, Extensions, Handler, Hears, Patience
-from tau.runtime.threads import begun
+from tau.runtime.extensions.registry import (
+    ExtensionRegistry,
+    Handler,
+    PausableTimeout,
+    ProgressCallback,
+    current_timeout,
+)
+from tau.runtime.threads import run_in_thread
 from tau.store.extension_modules import changed, module_digests, trusted_part
 
 RESTARTS = 3
@@ -31,21 +37,21 @@ PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds to the next try after one tha
 
 RELOAD = "Reload the extensions, or start tau again, to use the new version."
 
-Act = Callable[[str, str, dict[str, Any], Patience | None], Awaitable[Any]]
+Act = Callable[[str, str, dict[str, Any], PausableTimeout | None], Awaitable[Any]]
 
 
 class Changed(ExtensionFailure):
     """The files of an extension are not those that were trusted or loaded first."""
 
 
-class ChildExtension:
+class RestartingExtension:
     """`load` makes the first message, with what is so at that moment; `act` carries out actions."""
 
     def __init__(
         self,
         path: str,
         order: int,
-        extensions: Extensions,
+        extensions: ExtensionRegistry,
         bus: Bus,
         act: Act,
         load: Callable[[str, Mapping[str, str]], Load],
@@ -64,7 +70,7 @@ class ChildExtension:
         self._order = order
         self._registrations = Registrations(extensions, bus, path, order)
         self._held: list[Register] | None = []  # until the others have loaded too, for the sake of order
-        self._process: ChildProcess | None = None
+        self._process: ExtensionProcess | None = None
         self._guards: list[tuple[str, Handler]] = []
         self._again: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()  # and failed: whoever waited for it need not wait for the next
@@ -81,12 +87,12 @@ class ChildExtension:
         """
         self._held, self._died = [], None
         self._modules = await self._known_modules()
-        process = ChildProcess(self._load(self.path, self._modules), self, self._facts)
+        process = ExtensionProcess(self._load(self.path, self._modules), self, self._facts)
         self._process = process
         await process.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
 
     async def _known_modules(self) -> Mapping[str, str]:
-        now = await begun(lambda: module_digests(Path(self.path)), "look at an extension")
+        now = await run_in_thread(lambda: module_digests(Path(self.path)), "look at an extension")
         if self._modules is not None:
             if (file := changed(self._modules, now)) is not None:
                 raise Changed(f"{file} changed since the extension was loaded. {RELOAD}")
@@ -132,7 +138,7 @@ class ChildExtension:
         self._guards.clear()
 
     def _invoke(
-        self, target: int, params: Mapping[str, Any], update: Hears | None = None, *, loud: bool = True
+        self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True
     ) -> Awaitable[Any]:
         assert self._process is not None
         return self._process.call(target, params, update, loud=loud)
@@ -156,7 +162,7 @@ class ChildExtension:
     async def acted(self, name: str, params: dict[str, Any]) -> Any:
         if name == "emit":
             return await self._bus.emit(str(params.get("channel")), params.get("data"))
-        return await self._act(self.path, name, params, PATIENCE.get())
+        return await self._act(self.path, name, params, current_timeout.get())
 
     def ended(self, why: str, *, heard: bool) -> None:
         if self._stopping:

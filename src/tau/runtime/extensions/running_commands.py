@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 
 from tau.errors import Aborted, ExtensionFailure
-from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.extensions.registry import Command
 
 
-class Errands:
-    def __init__(self, hooks: Hooks) -> None:
+class RunningCommands:
+    def __init__(self, hooks: HookDispatcher) -> None:
         self._hooks = hooks
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def named(self, text: str) -> tuple[Command, str] | None:
+    def find(self, text: str) -> tuple[Command, str] | None:
         """The command that `text` is, and what stands behind its name."""
         if not text.startswith("/") or not self._hooks.extensions.commands:
             return None
@@ -28,20 +28,20 @@ class Errands:
         return None if command is None else (command, args)
 
     def start(self, command: Command, args: str) -> None:
-        self._under_way.add(task := asyncio.create_task(self._run(command, args)))
-        task.add_done_callback(self._under_way.discard)
+        self._tasks.add(task := asyncio.create_task(self._run(command, args)))
+        task.add_done_callback(self._tasks.discard)
 
     async def _run(self, command: Command, args: str) -> None:
         extensions = self._hooks.extensions
         try:
-            await extensions.ask(command.run(args), None, self._hooks.outside)
+            await extensions.ask(command.run(args), None, self._hooks.idle_signal)
         except Aborted:
             return
         except ExtensionFailure as failure:
             extensions.report(f"command:{command.name}", "command", str(failure))
 
-    async def done(self, seconds: float | None) -> bool:
+    async def wait(self, seconds: float | None) -> bool:
         """Wait until nothing is under way; False if that takes longer. None: as long as it takes."""
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=seconds)
-        return not self._under_way
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        return not self._tasks

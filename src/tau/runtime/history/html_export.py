@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tau import __version__
 from tau.errors import CommandError
-from tau.runtime.history.session_log import Log
-from tau.runtime.services import Surroundings
+from tau.runtime.history.session_log import SessionLog
+from tau.runtime.services import Services
 from tau.tools import Tool
 
 # What stands in the first bytes of an export: ours, and pi's.
@@ -95,7 +95,7 @@ def _sentence(error: OSError, path: Path) -> str:
     return f"Cannot export to {path}: {(error.strerror or str(error)).lower()}"
 
 
-def session_page(log: Log, told: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[bytes]:
+def session_page(log: SessionLog, told: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[bytes]:
     """A session as a page; with what the model is told, if it is a live one.
 
     What makes pages is loaded here: few who run an agent ever export.
@@ -117,7 +117,7 @@ def session_page(log: Log, told: str | None = None, tools: Sequence[Tool] = ()) 
     )
 
 
-def export_session(log: Log, around: Surroundings, told: str, wanted: str | None) -> str:
+def export_session(log: SessionLog, around: Services, told: str, wanted: str | None) -> str:
     """Write the page and return its path: what was asked for, else a name in the working directory. Blocks."""
     if log.path is None:
         raise CommandError("Cannot export in-memory session to HTML")

@@ -7,26 +7,26 @@ from contextlib import suppress
 from tau.records.base import UNSET, BadRecord, Record, decode, encode, wire
 from tau.records.entries import CustomEntry
 from tau.records.messages import BashExecution
-from tau.runtime.history.session_log import Log
+from tau.runtime.history.session_log import SessionLog
 
-RAN = "tau.ran"
+CUSTOM_TYPE = "tau.ran"
 
 
-class Ran(Record):
+class PendingBash(Record):
     """The data of a RAN entry. A copy of the session has it too, and another id: it is not for that one."""
 
     session_id: str
     message: BashExecution
 
 
-def note(log: Log, message: BashExecution) -> None:
-    log.append(RAN, Ran(log.id, message))
+def record_pending(log: SessionLog, message: BashExecution) -> None:
+    log.append_custom(CUSTOM_TYPE, PendingBash(log.id, message))
 
 
-def untold(log: Log) -> list[BashExecution]:
+def undelivered(log: SessionLog) -> list[BashExecution]:
     """What an earlier process noted and never told, on whichever branch."""
     tree = log.tree
-    noted = [at for at in tree.of_kind("custom") if RAN.encode() in tree.line(at)]
+    noted = [at for at in tree.of_kind("custom") if CUSTOM_TYPE.encode() in tree.line(at)]
     waiting = [message for at in noted if (message := _read(log, at)) is not None]
     if waiting:
         for at in tree.of_kind("message"):
@@ -37,12 +37,12 @@ def untold(log: Log) -> list[BashExecution]:
     return waiting
 
 
-def _read(log: Log, at: int) -> BashExecution | None:
+def _read(log: SessionLog, at: int) -> BashExecution | None:
     entry = log.tree.entry(at)
-    if not isinstance(entry, CustomEntry) or entry.custom_type != RAN or entry.data is UNSET:
+    if not isinstance(entry, CustomEntry) or entry.custom_type != CUSTOM_TYPE or entry.data is UNSET:
         return None
     try:
-        ran = decode(Ran, encode(entry.data))
+        ran = decode(PendingBash, encode(entry.data))
     except BadRecord:
         return None
     return ran.message if ran.session_id == log.id else None

@@ -62,7 +62,7 @@ PORTION = 512 * 1024
 Trouble = Callable[[OSError], None]
 
 
-class Log:
+class SessionLog:
     """`folder` is where the file goes; None keeps the session in memory. `trouble` hears of writes that failed.
 
     `disk` is what the file is written by; copies of this log are written by it too.
@@ -77,7 +77,7 @@ class Log:
         self.path = folder / file_name(header) if folder is not None else None
         self.problems: list[str] = []
         self.lacks_level = False  # the level is written before the next prompt: the file has none, or another
-        self.in_trouble = False  # a write failed, and not all is well yet
+        self.write_failing = False  # a write failed, and not all is well yet
         self.trouble = trouble
         self._disk = disk
         self._begun = False  # whether there is a file, or should be one
@@ -98,13 +98,13 @@ class Log:
         parent: str | None = None,
         id: str | None = None,
         disk: Disk = DISK,
-    ) -> Log:
+    ) -> SessionLog:
         made = session_id() if id is None else id
         header = Header(id=made, timestamp=iso(), cwd=cwd, parent_session=UNSET if parent is None else parent)
         return cls(header, folder, trouble, disk=disk)
 
     @classmethod
-    def resumed(cls, opened: Opened, trouble: Trouble, disk: Disk = DISK) -> Log:
+    def resumed(cls, opened: Opened, trouble: Trouble, disk: Disk = DISK) -> SessionLog:
         """Go on with a session that was read. Raises CommandError if it cannot be had."""
         log = cls(opened.header, opened.path.parent, trouble, opened.tree, disk)
         log.path = opened.path
@@ -166,7 +166,7 @@ class Log:
                 found.append(wire(read_message(self.tree.message_json(at))))
         return found
 
-    def accept(self, message: User) -> None:
+    def append_prompt(self, message: User) -> None:
         """A prompt, before the client is told that it was accepted. Raises CommandError if it cannot be kept."""
         conversation = self.messages  # read, if need be, before the entry is in it
         entry = self._entry(MessageEntry, message)
@@ -179,7 +179,7 @@ class Log:
         conversation.append(message)
         self._told_ahead.append(message)
 
-    def say(self, message: Stored) -> None:
+    def append_message(self, message: Stored) -> None:
         """A message that is being announced; one that was accepted is here already."""
         if any(message is one for one in self._told_ahead):
             self._told_ahead = [one for one in self._told_ahead if one is not message]
@@ -194,7 +194,7 @@ class Log:
             self._add(MessageEntry, message)
         conversation.append(message)
 
-    def append(self, custom_type: str, data: Any) -> None:
+    def append_custom(self, custom_type: str, data: Any) -> None:
         """State of an extension, which the model never sees."""
         self._add(CustomEntry, custom_type, data)
 
@@ -211,7 +211,7 @@ class Log:
         if text not in self.problems:  # a conversation that is built again finds the same
             self.problems.append(text)
 
-    def untold_problems(self) -> list[str]:
+    def take_problems(self) -> list[str]:
         """What is wrong with the file and was not told yet: some is found only when messages are read."""
         found, self._problems_told = self.problems[self._problems_told :], len(self.problems)
         return found
@@ -262,24 +262,24 @@ class Log:
 
     # What waits to be said is kept too: an acknowledged message survives the process.
 
-    def queued(self, queue: Queue, message: User | Custom) -> None:
+    def record_queued(self, queue: Queue, message: User | Custom) -> None:
         self._begun = self.path is not None
         self._unsaid.append(Queued(queue, message))
         self._add(CustomEntry, QUEUED, self._unsaid[-1])
 
-    def queue_cleared(self, dropped: Sequence[User | Custom]) -> None:
+    def record_cleared(self, dropped: Sequence[User | Custom]) -> None:
         """`dropped` will not be said. Other messages, which were taken from a queue or accepted, still will."""
         self._unsaid = [one for one in self._unsaid if not any(one.message is other for other in dropped)]
         self._add(CustomEntry, CLEARED, *([Kept(self._unsaid)] if self._unsaid else []))
 
-    def queues_left(self) -> None:
+    def record_queues_left(self) -> None:
         """The same, when the session is left: there is no later at which it could be written. Raises OSError."""
         entry = self._entry(CustomEntry, CLEARED)
         if self._begun:
             self._write(wire(entry), or_fail=True)
         self._grow(entry)
 
-    def take_up(self) -> list[tuple[Queue, User | Custom]]:
+    def restore_queues(self) -> list[tuple[Queue, User | Custom]]:
         """What waits to be said, when the session is gone on with."""
         waiting = self.undelivered()
         self._unsaid = [Queued(queue, message) for queue, message in waiting]
@@ -310,11 +310,11 @@ class Log:
 
     # Copies.
 
-    def text_to_fork(self, entry_id: str) -> str:
+    def fork_text(self, entry_id: str) -> str:
         """The text of the user's message that a fork shall begin before."""
         return self._fork_point(entry_id)[1]
 
-    def forked(self, entry_id: str) -> Log:
+    def forked(self, entry_id: str) -> SessionLog:
         """A new log with everything before a user's message."""
         return self.copy(self.tree.path(self.tree.parent(self._fork_point(entry_id)[0])))
 
@@ -325,23 +325,25 @@ class Log:
             raise CommandError("Invalid entry ID for forking")
         return at, text
 
-    def cloned(self) -> Log:
+    def cloned(self) -> SessionLog:
         return self.copy(self.tree.branch)
 
-    def copy(self, branch: Sequence[int], cwd: str | None = None, folder: Path | None = None) -> Log:
+    def copy(self, branch: Sequence[int], cwd: str | None = None, folder: Path | None = None) -> SessionLog:
         """A new session with these entries. Raises CommandError if it cannot be written.
 
         Labels go to the end; what hung on one hangs on its parent. What waits to be said is not said twice.
         """
         parent = str(self.path) if self.path is not None else None
-        made = Log.new(cwd or self.header.cwd, folder or self.folder, self.trouble, parent=parent, disk=self._disk)
+        made = SessionLog.new(
+            cwd or self.header.cwd, folder or self.folder, self.trouble, parent=parent, disk=self._disk
+        )
         whole = self.tree.beginning(branch)
         if whole is not None and not whole.of_kind("label"):
             made.tree = whole
         else:
             self._copy_entries(branch, made)
         if made.undelivered():
-            made.queue_cleared(())
+            made.record_cleared(())
         made._messages = None
         if made.path is not None and made.tree.of_kind("message"):
             try:
@@ -350,7 +352,7 @@ class Log:
                 raise made._unwritable(error) from None
         return made
 
-    def _copy_entries(self, branch: Sequence[int], made: Log) -> None:
+    def _copy_entries(self, branch: Sequence[int], made: SessionLog) -> None:
         labels: list[Label] = []
         kept: set[str] = set()
         for at in branch:
@@ -368,13 +370,13 @@ class Log:
             if label.target_id in kept:
                 made._add(Label, label.target_id, label.label)
 
-    def whole_copy(self, cwd: str, folder: Path | None) -> Log:
+    def whole_copy(self, cwd: str, folder: Path | None) -> SessionLog:
         """A new session with every entry of this one, branches and all. Raises CommandError if it cannot be written."""
         parent = str(self.path) if self.path is not None else None
-        made = Log.new(cwd, folder, self.trouble, parent=parent, disk=self._disk)
+        made = SessionLog.new(cwd, folder, self.trouble, parent=parent, disk=self._disk)
         made.tree, made._messages = self.tree, None
         if made.undelivered():
-            made.queue_cleared(())
+            made.record_cleared(())
         if made.path is not None and len(made.tree):
             try:
                 made._create(made.tree.all_lines())
@@ -385,7 +387,7 @@ class Log:
     # The file.
 
     @property
-    def waiting(self) -> int:
+    def unwritten(self) -> int:
         """How many entries could not be written yet."""
         if self._journal is not None:
             return self._journal.waiting
@@ -394,7 +396,7 @@ class Log:
     @property
     def unsynced(self) -> bool:
         """Whether something would not survive a power failure."""
-        return self.waiting > 0 or (self._journal is not None and self._journal.unsynced)
+        return self.unwritten > 0 or (self._journal is not None and self._journal.unsynced)
 
     def flush(self) -> None:
         """Write what waits. Raises OSError."""
@@ -428,7 +430,7 @@ class Log:
                 self._write(wire(entry))
         except OSError as error:  # not kept in a variable, which would keep this frame, and with it the error
             self._grow(entry)
-            self.in_trouble = True
+            self.write_failing = True
             self.trouble(error)
         else:
             self._grow(entry)

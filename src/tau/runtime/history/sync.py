@@ -14,42 +14,42 @@ from os.path import realpath
 from pathlib import Path
 from typing import Any
 
-from tau.runtime.history.session_log import Log
+from tau.runtime.history.session_log import SessionLog
 
 log = logging.getLogger(__name__)
-SOON = 0.5
-AGAIN = 1.0
+SYNC_DELAY_S = 0.5
+RETRY_DELAY_S = 1.0
 
 
-class Keeper:
+class BackgroundSync:
     """`trouble` and `recovered` are told when writing fails, and when everything is on disk again."""
 
     def __init__(
         self,
-        kept: Callable[[], Log],
+        kept: Callable[[], SessionLog],
         in_thread: Callable[[Callable[[], None]], Awaitable[None]],
         trouble: Callable[[OSError], None],
-        recovered: Callable[[Log], None],
+        recovered: Callable[[SessionLog], None],
     ) -> None:
-        self._kept = kept
+        self._log = kept
         self._in_thread = in_thread
         self._trouble = trouble
         self._recovered = recovered
         self._task: asyncio.Task[Any] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
-        self._left: list[Log] = []  # sessions that were left, and whose files are still open
-        self._in_use: list[Log] = []  # those of them that are still written to
+        self._left: list[SessionLog] = []  # sessions that were left, and whose files are still open
+        self._in_use: list[SessionLog] = []  # those of them that are still written to
         self._ending = asyncio.Event()
 
-    def soon(self) -> None:
+    def schedule(self) -> None:
         """Something was written. Nothing is started after the end."""
         if self._task is None and not self._ending.is_set():
-            self._task = asyncio.create_task(self._keep())
+            self._task = asyncio.create_task(self._sync_loop())
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """Everything for the last time, also of sessions that were left. Nothing is kept by itself afterwards."""
         self._ending.set()
-        await self.now()
+        await self.sync_now()
         if self._leaving:
             await asyncio.wait(self._leaving)
         if self._task is not None:
@@ -58,7 +58,7 @@ class Keeper:
         for left in [*self._left]:
             self._close(left)
 
-    async def see_off(self, left: Log, *, in_use: bool = False) -> None:
+    async def sync_and_close(self, left: SessionLog, *, in_use: bool = False) -> None:
         """Sync what was left for another session, and close it: now, or as soon as it can be done.
 
         If it is still in use, it is closed when it is released.
@@ -68,16 +68,16 @@ class Keeper:
             self._in_use.append(left)
             with suppress(OSError):  # tried again when it is released
                 await self._synced(left)
-        elif not await self._seen_off(left):
-            self._in_background(self._see_off_later(left))
+        elif not await self._try_sync_and_close(left):
+            self._in_background(self._sync_and_close_later(left))
 
-    def release(self, left: Log) -> None:
+    def release(self, left: SessionLog) -> None:
         """Nobody writes any more to a session that was left."""
         if _among(self._in_use, left):
             self._in_use = _without(self._in_use, left)
             self._in_background(self._see_off_now(left))
 
-    def take_back(self, path: Path) -> Log | None:
+    def take_back(self, path: Path) -> SessionLog | None:
         """The session at `path` if it was left and is still open. It is not closed then: the caller owns it."""
         wanted = realpath(path)
         for left in self._left:
@@ -86,7 +86,7 @@ class Keeper:
                 return left
         return None
 
-    def _close(self, left: Log) -> None:
+    def _close(self, left: SessionLog) -> None:
         if _among(self._left, left):  # else it was taken back
             self._left = _without(self._left, left)
             left.close()
@@ -95,73 +95,73 @@ class Keeper:
         self._leaving.add(task := asyncio.create_task(work))
         task.add_done_callback(self._leaving.discard)
 
-    async def _see_off_now(self, left: Log) -> None:
-        if not await self._seen_off(left):
-            await self._see_off_later(left)
+    async def _see_off_now(self, left: SessionLog) -> None:
+        if not await self._try_sync_and_close(left):
+            await self._sync_and_close_later(left)
 
-    async def _see_off_later(self, left: Log) -> None:
+    async def _sync_and_close_later(self, left: SessionLog) -> None:
         try:
             while not self._ending.is_set():
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(AGAIN):
+                    async with asyncio.timeout(RETRY_DELAY_S):
                         await self._ending.wait()
-                if not _among(self._left, left) or await self._seen_off(left):
+                if not _among(self._left, left) or await self._try_sync_and_close(left):
                     return
         finally:
             self._close(left)
 
-    async def _seen_off(self, left: Log) -> bool:
+    async def _try_sync_and_close(self, left: SessionLog) -> bool:
         try:
             await self._synced(left)
         except OSError as error:
             log.warning("%s was left and is not synced yet: %s", left.path, error)
             return False
-        if left.in_trouble:  # the client was told of that, and nobody else will tell it more
-            left.in_trouble = False
+        if left.write_failing:  # the client was told of that, and nobody else will tell it more
+            left.write_failing = False
             self._recovered(left)
         self._close(left)
         return True
 
-    async def _synced(self, left: Log) -> None:
+    async def _synced(self, left: SessionLog) -> None:
         left.flush()
         if (work := left.syncing()) is not None:
             await self._in_thread(work)
 
-    async def _keep(self) -> None:
-        pause = SOON
+    async def _sync_loop(self) -> None:
+        pause = SYNC_DELAY_S
         try:
             while True:
                 await asyncio.sleep(pause)
-                done = await self.now()
-                if done and not self._kept().unsynced:  # something may have been written meanwhile
+                done = await self.sync_now()
+                if done and not self._log().unsynced:  # something may have been written meanwhile
                     return
-                pause = SOON if done else AGAIN
+                pause = SYNC_DELAY_S if done else RETRY_DELAY_S
         finally:
             self._task = None
 
-    async def now(self) -> bool:
+    async def sync_now(self) -> bool:
         """Write and sync; False if it has to be tried again."""
-        kept = self._kept()
+        kept = self._log()
         try:
             kept.flush()
             if (work := kept.syncing()) is not None:
                 await self._in_thread(work)
         except OSError as error:
-            if not kept.in_trouble:
-                kept.in_trouble = True
+            if not kept.write_failing:
+                kept.write_failing = True
                 self._trouble(error)
             return False
-        if kept.waiting:  # something could not be written while we synced
+        if kept.unwritten:  # something could not be written while we synced
             return False
-        if kept.in_trouble:
-            kept.in_trouble = False
+        if kept.write_failing:
+            kept.write_failing = False
             self._recovered(kept)
         return True
 
 
-def _among(logs: list[Log], log: Log) -> bool:
+def _among(logs: list[SessionLog], log: SessionLog) -> bool:
     return any(one is log for one in logs)
 
 
-def _without(logs: list[Log], log: Log) -> list[Log]:
+def _without(logs: list[SessionLog], log: SessionLog) -> list[SessionLog]:
     return [one for one in logs if one is not log]

@@ -40,7 +40,7 @@ _ADDRESS = re.compile(r'([A-Za-z][\w+.-]*)://([^\s/?#"]+)@')
 _BETWEEN_WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
-def without_secrets(
+def filtered_environment(
     environment: Mapping[str, str], keys: Keys, *, more: Sequence[str] = (), passed: Sequence[str] = ()
 ) -> dict[str, str]:
     """What a command may inherit: no variable that is named like a secret, or that has a key or a user in an address.

@@ -14,7 +14,7 @@ from tau.records.settings import SandboxLevel
 NUL = "Neither a command nor its environment can contain a NUL character"
 
 
-class Order(Value):
+class CommandSpec(Value):
     """A program to run: its words, its folder, its environment, and the descriptors for its output.
 
     `folder` is a descriptor of the folder; with it, `cwd` is only its name for messages.
@@ -52,7 +52,7 @@ class ConfinedBy(Protocol):
         """Remove the private folders of a sandbox that has ended, or was never started."""
 
 
-class Way(Protocol):
+class ProcessHandle(Protocol):
     """A command that was started in some way. What happens to it is told in the words of runner.py; b"" is the end."""
 
     def kill(self) -> None: ...
@@ -60,7 +60,7 @@ class Way(Protocol):
     def is_alive(self) -> bool: ...
 
 
-def refusal(what: str, number: int, order: Order) -> ToolError:
+def start_error(what: str, number: int, order: CommandSpec) -> ToolError:
     """Why a command could not be started."""
     if number == errno.E2BIG:
         return ToolError("The command is too long for the system; write it to a file and run that")

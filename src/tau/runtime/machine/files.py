@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from typing import Literal
 
 from tau.errors import ToolError
-from tau.runtime.machine.protected_files import Guarded
+from tau.runtime.machine.protected_files import ProtectedFiles
 from tau.store.paths import agent_dir
 from tau.store.procfs import opened_path, shows_process
 from tau.tools import Entry, OpenFile, OpenFolder
@@ -48,7 +48,7 @@ class LocalFiles:
     `guarded` keeps tools from writing the agent's own files; without it they may.
     """
 
-    def __init__(self, keys: str | None = None, guarded: Guarded | None = None) -> None:
+    def __init__(self, keys: str | None = None, guarded: ProtectedFiles | None = None) -> None:
         self._keys = str(agent_dir() / "auth.json") if keys is None else keys
         self._guarded = guarded
 

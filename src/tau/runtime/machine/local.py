@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from tau.core.text.truncate import size
 from tau.errors import ToolError
-from tau.runtime.machine.command import Order
+from tau.runtime.machine.command import CommandSpec
 from tau.runtime.machine.files import LocalFiles
-from tau.runtime.machine.jobs import Job, Processes
-from tau.runtime.threads import begun
+from tau.runtime.machine.jobs import Job, ProcessLauncher
+from tau.runtime.threads import run_in_thread
 from tau.store.trusted_files import Bound
 from tau.tools import Exit, Files, Heard, OpenFolder, Stream
 
@@ -42,10 +42,10 @@ class LocalMachine:
         prefix: str | None = None,
         env: Mapping[str, str] | None = None,
         spill_limit: int = SPILL_LIMIT,
-        processes: Processes | None = None,
+        processes: ProcessLauncher | None = None,
         files: Files | None = None,
     ) -> None:
-        self._processes = processes or Processes()
+        self._processes = processes or ProcessLauncher()
         self.sandbox = self._processes.sandbox
         self.post = self._processes.post
         self.use(shell_path=shell_path, prefix=prefix, env=env, files=files)
@@ -85,7 +85,7 @@ class LocalMachine:
         job, ends = self._start(self._words(command), cwd, apart)
         self._remember(job)
         broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        ears = [_Ear(end, stream, heard, broken) for stream, end in ends.items()]
+        ears = [_PipeReader(end, stream, heard, broken) for stream, end in ends.items()]
         timed_out = False
         try:
             first: list[asyncio.Future[Any]] = [job.exited, broken]
@@ -109,7 +109,7 @@ class LocalMachine:
     async def in_thread(self, work: Callable[[], T]) -> T:
         """As Machine.in_thread. A cancelled caller does not wait for the thread."""
         async with self._threads:
-            return await begun(work, "tau work")
+            return await run_in_thread(work, "tau work")
 
     def spill(self) -> LocalSpill:
         return LocalSpill(self._spill_limit, self.sandbox.output if self.sandbox else None)
@@ -170,7 +170,7 @@ class LocalMachine:
             raise
         name = os.path.abspath(cwd) if isinstance(cwd, str) else cwd.path
         try:
-            job = Job(Order(words, name, env, pipes[0][1], pipes[-1][1], folder), self._processes)
+            job = Job(CommandSpec(words, name, env, pipes[0][1], pipes[-1][1], folder), self._processes)
         except ToolError:
             for ours, _ in pipes:
                 os.close(ours)
@@ -233,7 +233,7 @@ class LocalSpill:
             view = view[os.write(self._file, view) :]
 
 
-class _Ear:
+class _PipeReader:
     """Our end of a pipe. Every portion is handed on at once and none is kept, however fast they come."""
 
     def __init__(self, end: int, stream: Stream, heard: Heard, broken: asyncio.Future[Exception]) -> None:
@@ -279,7 +279,7 @@ class _Ear:
             os.close(self._end)
 
 
-async def _hear_the_rest(ears: Sequence[_Ear]) -> None:
+async def _hear_the_rest(ears: Sequence[_PipeReader]) -> None:
     """The shell is gone: listen until the pipes are closed, or silent, or have talked on for too long."""
     loop = asyncio.get_running_loop()
     until = loop.time() + LINGER

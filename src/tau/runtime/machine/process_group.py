@@ -15,13 +15,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tau.errors import ToolError
-from tau.runtime.machine.command import NUL, Order, refusal
+from tau.runtime.machine.command import NUL, CommandSpec, start_error
 
 
-class Group:
+class ProcessGroup:
     """A command as the leader of a process group."""
 
-    def __init__(self, order: Order, tell: Callable[[bytes], None]) -> None:
+    def __init__(self, order: CommandSpec, tell: Callable[[bytes], None]) -> None:
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._process = _popen(order)
@@ -50,7 +50,7 @@ class Group:
             self._loop.call_soon_threadsafe(self._tell, b"")
 
 
-def _popen(order: Order) -> subprocess.Popen[bytes]:
+def _popen(order: CommandSpec) -> subprocess.Popen[bytes]:
     # The child still has our descriptors when it changes its folder. Only Linux has such names for folders.
     cwd = order.cwd if order.folder is None else f"/proc/self/fd/{order.folder}"
     try:
@@ -65,7 +65,7 @@ def _popen(order: Order) -> subprocess.Popen[bytes]:
         )
     except OSError as error:
         what = "cwd" if error.filename == cwd else "exec" if error.filename else "fork"
-        raise refusal(what, error.errno or 0, order) from None
+        raise start_error(what, error.errno or 0, order) from None
     except ValueError:
         raise ToolError(NUL) from None
 

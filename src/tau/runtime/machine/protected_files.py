@@ -24,7 +24,7 @@ OWN = (*OWN_FILES, "extensions", "sessions", "bin", "git", "npm")
 MAX_COMPARED = 20_000  # files that are compared with one that has several names
 
 
-class Guarded:
+class ProtectedFiles:
     """`executables` are files and folders elsewhere that the agent loads or runs: extensions, the shell.
 
     They are looked up at the first check, because most sessions start without ever writing a file.

@@ -18,19 +18,19 @@ from contextlib import suppress
 from pathlib import Path
 
 from tau.errors import ToolError
-from tau.runtime.machine.command import NUL, ConfinedBy, Order, refusal
+from tau.runtime.machine.command import NUL, CommandSpec, ConfinedBy, start_error
 
 PROGRAM = Path(__file__).with_name("supervisor.py")
 START, AT = b"start", b"start at"  # as in runner.py, which is not imported here because it loads ctypes
-READY = 20.0  # seconds for a sandbox to be made; a tenth of one is usual
+READY_TIMEOUT_S = 20.0  # seconds for a sandbox to be made; a tenth of one is usual
 NEEDED = ("LD_LIBRARY_PATH",)  # what the interpreter itself may need of the environment; secrets are none of that
 
 
-class CannotConfine(Exception):
+class SandboxUnavailable(Exception):
     """There is no sandbox; why, as the end of a sentence."""
 
 
-class Runner:
+class Supervisor:
     """The running runner.py, as long as it has users. Raises CannotConfine if it is to be in a sandbox and is not."""
 
     def __init__(self, program: Path, sandbox: ConfinedBy | None = None) -> None:
@@ -68,10 +68,10 @@ class Runner:
             if not self.users:
                 self._close()
 
-    def start(self, order: Order, tell: Callable[[bytes], None]) -> Kept:
-        return Kept(self, self.post(order), tell)
+    def start(self, order: CommandSpec, tell: Callable[[bytes], None]) -> SupervisedProcess:
+        return SupervisedProcess(self, self.post(order), tell)
 
-    def post(self, order: Order) -> socket.socket:
+    def post(self, order: CommandSpec) -> socket.socket:
         """The line to the keeper of a command."""
         try:
             with _request(order) as request:
@@ -84,38 +84,38 @@ class Runner:
                     else:
                         socket.send_fds(self._line, [AT], [*fds, order.folder])
         except OSError as error:
-            raise refusal("fork", error.errno or 0, order) from None
+            raise start_error("fork", error.errno or 0, order) from None
         return ours
 
 
 def _wait_for(line: socket.socket, process: subprocess.Popen[bytes]) -> None:
-    line.settimeout(READY)
+    line.settimeout(READY_TIMEOUT_S)
     try:
         said = line.recv(4096)
     except OSError:
-        said = b"refused it is not ready after %d seconds" % READY
+        said = b"refused it is not ready after %d seconds" % READY_TIMEOUT_S
     if said != b"ready":
         line.close()
         process.wait()  # it hears that, and clears up
-        raise CannotConfine(said.removeprefix(b"refused").decode("utf-8", "replace").strip() or "it ends at once")
+        raise SandboxUnavailable(said.removeprefix(b"refused").decode("utf-8", "replace").strip() or "it ends at once")
 
 
-_running: weakref.WeakValueDictionary[Path, Runner] = weakref.WeakValueDictionary()
+_running: weakref.WeakValueDictionary[Path, Supervisor] = weakref.WeakValueDictionary()
 _starting = threading.Lock()
 
 
-def shared_runner(program: Path) -> Runner:
+def shared_supervisor(program: Path) -> Supervisor:
     """The runner that others in this process have, or a new one for all."""
     with _starting:
         runner = _running.get(program)
         if runner is None or runner.dead or not runner.users:
-            runner = _running[program] = Runner(program)
+            runner = _running[program] = Supervisor(program)
         else:
             runner.users += 1
         return runner
 
 
-def _request(order: Order) -> io.FileIO:
+def _request(order: CommandSpec) -> io.FileIO:
     """A file for the runner, because a message has a limit that some environments are beyond."""
     fields = [order.cwd, str(len(order.words)), *order.words, *(f"{name}={value}" for name, value in order.env.items())]
     data = b"\0".join(map(os.fsencode, fields))
@@ -132,10 +132,10 @@ def _request(order: Order) -> io.FileIO:
     return file
 
 
-class Kept:
+class SupervisedProcess:
     """A command below a keeper: our end of its line."""
 
-    def __init__(self, runner: Runner, line: socket.socket, tell: Callable[[bytes], None]) -> None:
+    def __init__(self, runner: Supervisor, line: socket.socket, tell: Callable[[bytes], None]) -> None:
         self.runner = runner
         self._line = line
         self._tell = tell
@@ -168,9 +168,9 @@ class Kept:
             self._loop.remove_reader(self._line)
             self._close()
             # They know each other, and without this the runner would live until somebody collects garbage.
-            tell, self._tell = self._tell, _nobody
+            tell, self._tell = self._tell, _ignore
             tell(b"")
 
 
-def _nobody(said: bytes) -> None:
+def _ignore(said: bytes) -> None:
     pass

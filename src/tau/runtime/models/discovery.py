@@ -24,7 +24,7 @@ SIZE_LIMIT = 4 * 1024 * 1024
 WINDOWS = ("max_model_len", "max_context_length", "context_length", "context_window")
 
 
-class Heard(NamedTuple):
+class LocalServer(NamedTuple):
     """What a server said: its models, or why it has none. The address is as people may see it."""
 
     base_url: str
@@ -32,9 +32,9 @@ class Heard(NamedTuple):
     trouble: str | None
 
 
-def hear(catalog: Catalog, keys: Keys, patience: float = PATIENCE) -> dict[str, Heard]:
+def discover(catalog: Catalog, keys: Keys, patience: float = PATIENCE) -> dict[str, LocalServer]:
     """Ask every known server on this machine for its models."""
-    heard: dict[str, Heard] = {}
+    heard: dict[str, LocalServer] = {}
     servers = {name: model for name in sorted(LOCAL) if (model := catalog.made(name, "")) is not None}
 
     def ask(name: str, like: Model) -> None:
@@ -42,9 +42,9 @@ def hear(catalog: Catalog, keys: Keys, patience: float = PATIENCE) -> dict[str, 
             ids = _models(like.base_url, keys.get(name), patience)
         except (OSError, http.client.HTTPException, BadRecord, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            heard[name] = Heard(shown_address(like.base_url), [], why or type(error).__name__)
+            heard[name] = LocalServer(shown_address(like.base_url), [], why or type(error).__name__)
         else:
-            heard[name] = Heard(shown_address(like.base_url), [_sized(like, entry) for entry in ids], None)
+            heard[name] = LocalServer(shown_address(like.base_url), [_sized(like, entry) for entry in ids], None)
 
     threads = [threading.Thread(target=ask, args=one, daemon=True) for one in servers.items()]
     for thread in threads:
@@ -52,7 +52,9 @@ def hear(catalog: Catalog, keys: Keys, patience: float = PATIENCE) -> dict[str, 
     for thread in threads:
         thread.join(patience)
     why = f"no answer within {patience:g} s"
-    return {name: heard.get(name) or Heard(shown_address(like.base_url), [], why) for name, like in servers.items()}
+    return {
+        name: heard.get(name) or LocalServer(shown_address(like.base_url), [], why) for name, like in servers.items()
+    }
 
 
 def _models(base_url: str, key: str | None, patience: float) -> list[Mapping[str, Any]]:

@@ -26,7 +26,7 @@ HOW_TO_SET_A_KEY = (
 NO_MODEL = f"No model selected.\n\n{HOW_TO_SET_A_KEY}"
 
 
-class Asked(NamedTuple):
+class ModelAccess(NamedTuple):
     """A model as it is called: its headers filled in, its key, and the variables that are meant for it."""
 
     model: Model
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
     environment: Mapping[str, str]
 
 
-class Models:
+class ModelSelection:
     def __init__(self, catalog: Catalog, keys: Keys) -> None:
         self.catalog = catalog
         self.keys = keys
@@ -64,13 +64,13 @@ class Models:
     def _open(self, provider: str) -> bool:
         return provider in LOCAL or self.keys.has(provider)
 
-    def offer(self, name: str, provider: ProviderGiven) -> None:
+    def add_provider(self, name: str, provider: ProviderGiven) -> None:
         """Have a provider that an extension describes."""
         self.catalog.put(name, provider)
         if provider.api_key:
             self.keys.configured[name] = provider.api_key
 
-    def withdraw(self, name: str) -> None:
+    def remove_provider(self, name: str) -> None:
         self.catalog.restore(name)
         known = self.catalog.given.get(name)
         if known is not None and known.api_key:
@@ -151,9 +151,9 @@ class Models:
         match = exact(pattern, own) if name in SERVERS else find(pattern, own)
         if isinstance(match, Match):
             return match
-        return self._made(name, pattern, warnings)
+        return self._custom(name, pattern, warnings)
 
-    def _made(self, provider: str | None, pattern: str, warnings: list[str]) -> Match:
+    def _custom(self, provider: str | None, pattern: str, warnings: list[str]) -> Match:
         id, level = readings(pattern)[-1]
         model = self.catalog.made(provider, id) if provider else None
         if model is None:
@@ -204,12 +204,12 @@ class Models:
         return match.model
 
     def _switch(self, model: Model) -> None:
-        level = self._returning if self.thoughtless and self._returning else self.level
+        level = self._returning if self.thinking_not_supported and self._returning else self.level
         self.current = model
         self.level = clamp(level, model)
 
     @property
-    def thoughtless(self) -> bool:
+    def thinking_not_supported(self) -> bool:
         return self.current is not None and not self.current.reasoning
 
     def restore(self, model: tuple[str, str] | None, level: ThinkingLevel | None) -> None:
@@ -224,7 +224,7 @@ class Models:
         self._return_to(self.level)
 
     def _return_to(self, level: ThinkingLevel) -> None:
-        if self._returning and not self.thoughtless:
+        if self._returning and not self.thinking_not_supported:
             self._returning = level
 
     def cycle_level(self) -> ThinkingLevel | None:
@@ -254,7 +254,7 @@ class Models:
         commands = any(map(is_command, (model.headers or {}).values()))
         return commands or self.keys.takes_time(model.provider) or credentials(model.api) is not None
 
-    def asked(self, model: Model) -> Asked:
+    def asked(self, model: Model) -> ModelAccess:
         """What it takes to call `model`: values of its entry that are variables or commands are looked up now."""
         environment = self.keys.environment(model.provider)
         key = self.keys.get(model.provider)
@@ -273,9 +273,9 @@ class Models:
             headers["authorization"], key = f"Bearer {key}", None
         elif key is not None and configured is not None and configured.auth_header:
             headers["authorization"] = f"Bearer {key}"
-        return Asked(replace(model, headers=headers or UNSET), key, environment)
+        return ModelAccess(replace(model, headers=headers or UNSET), key, environment)
 
-    def renewed(self, model: Model) -> bool:
+    def refresh_credentials(self, model: Model) -> bool:
         """A server does not know who we are: whether to ask it again, with what a command or an account says now.
 
         Once, until it has accepted something.

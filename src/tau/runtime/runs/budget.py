@@ -13,19 +13,19 @@ from tau.core.models.pricing import unpriced
 from tau.errors import CommandError
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded
-from tau.runtime.abort import Switch
-from tau.runtime.models.selection import Models
+from tau.runtime.abort import AbortSignal
+from tau.runtime.models.selection import ModelSelection
 
 
-class Allowance:
-    def __init__(self, models: Models) -> None:
+class BudgetTracker:
+    def __init__(self, models: ModelSelection) -> None:
         self._models = models
-        self._switch: Switch | None = None  # of the prompt under way
+        self._switch: AbortSignal | None = None  # of the prompt under way
         self._timer: asyncio.TimerHandle | None = None
         self._began = 0.0
         self.limits = NO_BUDGET
         self.spent = Spent()
-        self.over: BudgetExceeded | None = None
+        self.exceeded_limit: BudgetExceeded | None = None
 
     def set(self, limits: Budget) -> None:
         """For every prompt from now on, and for the one under way. Raises CommandError."""
@@ -35,15 +35,15 @@ class Allowance:
         if self._switch is not None:
             self._set_timer()
 
-    def ready(self) -> None:
+    def check_model(self) -> None:
         """Whether the model can be asked within the limits; it may have changed since they were set."""
         if (trouble := refused(self.limits, self._models.current)) is not None:
             raise CommandError(trouble)
 
     # While a prompt is worked on.
 
-    def begin(self, switch: Switch) -> None:
-        self._switch, self.spent, self.over = switch, Spent(), None
+    def begin(self, switch: AbortSignal) -> None:
+        self._switch, self.spent, self.exceeded_limit = switch, Spent(), None
         self._began = asyncio.get_running_loop().time()
         self._set_timer()
 
@@ -51,33 +51,33 @@ class Allowance:
         self._switch = None
         self._stop_timer()
 
-    def turn(self) -> None:
+    def count_turn(self) -> None:
         self.spent = Spent(self.spent.turns + 1, self.spent.tokens, self.spent.cost, self.spent.cost_unknown)
 
-    def streamed(self, draft: Draft, characters: int) -> None:
+    def check_streamed(self, draft: Draft, characters: int) -> None:
         """A piece of an answer has come."""
         if over := in_an_answer(self.limits, self.spent, draft.usage, characters):
             self._cut(over)
 
-    def answered(self, draft: Draft) -> None:
+    def add_usage(self, draft: Draft) -> None:
         """An answer is over, whole or not."""
         self.spent = self.spent.plus(draft.usage, unpriced=unpriced(draft.model))
 
-    def may_go_on(self) -> bool:
+    def allows_turn(self) -> bool:
         """Whether another turn may begin."""
-        if self.over is None:
-            self.over = between_turns(self.limits, self.spent, self._seconds)
-        return self.over is None
+        if self.exceeded_limit is None:
+            self.exceeded_limit = between_turns(self.limits, self.spent, self._seconds)
+        return self.exceeded_limit is None
 
     @property
     def _seconds(self) -> float:
         return asyncio.get_running_loop().time() - self._began
 
     def _cut(self, over: BudgetExceeded) -> None:
-        if self._switch is None or self._switch.flipped:
+        if self._switch is None or self._switch.aborted:
             return
-        self.over = self.over or over
-        self._switch.flip(told(self.over))
+        self.exceeded_limit = self.exceeded_limit or over
+        self._switch.abort(told(self.exceeded_limit))
 
     def _set_timer(self) -> None:
         self._stop_timer()

@@ -32,10 +32,10 @@ from tau.records.events import CompactionEnd, CompactionResult, CompactionStart,
 from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, Settings
-from tau.runtime.abort import Switch
-from tau.runtime.extensions.hooks import Hooks
+from tau.runtime.abort import AbortSignal
+from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.history.session_log import iso, now
-from tau.runtime.runs.driver import GRACE
+from tau.runtime.runs.driver import ABORT_GRACE_S
 from tau.wire.unfinished import Unfinished
 
 log = logging.getLogger(__name__)
@@ -94,9 +94,9 @@ class Owner(Protocol):
     @property
     def log(self) -> Written: ...
 
-    async def tell(self, event: Event) -> None: ...
+    async def emit(self, event: Event) -> None: ...
 
-    def ask_for_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
         """Ask the draft's model as ever, but without tools, and with the limits that the request names."""
         ...
 
@@ -108,14 +108,14 @@ class BranchText(Value):
 
 
 class Compactor:
-    def __init__(self, owner: Owner, stop_run: Callable[[], None], hooks: Hooks | None = None) -> None:
+    def __init__(self, owner: Owner, stop_run: Callable[[], None], hooks: HookDispatcher | None = None) -> None:
         """`stop_run` stops the run under way, if any, without waiting."""
         self._hooks = hooks
         self._owner = owner
         self._stop_run = stop_run
         self.turn = asyncio.Lock()
         self._manual = asyncio.Lock()  # one compaction of the client at a time, so that each sees what the last one did
-        self._wanted: dict[Switch, asyncio.Event] = {}  # what is under way, or waits for its turn; and its end
+        self._wanted: dict[AbortSignal, asyncio.Event] = {}  # what is under way, or waits for its turn; and its end
         self._working = 0
 
     @property
@@ -130,14 +130,14 @@ class Compactor:
         """
         wanted = list(self._wanted.items())
         for switch, _ in wanted:
-            switch.flip()
+            switch.abort()
         for _, end in wanted:
             await end.wait()
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[Switch]:
+    async def alone(self) -> AsyncIterator[AbortSignal]:
         """Stop the run under way and hold the turn. The switch is flipped if somebody aborts."""
-        with self._under_way(Switch()) as switch:
+        with self._under_way(AbortSignal()) as switch:
             self._stop_run()
             async with self.turn:
                 yield switch
@@ -147,7 +147,7 @@ class Compactor:
     async def compact(self, instructions: str | None = None) -> CompactionResult:
         """Stop the run under way and compact. Raises CommandError, and has not stopped the run if it refuses."""
         try:
-            with self._under_way(Switch()) as switch:
+            with self._under_way(AbortSignal()) as switch:
                 async with self._manual:
                     return await self._compact_alone(instructions, switch)
         except Aborted:
@@ -157,9 +157,9 @@ class Compactor:
             await self._tell_failed(MANUAL, str(error))
             raise CommandError(str(error)) from None
 
-    async def _compact_alone(self, instructions: str | None, switch: Switch) -> CompactionResult:
+    async def _compact_alone(self, instructions: str | None, switch: AbortSignal) -> CompactionResult:
         try:
-            if switch.flipped:
+            if switch.aborted:
                 raise Aborted
             self._planned()
         except TauError as error:
@@ -170,7 +170,7 @@ class Compactor:
 
     async def _told(self, work: Callable[[], Awaitable[CompactionResult]]) -> CompactionResult:
         """Publish the start and the end of a manual compaction, however it ends."""
-        tell = self._owner.tell
+        tell = self._owner.emit
         await tell(CompactionStart("manual"))
         try:
             result = await work()
@@ -192,14 +192,14 @@ class Compactor:
             raise CommandError(plan)
         return plan, settings, model
 
-    async def _compact(self, instructions: str | None, switch: Switch) -> CompactionResult:
+    async def _compact(self, instructions: str | None, switch: AbortSignal) -> CompactionResult:
         plan, settings, model = self._planned()
         with self._at_work():
             about = MANUAL if instructions is None else {**MANUAL, "customInstructions": instructions}
             return await self._carry_out(plan, settings, model, about, switch)
 
     async def branch_summary(
-        self, left: Sequence[Kept], switch: Switch, instructions: str | None = None, *, replace: bool = False
+        self, left: Sequence[Kept], switch: AbortSignal, instructions: str | None = None, *, replace: bool = False
     ) -> BranchText:
         """What happened on a branch that is left. To be called while `alone`; raises Aborted or CommandError."""
         model, level = self._owner.models.ready(), self._owner.models.level
@@ -217,26 +217,26 @@ class Compactor:
 
     # By itself. To be called by a run that holds the turn.
 
-    async def before_prompt(self, switch: Switch) -> None:
+    async def before_prompt(self, switch: AbortSignal) -> None:
         """A prompt was accepted and is about to be run."""
         found = self._due(before_prompt=True)
-        if found is not None and not found.tried and not switch.flipped:
+        if found is not None and not found.tried and not switch.aborted:
             await self._automatic(found, switch, again=False)
 
-    async def between_turns(self, switch: Switch) -> bool:
+    async def between_turns(self, switch: AbortSignal) -> bool:
         """A run is about to ask its next question. True if the conversation is another now."""
-        if switch.flipped or not self._owner.settings.compaction.between_turns:
+        if switch.aborted or not self._owner.settings.compaction.between_turns:
             return False
         found = self._due(before_prompt=False)
         return found is not None and not found.tried and await self._automatic(found, switch, again=False)
 
-    async def after_run(self, switch: Switch) -> bool:
+    async def after_run(self, switch: AbortSignal) -> bool:
         """A run has ended and will not be retried. True if its question fits now and is to be asked again."""
-        found = None if switch.flipped else self._due(before_prompt=False)
+        found = None if switch.aborted else self._due(before_prompt=False)
         if found is None:
             return False
         if found.tried:
-            await self._owner.tell(CompactionEnd(found.reason, None, False, False, HOPELESS))
+            await self._owner.emit(CompactionEnd(found.reason, None, False, False, HOPELESS))
             return False
         return await self._automatic(found, switch, again=found.again) and found.again
 
@@ -246,7 +246,7 @@ class Compactor:
             return None
         return due(Branch(self._owner.log.tree), model, self._settings(model), before_prompt=before_prompt)
 
-    async def _automatic(self, found: Due, switch: Switch, *, again: bool) -> bool:
+    async def _automatic(self, found: Due, switch: AbortSignal, *, again: bool) -> bool:
         """True if it was done. With `again` the answer that failed is left out, for its question is asked again."""
         owner = self._owner
         assert owner.models.current is not None
@@ -255,7 +255,7 @@ class Compactor:
         plan = prepare(Branch(owner.log.tree, frozenset() if failed is None else frozenset({failed})), settings)
         if isinstance(plan, str) and found.reason == "threshold":
             return False  # full, but of what must be kept: nobody wants to hear that after each answer
-        await owner.tell(CompactionStart(found.reason))
+        await owner.emit(CompactionStart(found.reason))
         result: CompactionResult | None = None
         aborted, error = False, ""
         about = {"reason": found.reason, "willRetry": again}
@@ -276,7 +276,7 @@ class Compactor:
         told: str | UnsetType = FAILED[found.reason] + error if error else UNSET
         if result is None:
             await self._tell_failed({**about, "willRetry": False}, error or None)
-        await owner.tell(CompactionEnd(found.reason, result, aborted, again, told))
+        await owner.emit(CompactionEnd(found.reason, result, aborted, again, told))
         return result is not None
 
     # How.
@@ -287,7 +287,7 @@ class Compactor:
         settings: CompactionSettings,
         model: Model,
         about: About,
-        switch: Switch,
+        switch: AbortSignal,
         *,
         drop_answer: bool = False,
     ) -> CompactionResult:
@@ -311,7 +311,7 @@ class Compactor:
                 plan.details,
                 usage=added_up([usage for _, usage in answers]),
             )
-        if switch.flipped:
+        if switch.aborted:
             raise Aborted
         made = result.summary, result.first_kept_entry_id, result.tokens_before, result.details
         kept_at = written.tree.find(result.first_kept_entry_id)
@@ -334,7 +334,7 @@ class Compactor:
             told = {**about, "aborted": error is None, "fromExtension": False}
             await self._hooks.tell("session_compact_failed", told if error is None else {**told, "errorMessage": error})
 
-    async def _summary(self, request: SummaryRequest, model: Model, switch: Switch) -> tuple[str, Usage]:
+    async def _summary(self, request: SummaryRequest, model: Model, switch: AbortSignal) -> tuple[str, Usage]:
         """The answer to one request and what it took, asked again as the retry policy says.
 
         Raises ModelError or Aborted.
@@ -358,7 +358,7 @@ class Compactor:
     async def _ask(self, request: SummaryRequest, draft: Draft) -> Done | Failed:
         last: Any = None
         try:
-            async for facts in self._owner.ask_for_summary(request, draft):
+            async for facts in self._owner.stream_summary(request, draft):
                 last = facts[-1] if facts else last
         except ModelError as error:
             return draft.failed("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
@@ -370,7 +370,7 @@ class Compactor:
         return fitted(self._owner.settings.compaction, model.context_window)
 
     @contextmanager
-    def _under_way(self, switch: Switch) -> Iterator[Switch]:
+    def _under_way(self, switch: AbortSignal) -> Iterator[AbortSignal]:
         self._wanted[switch] = end = asyncio.Event()
         try:
             yield switch
@@ -394,7 +394,7 @@ def _raising(error: TauError) -> Callable[[], Awaitable[CompactionResult]]:
     return refuse
 
 
-async def _stoppable(work: Coroutine[Any, Any, T], switch: Switch) -> T:
+async def _stoppable(work: Coroutine[Any, Any, T], switch: AbortSignal) -> T:
     """The result of `work`, or Aborted soon after the switch was flipped, whether the work has stopped or not."""
     task = asyncio.create_task(work)
     over = asyncio.Event()
@@ -405,14 +405,14 @@ async def _stoppable(work: Coroutine[Any, Any, T], switch: Switch) -> T:
             task.exception()  # heard, also when nobody waits for it any more
 
     task.add_done_callback(done)
-    switch.listen(over.set)
-    switch.watch(task)
+    switch.on_abort(over.set)
+    switch.cancel_on_abort(task)
     try:
         await over.wait()
     finally:
         if not task.done():
             task.cancel()
-            await asyncio.wait({task}, timeout=GRACE)
-    if switch.flipped:
+            await asyncio.wait({task}, timeout=ABORT_GRACE_S)
+    if switch.aborted:
         raise Aborted
     return task.result()

@@ -40,16 +40,16 @@ from tau.errors import Aborted, ModelError, ToolError
 from tau.records.base import Value, replace
 from tau.records.events import Event, Outcome
 from tau.records.messages import Stored, ToolCall
-from tau.runtime.abort import Switch
+from tau.runtime.abort import AbortSignal
 
 log = logging.getLogger(__name__)
 
-GRACE = 0.7
-INBOX_LIMIT = 512
+ABORT_GRACE_S = 0.7
+RESULT_QUEUE_LIMIT = 512
 ABORTED_ANSWER = "Request was aborted."
 
 
-class Hands(Value):
+class RunPorts(Value):
     """Everything a run may reach: given by the session, replaced by tests.
 
     `publish` and `show_queues` return None when there is nothing to wait for,
@@ -75,13 +75,13 @@ class Hands(Value):
     may_go_on: Callable[[], bool] = lambda: True
 
 
-class Shown(Value):
+class ProgressMark(Value):
     """Stands in the inbox for the latest a tool has shown."""
 
     key: int
 
 
-class Talk:
+class MessageChain:
     """What was said before a run and in it, to be gone through as often as one likes."""
 
     def __init__(self, history: Iterable[Stored], new: Sequence[Stored]) -> None:
@@ -92,7 +92,7 @@ class Talk:
         return chain(self._history, self._new)
 
 
-class Inbox:
+class ResultQueue:
     """Facts on their way to the loop."""
 
     def __init__(self) -> None:
@@ -105,10 +105,10 @@ class Inbox:
     def put(self, *facts: Any) -> None:
         self._facts.extend(facts)
         self._news.set()
-        if len(self._facts) > INBOX_LIMIT:
+        if len(self._facts) > RESULT_QUEUE_LIMIT:
             self._room.clear()
 
-    async def put_when_there_is_room(self, facts: Sequence[Any]) -> None:
+    async def put_with_backpressure(self, facts: Sequence[Any]) -> None:
         """They are put even if the wait is cut short: they are part of the answer already."""
         try:
             await self._room.wait()
@@ -119,7 +119,7 @@ class Inbox:
         """What a tool shows replaces what it showed before, if that has not been seen yet."""
         key = id(fact.call)
         if key not in self._shown:
-            self.put(Shown(key))
+            self.put(ProgressMark(key))
         self._shown[key] = fact
 
     def next(self) -> Any:
@@ -129,7 +129,7 @@ class Inbox:
         fact = self._facts.popleft()
         if not self._facts:
             self._room.set()
-        return self._shown.pop(fact.key) if isinstance(fact, Shown) else fact
+        return self._shown.pop(fact.key) if isinstance(fact, ProgressMark) else fact
 
     async def wait(self) -> None:
         """Until there may be something new. `wake` ends it without a fact."""
@@ -140,19 +140,19 @@ class Inbox:
         self._news.set()
 
 
-class Drive:
-    def __init__(self, hands: Hands, switch: Switch) -> None:
-        self._hands = hands
-        self._switch = switch
-        self._inbox = Inbox()
+class Driver:
+    def __init__(self, hands: RunPorts, switch: AbortSignal) -> None:
+        self._ports = hands
+        self._signal = switch
+        self._inbox = ResultQueue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._draft: Draft | None = None  # of the answer that is being waited for
         self._running: dict[int, ToolCall] = {}
-        self._patience: float | None = None  # after an abort: when to stop waiting for what should have stopped
-        switch.listen(self._inbox.wake)
+        self._abort_deadline: float | None = None  # after an abort: when to stop waiting for what should have stopped
+        switch.on_abort(self._inbox.wake)
 
-    async def play(self, telling: Generator[Act, Any, RunEnd]) -> RunEnd:
-        hands, answer = self._hands, None
+    async def run(self, telling: Generator[Act, Any, RunEnd]) -> RunEnd:
+        hands, answer = self._ports, None
         try:
             while True:
                 try:
@@ -170,37 +170,37 @@ class Drive:
                         if (waiting := hands.publish(event)) is not None:
                             await waiting
                     case AskModel(history, new):
-                        self._ask(Talk(history, new))
+                        self._start_model_call(MessageChain(history, new))
                     case Check(call):
                         answer = await hands.check(call)
                     case StartTool(call, arguments):
-                        self._start(call, arguments)
+                        self._start_tool(call, arguments)
                     case Take(queue):
                         # An aborted run takes nothing: what waits, goes on waiting.
-                        answer = [] if self._switch.flipped else hands.take(queue)
+                        answer = [] if self._signal.aborted else hands.take(queue)
                     case ShowQueues(taken, queue):
                         if (waiting := hands.show_queues(taken, queue)) is not None:
                             await waiting
                     case Fit():
-                        answer = await hands.fit() if hands.fit is not None and not self._switch.flipped else None
+                        answer = await hands.fit() if hands.fit is not None and not self._signal.aborted else None
                     case MayGoOn():
                         answer = hands.may_go_on()
                     case WillRetry(failure):
-                        answer = not self._switch.flipped and hands.will_retry(failure)
+                        answer = not self._signal.aborted and hands.will_retry(failure)
                     case Now():
                         answer = hands.now()
         finally:
-            await self._leave()
+            await self._cancel_tasks()
 
     async def _next(self) -> Any:
         while (fact := self._inbox.next()) is None:
-            if not self._switch.flipped:
+            if not self._signal.aborted:
                 await self._inbox.wait()
                 continue
-            if self._patience is None:
-                self._patience = asyncio.get_running_loop().time() + GRACE
+            if self._abort_deadline is None:
+                self._abort_deadline = asyncio.get_running_loop().time() + ABORT_GRACE_S
             try:
-                async with asyncio.timeout_at(self._patience):
+                async with asyncio.timeout_at(self._abort_deadline):
                     await self._inbox.wait()
             except TimeoutError:
                 # After a stall of the event loop the fact may have come in the same moment.
@@ -213,26 +213,26 @@ class Drive:
         if self._draft is not None:
             draft, self._draft = self._draft, None
             log.warning("a model call did not stop when it was aborted; left behind")
-            return draft.failed("aborted", self._switch.why or ABORTED_ANSWER)
+            return draft.failed("aborted", self._signal.reason or ABORTED_ANSWER)
         key, call = next(iter(self._running.items()))
         del self._running[key]
         log.warning("tool %s did not stop when it was aborted; left behind", call.name)
         return ToolDone(call, refusal(str(Aborted())), is_error=True)
 
-    def _ask(self, messages: Iterable[Stored]) -> None:
-        draft = self._draft = self._hands.draft()
-        if self._switch.flipped:
+    def _start_model_call(self, messages: Iterable[Stored]) -> None:
+        draft = self._draft = self._ports.draft()
+        if self._signal.aborted:
             self._draft = None
-            self._inbox.put(draft.begin(), draft.failed("aborted", self._switch.why or ABORTED_ANSWER))
+            self._inbox.put(draft.begin(), draft.failed("aborted", self._signal.reason or ABORTED_ANSWER))
             return
-        self._spawn(lambda: self._pump(messages, draft), lambda: self._untold_answer(draft))
+        self._spawn(lambda: self._stream_model(messages, draft), lambda: self._report_missing_answer(draft))
 
-    def _start(self, call: ToolCall, arguments: dict[str, Any]) -> None:
-        if self._switch.flipped:
+    def _start_tool(self, call: ToolCall, arguments: dict[str, Any]) -> None:
+        if self._signal.aborted:
             self._inbox.put(ToolDone(call, refusal(str(Aborted())), is_error=True))
             return
         self._running[id(call)] = call
-        self._spawn(lambda: self._work(call, arguments), lambda: self._untold_result(call))
+        self._spawn(lambda: self._run_tool(call, arguments), lambda: self._report_missing_result(call))
 
     def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], untold: Callable[[], None]) -> None:
         """Start a piece of work that tells how it ended.
@@ -253,32 +253,32 @@ class Drive:
         task = asyncio.create_task(safely())
         self._tasks.add(task)
         task.add_done_callback(ended)
-        self._switch.watch(task)
+        self._signal.cancel_on_abort(task)
 
-    def _untold_answer(self, draft: Draft) -> None:
+    def _report_missing_answer(self, draft: Draft) -> None:
         if self._draft is draft:
             self._draft = None
-            if self._switch.flipped:
-                self._inbox.put(draft.begin(), draft.failed("aborted", self._switch.why or ABORTED_ANSWER))
+            if self._signal.aborted:
+                self._inbox.put(draft.begin(), draft.failed("aborted", self._signal.reason or ABORTED_ANSWER))
             else:
-                blank = self._hands.draft()  # what is in the other one may be what broke it
+                blank = self._ports.draft()  # what is in the other one may be what broke it
                 self._inbox.put(blank.failed("error", "Internal error: the model call broke off.", transient=False))
 
-    def _untold_result(self, call: ToolCall) -> None:
+    def _report_missing_result(self, call: ToolCall) -> None:
         if self._running.pop(id(call), None) is not None:
-            why = str(Aborted()) if self._switch.flipped else "Internal error: the tool broke off."
+            why = str(Aborted()) if self._signal.aborted else "Internal error: the tool broke off."
             self._inbox.put(ToolDone(call, refusal(why), is_error=True))
 
-    async def _pump(self, messages: Iterable[Stored], draft: Draft) -> None:
+    async def _stream_model(self, messages: Iterable[Stored], draft: Draft) -> None:
         """The run is the reader of a model's failure."""
         last: Any = None
         try:
-            async for facts in self._hands.ask(messages, draft):
+            async for facts in self._ports.ask(messages, draft):
                 last = facts[-1] if facts else last
-                await self._inbox.put_when_there_is_room(facts)
+                await self._inbox.put_with_backpressure(facts)
         except asyncio.CancelledError:
-            if self._switch.flipped:
-                last = draft.failed("aborted", self._switch.why or ABORTED_ANSWER)
+            if self._signal.aborted:
+                last = draft.failed("aborted", self._signal.reason or ABORTED_ANSWER)
             elif _cancelled_from_outside():
                 raise
             else:
@@ -298,24 +298,24 @@ class Drive:
             if last is not None:
                 self._inbox.put(last)
 
-    async def _work(self, call: ToolCall, arguments: dict[str, Any]) -> None:
+    async def _run_tool(self, call: ToolCall, arguments: dict[str, Any]) -> None:
         """The model is the reader of a tool's failure."""
 
         def progress(outcome: Outcome) -> None:
-            if not self._switch.flipped:
+            if not self._signal.aborted:
                 self._inbox.progress(ToolProgress(call, outcome))
 
-        begun = self._hands.now()
+        begun = self._ports.now()
         try:
-            if self._hands.permit is not None:
-                if (refused := await self._hands.permit(call, arguments)) is not None:
+            if self._ports.permit is not None:
+                if (refused := await self._ports.permit(call, arguments)) is not None:
                     self._done(ToolDone(call, refused, is_error=True))
                     return
-                begun = self._hands.now()
-            outcome = await self._hands.execute(call, arguments, progress)
+                begun = self._ports.now()
+            outcome = await self._ports.execute(call, arguments, progress)
             done = ToolDone(call, outcome)
         except asyncio.CancelledError as stop:
-            if not self._switch.flipped and _cancelled_from_outside():
+            if not self._signal.aborted and _cancelled_from_outside():
                 raise
             done = ToolDone(call, refusal(getattr(stop, "text", str(Aborted()))), is_error=True)
         except ToolError as error:
@@ -323,24 +323,24 @@ class Drive:
         except Exception as error:
             log.exception("tool %s failed in an unforeseen way", call.name)
             done = ToolDone(call, refusal(f"{type(error).__name__}: {error}"), is_error=True)
-        if self._hands.review is not None:
+        if self._ports.review is not None:
             try:
-                done = await self._hands.review(done, arguments)
+                done = await self._ports.review(done, arguments)
             except asyncio.CancelledError:
-                if not self._switch.flipped and _cancelled_from_outside():
+                if not self._signal.aborted and _cancelled_from_outside():
                     raise
-        self._done(replace(done, duration_ms=max(0, self._hands.now() - begun)))
+        self._done(replace(done, duration_ms=max(0, self._ports.now() - begun)))
 
     def _done(self, done: ToolDone) -> None:
         if self._running.pop(id(done.call), None) is not None:
             self._inbox.put(done)
 
-    async def _leave(self) -> None:
+    async def _cancel_tasks(self) -> None:
         """Nothing this run started goes on working for it; a cancelled run leaves no task behind."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=GRACE if self._patience is None else 0.05)
+            await asyncio.wait(self._tasks, timeout=ABORT_GRACE_S if self._abort_deadline is None else 0.05)
 
 
 def _cancelled_from_outside() -> bool:
@@ -349,5 +349,5 @@ def _cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def drive(telling: Generator[Act, Any, RunEnd], hands: Hands, switch: Switch) -> RunEnd:
-    return await Drive(hands, switch).play(telling)
+async def run_agent(telling: Generator[Act, Any, RunEnd], hands: RunPorts, switch: AbortSignal) -> RunEnd:
+    return await Driver(hands, switch).run(telling)

@@ -17,61 +17,61 @@ from tau.records.base import replace
 from tau.records.messages import Stored, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
-from tau.runtime.extensions.hooks import Hooks
-from tau.runtime.extensions.model_streams import Streams
-from tau.runtime.history.session_log import Log, now, session_id
+from tau.runtime.extensions.hooks import HookDispatcher
+from tau.runtime.extensions.model_streams import ModelStreams
+from tau.runtime.history.session_log import SessionLog, now, session_id
 from tau.runtime.models.bundled import Local
-from tau.runtime.models.selection import Asked, Models
+from tau.runtime.models.selection import ModelAccess, ModelSelection
 from tau.runtime.resources import Resources
-from tau.runtime.runs.budget import Allowance
-from tau.runtime.runs.tool_runner import Toolbox
-from tau.runtime.services import Surroundings
+from tau.runtime.runs.budget import BudgetTracker
+from tau.runtime.runs.tool_runner import ToolRunner
+from tau.runtime.services import Services
 from tau.wire.unfinished import Unfinished
 
 
 class Owner(Protocol):
     """What a call needs of its session."""
 
-    around: Surroundings
+    services: Services
     settings: Settings
-    models: Models
-    log: Log
+    models: ModelSelection
+    log: SessionLog
     local: Local
-    toolbox: Toolbox
-    hooks: Hooks
+    tool_runner: ToolRunner
+    hooks: HookDispatcher
     resources: Resources
-    budget: Allowance
+    budget: BudgetTracker
 
 
-class Caller:
+class ModelClient:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._calls = 0
-        self.system: str | None = None  # what an extension wants it to be, for this run
+        self.system_override: str | None = None  # what an extension wants it to be, for this run
 
     async def system_prompt(self) -> str:
-        return await self._owner.resources.prompt(list(self._owner.toolbox.tools.values()))
+        return await self._owner.resources.prompt(list(self._owner.tool_runner.tools.values()))
 
-    def draft(self) -> Draft:
+    def new_draft(self) -> Draft:
         """A blank answer of the current model. It may be changed while the answer streams: this one keeps its own."""
         model = self._owner.models.current
         if model is None:
             raise ModelError("No model selected.")
         return Draft(model, now(), Unfinished)
 
-    async def answer(self, messages: Iterable[Stored], draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    async def stream_answer(self, messages: Iterable[Stored], draft: Draft) -> AsyncIterator[Sequence[Any]]:
         owner = self._owner
         level, log = owner.models.level, owner.log.id
-        tools = list(owner.toolbox.tools.values()) if takes_tools(draft.model) else []
+        tools = list(owner.tool_runner.tools.values()) if takes_tools(draft.model) else []
         if owner.hooks.extensions.wants("context"):
             messages = await owner.hooks.context([*messages])
         spoken = Retold(messages, draft.model, block_images=owner.settings.images.block_images)
-        system = await owner.resources.prompt(tools) if self.system is None else self.system
+        system = await owner.resources.prompt(tools) if self.system_override is None else self.system_override
         context = Context(system, spoken, tools)
         async for facts in self._stream(context, draft, level, log):
             yield facts
 
-    async def summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    async def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
         """A call outside the conversation: no tools, and no part in its cache."""
         context = Context(request.system, [User([Text(request.prompt)], now())], ())
         async for facts in self._stream(context, draft, request.thinking, session_id(), request.max_tokens):
@@ -80,14 +80,14 @@ class Caller:
     async def _stream(
         self, context: Context, draft: Draft, level: ThinkingLevel, session: str, max_tokens: int | None = None
     ) -> AsyncIterator[Sequence[Any]]:
-        around = self._owner.around
-        model, key, environment = await self._asked(draft.model)
+        around = self._owner.services
+        model, key, environment = await self._with_credentials(draft.model)
         settings = self._owner.settings
         interleaved = settings.interleaved_thinking
         options = Options(key, level, settings.thinking_budgets, session, max_tokens, environment, now(), interleaved)
         extensions = self._owner.hooks.extensions
         hooks = self._owner.hooks if extensions.handlers else None
-        streams = Streams(extensions) if extensions.streams else None
+        streams = ModelStreams(extensions) if extensions.streams else None
         world = World(around.transport, asyncio.sleep, self._calls, around.script, hooks, streams)
         self._calls += 1
         budget, characters, counted = self._owner.budget, 0, False
@@ -95,32 +95,32 @@ class Caller:
             async for facts in llm.stream(model, context, options, draft, world):
                 if facts and isinstance(facts[-1], Done):
                     # Before anybody can act on the answer.
-                    budget.answered(draft)
+                    budget.add_usage(draft)
                     counted = True
                     self._owner.models.accepted(model)
                 yield facts
                 if not counted:
                     characters += sum(fact.weight for fact in facts if isinstance(fact, Update))
-                    budget.streamed(draft, characters)
+                    budget.check_streamed(draft, characters)
         except ModelError as error:
-            if not (unknown(error) and self._owner.models.renewed(model)):
+            if not (is_authentication_failure(error) and self._owner.models.refresh_credentials(model)):
                 raise
             raise ModelError(str(error), status=error.status, transient=True) from None
         finally:
             if not counted:
-                budget.answered(draft)
+                budget.add_usage(draft)
 
-    async def _asked(self, model: Model) -> Asked:
+    async def _with_credentials(self, model: Model) -> ModelAccess:
         """The model as it is to be asked: with its key, its headers, and where it is."""
         owner = self._owner
         if model == SMALL:
-            return Asked(replace(model, base_url=await owner.local.base_url()), None, {})
+            return ModelAccess(replace(model, base_url=await owner.local.base_url()), None, {})
         if owner.models.takes_time(model):
-            return await owner.around.machine.in_thread(lambda: owner.models.asked(model))
+            return await owner.services.machine.in_thread(lambda: owner.models.asked(model))
         return owner.models.asked(model)
 
 
-def unknown(error: ModelError) -> bool:
+def is_authentication_failure(error: ModelError) -> bool:
     """Whether a server does not know who asks, or no longer."""
     return error.status == 401 or (error.status in (400, 403) and "expired" in str(error).lower())
 

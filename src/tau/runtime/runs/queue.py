@@ -21,7 +21,7 @@ from tau.core.agent.draft import Done, Draft, Failed, Update
 from tau.core.agent.loop import RunEnd, agent_run
 from tau.core.agent.queues import Queue, Queues, Waiting
 from tau.core.agent.retry import Retry, after
-from tau.core.agent.structured_output import Aim
+from tau.core.agent.structured_output import OutputSchema
 from tau.errors import CommandError
 from tau.records.base import UNSET, Value, replace
 from tau.records.events import (
@@ -36,43 +36,43 @@ from tau.records.events import (
 )
 from tau.records.messages import AnyMessage, Assistant, Stored
 from tau.records.settings import Settings
-from tau.runtime.abort import Switch
-from tau.runtime.history.session_log import Log
-from tau.runtime.runs.budget import Allowance
+from tau.runtime.abort import AbortSignal
+from tau.runtime.history.session_log import SessionLog
+from tau.runtime.runs.budget import BudgetTracker
 from tau.runtime.runs.compactor import Compactor
-from tau.runtime.runs.driver import Hands, drive
-from tau.runtime.runs.structured_output import Quest
-from tau.runtime.runs.tool_runner import Toolbox
+from tau.runtime.runs.driver import RunPorts, run_agent
+from tau.runtime.runs.structured_output import StructuredOutputRun
+from tau.runtime.runs.tool_runner import ToolRunner
 
 log = logging.getLogger(__name__)
-Introduced = Callable[[list[AnyMessage], Switch], Awaitable[list[AnyMessage]]]
+BeforeRun = Callable[[list[AnyMessage], AbortSignal], Awaitable[list[AnyMessage]]]
 
 
 class Owner(Protocol):
     """What a run needs of its session."""
 
     settings: Settings
-    log: Log
+    log: SessionLog
     queues: Queues
     compactor: Compactor
-    budget: Allowance
-    toolbox: Toolbox
+    budget: BudgetTracker
+    tool_runner: ToolRunner
 
-    async def tell(self, event: Event) -> None: ...
+    async def emit(self, event: Event) -> None: ...
 
-    def hands(self) -> Hands: ...
+    def run_ports(self) -> RunPorts: ...
 
     def new_draft(self) -> Draft: ...
 
 
-class Accepted(Value):
+class AcceptedPrompt(Value):
     """A prompt that will be run, and what it shall come to if that has to have a shape."""
 
     prompts: list[AnyMessage]
-    aim: Aim | None = None
+    aim: OutputSchema | None = None
 
 
-class Outcome:
+class PromptOutcome:
     """What a prompt came to, whatever happened on the way.
 
     `aborted`: somebody stopped it. `exceeded`: a budget did, and the answer may be
@@ -93,24 +93,24 @@ class Outcome:
         return next((message for message in reversed(self.messages) if isinstance(message, Assistant)), None)
 
 
-class Runs:
-    def __init__(self, owner: Owner, before: Callable[[Switch], None], introduced: Introduced) -> None:
+class RunQueue:
+    def __init__(self, owner: Owner, before: Callable[[AbortSignal], None], introduced: BeforeRun) -> None:
         """`before` is called when a prompt's run begins, with the switch that will abort it.
 
         `introduced` says what the run really begins with; it may take its time.
         """
-        self._introduced = introduced
+        self._before_run = introduced
         self._owner = owner
-        self._before = before
-        self._accepted: deque[Accepted] = deque()
-        self._quest: Quest | None = None  # of the prompt under way
-        self.outcome: Outcome | None = None  # of the prompt that was settled last
+        self._on_run_start = before
+        self._accepted: deque[AcceptedPrompt] = deque()
+        self._structured_output: StructuredOutputRun | None = None  # of the prompt under way
+        self.outcome: PromptOutcome | None = None  # of the prompt that was settled last
         self._task: asyncio.Task[None] | None = None
-        self.switch = Switch()  # of the run under way, or of the last
+        self.signal = AbortSignal()  # of the run under way, or of the last
         self._streaming = False
-        self._shut = 0  # how many do not want that anything is begun
+        self._blockers = 0  # how many do not want that anything is begun
         self._working = False  # with retries and compactions
-        self._retries = Retries()
+        self._retries = RetryState()
         self._settled = asyncio.Event()
         self._settled.set()
         self.accepted = 0  # how many prompts, ever
@@ -126,56 +126,56 @@ class Runs:
     def busy(self) -> bool:
         return self._task is not None
 
-    def ready(self) -> None:
+    def check_open(self) -> None:
         """Raises CommandError if nothing more is run."""
         if not self.open:
             raise CommandError("The session is being left: nothing more is run in it.")
 
     @property
     def open(self) -> bool:
-        return not self._shut
+        return not self._blockers
 
     def close(self) -> None:
         """Nothing more will be run: whoever guards what a run does is about to leave."""
-        self._shut += 1
+        self._blockers += 1
 
     @contextmanager
-    def shut(self) -> Iterator[None]:
+    def blocked(self) -> Iterator[None]:
         """Nothing is begun meanwhile: an extension may have an answer to everything that ends."""
-        self._shut += 1
+        self._blockers += 1
         try:
             yield
         finally:
-            self._shut -= 1
+            self._blockers -= 1
 
-    def start(self, prompts: Sequence[AnyMessage], aim: Aim | None = None) -> None:
+    def start(self, prompts: Sequence[AnyMessage], aim: OutputSchema | None = None) -> None:
         """Accept a prompt. From now on it will be run, whatever happens. Raises CommandError at the end."""
-        self.ready()
-        self._accepted.append(Accepted(list(prompts), aim))
+        self.check_open()
+        self._accepted.append(AcceptedPrompt(list(prompts), aim))
         self.accepted += 1
         self._settled.clear()
         if self._task is None:
-            self.switch, self._retries = Switch(), Retries()  # it can be aborted before it has begun
-            self._task = asyncio.create_task(self._play())
+            self.signal, self._retries = AbortSignal(), RetryState()  # it can be aborted before it has begun
+            self._task = asyncio.create_task(self._run_accepted())
 
     async def abort(self) -> None:
         """Stop what is being run, and return when it has settled."""
         if self._task is None:
             return
-        self.switch.flip()
+        self.signal.abort()
         await self._settled.wait()
 
     def stop(self) -> None:
         """Stop what is being run, without waiting for it."""
-        self.switch.flip()
+        self.signal.abort()
 
-    def leave(self) -> None:
+    def cancel(self) -> None:
         """At the last moment: what did not stop when it was told to is left."""
         if self._task is not None:
             self._task.cancel()
 
     @property
-    def waiting(self) -> int:
+    def retry_attempt(self) -> int:
         """The number of the try that is waited for; 0 if none is."""
         return self._retries.made if self._retries.waiting else 0
 
@@ -189,53 +189,55 @@ class Runs:
         while self._task is not None:
             await asyncio.shield(self._task)
 
-    async def _play(self) -> None:
+    async def _run_accepted(self) -> None:
         try:
             while self._accepted:
                 # Taken out only when it runs, so that what comes in between finds a prompt under way.
                 accepted = self._accepted[0]
                 self._settled.clear()
                 async with self._owner.compactor.turn:
-                    self._before(self.switch)
+                    self._on_run_start(self.signal)
                     self._streaming = True
                     self._accepted.popleft()
-                    await self._one(accepted)
+                    await self._run_prompt(accepted)
                 if self._accepted:
-                    self.switch, self._retries = Switch(), Retries()
+                    self.signal, self._retries = AbortSignal(), RetryState()
         finally:
             self._task = None
             self._settled.set()
 
-    async def _one(self, accepted: Accepted) -> None:
-        owner, outcome = self._owner, Outcome()
+    async def _run_prompt(self, accepted: AcceptedPrompt) -> None:
+        owner, outcome = self._owner, PromptOutcome()
         self._working = True
-        self._quest = None if accepted.aim is None else Quest(accepted.aim)
-        owner.toolbox.lent = {} if self._quest is None else {self._quest.tool.name: self._quest.tool}
-        owner.budget.begin(self.switch)
+        self._structured_output = None if accepted.aim is None else StructuredOutputRun(accepted.aim)
+        owner.tool_runner.extra_tools = (
+            {} if self._structured_output is None else {self._structured_output.tool.name: self._structured_output.tool}
+        )
+        owner.budget.begin(self.signal)
         try:
-            await self._until_done(accepted.prompts, outcome)
+            await self._run_with_retries(accepted.prompts, outcome)
         except Exception as error:
             log.exception("a run broke off")
             self._streaming = False
             broken = owner.new_draft().failed("error", f"Internal error: {error}").message
             outcome.messages.append(broken)
-            owner.log.say(broken)
-            await owner.tell(AgentEnd([broken]))
+            owner.log.append_message(broken)
+            await owner.emit(AgentEnd([broken]))
         finally:
             self._working = False
             owner.budget.end()
-            owner.toolbox.lent = {}
-        for event in self._last_words(outcome):
-            await owner.tell(event)
+            owner.tool_runner.extra_tools = {}
+        for event in self._final_events(outcome):
+            await owner.emit(event)
         self.outcome = outcome
         self.settled += 1
-        await owner.tell(AgentSettled(aborted=outcome.aborted))
+        await owner.emit(AgentSettled(aborted=outcome.aborted))
         self._settled.set()
 
-    async def _until_done(self, prompts: list[AnyMessage], outcome: Outcome) -> None:
+    async def _run_with_retries(self, prompts: list[AnyMessage], outcome: PromptOutcome) -> None:
         owner, retries = self._owner, self._retries
-        await owner.compactor.before_prompt(self.switch)
-        prompts = await self._introduced(prompts, self.switch)
+        await owner.compactor.before_prompt(self.signal)
+        prompts = await self._before_run(prompts, self.signal)
         queued = False  # whether `prompts` were taken from a queue
         while True:
             # A prompt is in the log from the moment it was accepted; here it is what the run begins with.
@@ -247,27 +249,27 @@ class Runs:
                 early=owner.settings.announce_answer == "asked",
                 steered=not queued,
             )
-            hands = self._hands(outcome)
-            end = await drive(telling, hands, self.switch)
+            hands = self._ports(outcome)
+            end = await run_agent(telling, hands, self.signal)
             outcome.messages += end.messages
             prompts, queued = [], False
             if retry := retries.due:
                 outcome.messages.remove(end.ending.message)
                 owner.log.drop_last_answer()
-                await owner.tell(
+                await owner.emit(
                     AutoRetryStart(retry.attempt, owner.settings.retry.max_retries, retry.delay_ms, retry.error)
                 )
-                if await retries.wait(retry.delay_ms / 1000, self.switch):
+                if await retries.wait(retry.delay_ms / 1000, self.signal):
                     continue
                 outcome.messages.append(end.ending.message)
-                await owner.tell(AutoRetryEnd(False, retry.attempt, "Retry cancelled"))
+                await owner.emit(AutoRetryEnd(False, retry.attempt, "Retry cancelled"))
                 return
             if retries.made and isinstance(end.ending, Failed):
                 # Reset, because a compaction may follow and ask again: that answer is not one of these retries.
-                await owner.tell(AutoRetryEnd(False, retries.reset(), end.ending.message.error_message))
-            if owner.budget.over is not None:
+                await owner.emit(AutoRetryEnd(False, retries.reset(), end.ending.message.error_message))
+            if owner.budget.exceeded_limit is not None:
                 return
-            if await owner.compactor.after_run(self.switch):
+            if await owner.compactor.after_run(self.signal):
                 continue
             prompts = self._left_over(end)
             if not prompts:
@@ -278,28 +280,28 @@ class Runs:
 
     def _left_over(self, end: RunEnd) -> list[AnyMessage]:
         """What was queued after the run had looked for the last time must not be stranded."""
-        if self.switch.flipped or not isinstance(end.ending, Done):
+        if self.signal.aborted or not isinstance(end.ending, Done):
             return []
         return [*(self._take("steer") or self._take("follow_up"))]
 
     def _take(self, queue: Queue) -> list[Waiting]:
         """What waits, if a turn may begin with it; else it goes on waiting."""
         queues = self._owner.queues
-        return queues.take(queue) if queues.texts(queue) and self._owner.budget.may_go_on() else []
+        return queues.take(queue) if queues.texts(queue) and self._owner.budget.allows_turn() else []
 
-    def _hands(self, outcome: Outcome) -> Hands:
-        owner, quest = self._owner, self._quest
-        hands = owner.hands()
+    def _ports(self, outcome: PromptOutcome) -> RunPorts:
+        owner, quest = self._owner, self._structured_output
+        hands = owner.run_ports()
 
         def publish(event: Event | Update) -> Awaitable[None] | None:
             if isinstance(event, AgentStart):
                 self._streaming = True
             elif isinstance(event, AgentEnd):
-                if not event.will_retry and (words := self._before_the_end(outcome)):
+                if not event.will_retry and (words := self._events_before_end(outcome)):
                     return self._tell_end(words, event)
                 self._streaming = False
             elif isinstance(event, MessageEnd) and isinstance(event.message, Assistant) and not event.message.failed:
-                owner.budget.turn()
+                owner.budget.count_turn()
             waiting = hands.publish(event)
             if isinstance(event, (MessageEnd, AgentEnd)) and self._succeeded(event):
                 return self._tell_success(waiting)
@@ -307,14 +309,14 @@ class Runs:
 
         def take(queue: Queue) -> list[Waiting]:
             taken = self._take(queue)
-            if taken or queue == "steer" or quest is None or quest.over or not owner.budget.may_go_on():
+            if taken or queue == "steer" or quest is None or quest.done or not owner.budget.allows_turn():
                 return taken
             return [*quest.reminder()]
 
         def may_go_on() -> bool:
-            if self.switch.flipped and owner.budget.over is None:
+            if self.signal.aborted and owner.budget.exceeded_limit is None:
                 return True  # an abort is told as the next answer
-            return not (quest is not None and quest.over) and owner.budget.may_go_on()
+            return not (quest is not None and quest.done) and owner.budget.allows_turn()
 
         def will_retry(failure: Failed) -> bool:
             self._retries.due = after(failure, owner.settings.retry, self._retries.made)
@@ -324,7 +326,7 @@ class Runs:
 
     async def _fit(self) -> Iterable[Stored] | None:
         """Between two turns: the conversation, if it had to be compacted for the next."""
-        smaller = await self._owner.compactor.between_turns(self.switch)
+        smaller = await self._owner.compactor.between_turns(self.signal)
         return self._owner.log.messages.but(()) if smaller else None
 
     def _succeeded(self, event: MessageEnd | AgentEnd) -> bool:
@@ -335,42 +337,44 @@ class Runs:
 
     # What is told of a prompt's end besides.
 
-    def _before_the_end(self, outcome: Outcome) -> list[Event]:
+    def _events_before_end(self, outcome: PromptOutcome) -> list[Event]:
         words: list[Event] = []
-        over, quest = self._owner.budget.over, self._quest
+        over, quest = self._owner.budget.exceeded_limit, self._structured_output
         if over is not None and outcome.exceeded is None:
             outcome.exceeded = over
             words.append(over)
-        if quest is not None and quest.reached and outcome.output is UNSET:
+        if quest is not None and quest.has_result and outcome.output is UNSET:
             outcome.output = quest.output
-            words.append(quest.told(""))
+            words.append(quest.event(""))
         return words
 
-    def _last_words(self, outcome: Outcome) -> list[Event]:
-        words = self._before_the_end(outcome)
-        outcome.aborted = self.switch.flipped and outcome.exceeded is None
-        if self._quest is not None and outcome.output is UNSET:
+    def _final_events(self, outcome: PromptOutcome) -> list[Event]:
+        words = self._events_before_end(outcome)
+        outcome.aborted = self.signal.aborted and outcome.exceeded is None
+        if self._structured_output is not None and outcome.output is UNSET:
             answer = outcome.answer
             why = (answer.error_message or "") if answer is not None and answer.failed else ""
-            told = self._quest.told(why or (over_told(outcome.exceeded) if outcome.exceeded is not None else ""))
+            told = self._structured_output.event(
+                why or (over_told(outcome.exceeded) if outcome.exceeded is not None else "")
+            )
             outcome.output_error = told.error or None
             words.append(told)
         return words
 
     async def _tell_end(self, words: list[Event], end: AgentEnd) -> None:
         for event in words:
-            await self._owner.tell(event)
+            await self._owner.emit(event)
         self._streaming = False
-        await self._owner.tell(end)
+        await self._owner.emit(end)
 
     async def _tell_success(self, waiting: Awaitable[None] | None) -> None:
         if waiting is not None:
             await waiting
         made = self._retries.reset()
-        await self._owner.tell(AutoRetryEnd(True, made))
+        await self._owner.emit(AutoRetryEnd(True, made))
 
 
-class Retries:
+class RetryState:
     """How often a prompt was tried again, and the wait for the next time."""
 
     def __init__(self) -> None:
@@ -391,18 +395,18 @@ class Retries:
         self._cancelled.set()
         return self.waiting
 
-    async def wait(self, seconds: float, switch: Switch) -> bool:
+    async def wait(self, seconds: float, switch: AbortSignal) -> bool:
         """True when the time is over, False when somebody does not want to wait."""
         assert self.due is not None
         self.made, self.due = self.due.attempt, None
         self._cancelled.clear()
-        switch.listen(self._cancelled.set)
+        switch.on_abort(self._cancelled.set)
         self.waiting = True
         try:
-            async with asyncio.timeout(0 if switch.flipped else seconds):
+            async with asyncio.timeout(0 if switch.aborted else seconds):
                 await self._cancelled.wait()
         except TimeoutError:
-            return not (switch.flipped or self._cancelled.is_set())  # it may have been cancelled in the same moment
+            return not (switch.aborted or self._cancelled.is_set())  # it may have been cancelled in the same moment
         finally:
             self.waiting = False
         return False

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.core.agent.structured_output import ACCEPTED, DESCRIPTION, GUIDELINES, NAME, REMINDER, SNIPPET, Aim, Misfit
+from tau.core.agent.structured_output import (
+    ACCEPTED,
+    DESCRIPTION,
+    GUIDELINES,
+    NAME,
+    REMINDER,
+    SNIPPET,
+    OutputSchema,
+    SchemaMismatch,
+)
 from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome, StructuredOutput
@@ -13,8 +22,8 @@ from tau.runtime.history.session_log import now
 from tau.tools import Tool, ToolContext
 
 
-class Quest:
-    def __init__(self, aim: Aim) -> None:
+class StructuredOutputRun:
+    def __init__(self, aim: OutputSchema) -> None:
         self._aim = aim
         self._failed = 0
         self.value: Any = UNSET  # as JSON has it
@@ -31,31 +40,31 @@ class Quest:
         )
 
     @property
-    def reached(self) -> bool:
+    def has_result(self) -> bool:
         return self.output is not UNSET
 
     @property
-    def over(self) -> bool:
-        return self.reached or self._failed >= self._aim.attempts
+    def done(self) -> bool:
+        return self.has_result or self._failed >= self._aim.attempts
 
     async def _take(self, arguments: dict[str, Any], context: ToolContext) -> Outcome:
-        if self.reached:
+        if self.has_result:
             raise ToolError("A result was accepted already; this one does not count.")
         try:
             self.value, self.output = self._aim.reading(arguments)
-        except Misfit as error:
+        except SchemaMismatch as error:
             self._failed += 1
             raise ToolError(str(error)) from None
         return Outcome([Text(ACCEPTED)], {})
 
     def reminder(self) -> list[Custom]:
         """What to say to a model that stops without a result."""
-        self._failed += 0 if self.reached else 1
-        return [] if self.over else [Custom("structured_output", REMINDER, display=False, timestamp=now())]
+        self._failed += 0 if self.has_result else 1
+        return [] if self.done else [Custom("structured_output", REMINDER, display=False, timestamp=now())]
 
-    def told(self, why: str) -> StructuredOutput:
+    def event(self, why: str) -> StructuredOutput:
         """`why` there is no result, if it is not the model's fault."""
-        if self.reached:
+        if self.has_result:
             return StructuredOutput(self.value)
         tries = self._aim.attempts
         return StructuredOutput(error=why or f"The model handed in no result that fits the schema ({tries} attempts).")

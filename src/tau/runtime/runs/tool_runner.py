@@ -16,15 +16,15 @@ from tau.errors import Aborted
 from tau.records.events import Outcome
 from tau.records.messages import ToolCall
 from tau.records.settings import Settings
-from tau.runtime.abort import Switch
-from tau.runtime.extensions.hooks import Hooks, refused
-from tau.runtime.services import Surroundings
+from tau.runtime.abort import AbortSignal
+from tau.runtime.extensions.hooks import HookDispatcher, refused
+from tau.runtime.services import Services
 from tau.tools import Tool, ToolContext
 from tau.tools.read_tracking import Seen
 from tau.tools.registry import TOOLS
 
 
-class Gate(Protocol):
+class PermissionGate(Protocol):
     """Who decides whether a call may run. The real one is runtime/runs/permissions.py."""
 
     denials: list[str]  # why each of them may not
@@ -41,60 +41,60 @@ class Gate(Protocol):
     def forget(self) -> None: ...
 
 
-class Toolbox:
-    def __init__(self, around: Surroundings, settings: Callable[[], Settings], hooks: Hooks) -> None:
+class ToolRunner:
+    def __init__(self, around: Services, settings: Callable[[], Settings], hooks: HookDispatcher) -> None:
         self._around = around
         self._settings = settings
         self._hooks = hooks
         self._machine = around.machine
-        self._switch = Switch()
+        self._switch = AbortSignal()
         self._chosen: list[str] | None = None  # by an extension, out of `_choice`
         self._choice: frozenset[str] = frozenset()
-        self.lent: Mapping[str, Tool] = {}  # for the prompt under way; others of the same names step back
-        self.gate: Gate | None = None
-        self.forget()
+        self.extra_tools: Mapping[str, Tool] = {}  # for the prompt under way; others of the same names step back
+        self.permission_gate: PermissionGate | None = None
+        self.reset()
 
     # Which there are.
 
     @property
-    def known(self) -> dict[str, Tool]:
+    def all_tools(self) -> dict[str, Tool]:
         """Everything that could be given to the model. An extension's tool stands for a built-in one of its name."""
         return {**TOOLS, **self._around.tools, **self._hooks.extensions.tools}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
         """What the model has. A tool that an extension registers is among them at once."""
-        return {**self._kept, **self.lent} if self.lent else self._kept
+        return {**self._selected_tools, **self.extra_tools} if self.extra_tools else self._selected_tools
 
     @property
-    def _kept(self) -> Mapping[str, Tool]:
+    def _selected_tools(self) -> Mapping[str, Tool]:
         added = self._hooks.extensions.tools
         if not added and self._chosen is None:
             return self._around.tools
-        known = self.known
+        known = self.all_tools
         chosen = self._around.tools if self._chosen is None else self._chosen
         names = [*chosen, *(name for name in added if name not in self._choice)]
         return {name: known[name] for name in names if name in known}
 
-    def choose(self, names: Sequence[str]) -> None:
+    def set_active(self, names: Sequence[str]) -> None:
         """Give the model these and no others; names that nobody knows are passed over."""
-        known = self.known
+        known = self.all_tools
         self._chosen = [name for name in names if name in known]
         self._choice = frozenset(known)
 
     # Running them.
 
-    def begin(self, switch: Switch) -> None:
+    def begin_run(self, switch: AbortSignal) -> None:
         """A run begins: what its commands leave in the background ends when it is aborted."""
         self._switch = switch
         self._machine = self._around.machine.part()
-        switch.listen(self._machine.kill_background)
+        switch.on_abort(self._machine.kill_background)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Another conversation: its model has read nothing yet."""
-        self._seen = Seen(required=self._settings().edit.require_fresh)
-        if self.gate is not None:
-            self.gate.forget()
+        self._reads = Seen(required=self._settings().edit.require_fresh)
+        if self.permission_gate is not None:
+            self.permission_gate.forget()
 
     async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         """The arguments to run with, or why the call is refused."""
@@ -114,15 +114,17 @@ class Toolbox:
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         """Why a call may not run, if it may not. A tool that is lent does nothing but hand in a result."""
-        if self.gate is None or call.name in self.lent:
+        if self.permission_gate is None or call.name in self.extra_tools:
             return None
-        return await self.gate.permit(call, arguments)
+        return await self.permission_gate.permit(call, arguments)
 
     async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         resize = self._settings().images.auto_resize
-        withheld = None if self.gate is None else self.gate.withheld(call.name, arguments)
-        checked = None if self.gate is None else self.gate.checked(call)
-        context = ToolContext(self._machine, self._around.cwd, progress, self._seen, resize, call.id, withheld, checked)
+        withheld = None if self.permission_gate is None else self.permission_gate.withheld(call.name, arguments)
+        checked = None if self.permission_gate is None else self.permission_gate.checked(call)
+        context = ToolContext(
+            self._machine, self._around.cwd, progress, self._reads, resize, call.id, withheld, checked
+        )
         return await self.tools[call.name].run(arguments, context)
 
     async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Literal
 import tau
 from tau.errors import ToolError
 from tau.runtime.machine.files import LocalFiles, opened
-from tau.runtime.machine.protected_files import Guarded
+from tau.runtime.machine.protected_files import ProtectedFiles
 from tau.tools import Entry, OpenFile, OpenFolder
 
 PACKET = 64 * 1024
@@ -171,7 +171,9 @@ def _local(
     """`agent_dir` is None if tools may write what is guarded."""
     if agent_dir is None:
         return LocalFiles(keys)
-    return LocalFiles(keys, Guarded(agent_dir, cwd, None if sessions is None else Path(sessions), lambda: executables))
+    return LocalFiles(
+        keys, ProtectedFiles(agent_dir, cwd, None if sessions is None else Path(sessions), lambda: executables)
+    )
 
 
 def _answer(

@@ -31,7 +31,7 @@ from tau.errors import UsageError
 from tau.records.settings import SandboxLevel
 from tau.runtime.machine.supervisor import CONFINED
 from tau.runtime.machine.supervisor import __file__ as RUNNER
-from tau.runtime.machine.supervisor_client import CannotConfine
+from tau.runtime.machine.supervisor_client import SandboxUnavailable
 from tau.runtime.sandbox.git_layout import is_git_directory, is_in, repository_of_worktree, stops_search
 from tau.runtime.sandbox.import_paths import code_paths, is_importable
 from tau.runtime.sandbox.launcher import SYSTEM, Plan, main, python_words
@@ -178,7 +178,7 @@ class Sandbox:
             return self._plan(private)
         except UsageError as error:  # what is protected has changed since this sandbox was first made
             self.clear()
-            raise CannotConfine(str(error).rstrip(".")) from None
+            raise SandboxUnavailable(str(error).rstrip(".")) from None
         except BaseException:
             self.clear()
             raise
@@ -220,7 +220,7 @@ class Sandbox:
             self._keep_in_place(place, targets)
         self._make_places(targets, covers)
         if len(targets) > MAX_MOUNTS:
-            raise CannotConfine(f"there are more than {MAX_MOUNTS} paths to protect in {self.tree}")
+            raise SandboxUnavailable(f"there are more than {MAX_MOUNTS} paths to protect in {self.tree}")
         mounts = [
             Mount(source, target, writable, None if target in placeholders else self._identify(source))
             for target, (source, writable) in sorted(targets.items(), key=lambda item: item[0].count("/"))
@@ -273,9 +273,9 @@ class Sandbox:
         try:
             found = identify(path)
         except OSError as error:
-            raise CannotConfine(f"{path} cannot be opened without following links: {error.strerror}") from None
+            raise SandboxUnavailable(f"{path} cannot be opened without following links: {error.strerror}") from None
         if found != self._identities.get(path, found):
-            raise CannotConfine(f"{path} is another folder than when this session began")
+            raise SandboxUnavailable(f"{path} is another folder than when this session began")
         return found
 
     def _roots(self) -> list[str]:

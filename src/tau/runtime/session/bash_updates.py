@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 
 from tau.core.text.terminal_text import Cleaner
 
-LIMIT = 1024 * 1024
+MAX_HELD_CHARACTERS = 1024 * 1024
 
 
-class Live:
+class BashUpdates:
     def __init__(self, say: Callable[[str], Awaitable[None] | None]) -> None:
         self._say = say
         self._readers: dict[str, tuple[codecs.IncrementalDecoder, Cleaner]] = {}
@@ -26,7 +26,7 @@ class Live:
         self._left_out = 0
         self._saying: asyncio.Future[None] | None = None
 
-    def take(self, stream: str, data: bytes) -> None:
+    def add(self, stream: str, data: bytes) -> None:
         if stream not in self._readers:
             self._readers[stream] = codecs.getincrementaldecoder("utf-8")("replace"), Cleaner()
         decoder, cleaner = self._readers[stream]
@@ -34,18 +34,18 @@ class Live:
         if text:
             self._held.append(text)
             self._size += len(text)
-            while self._size > LIMIT and len(self._held) > 1:
+            while self._size > MAX_HELD_CHARACTERS and len(self._held) > 1:
                 gone = len(self._held.popleft())
                 self._size -= gone
                 self._left_out += gone
-            self._go_on()
+            self._send_next()
 
-    async def end(self) -> None:
+    async def drain(self) -> None:
         """Until all of it is told."""
         while self._saying is not None:
             await asyncio.wait({self._saying})
 
-    def _go_on(self, _: object = None) -> None:
+    def _send_next(self, _: object = None) -> None:
         if self._saying is not None and not self._saying.done():
             return
         self._saying = None
@@ -58,4 +58,4 @@ class Live:
         self._size = self._left_out = 0
         if (waiting := self._say(text)) is not None:
             self._saying = asyncio.ensure_future(waiting)
-            self._saying.add_done_callback(self._go_on)
+            self._saying.add_done_callback(self._send_next)

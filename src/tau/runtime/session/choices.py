@@ -8,23 +8,23 @@ from tau.errors import CommandError
 from tau.records.base import plain
 from tau.records.events import Event, SessionInfoChanged, ThinkingLevelChanged
 from tau.records.models import Model, ThinkingLevel
-from tau.runtime.extensions.hooks import Hooks
-from tau.runtime.history.session_log import Log
-from tau.runtime.models.selection import Models
+from tau.runtime.extensions.hooks import HookDispatcher
+from tau.runtime.history.session_log import SessionLog
+from tau.runtime.models.selection import ModelSelection
 
 
 class Owner(Protocol):
     """What a choice needs of its session."""
 
-    models: Models
-    log: Log
-    hooks: Hooks
+    models: ModelSelection
+    log: SessionLog
+    hooks: HookDispatcher
 
-    async def tell(self, event: Event) -> None: ...
+    async def emit(self, event: Event) -> None: ...
 
-    def kept_soon(self) -> None: ...
+    def schedule_sync(self) -> None: ...
 
-    async def save(self, changes: dict[str, Any]) -> None: ...
+    async def save_settings(self, changes: dict[str, Any]) -> None: ...
 
 
 async def set_model(session: Owner, provider: str, id: str) -> Model:
@@ -56,8 +56,8 @@ async def _model_changed(session: Owner, previous: Model | None, level_before: T
     if level != level_before:
         session.log.set_level(level)
         changes["defaultThinkingLevel"] = level
-    session.kept_soon()
-    await session.save(changes)
+    session.schedule_sync()
+    await session.save_settings(changes)
     if model != previous:
         told = {"model": plain(model), "previousModel": plain(previous), "source": source}
         await session.hooks.tell("model_select", told)
@@ -81,8 +81,8 @@ async def cycle_level(session: Owner) -> ThinkingLevel | None:
 async def _level_changed(session: Owner, before: ThinkingLevel) -> None:
     if session.models.level != before:
         session.log.set_level(session.models.level)
-        session.kept_soon()
-        await session.save({"defaultThinkingLevel": session.models.level})
+        session.schedule_sync()
+        await session.save_settings({"defaultThinkingLevel": session.models.level})
         await _tell_level(session, before)
 
 
@@ -90,7 +90,7 @@ async def _tell_level(session: Owner, before: ThinkingLevel) -> None:
     level = session.models.level
     if level != before:
         await session.hooks.tell("thinking_level_select", {"level": level, "previousLevel": before})
-        await session.tell(ThinkingLevelChanged(level))
+        await session.emit(ThinkingLevelChanged(level))
 
 
 async def set_name(session: Owner, name: str) -> None:
@@ -98,5 +98,5 @@ async def set_name(session: Owner, name: str) -> None:
     if not name:
         raise CommandError("Session name cannot be empty")
     session.log.set_name(name)
-    session.kept_soon()
-    await session.tell(SessionInfoChanged(name))
+    session.schedule_sync()
+    await session.emit(SessionInfoChanged(name))

@@ -31,10 +31,10 @@ from tau.records.messages import Image, Text
 from tau.records.models import ThinkingLevel
 from tau.runtime.extensions.dialogs import dialog_id
 from tau.runtime.extensions.hooks import Destination, custom
-from tau.runtime.extensions.registry import PATIENCE, Patience
+from tau.runtime.extensions.registry import PausableTimeout, current_timeout
 from tau.runtime.history.session_log import now
 from tau.runtime.session import choices
-from tau.runtime.session.operations import usage_of_window
+from tau.runtime.session.operations import context_usage_of
 from tau.runtime.session.session import BUSY, Session
 
 Deliver = Literal["steer", "followUp"]
@@ -55,7 +55,7 @@ class SendMessage(Record):
 
 
 async def send_message(session: Session, wanted: SendMessage) -> None:
-    await session.hearing.send(custom(wanted.message, now()), wanted.deliver_as, trigger=wanted.trigger_turn)
+    await session.input.send_custom(custom(wanted.message, now()), wanted.deliver_as, trigger=wanted.trigger_turn)
 
 
 class SendUserMessage(Record):
@@ -70,8 +70,8 @@ async def send_user_message(session: Session, wanted: SendUserMessage) -> None:
     images = [block for block in blocks if isinstance(block, Image)]
     if session.runs.streaming and wanted.deliver_as is None:
         raise CommandError(BUSY.replace("streamingBehavior", "deliverAs"))
-    if await session.hearing.hear(text, images, QUEUES[wanted.deliver_as], source="extension") == "queued":
-        await session.tell_queues()
+    if await session.input.submit(text, images, QUEUES[wanted.deliver_as], source="extension") == "queued":
+        await session.emit_queue_update()
 
 
 class AppendEntry(Record):
@@ -80,8 +80,8 @@ class AppendEntry(Record):
 
 
 async def append_entry(session: Session, wanted: AppendEntry) -> None:
-    session.log.append(wanted.custom_type, wanted.data)
-    session.kept_soon()
+    session.log.append_custom(wanted.custom_type, wanted.data)
+    session.schedule_sync()
 
 
 class SetSessionName(Record):
@@ -101,7 +101,7 @@ async def set_label(session: Session, wanted: SetLabel) -> None:
     if wanted.entry_id not in session.log.tree:
         raise CommandError(f"Entry not found: {wanted.entry_id}")
     session.log.label(wanted.entry_id, wanted.label)
-    session.kept_soon()
+    session.schedule_sync()
 
 
 # Choosing.
@@ -112,18 +112,18 @@ class SetActiveTools(Record):
 
 
 async def set_active_tools(session: Session, wanted: SetActiveTools) -> None:
-    session.toolbox.choose(wanted.names)
+    session.tool_runner.set_active(wanted.names)
 
 
 async def get_all_tools(session: Session, wanted: Nothing) -> list[dict[str, Any]]:
     return [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-        for tool in session.toolbox.known.values()
+        for tool in session.tool_runner.all_tools.values()
     ]
 
 
 async def get_commands(session: Session, wanted: Nothing) -> Any:
-    return plain([*session.guests.commands(), *await session.resources.commands()])
+    return plain([*session.extension_lifecycle.commands(), *await session.resources.commands()])
 
 
 class SetModel(Record):
@@ -166,15 +166,15 @@ class Compact(Record):
 
 
 async def compact(session: Session, wanted: Compact) -> None:
-    await session.moves.over()
+    await session.navigator.wait_until_done()
     await session.compactor.compact(wanted.custom_instructions)
-    session.kept_soon()
+    session.schedule_sync()
 
 
 async def shutdown(session: Session, wanted: Nothing) -> None:
     """When nothing is left to run."""
     await session.runs.idle()
-    session.leave()
+    session.request_exit()
 
 
 async def wait_for_idle(session: Session, wanted: Nothing) -> None:
@@ -182,11 +182,11 @@ async def wait_for_idle(session: Session, wanted: Nothing) -> None:
 
 
 async def get_context_usage(session: Session, wanted: Nothing) -> dict[str, Any] | None:
-    return plain(usage_of_window(session))  # type: ignore[no-any-return]
+    return plain(context_usage_of(session))  # type: ignore[no-any-return]
 
 
 async def get_system_prompt(session: Session, wanted: Nothing) -> str:
-    return session.caller.system or await session.caller.system_prompt()
+    return session.model_client.system_override or await session.model_client.system_prompt()
 
 
 # Moving.
@@ -197,7 +197,7 @@ class NewSession(Record):
 
 
 async def new_session(session: Session, wanted: NewSession) -> dict[str, bool]:
-    return {"cancelled": not await session.moves.to_new(wanted.parent_session)}
+    return {"cancelled": not await session.navigator.new_session(wanted.parent_session)}
 
 
 class Fork(Record):
@@ -205,7 +205,7 @@ class Fork(Record):
 
 
 async def fork(session: Session, wanted: Fork) -> dict[str, Any]:
-    text, went = await session.moves.to_fork(wanted.entry_id)
+    text, went = await session.navigator.fork(wanted.entry_id)
     return {"text": text, "cancelled": not went}
 
 
@@ -221,7 +221,7 @@ async def navigate_tree(session: Session, wanted: NavigateTree) -> Any:
     to = Destination(
         wanted.target_id, wanted.label, wanted.summarize, wanted.custom_instructions, wanted.replace_instructions
     )
-    return plain(await session.moves.to_entry(to))
+    return plain(await session.navigator.navigate(to))
 
 
 class SwitchSession(Record):
@@ -231,12 +231,12 @@ class SwitchSession(Record):
 async def switch_session(session: Session, wanted: SwitchSession) -> dict[str, bool]:
     if not wanted.session_path or "\0" in wanted.session_path:
         raise CommandError(f"sessionPath: not a path: {wanted.session_path!r}")
-    path = Path(session.around.cwd, Path(wanted.session_path).expanduser())
-    return {"cancelled": not await session.moves.to_file(path)}
+    path = Path(session.services.cwd, Path(wanted.session_path).expanduser())
+    return {"cancelled": not await session.navigator.open_file(path)}
 
 
 async def reload(session: Session, wanted: Nothing) -> None:
-    session.guests.reload_soon()
+    session.extension_lifecycle.request_reload()
 
 
 # Looking.
@@ -354,25 +354,25 @@ def _request(kind: type[Any], params: dict[str, Any]) -> Any:
     return decode(kind, encode({**params, "method": tag, "id": dialog_id()}))
 
 
-def acting(session: Session) -> Callable[[str, str, dict[str, Any], Patience | None], Awaitable[Any]]:
+def actions_for(session: Session) -> Callable[[str, str, dict[str, Any], PausableTimeout | None], Awaitable[Any]]:
     """`act` for the extensions of a session, whoever they are."""
 
-    async def do(path: str, name: str, params: dict[str, Any], patience: Patience | None) -> Any:
-        token = PATIENCE.set(patience)
+    async def do(path: str, name: str, params: dict[str, Any], patience: PausableTimeout | None) -> Any:
+        token = current_timeout.set(patience)
         try:
             return await act(session, name, params)
         finally:
-            PATIENCE.reset(token)
+            current_timeout.reset(token)
 
     return do
 
 
-def facts(session: Session) -> dict[str, Any]:
+def session_facts(session: Session) -> dict[str, Any]:
     """What extensions know without asking."""
     return {
-        "cwd": session.around.cwd,
+        "cwd": session.services.cwd,
         "hasUI": session.dialogs.has_ui,
-        "mode": session.around.mode,
+        "mode": session.services.mode,
         "model": plain(session.models.current),
         "thinkingLevel": session.models.level,
         "isIdle": not session.runs.streaming,
@@ -381,5 +381,5 @@ def facts(session: Session) -> dict[str, Any]:
         "sessionFile": None if session.log.path is None else str(session.log.path),
         "sessionName": session.log.tree.name,
         "leafId": session.log.tree.leaf_id,
-        "activeTools": list(session.toolbox.tools),
+        "activeTools": list(session.tool_runner.tools),
     }

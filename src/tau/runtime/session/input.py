@@ -13,20 +13,20 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tau.core.agent.queues import Queue, Queues
-from tau.core.agent.structured_output import Aim
+from tau.core.agent.structured_output import OutputSchema
 from tau.errors import Aborted, CommandError
 from tau.records.events import Event, MessageEnd, MessageStart
 from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
 from tau.records.replies import Disposition
-from tau.runtime.abort import Switch
-from tau.runtime.extensions.hooks import Hooks
-from tau.runtime.extensions.running_commands import Errands
-from tau.runtime.history.session_log import Log
-from tau.runtime.models.selection import Models
+from tau.runtime.abort import AbortSignal
+from tau.runtime.extensions.hooks import HookDispatcher
+from tau.runtime.extensions.running_commands import RunningCommands
+from tau.runtime.history.session_log import SessionLog
+from tau.runtime.models.selection import ModelSelection
 from tau.runtime.resources import Resources
-from tau.runtime.runs.model_client import Caller
-from tau.runtime.runs.queue import Runs
-from tau.runtime.session.navigation import Moves
+from tau.runtime.runs.model_client import ModelClient
+from tau.runtime.runs.queue import RunQueue
+from tau.runtime.session.navigation import Navigator
 
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 Blocks = Sequence[Text | Image]
@@ -37,15 +37,15 @@ BEHAVIORS: dict[Queue | None, str | None] = {None: None, "steer": "steer", "foll
 class Owner(Protocol):
     """What hearing needs of its session."""
 
-    caller: Caller
-    errands: Errands
-    hooks: Hooks
-    log: Log
-    models: Models
-    moves: Moves
+    model_client: ModelClient
+    running_commands: RunningCommands
+    hooks: HookDispatcher
+    log: SessionLog
+    models: ModelSelection
+    navigator: Navigator
     queues: Queues
     resources: Resources
-    runs: Runs
+    runs: RunQueue
 
     def prompt(
         self,
@@ -53,26 +53,26 @@ class Owner(Protocol):
         blocks: Blocks,
         behavior: Queue | None,
         attachments: Sequence[Attachment] = (),
-        aim: Aim | None = None,
+        aim: OutputSchema | None = None,
     ) -> Disposition: ...
 
     def queue(self, queue: Queue, text: str, blocks: Blocks, attachments: Sequence[Attachment] = ()) -> None: ...
 
-    def kept_soon(self) -> None: ...
+    def schedule_sync(self) -> None: ...
 
-    async def tell(self, event: Event) -> None: ...
+    async def emit(self, event: Event) -> None: ...
 
-    async def tell_queues(self) -> None: ...
+    async def emit_queue_update(self) -> None: ...
 
 
-class Hearing:
+class InputPipeline:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._turn = asyncio.Lock()
         self._besides: list[tuple[str, Custom]] = []  # and the session they are for
         self._aborts = 0
 
-    async def hear(
+    async def submit(
         self,
         text: str,
         blocks: Blocks,
@@ -81,18 +81,18 @@ class Hearing:
         source: str = "rpc",
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
-        aim: Aim | None = None,
+        aim: OutputSchema | None = None,
     ) -> Disposition:
         """A command is begun, everything else accepted; with `queue` it is only queued. Raises CommandError.
 
         What comes while another session is gone to is meant for that one.
         """
         owner, aborts = self._owner, self._aborts
-        await owner.moves.over()
-        if source == "rpc" and (found := owner.errands.named(text)) is not None:
+        await owner.navigator.wait_until_done()
+        if source == "rpc" and (found := owner.running_commands.find(text)) is not None:
             if queue:
                 raise CommandError(NOT_QUEUED.format(name=found[0].name))
-            owner.errands.start(*found)
+            owner.running_commands.start(*found)
             return "handled"
         if not owner.hooks.extensions.wants("input"):
             return await self._accept(text, blocks, behavior, source, queue, attachments, aim, aborts)
@@ -102,7 +102,7 @@ class Hearing:
                 heard = await owner.hooks.input(text, images, source, BEHAVIORS[behavior])
             except Aborted:
                 raise CommandError(ABORTED) from None
-            await owner.moves.settled()
+            await owner.navigator.settled()
             if heard is None:
                 return "handled"
             text, images = heard[0], [*heard[1]]
@@ -117,13 +117,13 @@ class Hearing:
         source: str,
         queue: bool,
         attachments: Sequence[Attachment],
-        aim: Aim | None,
+        aim: OutputSchema | None,
         aborts: int,
     ) -> Disposition:
         owner = self._owner
         if source == "rpc":
             text = await owner.resources.expanded(text)
-            await owner.moves.settled()  # that may have taken a moment, in which another session has come
+            await owner.navigator.settled()  # that may have taken a moment, in which another session has come
         if queue and behavior is not None:
             owner.queue(behavior, text, blocks, attachments)
             return "queued"
@@ -135,20 +135,20 @@ class Hearing:
         """What is not accepted yet will not be."""
         self._aborts += 1
 
-    async def introduced(self, prompts: list[AnyMessage], switch: Switch) -> list[AnyMessage]:
+    async def before_run(self, prompts: list[AnyMessage], switch: AbortSignal) -> list[AnyMessage]:
         """What a run begins with, after extensions had their say."""
         owner = self._owner
-        owner.caller.system = None
+        owner.model_client.system_override = None
         first = next((one for one in prompts if isinstance(one, User | Custom)), None)
         if first is None or not owner.hooks.extensions.wants("before_agent_start"):
             return prompts
-        usual = await owner.caller.system_prompt()
-        added, owner.caller.system = await owner.hooks.before_start(first, usual, switch)
+        usual = await owner.model_client.system_prompt()
+        added, owner.model_client.system_override = await owner.hooks.before_start(first, usual, switch)
         return [*prompts, *added]
 
     # Messages of extensions.
 
-    async def send(self, message: Custom, behavior: str | None, *, trigger: bool) -> None:
+    async def send_custom(self, message: Custom, behavior: str | None, *, trigger: bool) -> None:
         """With the next prompt, into the run, as a run of its own, or only kept."""
         owner = self._owner
         if behavior == "nextTurn":
@@ -156,18 +156,18 @@ class Hearing:
         elif owner.runs.streaming:
             queue: Queue = "follow_up" if behavior == "followUp" else "steer"
             owner.queues.add(queue, message)
-            owner.log.queued(queue, message)
-            owner.kept_soon()
-            await owner.tell_queues()
+            owner.log.record_queued(queue, message)
+            owner.schedule_sync()
+            await owner.emit_queue_update()
         elif trigger:
             owner.models.ready()
             owner.runs.start([message])
         else:
-            await owner.tell(MessageStart(message))
-            await owner.tell(MessageEnd(message))
-            owner.kept_soon()
+            await owner.emit(MessageStart(message))
+            await owner.emit(MessageEnd(message))
+            owner.schedule_sync()
 
-    def besides(self) -> list[Custom]:
+    def next_turn_messages(self) -> list[Custom]:
         """What shall be said with the next prompt: this one."""
         here = self._owner.log.id
         waiting, self._besides = self._besides, [one for one in self._besides if one[0] != here]

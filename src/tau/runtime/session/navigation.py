@@ -28,16 +28,16 @@ from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
 from tau.records.settings import Settings
 from tau.runtime.extensions.dialogs import Dialogs
-from tau.runtime.extensions.hooks import Destination, Hooks, SummaryGiven
-from tau.runtime.history.pending_bash import untold
-from tau.runtime.history.session_log import Log
-from tau.runtime.history.sync import Keeper
-from tau.runtime.models.selection import Models
+from tau.runtime.extensions.hooks import Destination, HookDispatcher, SummaryGiven
+from tau.runtime.history.pending_bash import undelivered
+from tau.runtime.history.session_log import SessionLog
+from tau.runtime.history.sync import BackgroundSync
+from tau.runtime.models.selection import ModelSelection
 from tau.runtime.runs.compactor import BranchText, Compactor
-from tau.runtime.runs.queue import Runs
-from tau.runtime.runs.tool_runner import Toolbox
-from tau.runtime.services import Surroundings
-from tau.runtime.session.user_bash import Shell
+from tau.runtime.runs.queue import RunQueue
+from tau.runtime.runs.tool_runner import ToolRunner
+from tau.runtime.services import Services
+from tau.runtime.session.user_bash import UserBash
 from tau.store.listing import all_rows, rows
 from tau.store.paths import agent_dir
 from tau.store.sessions import Opened, folder_for, open_session
@@ -49,63 +49,63 @@ Reason = Literal["new", "resume", "fork"]
 class Owner(Protocol):
     """What a move needs of its session."""
 
-    around: Surroundings
+    services: Services
     settings: Settings
-    models: Models
+    models: ModelSelection
     queues: Queues
-    log: Log
-    keeper: Keeper
-    runs: Runs
+    log: SessionLog
+    sync: BackgroundSync
+    runs: RunQueue
     compactor: Compactor
-    shell: Shell
-    toolbox: Toolbox
-    hooks: Hooks
+    user_bash: UserBash
+    tool_runner: ToolRunner
+    hooks: HookDispatcher
     dialogs: Dialogs
 
-    async def tell_queues(self) -> None: ...
+    async def emit_queue_update(self) -> None: ...
 
-    def mention(self, event: Event) -> None: ...
+    def emit_nowait(self, event: Event) -> None: ...
 
-    def write_failed(self, error: OSError, log: Log | None = None) -> None: ...
+    def write_failed(self, error: OSError, log: SessionLog | None = None) -> None: ...
 
-    def kept_soon(self) -> None: ...
+    def schedule_sync(self) -> None: ...
 
 
-class Moves:
+class Navigator:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._under_way = asyncio.Lock()
+        self._switching = asyncio.Lock()
         self._closed = False
 
     def close(self) -> None:
         """From here on the session stays the one it is: its log is about to be closed."""
         self._closed = True
 
-    async def over(self) -> None:
+    async def wait_until_done(self) -> None:
         """Until every move that was asked for before is over: for a command that has just come.
 
         Not only while the lock is held: between two moves it is free for a moment, and the next one has yet to take it.
         """
-        async with self._under_way:
+        async with self._switching:
             pass
 
     async def settled(self) -> None:
         """Until a move that is under way is over: for a command whose turn had come before, and that took a moment."""
-        if self._under_way.locked():
-            await self.over()
+        if self._switching.locked():
+            await self.wait_until_done()
 
-    async def stop(self) -> None:
+    async def stop_runs(self) -> None:
         """End runs and compactions."""
-        with self._owner.runs.shut():
+        with self._owner.runs.blocked():
             await self._owner.compactor.abort()
             while self._owner.runs.busy:
                 await self._owner.runs.abort()
 
     # To another session.
 
-    def fresh_log(self, parent: str | None = None, id: str | None = None) -> Log:
+    def new_log(self, parent: str | None = None, id: str | None = None) -> SessionLog:
         owner = self._owner
-        log = Log.new(owner.around.cwd, self._folder(), owner.write_failed, parent=parent, id=id)
+        log = SessionLog.new(owner.services.cwd, self._folder(), owner.write_failed, parent=parent, id=id)
         if owner.models.current is not None:
             log.set_model(owner.models.current)
         log.set_level(owner.models.level)
@@ -113,21 +113,21 @@ class Moves:
 
     def _folder(self) -> Path | None:
         """New sessions go where the last one is, wherever that was opened from."""
-        log: Log | None = getattr(self._owner, "log", None)
-        return self._owner.around.sessions if log is None else log.folder
+        log: SessionLog | None = getattr(self._owner, "log", None)
+        return self._owner.services.sessions if log is None else log.folder
 
-    async def to_new(self, parent: str | None) -> bool:
+    async def new_session(self, parent: str | None) -> bool:
         """False if an extension called it off, here as below."""
-        async with self._under_way:
+        async with self._switching:
             if await self._owner.hooks.cancelled("session_before_switch", {"reason": "new"}):
                 return False
-            await self._to("new", lambda: self.fresh_log(parent))
+            await self._switch("new", lambda: self.new_log(parent))
             return True
 
-    async def to_file(self, path: Path) -> bool:
+    async def open_file(self, path: Path) -> bool:
         """Open a session file, or begin one at a path that is free."""
         owner = self._owner
-        async with self._under_way:
+        async with self._switching:
             if owner.log.path is not None and os.path.realpath(owner.log.path) == os.path.realpath(path):
                 return True
             switch = {"reason": "resume", "targetSessionFile": str(path)}
@@ -135,80 +135,80 @@ class Moves:
                 return False
             log, exists = await self._log_for(path)
             try:
-                await self._to("resume", lambda: log, restore=exists)
+                await self._switch("resume", lambda: log, restore=exists)
             finally:
                 if owner.log is not log:
-                    await owner.keeper.see_off(log, in_use=owner.shell.runs_in(log))
+                    await owner.sync.sync_and_close(log, in_use=owner.user_bash.runs_in(log))
             return True
 
-    async def _log_for(self, path: Path) -> tuple[Log, bool]:
+    async def _log_for(self, path: Path) -> tuple[SessionLog, bool]:
         """The session at a path, and whether there is one already. Raises CommandError if another process has it."""
         owner = self._owner
-        if (held := owner.keeper.take_back(path)) is not None:  # left, but a command still runs in it
+        if (held := owner.sync.take_back(path)) is not None:  # left, but a command still runs in it
             held.trouble = owner.write_failed
             return held, True
-        found = await owner.around.machine.in_thread(lambda: _found_at(path))
+        found = await owner.services.machine.in_thread(lambda: _found_at(path))
         # Taken before anything is ended for it: another process may have it.
-        return (Log.resumed(found, owner.write_failed), True) if found else (self._log_at(path), False)
+        return (SessionLog.resumed(found, owner.write_failed), True) if found else (self._log_at(path), False)
 
-    def _log_at(self, path: Path) -> Log:
-        log = self.fresh_log()
+    def _log_at(self, path: Path) -> SessionLog:
+        log = self.new_log()
         log.folder, log.path = path.parent, path
         return log
 
-    async def to_fork(self, entry_id: str) -> tuple[str, bool]:
+    async def fork(self, entry_id: str) -> tuple[str, bool]:
         """Go on from before a user's message in a new session; returns that message's text, and whether we went."""
-        async with self._under_way:
-            text = self._owner.log.text_to_fork(entry_id)  # refused before anything is ended for it
+        async with self._switching:
+            text = self._owner.log.fork_text(entry_id)  # refused before anything is ended for it
             fork = {"entryId": entry_id, "position": "before"}
             if await self._owner.hooks.cancelled("session_before_fork", fork):
                 return text, False
-            await self._to("fork", lambda: self._owner.log.forked(entry_id))
+            await self._switch("fork", lambda: self._owner.log.forked(entry_id))
             return text, True
 
-    async def to_clone(self) -> bool:
-        async with self._under_way:
+    async def clone(self) -> bool:
+        async with self._switching:
             fork = {"entryId": self._owner.log.tree.leaf_id, "position": "at"}
             if await self._owner.hooks.cancelled("session_before_fork", fork):
                 return False
-            await self._to("fork", lambda: self._owner.log.cloned())
+            await self._switch("fork", lambda: self._owner.log.cloned())
             return True
 
-    async def _to(self, reason: Reason, log: Callable[[], Log], *, restore: bool = False) -> None:
+    async def _switch(self, reason: Reason, log: Callable[[], SessionLog], *, restore: bool = False) -> None:
         owner, hooks = self._owner, self._owner.hooks
         waited = _shown(owner.queues)
-        with owner.runs.shut():
+        with owner.runs.blocked():
             left = await self._leave(reason, log)
-        self.settle_in(restore=restore)
+        self.restore_state(restore=restore)
         this = ref(left)  # its file is closed with the last reference to it, so there must be no cycle
         left.trouble = lambda error: owner.write_failed(error, this())
-        await owner.keeper.see_off(left, in_use=owner.shell.runs_in(left))
+        await owner.sync.sync_and_close(left, in_use=owner.user_bash.runs_in(left))
         if waited != _shown(owner.queues):
-            await owner.tell_queues()
+            await owner.emit_queue_update()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
         await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
         await hooks.tell("session_start", {"reason": reason, **previous})
 
-    async def _leave(self, reason: Reason, log: Callable[[], Log]) -> Log:
+    async def _leave(self, reason: Reason, log: Callable[[], SessionLog]) -> SessionLog:
         """End what is under way, and have another log from here on. Returns the one that was left."""
         owner = self._owner
-        await self.stop()
+        await self.stop_runs()
         owner.dialogs.cancel()
         await owner.hooks.tell("session_shutdown", {"reason": reason})
         if self._closed:
             raise CommandError("The session is being closed, so it cannot be left for another.")
-        owner.shell.remember()
+        owner.user_bash.flush()
         self._write_all()
-        owner.around.machine.kill_background()
+        owner.services.machine.kill_background()
         try:
             target = log()
         except BaseException:
             for queue, message in owner.queues:  # we stay, and so does what waits here
-                owner.log.queued(queue, message)
-            owner.kept_soon()
+                owner.log.record_queued(queue, message)
+            owner.schedule_sync()
             raise
         owner.queues.clear()
-        owner.toolbox.forget()
+        owner.tool_runner.reset()
         left, owner.log = owner.log, target
         return left
 
@@ -221,11 +221,11 @@ class Moves:
         try:
             log.flush()
             if len(self._owner.queues):
-                log.queues_left()
+                log.record_queues_left()
         except OSError as error:
             raise CommandError(
                 f"The session file {log.path} cannot be written: {error.strerror or error}. "
-                f"{max(1, log.waiting)} entries wait for that, so the session cannot be left now."
+                f"{max(1, log.unwritten)} entries wait for that, so the session cannot be left now."
             ) from None
 
     def restore(self, *, starting: bool) -> None:
@@ -241,24 +241,24 @@ class Moves:
         if keep_level and log.last_level() != models.level:
             log.lacks_level = True
 
-    def settle_in(self, *, restore: bool, starting: bool = False) -> None:
+    def restore_state(self, *, restore: bool, starting: bool = False) -> None:
         """Take up what a session was when it was left: its model and level if wanted, and what waited to be said."""
         owner = self._owner
         if restore:
             self.restore(starting=starting)
-        for queue, message in owner.log.take_up():
+        for queue, message in owner.log.restore_queues():
             owner.queues.add(queue, message)
-        owner.shell.take_up(untold(owner.log))
-        self.tell_damage()
+        owner.user_bash.restore(undelivered(owner.log))
+        self.report_damage()
 
-    def tell_damage(self) -> None:
+    def report_damage(self) -> None:
         log = self._owner.log
-        if problems := log.untold_problems():
-            self._owner.mention(SessionDamaged(str(log.path), problems))
+        if problems := log.take_problems():
+            self._owner.emit_nowait(SessionDamaged(str(log.path), problems))
 
     async def sessions(self, everywhere: bool) -> list[SessionRow]:
         """Those of this project, or of all; the newest first."""
-        around = self._owner.around
+        around = self._owner.services
         folder = around.sessions
         if folder is None:
             return []
@@ -287,22 +287,22 @@ class Moves:
             text = content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))
         return (at, None) if text is None else (tree.parent(at), text)
 
-    async def to_entry(self, wanted: Destination) -> Navigated:
+    async def navigate(self, wanted: Destination) -> Navigated:
         """Go on from another entry; cancelled if an extension, or the summary of what is left, was called off.
 
         A label goes to the summary if there is one, else to the entry itself.
         """
         owner, entry_id = self._owner, wanted.entry_id
-        async with self._under_way:
+        async with self._switching:
             at, text = self._destination(entry_id)
             try:
-                wanted, given = await self._consulted(wanted, at)
+                wanted, given = await self._ask_extensions(wanted, at)
             except Aborted:
                 return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
             if wanted.summarize and given is None:
                 owner.models.ready()  # refused before anything is stopped for it
-            await self.stop()
-            owner.shell.remember()
+            await self.stop_runs()
+            owner.user_bash.flush()
             summary = given
             if wanted.summarize and given is None:
                 summary = await self._summary(at, wanted)
@@ -319,11 +319,11 @@ class Moves:
                 moved["summaryEntry"] = parse_stored(owner.log.tree.line(owner.log.tree.leaf))
             if wanted.label is not None:
                 owner.log.label(entry_id if summary is None else owner.log.tree.leaf_id or entry_id, wanted.label)
-            owner.kept_soon()
+            owner.schedule_sync()
             await owner.hooks.tell("session_tree", moved)
             return Navigated(editor_text=UNSET if text is None else text, leaf_id=owner.log.tree.leaf_id)
 
-    async def _consulted(self, wanted: Destination, at: int) -> tuple[Destination, BranchText | None]:
+    async def _ask_extensions(self, wanted: Destination, at: int) -> tuple[Destination, BranchText | None]:
         """What extensions make of it, and a summary that one of them gives. Raises Aborted if it is called off."""
         hooks, tree = self._owner.hooks, self._owner.log.tree
         if not hooks.extensions.wants("session_before_tree"):

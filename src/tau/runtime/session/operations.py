@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from tau.core.agent.queues import Queue
-from tau.core.agent.structured_output import Aim
+from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.branches import Branch
 from tau.core.conversation.tokens import context_usage
 from tau.core.conversation.tree import Tree
@@ -35,7 +35,7 @@ MODES: dict[Queue, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
 # Saying.
 
 
-async def say(
+async def submit(
     session: Session,
     text: str,
     blocks: Sequence[Text | Image],
@@ -43,12 +43,12 @@ async def say(
     *,
     queue: bool = False,
     attachments: Sequence[Attachment] = (),
-    aim: Aim | None = None,
+    aim: OutputSchema | None = None,
 ) -> Disposition:
     """Have it accepted, and show the queues if they are others then. With `queue` it is only queued."""
-    done = await session.hearing.hear(text, blocks, behavior, queue=queue, attachments=attachments, aim=aim)
+    done = await session.input.submit(text, blocks, behavior, queue=queue, attachments=attachments, aim=aim)
     if done == "queued":
-        await session.tell_queues()
+        await session.emit_queue_update()
     return done
 
 
@@ -56,14 +56,14 @@ async def clear_queues(session: Session) -> Queues:
     before = len(session.queues)
     was = Queues(*session.clear_queues())
     if before:
-        await session.tell_queues()
+        await session.emit_queue_update()
     return was
 
 
 # Looking.
 
 
-def state(session: Session) -> SessionState:
+def get_state(session: Session) -> SessionState:
     return SessionState(
         model=session.models.current,
         thinking_level=session.models.level,
@@ -71,17 +71,17 @@ def state(session: Session) -> SessionState:
         is_compacting=session.compactor.busy,
         steering_mode=session.queues.modes["steer"],
         follow_up_mode=session.queues.modes["follow_up"],
-        session_file=file_of(session),
+        session_file=session_file(session),
         session_id=session.log.id,
         session_name=session.log.tree.name or UNSET,
         auto_compaction_enabled=session.settings.compaction.enabled,
         message_count=session.log.message_count,
         pending_message_count=len(session.queues),
-        sandbox=session.around.sandbox or UNSET,
+        sandbox=session.services.sandbox or UNSET,
     )
 
 
-def file_of(session: Session) -> str | UnsetType:
+def session_file(session: Session) -> str | UnsetType:
     return str(session.log.path) if session.log.path is not None else UNSET
 
 
@@ -94,11 +94,11 @@ def session_stats(session: Session) -> SessionStats:
         counts = conversation_counts(log.messages)
     else:
         counts = COUNTED.setdefault(log.tree, SessionCounts()).update(log.tree)
-    usage = usage_of_window(session) or UNSET
-    return counts.stats(log.id, file_of(session), usage, session.models.price_unknown)
+    usage = context_usage_of(session) or UNSET
+    return counts.stats(log.id, session_file(session), usage, session.models.price_unknown)
 
 
-def usage_of_window(session: Session) -> ContextUsage | None:
+def context_usage_of(session: Session) -> ContextUsage | None:
     """None without a model."""
     model = session.models.current
     if model is None:
@@ -107,7 +107,7 @@ def usage_of_window(session: Session) -> ContextUsage | None:
     return ContextUsage(tokens, model.context_window, percent)
 
 
-def last_text(session: Session) -> str | None:
+def last_assistant_text(session: Session) -> str | None:
     """Of the last answer that says anything, or ended as it should."""
     for message in reversed(session.log.messages):
         if isinstance(message, Assistant) and (message.content or message.stop_reason != "aborted"):
@@ -120,19 +120,19 @@ def last_text(session: Session) -> str | None:
 
 async def set_mode(session: Session, queue: Queue, mode: QueueMode) -> None:
     session.queues.modes[queue] = mode
-    await session.save({MODES[queue]: mode})
+    await session.save_settings({MODES[queue]: mode})
 
 
 async def set_auto_compaction(session: Session, enabled: bool) -> None:
     settings = session.settings
     session.settings = replace(settings, compaction=replace(settings.compaction, enabled=enabled))
-    await session.save({"compaction": {"enabled": enabled}})
+    await session.save_settings({"compaction": {"enabled": enabled}})
 
 
 async def set_auto_retry(session: Session, enabled: bool) -> None:
     settings = session.settings
     session.settings = replace(settings, retry=replace(settings.retry, enabled=enabled))
-    await session.save({"retry": {"enabled": enabled}})
+    await session.save_settings({"retry": {"enabled": enabled}})
 
 
 # Files.
@@ -140,16 +140,16 @@ async def set_auto_retry(session: Session, enabled: bool) -> None:
 
 async def export_html(session: Session, path: str | None) -> str:
     """Returns the path as it was given, or made up."""
-    log, around = session.log, session.around
+    log, around = session.log, session.services
     if path is not None:
         as_path("outputPath", path)
-    told = await session.caller.system_prompt()
+    told = await session.model_client.system_prompt()
     return await around.machine.in_thread(lambda: export_session(log, around, told, path))
 
 
 async def switch_session(session: Session, path: str) -> bool:
     """False if an extension called it off."""
-    return await session.moves.to_file(Path(session.around.cwd, as_path("sessionPath", path)))
+    return await session.navigator.open_file(Path(session.services.cwd, as_path("sessionPath", path)))
 
 
 def as_path(field: str, text: str) -> Path:

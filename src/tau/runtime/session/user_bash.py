@@ -18,15 +18,15 @@ from tau.errors import Aborted, CommandError, ToolError
 from tau.records.base import UNSET
 from tau.records.messages import BashExecution
 from tau.records.replies import BashResult
-from tau.runtime.abort import Switch
-from tau.runtime.extensions.hooks import Hooks
-from tau.runtime.history.session_log import Log, now
-from tau.runtime.session.bash_updates import Live
+from tau.runtime.abort import AbortSignal
+from tau.runtime.extensions.hooks import HookDispatcher
+from tau.runtime.history.session_log import SessionLog, now
+from tau.runtime.session.bash_updates import BashUpdates
 from tau.tools import Exit, Machine, Stream
 from tau.tools.bash import Output
 
 logger = logging.getLogger(__name__)
-LIMIT = 64  # commands at the same time
+MAX_CONCURRENT = 64  # commands at the same time
 STOP_TIMEOUT_S = 0.5  # for commands to end and be recorded when the session closes
 CLOSED = "The session is closed: no command is run in it."
 
@@ -34,31 +34,31 @@ CLOSED = "The session is closed: no command is run in it."
 class Records(Protocol):
     """Where results go: to the log of the session in which the command was started."""
 
-    log: Log
+    log: SessionLog
 
-    def keep_bash(self, log: Log, message: BashExecution) -> None:
+    def keep_bash(self, log: SessionLog, message: BashExecution) -> None:
         """Add a finished command to the conversation; never called for the current session while it runs a prompt."""
 
     def note_bash(self, message: BashExecution) -> None:
         """Save a finished command that has to wait for the end of the run."""
 
-    def bash_ended(self, log: Log) -> None:
+    def bash_ended(self, log: SessionLog) -> None:
         """The last command of a session that was left has ended."""
 
 
-class Shell:
+class UserBash:
     def __init__(
         self,
         machine: Machine,
         cwd: str,
         records: Records,
         running: Callable[[], bool],
-        hooks: Hooks,
-        live: Callable[[Any], Live | None] = lambda id: None,
+        hooks: HookDispatcher,
+        live: Callable[[Any], BashUpdates | None] = lambda id: None,
     ) -> None:
         """`live` is asked for each command, by its id, who is to hear it while it runs."""
         self._hooks = hooks
-        self._asking = Switch()
+        self._asking = AbortSignal()
         self._live = live
         self._machine = machine
         self._cwd = cwd
@@ -66,13 +66,13 @@ class Shell:
         self._in_a_run = running
         self._waiting: list[BashExecution] = []
         self._running: set[asyncio.Task[Exit]] = set()
-        self._homes: list[Log] = []  # for each command under way the log of its session
+        self._homes: list[SessionLog] = []  # for each command under way the log of its session
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False  # no command starts any more
         self._ended = False  # and none is recorded
 
-    def runs_in(self, log: Log) -> bool:
+    def runs_in(self, log: SessionLog) -> bool:
         """Whether a command that was started in this session has not ended yet."""
         return any(home is log for home in self._homes)
 
@@ -80,11 +80,11 @@ class Shell:
         """Also a command that was stopped is remembered and answered, with what it had said."""
         if self._closed:
             raise CommandError(CLOSED)
-        if len(self._homes) >= LIMIT:
-            raise CommandError(f"{LIMIT} bash commands are running already. Try again when one has ended.")
+        if len(self._homes) >= MAX_CONCURRENT:
+            raise CommandError(f"{MAX_CONCURRENT} bash commands are running already. Try again when one has ended.")
         with self._under_way() as home:
             if self._hooks.extensions.wants("user_bash"):
-                given = await self._asked(home, command, exclude)
+                given = await self._ask_extensions(home, command, exclude)
                 if given is not None:
                     return given
                 if self._closed:
@@ -92,7 +92,7 @@ class Shell:
             return await self._run(home, command, exclude, id)
 
     @contextmanager
-    def _under_way(self) -> Iterator[Log]:
+    def _under_way(self) -> Iterator[SessionLog]:
         home = self._records.log
         self._homes.append(home)
         self._idle.clear()
@@ -108,7 +108,7 @@ class Shell:
         if not self._homes and not self._running:
             self._idle.set()
 
-    async def _run(self, home: Log, command: str, exclude: bool, id: Any) -> BashResult:
+    async def _run(self, home: SessionLog, command: str, exclude: bool, id: Any) -> BashResult:
         output = Output(Tail(cleaner=Cleaner()), self._machine.spill)
         streams = {"stdout": Tail(cleaner=Cleaner()), "stderr": Tail(cleaner=Cleaner())}
 
@@ -116,7 +116,7 @@ class Shell:
 
         def heard(stream: Stream, data: bytes) -> None:
             if live is not None:
-                live.take(stream, data)
+                live.add(stream, data)
             output.take(data)
             streams[stream].feed(data)
 
@@ -136,30 +136,30 @@ class Shell:
         finally:
             output.end()
         if live is not None:
-            await live.end()
+            await live.drain()
         for tail in streams.values():
             tail.end()
         result = _result(output, {name: tail.truncation().content for name, tail in streams.items()}, exit)
-        self._remember(home, command, result, exclude)
+        self._record(home, command, result, exclude)
         return result
 
     def _process_ended(self, task: asyncio.Task[Exit]) -> None:
         self._running.discard(task)
         self._settle()
 
-    async def _asked(self, home: Log, command: str, exclude: bool) -> BashResult | None:
+    async def _ask_extensions(self, home: SessionLog, command: str, exclude: bool) -> BashResult | None:
         """What an extension says came of it; None if it shall be run."""
         try:
             given = await self._hooks.user_bash(command, exclude, self._cwd, self._asking)
         except Aborted:
             given = BashResult("", UNSET, True, False, UNSET, "", "", "SIGKILL")
         if given is not None:
-            self._remember(home, command, given, exclude)
+            self._record(home, command, given, exclude)
         return given
 
     def abort(self) -> None:
-        was, self._asking = self._asking, Switch()
-        was.flip()
+        was, self._asking = self._asking, AbortSignal()
+        was.abort()
         for task in self._running:
             task.cancel()
 
@@ -175,20 +175,20 @@ class Shell:
                 await self._idle.wait()
         except TimeoutError:
             logger.warning("%d bash commands did not end within %.1f s", len(self._homes), STOP_TIMEOUT_S)
-        self.remember()
+        self.flush()
         self._ended = True
 
-    def take_up(self, waiting: Sequence[BashExecution]) -> None:
+    def restore(self, waiting: Sequence[BashExecution]) -> None:
         """What ended during a run of an earlier process."""
         self._waiting += waiting
 
-    def remember(self) -> None:
+    def flush(self) -> None:
         """Hand over what was run during the last run."""
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self._records.keep_bash(self._records.log, message)
 
-    def _remember(self, home: Log, command: str, result: BashResult, exclude: bool) -> None:
+    def _record(self, home: SessionLog, command: str, result: BashResult, exclude: bool) -> None:
         if self._ended:
             return
         message = BashExecution(
@@ -208,7 +208,7 @@ class Shell:
         if self._in_a_run():
             self._records.note_bash(message)
         else:
-            self.remember()
+            self.flush()
 
 
 def _result(output: Output, streams: dict[str, str], exit: Exit | None) -> BashResult:
