@@ -64,7 +64,8 @@ def _blocks(page: Path) -> Iterator[Block]:
             yield Block(name, (token.map or [0])[0] + 1, language, mark, token.content)
         for child in token.children or ():
             if child.type == "code_inline" and re.match(r"(pi|tau|make|\.venv/bin/\w+) [a-z@-]", child.content):
-                yield Block(name, (token.map or [0])[0] + 1, "sh", "inline", child.content)
+                first_choice = re.sub(r"(?<=\w)(\|\w+)+", "", child.content)  # `tau completion bash|zsh|fish`
+                yield Block(name, (token.map or [0])[0] + 1, "sh", "inline", first_choice)
 
 
 BLOCKS = [block for page in PAGES for block in _blocks(page)]

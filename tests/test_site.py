@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import os.path
 import re
 import subprocess
@@ -105,7 +106,8 @@ def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# one\n\n[two](docs/two.md), [away](../away.md), [web](https://example.com)\n")
     (tmp_path / "docs" / "README.md").write_text("# all\n\n## list\n\n- [one](../README.md)\n")
     command = [sys.executable, str(tmp_path / "scripts" / "build_site.py"), str(tmp_path / "site")]
-    done = subprocess.run(command, capture_output=True, text=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}  # for docgen
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert (done.returncode, done.stderr.splitlines()) == (
         1,
         [
