@@ -41,6 +41,7 @@ class ModelSelection:
         self.scoped: list[ModelMatch] = []
         self.current: Model | None = None
         self.level: ThinkingLevel = "off"
+        self.start_level: ThinkingLevel = "off"  # the level to start with, whichever model that will be
         self._returning: ThinkingLevel | None = None  # the level after a model that cannot think; None: it stays off
         self._renewed: set[str] = set()  # providers whose keys were asked for anew, and not accepted since
         self.fixed = False  # named on the command line: a session's own model does not replace it
@@ -101,7 +102,8 @@ class ModelSelection:
         self.current = chosen.model if chosen else None
         self.fixed_level = level is not None or (self.fixed and chosen is not None and chosen.level is not None)
         usual = settings.default_thinking_level or "medium"
-        self.level = clamp(level or (chosen.level if chosen else None) or usual, self.current)
+        self.start_level = level or (chosen.level if chosen else None) or usual
+        self.level = clamp(self.start_level, self.current)
         self._returning = usual if settings.thinking_returns else None
         return warnings
 

@@ -237,7 +237,10 @@ class Navigator:
         models, log = self._owner.models, self._owner.log
         keep_model = models.fixed and (starting or self._owner.settings.keep_named_model)
         keep_level = models.fixed_level and starting
-        models.restore(None if keep_model else log.last_model(), None if keep_level else log.last_level())
+        level = None if keep_level else log.last_level()
+        if starting and level is None:
+            level = models.start_level  # not models.level: the model to start with may not have it, and this one may
+        models.restore(None if keep_model else log.last_model(), level)
         if keep_level and log.last_level() != models.level:
             log.lacks_level = True
 
