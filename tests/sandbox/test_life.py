@@ -96,7 +96,7 @@ def test_a_sandbox_that_was_killed_is_made_anew_and_nothing_runs_without(confine
     confined.run("true")
     (child,) = (int(pid) for pid in Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split())
     os.kill(child, signal.SIGKILL)
-    responses = [agent.ask("bash", command=f"cat {confined.private[0]}; echo again") for _ in range(4)]
+    responses = [agent.ask("bash", command=f"cat {confined.private[0]} 2>&1; echo again") for _ in range(4)]
     # The first may have been taken by the runner just before it died, too.
     assert [response for response in responses[:1] if not response["success"] and LOST not in response["error"]] == []
     said = [response["data"]["output"] for response in responses[1:]]

@@ -26,7 +26,8 @@ FILE = Path(__file__).with_suffix(".json")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 WATCHED = [sys.executable, "-X", "importtime", "-c"]
 PI = "from tau.cli.main import pi; pi()"
-ABSENT = "org"  # a package of Jython that copy.py tries to import, up to Python 3.12
+# Of Jython and of Windows: copy.py and platform.py of some versions try to import them.
+ABSENT = {"org", "_wmi"}
 LINE = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
 GET_STATE = b'{"id":"q","type":"get_state"}\n'
 
@@ -105,7 +106,7 @@ def by_origin(names: Iterable[str]) -> Loaded:
     found: dict[str, set[str]] = {"tau": set(), "libraries": set(), "python": set()}
     for name in names:
         package = name.partition(".")[0]
-        if package == ABSENT:
+        if package in ABSENT:
             continue
         if package == "tau":
             found["tau"].add(name)
