@@ -1,9 +1,8 @@
-"""Questions of extensions to the person at the client, and what extensions show there.
+"""Extension dialogs: questions to the user at the client, and other UI requests.
 
-A dialog always comes to an end with a value: the answer, or what stands for none
-when it is cancelled, when its time is over, and where nobody can be asked. The
-time is kept here; a client need not count it. An answer to a dialog that is not
-open, or not any more, is nobody's business.
+A dialog always ends with a value: the answer, or a default if it is cancelled, times out, or cannot be shown. The
+timeout is enforced here; a client need not track it. An answer to a dialog that is not open, or no longer open, is
+ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Question = Select | Confirm | Input | Editor
 
 
 class Dialogs:
-    """`show` sends a request to the client. Without `has_ui` nothing is sent."""
+    """The open dialogs of a session. `show` sends a request to the client; without `has_ui` nothing is sent."""
 
     def __init__(self, show: Callable[[UiRequest], None], extensions: ExtensionRegistry, *, has_ui: bool) -> None:
         self.has_ui = has_ui
@@ -30,7 +29,7 @@ class Dialogs:
         self._show = show
         self._extensions = extensions
         self._open: dict[str, tuple[Question, asyncio.Future[Any], Any]] = {}
-        self.over: Callable[[str], None] = lambda id: None  # a dialog is; for a door that shows it itself
+        self.over: Callable[[str], None] = lambda id: None  # on the end of a dialog; for a front end that shows it
 
     def show(self, request: UiRequest) -> None:
         if self.has_ui:
@@ -38,13 +37,14 @@ class Dialogs:
 
     @property
     def attended(self) -> bool:
-        """Whether there is somebody who could answer."""
+        """True if a user can answer."""
         return self.has_ui and not self._alone
 
     async def ask(self, question: Question, *, late: Any = UNSET, ended: Any = UNSET) -> Any:
-        """What was answered. Time spent here is not the extension's. Who is cancelled leaves no dialog behind.
+        """Show a dialog and return the answer. The wait does not count against the extension's time limit.
 
-        `late` stands for no answer when the time is over, `ended` when nobody waits for one any more.
+        A cancelled caller leaves no open dialog behind. `late` is returned on a timeout; `ended` if no user can
+        answer, or if `cancel` ends the dialog.
         """
         nothing = _nothing(question)
         late, ended = (nothing if one is UNSET else one for one in (late, ended))
@@ -69,7 +69,7 @@ class Dialogs:
             self._extensions.spread("ui_prompt_end", lambda: about, newest=False)
 
     def answer(self, response: Mapping[str, Any]) -> None:
-        """An extension_ui_response. One that says nothing useful counts as cancelled."""
+        """Handle an extension_ui_response. One without a valid value counts as cancelled."""
         id = response.get("id")
         question, answer, _ = self._open.get(id, (None,) * 3) if isinstance(id, str) else (None,) * 3
         if question is None or answer is None or answer.done():
@@ -83,13 +83,13 @@ class Dialogs:
             answer.set_result(value if isinstance(value, str) else None)
 
     def cancel(self) -> None:
-        """Nobody waits for an answer any more."""
+        """End all open dialogs without an answer."""
         for _, answer, ended in list(self._open.values()):
             if not answer.done():
                 answer.set_result(ended)
 
     def close(self) -> None:
-        """There is nobody left who could answer; what is shown may still be seen."""
+        """No user can answer from now on: end all dialogs. Other UI requests are still sent."""
         self._alone = True
         self.cancel()
 
@@ -99,7 +99,7 @@ def _nothing(question: Question) -> bool | None:
 
 
 def dialog_id() -> str:
-    """A UUID of version 4."""
+    """Return a new version 4 UUID."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

@@ -1,9 +1,7 @@
-"""What happens in a session, as extensions are told and asked of it.
+"""Hook dispatcher: builds the payload of each hook, calls the extensions and validates their answers.
 
-Payloads have the names of the wire, and messages its shape. An answer that does
-not have the shape it must have is an error of the extension and changes nothing.
-Whoever asks here has looked before whether anybody wants to be asked: without
-extensions nothing of this runs.
+Payloads use the field names of the wire, and messages its format. An invalid answer is an error of the extension
+and changes nothing. Callers first check that a handler is registered: without extensions none of this runs.
 """
 
 from __future__ import annotations
@@ -55,18 +53,18 @@ from tau.runtime.abort import AbortSignal
 from tau.runtime.extensions.registry import ExtensionRegistry
 
 ROLES = {str(kind.__struct_config__.tag) for kind in get_args(AnyMessage)}
-# The shapes that answers must have.
+# The types that answers must have.
 Content = str | list[Text | Image]
 
 
 class Destination(Value):
-    """An entry to go on from, and what shall be done about the branch that is left."""
+    """Target of a navigation: the entry to continue from, and how to treat the abandoned branch."""
 
     entry_id: str
     label: str | None = None
     summarize: bool = False
     instructions: str | None = None
-    replace: bool = False  # the instructions stand instead of the usual ones
+    replace: bool = False  # the instructions replace the default ones
 
 
 class SummaryGiven(Record):
@@ -84,7 +82,10 @@ class CompactionGiven(Record):
 
 
 class HookDispatcher:
-    """`now` is the time in milliseconds. `outside` stops what is asked while nothing runs; an abort flips it."""
+    """Calls the hooks of a session. `now` returns the time in milliseconds.
+
+    `idle_signal` ends the wait for hooks that are called outside of a run; `abort` aborts it.
+    """
 
     def __init__(self, extensions: ExtensionRegistry, now: Callable[[], int]) -> None:
         self.extensions = extensions
@@ -93,14 +94,14 @@ class HookDispatcher:
         self._turn = 0
 
     def abort(self) -> None:
-        """Let everybody go who waits for an extension outside of a run."""
+        """End every wait for an extension outside of a run."""
         was, self.idle_signal = self.idle_signal, AbortSignal()
         was.abort()
 
-    # Telling.
+    # Notifications.
 
     def observe(self, event: Event | Update, switch: AbortSignal) -> Awaitable[None] | None:
-        """Extensions hear of everything before the client does. After an abort nobody is waited for."""
+        """Notify extensions of an event, before the client receives it. Do not wait for them after an abort."""
         if isinstance(event, AgentStart):
             self._turn = 0
         extra: dict[str, Any] = {}
@@ -123,7 +124,7 @@ class HookDispatcher:
         return self.tell(name, payload(), switch)
 
     async def tell(self, hook: str, payload: Mapping[str, Any], switch: AbortSignal | None = None) -> None:
-        """Tell, and wait until everybody has heard it or the time is over."""
+        """Notify the extensions, and wait until each handler has returned or timed out, or until an abort."""
         if not self.extensions.wants(hook):
             return
         try:
@@ -132,24 +133,24 @@ class HookDispatcher:
             return
 
     async def ask(self, hook: str, payload: Mapping[str, Any], switch: AbortSignal | None = None) -> dict[str, Any]:
-        """What came of it; nothing if nobody wants to be asked. Raises Aborted."""
+        """Return the combined answer of the extensions; empty if there is no handler. Raises Aborted."""
         if not self.extensions.wants(hook):
             return {}
         return await self.extensions.fire(hook, payload, self.idle_signal if switch is None else switch)
 
     async def cancelled(self, hook: str, payload: Mapping[str, Any]) -> bool:
-        """Whether somebody calls it off. An abort does that too."""
+        """True if an extension cancels the operation, or on an abort."""
         try:
             return bool((await self.ask(hook, payload)).get("cancel"))
         except Aborted:
             return True
 
-    # What is said.
+    # User input.
 
     async def input(
         self, text: str, images: Sequence[Image], source: str, behavior: str | None
     ) -> tuple[str, Sequence[Image]] | None:
-        """What shall be taken as said instead; None if an extension has dealt with it. Raises Aborted."""
+        """Return the input as extensions changed it, or None if an extension has handled it. Raises Aborted."""
         if not self.extensions.wants("input"):
             return text, images
         payload: dict[str, Any] = {"text": text, "images": to_builtins(list(images)), "source": source}
@@ -163,7 +164,7 @@ class HookDispatcher:
     async def before_start(
         self, prompt: User | Custom, system: str, switch: AbortSignal
     ) -> tuple[list[Custom], str | None]:
-        """What is said besides the prompt, and the system prompt of this run if it is another."""
+        """Return additional messages for this run, and its system prompt if an extension replaced it."""
         if not self.extensions.wants("before_agent_start"):
             return [], None
         content = prompt.content if isinstance(prompt.content, list) else [Text(prompt.content)]
@@ -178,11 +179,11 @@ class HookDispatcher:
             return [], None
         return [custom(message, self._now()) for message in result.get("messages", ())], result.get("systemPrompt")
 
-    # What is sent to the model, and comes back.
+    # Model requests and responses.
 
     async def context(self, messages: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
-        """The conversation as this one call shall have it."""
-        shown = [parse(wire_json(message)) for message in messages]  # a copy, to be changed at will
+        """Return the conversation as extensions changed it for this one model call."""
+        shown = [parse(wire_json(message)) for message in messages]  # a copy that extensions may change
         given = {encode(one): message for one, message in zip(shown, messages, strict=True)}
         result = await self.extensions.fire("context", {"messages": shown}, check=_check_context)
         if "messages" not in result:
@@ -190,7 +191,7 @@ class HookDispatcher:
         return [given.get(encode(said)) or _read(said, "messages") for said in result["messages"]]
 
     async def outgoing(self, request: ModelRequest) -> ModelRequest:
-        """The request as it shall be sent; a header that is null is left out."""
+        """Return the request as extensions changed it; headers that are null are dropped."""
         if self.extensions.wants("before_provider_headers"):
             payload = {"headers": dict(request.headers)}
             result = await self.extensions.fire("before_provider_headers", payload, check=_check_headers)
@@ -209,7 +210,7 @@ class HookDispatcher:
     # Tools.
 
     async def tool_call(self, call: ToolCall, arguments: dict[str, Any], switch: AbortSignal) -> dict[str, Any]:
-        """`block` with a `reason`, or `input` if the arguments shall be others. Raises Aborted."""
+        """Return `block` with a `reason`, or `input` with replaced arguments. Raises Aborted."""
         payload = {"toolName": call.name, "toolCallId": call.id, "input": parse(encode(arguments))}
         return await self.extensions.fire("tool_call", payload, switch)
 
@@ -234,9 +235,10 @@ class HookDispatcher:
         return ToolDone(done.call, outcome, result.get("isError", done.is_error))
 
     async def user_bash(self, command: str, exclude: bool, cwd: str, switch: AbortSignal) -> BashResult | None:
-        """The result that an extension gives instead of running the command. Raises Aborted.
+        """Return the result of an extension that runs the command itself, or None. Raises Aborted.
 
-        One that fails might have wanted to run it elsewhere: then it is not run here. Raises CommandError.
+        Raises CommandError if an extension fails: it may have wanted to run the command elsewhere, so the command
+        must not run here.
         """
         payload = {"command": command, "excludeFromContext": exclude, "cwd": cwd}
         result = await self.extensions.fire("user_bash", payload, switch, _check_bash)
@@ -247,7 +249,7 @@ class HookDispatcher:
     # The session.
 
     async def before_tree(self, wanted: Destination, tree: Tree, at: int) -> dict[str, Any]:
-        """What somebody says about going from the leaf to `at`. Raises Aborted."""
+        """Ask the extensions about the navigation from the leaf to `at`, and return their answer. Raises Aborted."""
         ancestors = set(tree.path(at))
         common = next((one for one in reversed(tree.branch) if one in ancestors), None)
         preparation = {
@@ -271,7 +273,7 @@ class HookDispatcher:
         about: Mapping[str, Any],
         switch: AbortSignal,
     ) -> CompactionGiven | None:
-        """The compaction that an extension gives, if any. Raises Aborted if one calls it off."""
+        """Return the compaction that an extension provides, or None. Raises Aborted if one cancels the compaction."""
         preparation = {
             "firstKeptEntryId": plan.first_kept_entry_id,
             "messagesToSummarize": [parse(wire_json(message)) for message in plan.history],
@@ -298,7 +300,7 @@ class HookDispatcher:
         return None if given is None else decode(CompactionGiven, encode(given))
 
 
-# Answers, checked.
+# Validation of answers.
 
 
 def _shaped(kind: Any, value: Any, place: str) -> Any:
@@ -374,14 +376,14 @@ def _read(given: Any, place: str) -> StoredMessage:
         data = encode(given)
         message = read_message(data)
         if isinstance(message, Other) and message.role in ROLES:
-            decode(AnyMessage, data)  # type: ignore[arg-type]  # says what is wrong with it
+            decode(AnyMessage, data)  # type: ignore[arg-type]  # raises with the details
     except (BadRecord, TypeError) as error:
         raise ExtensionFailure(f"{place}: {error}") from None
     return message
 
 
 def custom(given: Any, now: int) -> Custom:
-    """A message of an extension: customType, content, display and perhaps details. Raises ExtensionFailure."""
+    """Parse a message of an extension: customType, content, display, optional details. Raises ExtensionFailure."""
     if not isinstance(given, Mapping):
         raise ExtensionFailure("message: expected an object")
     message = {"display": True, **given, "role": "custom", "timestamp": now}
@@ -413,6 +415,6 @@ def _bash(given: Any) -> BashResult:
 
 
 def refused(reason: Any) -> Outcome:
-    """The result of a call that an extension blocked."""
+    """The result of a tool call that an extension blocked."""
     text = reason if isinstance(reason, str) and reason else "Tool execution was blocked by an extension"
     return Outcome([Text(text)], {})

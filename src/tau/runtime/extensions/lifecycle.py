@@ -1,7 +1,7 @@
-"""The extensions of a session through its life: loaded, told of its beginning and its end, loaded anew.
+"""Lifecycle of a session's extensions: load, session start and shutdown hooks, reload.
 
-Their files are named when the session is opened, and looked at when it begins.
-Where there are none, nothing of what runs them is even imported.
+Opening the session determines the extension files; starting it loads them. Without extensions, the modules that
+run them are not imported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ANSWERS = ("yes", "no", "undecided")
 
 
 class ExtensionFile(Protocol):
-    """An extension's file or folder. One that was `given` on the command line must load."""
+    """File or folder of an extension. `given`: named on the command line, so a load failure is an error."""
 
     @property
     def path(self) -> str | Path: ...
@@ -49,7 +49,7 @@ class ExtensionFile(Protocol):
 
 
 class LoadedExtensions(Protocol):
-    """Extensions that were loaded."""
+    """The loaded file extensions, as RunningExtensions in loader.py."""
 
     async def add(self, found: Sequence[ExtensionFile]) -> None: ...
 
@@ -61,10 +61,10 @@ class LoadedExtensions(Protocol):
 
 
 class LoadPlan(Protocol):
-    """Which extensions a session shall have, and what depends on them.
+    """The extensions to load for a session, and what depends on them.
 
-    `flags` are options of the command line that tau does not know, `following` the
-    words behind those that had no value of their own.
+    `flags` are command-line options that tau does not know. `following` has the words that follow options without
+    a value of their own.
     """
 
     flags: Mapping[str, bool | str]
@@ -75,26 +75,26 @@ class LoadPlan(Protocol):
 
     @property
     def undecided(self) -> bool:
-        """Whether nobody has decided about the project, and somebody may be asked."""
+        """True if there is no trust decision about the project, and asking for one is allowed."""
 
     async def load(self) -> LoadedExtensions:
-        """Raises ExtensionFailure if one that was named on the command line cannot be loaded."""
+        """Raises ExtensionFailure if an extension named on the command line cannot be loaded."""
 
     async def ask(self) -> None:
-        """Extensions will be asked about the project: a yes is for its content as it is now."""
+        """Prepare to ask extensions for trust in the project: a yes applies to its present content."""
 
     async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[ExtensionFile]:
-        """Go on with the project as it was decided (None: it was not). Returns the extensions that come with it."""
+        """Apply the trust decision (None: undecided). Returns the extensions that the project adds."""
 
     def settle(self) -> None:
-        """Everything is loaded. Raises UsageError if what the command line wants is not there even now."""
+        """Finish loading. Raises UsageError if something the command line names is still missing."""
 
     async def again(self) -> Sequence[ExtensionFile]:
-        """Settings, trust and extensions as they are now."""
+        """Read settings, trust and extensions again. Returns the extensions to load."""
 
 
 class Owner(Protocol):
-    """The session whose guests they are."""
+    """The session that the extensions belong to."""
 
     services: Services
     extensions: ExtensionRegistry
@@ -118,7 +118,7 @@ class ExtensionLifecycle:
 
     @property
     def has_extensions(self) -> bool:
-        """Whether somebody is to be loaded, or told that it begins."""
+        """True if there are extensions to load, or handlers to notify of the session start."""
         return bool(self._found) or bool(self._owner.extensions.handlers)
 
     @property
@@ -126,7 +126,10 @@ class ExtensionLifecycle:
         return self._plan.found if self._plan is not None else ()
 
     async def start(self) -> None:
-        """Raises what Plan.load and Plan.settle raise, and UsageError for options that nobody knows."""
+        """Load the extensions and fire session_start.
+
+        Raises what LoadPlan.load and LoadPlan.settle raise, and UsageError for unknown options.
+        """
         plan = self._plan
         if plan is not None and self.has_extensions:
             if plan.found:
@@ -144,7 +147,7 @@ class ExtensionLifecycle:
         self._running = await self._loading
 
     async def _ask_for_trust(self, plan: LoadPlan) -> None:
-        """Those who are there now, none of which the project has brought, say whether it may bring anything."""
+        """Ask the loaded extensions, none of which comes from the project, whether the project is trusted."""
         owner = self._owner
         if not plan.undecided:
             return
@@ -170,7 +173,10 @@ class ExtensionLifecycle:
             await owner.resources.reload()
 
     async def _ask(self, hook: str, payload: Mapping[str, Any], check: Check | None = None) -> Mapping[str, Any]:
-        """The combined answer of the extensions. Empty if an abort ends the wait: an abort never ends a start-up."""
+        """Return the combined answer of the extensions.
+
+        The answer is empty if an abort ends the wait: an abort never fails a start-up.
+        """
         owner = self._owner
         try:
             return await owner.extensions.fire(hook, payload, owner.hooks.idle_signal, check)
@@ -178,9 +184,9 @@ class ExtensionLifecycle:
             return {}
 
     def request_reload(self) -> None:
-        """Reload when the extension commands under way have ended: the request usually comes from one of them.
+        """Reload when the running extension commands have ended: the request usually comes from one of them.
 
-        A request that arrives while a reload is running is carried out after it: that reload may have read the
+        A request that arrives during a reload leads to another reload after it: the present one may have read the
         files before they were changed.
         """
         if self._plan is None or self._ended:
@@ -193,7 +199,7 @@ class ExtensionLifecycle:
         try:
             while self._reload_wanted:
                 await self._owner.running_commands.wait(5)
-                self._reload_wanted = False  # requests from here on come too late for this reload
+                self._reload_wanted = False  # later requests need another reload
                 await self._reload(plan)
         finally:
             self._reloading = None
@@ -225,12 +231,12 @@ class ExtensionLifecycle:
             await self._running.stop()
 
     def kill(self) -> None:
-        """At the last moment: does not wait."""
+        """Kill the extensions at exit, without waiting for them."""
         if self._running is not None:
             self._running.kill()
 
     def commands(self) -> list[SlashCommand]:
-        """The rows of get_commands that come first."""
+        """The extension commands, which come first in the reply to get_commands."""
         scopes = {str(one.path): one for one in self._found}
         rows = []
         for command in self._owner.extensions.commands.values():
@@ -247,7 +253,10 @@ class ExtensionLifecycle:
 
 
 def register_providers(models: ModelSelection, extensions: ExtensionRegistry, before: set[str]) -> set[str]:
-    """Make the models of extensions available, and those that are gone unavailable."""
+    """Add the providers of extensions to the models, and remove those no longer registered.
+
+    Returns the names of the providers that are registered now, the `before` of the next call.
+    """
     read, _ = parse_providers({"providers": extensions.providers})
     for name in before - read.keys():
         models.remove_provider(name)
@@ -259,7 +268,7 @@ def register_providers(models: ModelSelection, extensions: ExtensionRegistry, be
 def misused_flags(
     flags: Mapping[str, bool | str], following: Mapping[str, str], known: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
-    """What to tell about options of extensions that were not given as they want to be."""
+    """Warnings about extension options with a missing or an unexpected value."""
     for name, said in flags.items():
         kind = known[name].get("type") if name in known else None
         if kind == "string" and said is True and name not in following:

@@ -1,4 +1,4 @@
-"""All extensions of a session, started side by side and registered in their order."""
+"""Extension loader: starts the extensions of a session concurrently and registers them in load order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHUTDOWN = 1.0  # seconds
 
 
 class ExtensionFile(Protocol):
-    """An extension's file or folder. One that was `given` on the command line must load."""
+    """File or folder of an extension. `given`: named on the command line, so a load failure is an error."""
 
     @property
     def path(self) -> str | Path: ...
@@ -35,11 +35,11 @@ class ExtensionFile(Protocol):
 
     @property
     def content(self) -> Mapping[str, str] | None:
-        """What trust in its project is bound to: SHA-256 by real path."""
+        """SHA-256 digests by real path, to which the trust in its project is bound."""
 
 
 class RunningExtensions:
-    """The extensions that were loaded."""
+    """The loaded file extensions of a session."""
 
     def __init__(
         self, extensions: ExtensionRegistry, child: Callable[[ExtensionFile, int, Bus], RestartingExtension]
@@ -50,11 +50,12 @@ class RunningExtensions:
         self._children: list[RestartingExtension] = []
 
     async def add(self, found: Sequence[ExtensionFile], shut: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Load these, after those that are there. Raises ExtensionFailure if one that was given cannot be loaded;
-        then none is left.
+        """Load `found` after the extensions that are already loaded.
 
-        With `shut` it goes on without such a one: it was there before, and the gates that it had, which are in
-        `shut` by its path, stay shut.
+        Raises ExtensionFailure if an extension with `given` cannot be loaded; all extensions are stopped then.
+
+        With `shut`, which a reload passes, loading continues without such an extension. `shut` maps paths to the
+        gates of the extension before the reload; these gates stay closed if it cannot be loaded.
         """
         first = len(self._children)
         children = [self._child(item, first + order, self._bus) for order, item in enumerate(found)]
@@ -79,12 +80,12 @@ class RunningExtensions:
         self._children = []
 
     def kill(self) -> None:
-        """At the last moment: does not wait."""
+        """Kill all child processes at exit, without waiting for them."""
         for child in self._children:
             child.kill()
 
     async def reload(self, found: Sequence[ExtensionFile]) -> None:
-        """These instead of those that are there. What was guarded is not open in between."""
+        """Replace the loaded extensions by `found`. Their gates stay closed in between."""
         gates = {child.path: child.gates for child in self._children}
         loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         held = [(hook, self._hold(hook, loaded)) for hook in {hook for hooks in gates.values() for hook in hooks}]
@@ -98,7 +99,7 @@ class RunningExtensions:
             loaded.set_result(None)
 
     def _hold(self, hook: str, loaded: asyncio.Future[None]) -> Handler:
-        """Who wants to pass a gate meanwhile waits, and is then looked at by those who guard it."""
+        """Hold a gate during a reload: calls wait for its end and are then checked by the new extensions."""
 
         async def call(payload: Mapping[str, Any]) -> Any:
             await asyncio.shield(loaded)
@@ -131,13 +132,13 @@ async def load_extensions(
     return running
 
 
-# In this process.
+# Extensions in this process.
 
-_numbers = itertools.count(1_000_000)  # after every extension from a file
+_numbers = itertools.count(1_000_000)  # orders after every file extension
 
 
 class InProcessChannel:
-    """The line of a function that is run in this process."""
+    """Channel of an extension that is a function in this process."""
 
     def __init__(
         self, extensions: ExtensionRegistry, name: str, act: Act, facts: Callable[[], dict[str, Any]], bus: Bus
@@ -169,7 +170,7 @@ class InProcessChannel:
         self._registrations.remove(target)
 
     def tell(self, name: str, params: dict[str, Any]) -> None:
-        if threading.get_ident() != self._thread:  # of a plain tool or command
+        if threading.get_ident() != self._thread:  # called by a synchronous tool or command
             self._loop.call_soon_threadsafe(self.tell, name, params, context=copy_context())
             return
         task = self._loop.create_task(self._told(name, params))
@@ -185,7 +186,7 @@ class InProcessChannel:
         self._registrations.clear()
 
     async def end(self) -> None:
-        """Take everything back, and stop what it was told without waiting for an answer."""
+        """Remove all registrations, and cancel the actions that were started by `tell`."""
         self.clear()
         for task in tuple(self._tasks):
             task.cancel()
@@ -233,7 +234,10 @@ async def load_function(
     bus: Bus | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> InProcessChannel:
-    """Run `setup(pi)` here. Functions are trusted not to block, but may raise and be late like any other."""
+    """Run `setup(pi)` in this process.
+
+    Such functions are trusted not to block the event loop, but may raise and time out like any other extension.
+    """
     line = InProcessChannel(extensions, name, act, facts, bus or Bus(extensions))
     pi = Pi(line, flags or {})
     try:

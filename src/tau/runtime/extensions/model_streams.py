@@ -1,7 +1,7 @@
-"""Answers of models that an extension asks in its own way, piece by piece.
+"""Streamed responses of models that an extension calls itself.
 
-The extension sends no more before what it sent was taken, so a client that reads
-slowly is felt all the way to whoever makes the pieces.
+The extension sends the next chunk only after the previous one was consumed, so the backpressure of a slow client
+reaches the source of the stream.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from typing import Any
 from tau.errors import ExtensionFailure, ModelError
 from tau.runtime.extensions.registry import ExtensionRegistry, HandlerError
 
-AHEAD = 64  # portions of one who does not wait for room
+AHEAD = 64  # chunks accepted from an extension that does not wait for room
 
 
 class ModelStreams:
-    """As llm.calls.Streams."""
+    """Implements tau.llm.types.ExtensionStreams."""
 
     def __init__(self, extensions: ExtensionRegistry) -> None:
         self._extensions = extensions
 
     async def stream(self, provider: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
-        """Whoever stops reading cancels the call; the extension must obey, or is ended."""
+        """Yield the chunks of a response. Raises ModelError.
+
+        A reader that stops cancels the call; an extension that does not react to that is killed.
+        """
         run = self._extensions.streams.get(provider)
         if run is None:
             raise ModelError(f"The extension that answers for {provider} is not there.", transient=True)
@@ -57,7 +60,8 @@ class ModelStreams:
         except ModelError:
             raise
         except Exception as error:
-            # Its process may be back when it is asked again; about what it says itself one cannot know.
+            # The loss of the process is transient: it may be restarted by the next attempt. Whether an error that
+            # the extension raised itself is transient is unknown.
             gone = isinstance(error, ExtensionFailure) and not isinstance(error, HandlerError)
             raise ModelError(str(error) or type(error).__name__, transient=True if gone else None) from error
         finally:
@@ -68,6 +72,6 @@ class ModelStreams:
 
 
 def _ended(asking: asyncio.Future[Any]) -> None:
-    """What goes wrong when nobody waits for it any more is heard as well."""
+    """Retrieve an exception that nothing waits for, so that asyncio does not log it."""
     if not asking.cancelled():
         asking.exception()

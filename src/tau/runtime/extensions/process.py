@@ -1,8 +1,7 @@
-"""One process of an extension, from its start to its end, and the line to it.
+"""Child process of an extension: start, messages, limits and end.
 
-It is trusted with nothing. It may end, hang, flood us or talk nonsense at any
-moment: then it is killed with everything in its process group, whoever waits for
-it is told why, and its owner is told once.
+The process is not trusted. It may exit, hang, flood the connection or send invalid messages at any moment. It is
+then killed with its whole process group, every pending call fails with the reason, and the owner is notified once.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ from tau.wire.lines import LineDecoder, LineTooLong
 
 log = logging.getLogger(__name__)
 
-REACHABLE = 5.0  # seconds to answer a ping, after a call was given up
-MESSAGES = 10_000  # that it may send within a second
-ACTIONS = 1_000  # that may be under way at once
-TROUBLES = 10  # that are told of within a second; a timer can fail for ever
-GRACE = 0.5  # seconds for the last words of a process that has ended
+REACHABLE = 5.0  # seconds to answer the ping that follows a cancelled call
+MESSAGES = 10_000  # per second from one process
+ACTIONS = 1_000  # in progress at once
+TROUBLES = 10  # reported per second; a timer can fail again and again
+GRACE = 0.5  # seconds to read the remaining output of a process that has exited
 PORTION = 64 * 1024
 
 
 class Owner(Protocol):
-    """Whose process it is."""
+    """Owner of the process; receives what the process sends."""
 
     def registered(self, message: Register) -> None: ...
 
@@ -67,20 +66,20 @@ class Owner(Protocol):
     def troubled(self, message: Trouble) -> None: ...
 
     async def acted(self, name: str, params: dict[str, Any]) -> Any:
-        """Carry out an action. PATIENCE is that of the call it is made in."""
+        """Carry out an action. `current_timeout` is that of the call during which it is requested."""
 
     def ended(self, why: str, *, heard: bool) -> None:
-        """`heard`: somebody waited for it, and has been told."""
+        """`heard`: the reason has already been reported, for example to a pending call."""
 
 
 @dataclass
 class PendingCall:
-    """A call that has not been answered."""
+    """A call that waits for its answer."""
 
     answer: asyncio.Future[Any]
     patience: PausableTimeout | None
     update: ProgressCallback | None
-    loud: bool  # that it fails is heard by the client
+    loud: bool  # a failure of this call is reported to the client
     dialogs: set[asyncio.Task[None]] = field(default_factory=set)
 
 
@@ -101,17 +100,17 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         self._actions: set[asyncio.Task[None]] = set()
         self._dialogs: set[asyncio.Task[None]] = set()
         self._since, self._heard, self._troubles = 0.0, 0, 0
-        self._why: str | None = None  # it was killed, or is on its way out
-        self._has_exited = False  # and we know how; the thread that waits for it may know earlier
-        self._quiet = False  # the reason was told to somebody already
-        self._failed = False  # it was never of any use, and its owner was told when it was to be started
+        self._why: str | None = None  # set once it is killed, stopping or has exited
+        self._has_exited = False  # set in the event loop; the waiting thread knows earlier
+        self._quiet = False  # the reason has already been reported
+        self._failed = False  # it never loaded; `start` has reported that to the owner
         self.loaded: asyncio.Future[None] = self._loop.create_future()
         self.over: asyncio.Future[None] = self._loop.create_future()
 
-    # For the owner.
+    # Called by the owner.
 
     async def start(self, seconds: float) -> None:
-        """Until it is loaded. Raises ExtensionFailure, and then nothing is left of it."""
+        """Start the process and wait until it is loaded. Raises ExtensionFailure; the process is killed then."""
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
@@ -139,7 +138,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
                 raise ExtensionFailure(f"Its process cannot be started: {error.strerror}") from None
         try:
             threading.Thread(target=self._watch, name="wait for an extension", daemon=True).start()
-        except RuntimeError as error:  # there are too many threads
+        except RuntimeError as error:  # the limit of threads is reached
             self.kill()
             self._process.wait()
             ours.close()
@@ -166,7 +165,10 @@ class ExtensionProcess(asyncio.BufferedProtocol):
     async def call(
         self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True
     ) -> Any:
-        """Raises ExtensionFailure. If the caller is cancelled the extension is told, and must obey or is killed."""
+        """Call a registered function. Raises ExtensionFailure.
+
+        If the caller is cancelled, the extension receives a Cancel; if it then does not answer a ping, it is killed.
+        """
         if self._why is not None or self._transport is None:
             raise ExtensionFailure(self._why or "It is not there any more.")
         id = self._next()
@@ -184,7 +186,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
                 task.cancel()
 
     async def stop(self, seconds: float) -> None:
-        """Let it come to its end, and end it."""
+        """Ask the process to stop, and kill it after `seconds`."""
         if self._why is None:
             self._why = "It was stopped."
             self._quiet = True
@@ -194,7 +196,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         await asyncio.wait([self.over], timeout=GRACE)
 
     def kill(self) -> None:
-        """At once, with all that it started and that is still in its group. Does not wait."""
+        """Kill the process and everything it started that is still in its group. Does not wait."""
         process = self._process
         if process is not None and process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
@@ -207,10 +209,14 @@ class ExtensionProcess(asyncio.BufferedProtocol):
             log.warning("extension %s: %s", self._load.path, why)
         self.kill()
 
-    # How it ends.
+    # End of the process.
 
     def _watch(self) -> None:
-        """In a thread. While the process is not waited for its number, which is that of its group, is nobody else's."""
+        """Wait for the process, in a thread.
+
+        Until the process is reaped, its PID, which is also the process group id, cannot be reused. So the group is
+        killed first.
+        """
         process = self._process
         assert process is not None
         if hasattr(os, "waitid"):
@@ -218,7 +224,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
         code = process.wait()
-        with suppress(RuntimeError):  # the loop is closed
+        with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self._exited, code)
 
     def _exited(self, code: int) -> None:
@@ -240,7 +246,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         self._transport = None
         if self._has_exited:
             self._finish()
-        else:  # it goes, or has closed the line; either way it is of no use
+        else:  # it is exiting or has closed the connection; both make it unusable
             self._loop.call_later(GRACE, self._end, "It closed its line to tau.")
 
     def _finish(self) -> None:
@@ -252,7 +258,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         why = self._why or "It is not there any more."
         for timer in self._pings.values():
             timer.cancel()
-        for task in self._dialogs:  # other things that it has said are done to their end
+        for task in self._dialogs:  # its other actions run to completion
             task.cancel()
         heard = self._quiet
         for waiting in list(self._calls.values()):
@@ -265,7 +271,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         if not self._failed:
             self._owner.ended(why, heard=heard)
 
-    # Saying.
+    # Sending.
 
     def _send(self, message: Message) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -291,14 +297,14 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         what = "It did not stop what it was asked to stop, and was ended."
         self._pings[ping] = self._loop.call_later(REACHABLE, lambda: self._end(what, quiet=late))
 
-    # Hearing.
+    # Receiving.
 
     def get_buffer(self, sizehint: int) -> bytearray:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._why is not None and not self._quiet:
-            return  # it is being killed, and what it says then is noise
+            return  # it is being killed; ignore what it still sends
         for line in self._decoder.feed(bytes(memoryview(self._buffer)[:nbytes])):
             if isinstance(line, LineTooLong):
                 return self._end(f"It sent a line of more than {line.size_limit} bytes.")
@@ -369,7 +375,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
             task = self._begin(self._carry_out(message))
         finally:
             current_timeout.reset(token)
-        if message.name in DIALOGS:  # nobody shall answer for one who has left
+        if message.name in DIALOGS:  # a dialog is withdrawn when its call or its process ends
             for asking in [self._dialogs] if waiting is None else [self._dialogs, waiting.dialogs]:
                 asking.add(task)
                 task.add_done_callback(asking.discard)

@@ -1,4 +1,4 @@
-"""What one extension has registered, put into the registry of the session and taken out again."""
+"""Registrations of one extension: added to the registry of the session, and removed again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Undo = Callable[[], None]
 
 
 class Invoke(Protocol):
-    """Calls what was registered. `loud`: that it fails is heard by the client."""
+    """Calls a registered function. `loud`: a failure is reported to the client."""
 
     def __call__(
         self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True
@@ -48,7 +48,7 @@ class Registrations:
         self._mine: dict[int, tuple[Register, Undo]] = {}
 
     def add(self, message: Register, invoke: Invoke) -> None:
-        """What cannot be registered is reported, and the rest stays."""
+        """Add one registration. An invalid one is reported; the others stay."""
         self.remove(message.target)
         try:
             undo = KINDS[message.kind](self, message, invoke) if message.kind in KINDS else None
@@ -84,7 +84,7 @@ class Registrations:
 
         def shown(context: ToolContext) -> ProgressCallback:
             def show(value: Any) -> None:
-                with suppress(ToolError):  # what cannot be shown is passed over; the result is what counts
+                with suppress(ToolError):  # invalid progress is skipped; only the result must be valid
                     context.progress(outcome(value))
 
             return show
@@ -150,7 +150,7 @@ KINDS: dict[str, Callable[[Registrations, Register, Invoke], Undo]] = {
 
 
 def _put(table: dict[str, Any], name: str, value: Any) -> Undo:
-    """Whoever was first keeps the name."""
+    """Add an entry to a table. The first registration keeps the name. Raises ExtensionFailure."""
     if name in table:
         raise ExtensionFailure("there is one of that name already")
     table[name] = value
@@ -158,7 +158,7 @@ def _put(table: dict[str, Any], name: str, value: Any) -> Undo:
 
 
 def streamed(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A provider whose models the extension answers for itself: they need no address, and no key of ours."""
+    """Complete a provider whose models the extension calls itself: it needs neither a base URL nor an API key."""
     models = spec.get("models")
     if not isinstance(models, list) or not models:
         raise ExtensionFailure("models: expected those that it streams the answers of")
@@ -167,7 +167,7 @@ def streamed(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcome(value: Any) -> Outcome:
-    """What a tool of an extension returns: text, or content and details. Raises ToolError."""
+    """Convert the return value of an extension's tool: text, or content and details. Raises ToolError."""
     if value is None or isinstance(value, str):
         return Outcome([Text(value or "")])
     if isinstance(value, Mapping) and isinstance(value.get("content"), str):
@@ -179,7 +179,7 @@ def outcome(value: Any) -> Outcome:
 
 
 class Bus:
-    """Talk between extensions."""
+    """Event bus between extensions."""
 
     def __init__(self, extensions: ExtensionRegistry) -> None:
         self._extensions = extensions
@@ -191,7 +191,7 @@ class Bus:
         return lambda: listeners.remove(handler)
 
     async def emit(self, channel: str, data: Any) -> None:
-        """Everybody who listens is told, one after the other."""
+        """Call the listeners of a channel, one after the other."""
         for handler in list(self._listeners.get(channel, ())):
             seconds = self._extensions.settings().extension_host.observer_timeout_ms / 1000
             try:

@@ -1,9 +1,8 @@
-"""What extensions have registered with one session, and asking them.
+"""Extension registry of one session: registrations, and calls to handlers with timeout and abort.
 
-It does not matter here whether an extension is a child process or a function of
-the program that embeds us: a handler is something that can be called and waited
-for, within limits. Whoever waits stops waiting when the run is aborted; what the
-extension does then is its own affair.
+The registry does not distinguish between an extension in a child process and a function of the embedding program:
+a handler is an awaitable call with a time limit. An abort ends the wait for a handler, not necessarily the work of
+the extension.
 """
 
 from __future__ import annotations
@@ -26,17 +25,18 @@ from tau.tools import Tool
 log = logging.getLogger(__name__)
 
 Call = Callable[[Mapping[str, Any]], Awaitable[Any]]
-# What is told of the progress of a call. Returns what is done when there is room for more; None if there is.
+# Receives the progress of a call. Returns a future that is done when there is room for more, or None if there is room
+# now (backpressure).
 ProgressCallback = Callable[[Any], asyncio.Future[None] | None]
 Stream = Callable[[Mapping[str, Any], ProgressCallback], Awaitable[Any]]
-MAX_EVENTS_BEHIND = 64  # how many events an extension may lag behind before it misses some
+MAX_EVENTS_BEHIND = 64  # undelivered events per handler; further ones are dropped
 
 
 class PausableTimeout:
-    """How long a handler may take. The time in which it waits for a person does not count."""
+    """Time limit of a handler. The time in which it waits for an answer of the user does not count."""
 
     def __init__(self, seconds: float | None) -> None:
-        """None: as long as it likes."""
+        """`seconds`: None means no limit."""
         self._left = seconds
         self._asking = 0
         self._timeout = asyncio.timeout(seconds)
@@ -53,12 +53,12 @@ class PausableTimeout:
         finally:
             self._asking -= 1
             if self._asking == 0 and self._left is not None:
-                with suppress(RuntimeError):  # whoever waited is gone
+                with suppress(RuntimeError):  # the caller has stopped waiting
                     self._timeout.reschedule(now() + self._left)
 
     @property
     def over(self) -> bool:
-        """Whether it took too long."""
+        """True if the time limit has expired."""
         return self._timeout.expired()
 
     async def wait(self, work: Awaitable[Any]) -> Any:
@@ -70,7 +70,7 @@ current_timeout: ContextVar[PausableTimeout | None] = ContextVar("patience", def
 
 
 class Handler(Value, eq=False):
-    """One function of an extension; `path` says whose, `order` when that was loaded."""
+    """One function of an extension. `path` identifies the extension, `order` its position in the load order."""
 
     path: str
     call: Call
@@ -78,7 +78,7 @@ class Handler(Value, eq=False):
 
 
 class Command(Value):
-    """`/name args`, as an extension offers it."""
+    """A command `/name args` of an extension."""
 
     name: str
     path: str
@@ -87,14 +87,14 @@ class Command(Value):
 
 
 class HandlerError(ExtensionFailure):
-    """The text is the extension's own."""
+    """An error raised by the extension itself; the text is the extension's own."""
 
 
 Check = Callable[[Any], None]
 
 
 class ExtensionRegistry:
-    """`tell` sends an event to the client."""
+    """The registrations of a session's extensions. `tell` sends an event to the client."""
 
     def __init__(self, settings: Callable[[], Settings], tell: Callable[[ExtensionError], None]) -> None:
         self.settings = settings
@@ -104,15 +104,15 @@ class ExtensionRegistry:
         self.commands: dict[str, Command] = {}
         self.flags: dict[str, dict[str, Any]] = {}  # type, default, description
         self.providers: dict[str, dict[str, Any]] = {}  # as in models.json
-        self.streams: dict[str, Stream] = {}  # by provider: those that answer by themselves
-        self.changed: Callable[[str], None] = lambda kind: None  # what is there now: tool, command, flag or provider
-        self._told: dict[Handler, set[asyncio.Task[Any]]] = {}  # and not waited for
+        self.streams: dict[str, Stream] = {}  # by provider: models that the extension calls itself
+        self.changed: Callable[[str], None] = lambda kind: None  # called with the kind of a registration that changed
+        self._told: dict[Handler, set[asyncio.Task[Any]]] = {}  # tasks of `spread` that nothing waits for
 
     def wants(self, hook: str) -> bool:
         return hook in self.handlers
 
     def on(self, hook: str, path: str, call: Call, order: int = 0) -> Handler:
-        """In the order of loading, whenever it is registered; then in that of registration."""
+        """Register a handler. Handlers run in load order, then in registration order, whenever they register."""
         if hook not in HOOKS:
             raise ExtensionFailure(f'There is no event "{hook}".')
         handler = Handler(path, call, order)
@@ -130,9 +130,10 @@ class ExtensionRegistry:
     async def fire(
         self, hook: str, payload: Mapping[str, Any], switch: AbortSignal | None = None, check: Check | None = None
     ) -> dict[str, Any]:
-        """Ask everybody who wants to be asked; what came of it. Raises Aborted when `switch` is flipped.
+        """Call the handlers of a hook and return their combined answer. Raises Aborted when `switch` is aborted.
 
-        `check` raises ExtensionFailure for an answer that cannot be used: it is then as if none was given.
+        `check` raises ExtensionFailure for an invalid answer. The failure of a handler is reported; it refuses the
+        call if the hook is a gate, and otherwise counts as no answer.
         """
         rule = HOOKS[hook]
         shown: Mapping[str, Any] = {"type": hook, **payload}
@@ -153,7 +154,7 @@ class ExtensionRegistry:
         return result
 
     def spread(self, hook: str, payload: Callable[[], Mapping[str, Any]], *, newest: bool = True) -> None:
-        """Tell without waiting. With `newest`, who has not yet done with the last is not told."""
+        """Notify the handlers without waiting. With `newest`, a handler that is still busy is skipped."""
         shown: Mapping[str, Any] | None = None
         for handler in list(self.handlers.get(hook, ())):
             told = self._told.setdefault(handler, set())
@@ -169,9 +170,9 @@ class ExtensionRegistry:
             self.report(handler.path, hook, str(failure))
 
     async def ask(self, work: Awaitable[Any], seconds: float | None, switch: AbortSignal | None = None) -> Any:
-        """Wait for something an extension does. What goes wrong there is an ExtensionFailure.
+        """Wait for work of an extension. Its errors are raised as ExtensionFailure.
 
-        Whoever waits is let go when the time is over or the switch is flipped, whether the work has stopped or not.
+        The wait ends when the time is over or `switch` is aborted, even if the work has not stopped.
         """
         patience = PausableTimeout(seconds)
         token = current_timeout.set(patience)
@@ -192,7 +193,7 @@ class ExtensionRegistry:
             if task.cancelled():
                 raise ExtensionFailure("It was cancelled.") from None
             if (error := task.exception()) is None:
-                return task.result()  # it was in time: only we were late to see it
+                return task.result()  # it was in time; only this task resumed too late
             raise HandlerError(str(error) or "TimeoutError") from None
         except asyncio.CancelledError:
             if _leaving():
@@ -217,7 +218,7 @@ class ExtensionRegistry:
 
 
 def _blocking(path: str, failure: ExtensionFailure) -> str:
-    """Why a gate that failed is shut, for the model. What the extension says itself stands for itself."""
+    """The reason, for the model, why a failed gate blocks. An extension's own error text is used unchanged."""
     return (
         str(failure) if isinstance(failure, HandlerError) else f"Extension {path} failed, so this is blocked: {failure}"
     )
@@ -225,12 +226,12 @@ def _blocking(path: str, failure: ExtensionFailure) -> str:
 
 def _ended(task: asyncio.Future[Any], over: asyncio.Future[None]) -> None:
     if not task.cancelled():
-        task.exception()  # heard, also when nobody waits for it any more
+        task.exception()  # retrieve it, so that asyncio does not log it when nothing waits for it
     if not over.done():
         over.set_result(None)
 
 
 def _leaving() -> bool:
-    """Whether we are cancelled ourselves, and not only what we wait for."""
+    """True if the current task is cancelled itself, not only the work it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,9 +1,8 @@
-"""An extension in a process of its own, over all the processes it may take.
+"""Restart policy for an extension in a child process.
 
-A process that ends, or has to be ended, is followed by another, up to a limit;
-what the extension had registered is registered anew. One that cannot be started is
-tried again, ever more seldom, and sooner when it is needed. While there is none,
-and for good when the limit is reached, whatever the extension guards stays shut.
+A process that exits or is killed is replaced by a new one, up to a limit, and the new process registers again. A
+failed restart is retried with increasing delays, and earlier if a gate needs the extension. Gates fail closed: while
+the extension has no process, and permanently once the limit is reached, every call that it guards is blocked.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from tau.store.extension_modules import first_changed, module_digests, trusted_d
 
 RESTARTS = 3
 WITHIN = 600.0  # seconds
-PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds to the next try after one that failed; the last one for ever
+PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds before the next retry of a failed restart; the last one repeats
 
 RELOAD = "Reload the extensions, or start tau again, to use the new version."
 
@@ -41,11 +40,14 @@ Act = Callable[[str, str, dict[str, Any], PausableTimeout | None], Awaitable[Any
 
 
 class Changed(ExtensionFailure):
-    """The files of an extension are not those that were trusted or loaded first."""
+    """The files of an extension differ from those that were trusted or loaded first."""
 
 
 class RestartingExtension:
-    """`load` makes the first message, with what is so at that moment; `act` carries out actions."""
+    """An extension and its successive processes.
+
+    `load` builds the first message for a process from the present state; `act` carries out actions.
+    """
 
     def __init__(
         self,
@@ -58,10 +60,10 @@ class RestartingExtension:
         facts: Callable[[], dict[str, Any]],
         content: Mapping[str, str] | None = None,
     ) -> None:
-        """`content` is what trust in its project is bound to: SHA-256 by real path."""
+        """`content`: SHA-256 digests by real path, to which the trust in its project is bound."""
         self.path = path
         self._content = content
-        self._modules: Mapping[str, str] | None = None  # of the first load
+        self._modules: Mapping[str, str] | None = None  # digests at the first load
         self._extensions = extensions
         self._bus = bus
         self._act = act
@@ -69,21 +71,21 @@ class RestartingExtension:
         self._facts = facts
         self._order = order
         self._registrations = Registrations(extensions, bus, path, order)
-        self._held: list[Register] | None = []  # until the others have loaded too, for the sake of order
+        self._held: list[Register] | None = []  # until the other extensions have loaded, to keep the load order
         self._process: ExtensionProcess | None = None
         self._guards: list[tuple[str, Handler]] = []
         self._again: asyncio.Task[None] | None = None
-        self._tried = asyncio.Event()  # and failed: whoever waited for it need not wait for the next
+        self._tried = asyncio.Event()  # a restart failed: its waiters do not wait for the next
         self._needed = asyncio.Event()
         self._restarts: deque[float] = deque(maxlen=RESTARTS)
-        self._died: str | None = None  # after it was loaded, while it waited for the others
+        self._died: str | None = None  # reason, if it exited between load and `install`
         self._down: str | None = None
         self._stopping = False
 
     async def start(self) -> None:
-        """A process, and what it registers while loading; `install` makes it count.
+        """Start a process and collect what it registers while loading; `install` applies that.
 
-        Raises ExtensionFailure; Changed if its files are not those that were trusted, or loaded first.
+        Raises ExtensionFailure; Changed if the files differ from those that were trusted or loaded first.
         """
         self._held, self._died = [], None
         self._modules = await self._known_modules()
@@ -111,11 +113,11 @@ class RestartingExtension:
 
     @property
     def gates(self) -> list[str]:
-        """The hooks that nobody passes without it."""
+        """The gate hooks that this extension handles."""
         return [hook for hook, rule in HOOKS.items() if rule.gate and self._registrations.handlers(hook)]
 
     def give_up(self, why: str, gates: Sequence[str]) -> None:
-        """It cannot be loaded, and what it guarded before stays shut."""
+        """Mark the extension as failed to load. The gates that it had before stay closed."""
         self._process = None
         self._down = f"It could not be loaded: {why}"
         self._guards = [(hook, self._guard(hook)) for hook in gates]
@@ -145,7 +147,7 @@ class RestartingExtension:
         assert self._process is not None
         return self._process.call(target, params, update, loud=loud)
 
-    # For the process.
+    # Called by the process.
 
     def registered(self, message: Register) -> None:
         if self._held is not None:
@@ -169,7 +171,7 @@ class RestartingExtension:
     def ended(self, why: str, *, heard: bool) -> None:
         if self._stopping:
             return
-        if self._held is not None:  # nobody has begun to rely on it
+        if self._held is not None:  # not installed yet, so nothing depends on it
             self._died = why
             return
         gates = self.gates
@@ -185,7 +187,7 @@ class RestartingExtension:
         self._restarts.append(now)
         self._again = asyncio.get_running_loop().create_task(self._start_again())
 
-    # After an end.
+    # Restart.
 
     async def _start_again(self) -> None:
         for pause in chain(PAUSES, repeat(PAUSES[-1])):
@@ -214,7 +216,7 @@ class RestartingExtension:
                 self._extensions.report(self.path, "session_start", str(failure))
 
     async def _pause(self, seconds: float) -> None:
-        """Before the next try: not longer than `seconds`, and not much longer than until it is needed."""
+        """Wait before the next restart: at most `seconds`, and at most the first pause once it is needed."""
         tried, self._tried = self._tried, asyncio.Event()
         tried.set()
         self._needed.clear()
@@ -224,7 +226,7 @@ class RestartingExtension:
                 await self._needed.wait()
 
     async def _next_try(self, again: asyncio.Task[None]) -> None:
-        """Until the next process is there, or could not be started."""
+        """Request a restart soon, and wait until it has succeeded or failed."""
         self._needed.set()
         trying = asyncio.ensure_future(self._tried.wait())
         try:
@@ -233,7 +235,7 @@ class RestartingExtension:
             trying.cancel()
 
     def _guard(self, hook: str) -> Handler:
-        """Stands in for a gate that is not there: waits for the next process and asks that, or refuses."""
+        """Placeholder for a gate without a process: waits for the next process and asks it, or blocks the call."""
 
         async def call(payload: Mapping[str, Any]) -> Any:
             if self._again is not None and not self._again.done():

@@ -1,8 +1,7 @@
-"""Commands of extensions that are under way.
+"""Running extension commands.
 
-A prompt that is a command of an extension is answered when the command begins,
-and the command goes on here: beside a run if there is one, for as long as it
-likes, until it is aborted.
+A prompt that is an extension command is acknowledged when the command starts. The command then runs here,
+concurrently with a run if there is one, without a time limit, until it ends or is aborted.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class RunningCommands:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def find(self, text: str) -> tuple[Command, str] | None:
-        """The command that `text` is, and what stands behind its name."""
+        """Return the command that `text` names, and its arguments; None if it is not a command."""
         if not text.startswith("/") or not self._hooks.extensions.commands:
             return None
         name, _, args = text[1:].partition(" ")
@@ -41,7 +40,7 @@ class RunningCommands:
             extensions.report(f"command:{command.name}", "command", str(failure))
 
     async def wait(self, seconds: float | None) -> bool:
-        """Wait until nothing is under way; False if that takes longer. None: as long as it takes."""
+        """Wait until no command is running; False on a timeout. `seconds`: None means no limit."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
         return not self._tasks

