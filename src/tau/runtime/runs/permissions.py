@@ -267,7 +267,7 @@ def _names(path: str, cwd: str) -> list[str]:
     found = []
     for one in dict.fromkeys((path, *_of_address(path))):
         found += [resolve(one, cwd), resolve_existing(one, cwd), resolve_existing(one, cwd, os.path.exists)]
-        # How other tools read a path is unknown; the system resolves ".." after a link, not in the text.
+        # How other tools read a path is unknown; the system follows a link before it applies a ".." after it.
         literal = os.path.join(cwd, os.path.expanduser(one))
         if not one.startswith("@") or os.path.lexists(literal):
             found.append(literal)

@@ -107,7 +107,7 @@ class RunQueue:
         self._task: asyncio.Task[None] | None = None
         self.signal = AbortSignal()  # of the current run, or of the last one
         self._streaming = False
-        self._blockers = 0  # number of active blockers; no run is accepted while > 0
+        self._blockers = 0  # number of active blockers; no prompt is accepted while > 0
         self._working = False  # on a prompt, including its retries and compactions
         self._retries = RetryState()
         self._settled = asyncio.Event()

@@ -38,7 +38,7 @@ class PermissionGate(Protocol):
     def checked(self, call: ToolCall) -> Callable[[str], bool] | None:
         """Return a predicate, True for the real paths that `permit` saw for this call; None if they are not certain.
 
-        Can be called once per call.
+        It can be requested once per call.
         """
 
     def forget(self) -> None: ...
