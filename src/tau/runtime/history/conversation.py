@@ -1,8 +1,7 @@
-"""The messages on the current branch, for those who go through them.
+"""The conversation: the messages on the current branch, as an iterable.
 
-Those of a file that was opened are read when somebody asks. If there are few they
-are kept then; a long conversation is read anew each time, block by block, since
-as objects it takes several times the memory it takes in the file.
+The messages of an opened file are parsed on demand. A short conversation is then kept in memory; a long one is parsed
+again on each iteration, block by block, since as objects it takes several times the memory that it takes in the file.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ KEPT = 4 * 1024 * 1024
 
 
 class Conversation:
-    """`ats` are the entries that were there already, `problem` hears of those that cannot be read."""
+    """`ats` are the entries that exist already; `problem` is called for those that cannot be read."""
 
     def __init__(
         self,
@@ -34,7 +33,7 @@ class Conversation:
         self._tree = tree
         self._ats = ats
         self._problem = problem
-        self.unreadable: set[int] = set()  # of those that were looked at
+        self.unreadable: set[int] = set()  # of the entries parsed so far
         self._before: list[StoredMessage] = [summary_of(summary)] if summary is not None else []
         self._after: list[StoredMessage] = []
         self._size = len(self._before) + len(ats)
@@ -43,7 +42,7 @@ class Conversation:
             self._ats, self._size = (), len(self._before)
 
     def __len__(self) -> int:
-        """With the few that cannot be read, if there are any."""
+        """The number of messages, including the few that cannot be read, if there are any."""
         return self._size + len(self._after)
 
     def __iter__(self) -> Iterator[StoredMessage]:
@@ -56,7 +55,7 @@ class Conversation:
         yield from reversed(self._before)
 
     def but(self, prompts: Sequence[StoredMessage]) -> Past:
-        """What was said until now, without `prompts`; what is said from now on is not in it."""
+        """Return the messages until now, without `prompts`; it does not include messages that are added later."""
         past = copy(self)
         past._after = [*self._after]
         return Past(past, prompts)
@@ -91,5 +90,5 @@ class Past:
         self._prompts = prompts
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        # By value: after a compaction a prompt is one that was read.
+        # Compared by value: after a compaction a prompt is another object, parsed from its entry.
         return (message for message in self._conversation if message not in self._prompts)

@@ -1,8 +1,7 @@
-"""Put an exported page into a file: whole or not at all, private, and never over somebody else's file.
+"""HTML export of a session to a file: atomic, readable by the owner only, and never over a foreign file.
 
-An existing file is replaced only if it is an earlier export, ours or pi's, which
-its first bytes tell, or if the caller was told to overwrite. A link is never
-followed: it is a file that is not an export.
+An existing file is replaced only if its first bytes show that it is an earlier export, by tau or pi, or if the caller
+passes `overwrite`. A link is never followed: it counts as a file that is not an export.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tau.runtime.history.session_log import SessionLog
 from tau.runtime.services import Services
 from tau.tools import Tool
 
-# What stands in the first bytes of an export: ours, and pi's.
+# Markers in the first bytes of an export: tau's and pi's.
 OUR_SIGN = b'<meta name="generator" content="tau session export">'
 PI_SIGN = b"<title>Session Export</title>"
 SIGN_WITHIN = 400
@@ -29,7 +28,7 @@ _LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 def write_export(page: Iterable[bytes], path: Path, overwrite: bool = False) -> Path:
-    """Write the portions of a page to `path`, readable by its owner only; a CommandError says why nothing changed."""
+    """Write the chunks of a page to `path`, readable by its owner only. On CommandError nothing has changed."""
     try:
         replaces = _replaces(path, overwrite)
         draft = path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}")
@@ -49,7 +48,7 @@ def write_export(page: Iterable[bytes], path: Path, overwrite: bool = False) -> 
 
 
 def _replaces(path: Path, overwrite: bool) -> bool:
-    """Whether there is a file that may be replaced; an error if there is one that may not."""
+    """True if there is a file that may be replaced. Raises CommandError if there is one that may not."""
     if not path.name or path.name == "..":
         raise CommandError(f"Cannot export to {path}: it names a folder, not a file")
     try:
@@ -78,7 +77,7 @@ def _publish(draft: Path, path: Path, replaces: bool) -> None:
     if replaces:
         os.replace(draft, path)
         return
-    # A link, unlike a rename, fails when somebody has made a file of that name in the meantime.
+    # A link, unlike a rename, fails if another process has created a file of that name in the meantime.
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -96,9 +95,9 @@ def _sentence(error: OSError, path: Path) -> str:
 
 
 def session_page(log: SessionLog, told: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[bytes]:
-    """A session as a page; with what the model is told, if it is a live one.
+    """Render a session as a page; `told` is the system prompt, if the session is live.
 
-    What makes pages is loaded here: few who run an agent ever export.
+    Imports the renderer lazily: few processes ever export.
     """
     from tau.export import Export, OfferedTool
     from tau.export.page import page
@@ -118,7 +117,7 @@ def session_page(log: SessionLog, told: str | None = None, tools: Sequence[Tool]
 
 
 def export_session(log: SessionLog, around: Services, told: str, wanted: str | None) -> str:
-    """Write the page and return its path: what was asked for, else a name in the working directory. Blocks."""
+    """Write the page and return its path: `wanted`, or a default name in the working directory. Blocks."""
     if log.path is None:
         raise CommandError("Cannot export in-memory session to HTML")
     if not os.path.exists(log.path):

@@ -1,4 +1,8 @@
-"""Commands of a client that ended during a run. They are told after it, and kept until then: they were acknowledged."""
+"""User bash commands that ended during a run.
+
+Their messages are added to the conversation after the run, and recorded in the session until then, because the
+commands were acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ CUSTOM_TYPE = "tau.ran"
 
 
 class PendingBash(Record):
-    """The data of a RAN entry. A copy of the session has it too, and another id: it is not for that one."""
+    """The data of a CUSTOM_TYPE entry. A copy of the session, which has another id, ignores the entry."""
 
     session_id: str
     message: BashExecution
@@ -24,7 +28,7 @@ def record_pending(log: SessionLog, message: BashExecution) -> None:
 
 
 def undelivered(log: SessionLog) -> list[BashExecution]:
-    """What an earlier process noted and never told, on whichever branch."""
+    """Return the messages that an earlier process recorded and never delivered, on any branch."""
     tree = log.tree
     noted = [at for at in tree.of_kind("custom") if CUSTOM_TYPE.encode() in tree.line(at)]
     waiting = [message for at in noted if (message := _read(log, at)) is not None]

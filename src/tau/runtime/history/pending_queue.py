@@ -1,7 +1,7 @@
 """Queued messages as entries of a session: an acknowledged message survives the process.
 
-A QUEUED entry holds one message; it is delivered by the entry that says the same.
-A CLEARED entry ends all that wait, except those that it names itself.
+A QUEUED entry holds one message; a later message entry with the same content marks it as delivered. A CLEARED entry
+drops all waiting messages, except those that it lists itself.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Queued(Record):
 
 
 class Kept(Record):
-    """The data of a CLEARED entry, if it has any: what is on its way from a queue into the conversation."""
+    """The data of a CLEARED entry, if it has any: messages on their way from a queue into the conversation."""
 
     kept: list[Queued]
 
 
 def undelivered(tree: Tree) -> list[tuple[QueueName, User | Custom]]:
-    """Queued messages of an earlier process that were never said, on whichever branch: a queue has no branches."""
+    """Return the queued messages that an earlier process never delivered, on any branch: a queue has no branches."""
     waiting: list[tuple[QueueName, User | Custom]] = []
     if not tree.of_kind("custom"):
         return waiting
@@ -49,7 +49,7 @@ def undelivered(tree: Tree) -> list[tuple[QueueName, User | Custom]]:
 
 
 def _follow(tree: Tree, at: int, waiting: list[tuple[QueueName, User | Custom]]) -> None:
-    """What a QUEUED or CLEARED entry makes of the messages that wait."""
+    """Apply a QUEUED or CLEARED entry to the waiting messages."""
     entry = tree.entry(at)
     if not isinstance(entry, CustomEntry):
         return
@@ -72,5 +72,5 @@ def _as_queued(tree: Tree, at: int) -> bytes:
 
 
 def same_as(message: User | Custom) -> bytes:
-    """What a queued message is known by: the entry of an extension's message has a time of its own."""
+    """Return the key of a queued message: without the time of an extension's message, whose entry has its own."""
     return encode(replace(message, timestamp=0) if isinstance(message, Custom) else message)

@@ -1,11 +1,10 @@
-"""What was said and set in one session, in order: the tree of entries, the conversation, the file.
+"""The log of one session: the tree of its entries, the conversation, and the append-only file.
 
-An entry is written before anybody is told of it. A write that fails is told at
-once, and the entry waits for room in its place; only a prompt is refused then,
-since accepting it would be a promise.
+An entry is written before it is announced. A failed write is reported at once, and the entry keeps its place and is
+written later, when there is room; only a prompt is refused in this case, since accepting it would be a promise.
 
-The file begins with the first prompt, or the first message that is queued: what
-came before it is written with it. One that is deleted under us is written anew.
+The file is created with the first prompt or the first queued message; earlier entries are written with it. If the
+file is deleted while the session is open, it is written again in full.
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ Trouble = Callable[[OSError], None]
 
 
 class SessionLog:
-    """`folder` is where the file goes; None keeps the session in memory. `trouble` hears of writes that failed.
+    """`folder` is the folder of the file; None keeps the session in memory. `trouble` is called when a write fails.
 
-    `disk` is what the file is written by; copies of this log are written by it too.
+    `disk` performs the writes of this log and of its copies.
     """
 
     def __init__(
@@ -76,16 +75,16 @@ class SessionLog:
         self.tree = tree or Tree()
         self.path = folder / file_name(header) if folder is not None else None
         self.problems: list[str] = []
-        self.lacks_level = False  # the level is written before the next prompt: the file has none, or another
-        self.write_failing = False  # a write failed, and not all is well yet
+        self.lacks_level = False  # the file has no thinking level, or another one: write it before the next prompt
+        self.write_failing = False  # a write failed, and not everything is on disk yet
         self.trouble = trouble
         self._disk = disk
-        self._begun = False  # whether there is a file, or should be one
-        self._closed = False  # nothing is written any more
+        self._begun = False  # True if there is a file, or should be one
+        self._closed = False  # True: nothing is written any more
         self._journal: Journal | None = None
         self._messages: Conversation | None = None if tree else Conversation(self.tree)
         self._told_ahead: list[User] = []
-        self._unsaid: list[Queued] = []  # of what was queued, wherever it is by now
+        self._unsaid: list[Queued] = []  # queued messages not yet delivered
         self._problems_told = 0
 
     @classmethod
@@ -105,7 +104,7 @@ class SessionLog:
 
     @classmethod
     def resumed(cls, opened: OpenedSession, trouble: Trouble, disk: Disk = DISK) -> SessionLog:
-        """Go on with a session that was read. Raises CommandError if it cannot be had."""
+        """Continue a session that was read from its file. Raises CommandError if the file cannot be written."""
         log = cls(opened.header, opened.path.parent, trouble, opened.tree, disk)
         log.path = opened.path
         log.problems = opened.problems
@@ -120,7 +119,7 @@ class SessionLog:
             raise CommandError(f"Session {opened.path} cannot be written: {error.strerror}") from None
         return log
 
-    # What was said.
+    # Messages.
 
     @property
     def id(self) -> str:
@@ -141,7 +140,7 @@ class SessionLog:
         return self.tree.seen_count()
 
     def messages_json(self) -> SplicedList:
-        """The conversation as it is sent, byte for byte as it was read; its portions are made when they are sent."""
+        """Return the conversation as JSON, byte for byte as it was read; its parts are made when they are sent."""
         summary, entries = self.tree.seen()
         if self._messages is not None and (unreadable := self._messages.unreadable):
             entries = [at for at in entries if at not in unreadable]
@@ -159,7 +158,7 @@ class SessionLog:
                 yield from (wire_json(other) for at in ats if (other := message_of(self.tree.entry(at))) is not None)
 
     def _each(self, block: Iterable[int]) -> list[bytes]:
-        """The messages of a block in which not all is well, without those that are none."""
+        """Return the messages of a block that contains bad ones, without those that cannot be read."""
         found = []
         for at in block:
             with suppress(BadRecord):
@@ -167,8 +166,8 @@ class SessionLog:
         return found
 
     def append_prompt(self, message: User) -> None:
-        """A prompt, before the client is told that it was accepted. Raises CommandError if it cannot be kept."""
-        conversation = self.messages  # read, if need be, before the entry is in it
+        """Add a prompt before its acceptance is announced. Raises CommandError if it cannot be written."""
+        conversation = self.messages  # built, if necessary, before the tree contains the entry
         entry = self._entry(MessageEntry, message)
         if self.path is not None:
             try:
@@ -180,7 +179,7 @@ class SessionLog:
         self._told_ahead.append(message)
 
     def append_message(self, message: StoredMessage) -> None:
-        """A message that is being announced; one that was accepted is here already."""
+        """Add a message that is being announced. A prompt was added by `append_prompt` and is not added again."""
         if any(message is one for one in self._told_ahead):
             self._told_ahead = [one for one in self._told_ahead if one is not message]
             return
@@ -195,28 +194,29 @@ class SessionLog:
         conversation.append(message)
 
     def append_custom(self, custom_type: str, data: Any) -> None:
-        """State of an extension, which the model never sees."""
+        """Add state of an extension, which the model never sees."""
         self._add(CustomEntry, custom_type, data)
 
     def drop_last_answer(self) -> None:
-        """Leave the last answer, which failed and is asked for again, out of the conversation. Its entry stays.
+        """Remove the last answer, which failed and is requested again, from the conversation. Its entry stays.
 
-        Written as an entry, as pi does: it holds for every later reader of the file, and on this branch only.
+        The removal is written as an entry, as pi does: it applies to every later reader of the file, on this
+        branch only.
         """
         if (at := self.tree.last_answer()) is not None:
             self._add(ContextEdit, self.tree.id(at), None)
             self._messages = None
 
     def _problem(self, text: str) -> None:
-        if text not in self.problems:  # a conversation that is built again finds the same
+        if text not in self.problems:  # a conversation that is rebuilt finds the same problems
             self.problems.append(text)
 
     def take_problems(self) -> list[str]:
-        """What is wrong with the file and was not told yet: some is found only when messages are read."""
+        """Return the problems of the file not reported yet: some are found only when messages are read."""
         found, self._problems_told = self.problems[self._problems_told :], len(self.problems)
         return found
 
-    # What was set.
+    # Settings, labels, compactions and branches.
 
     def set_model(self, model: Model) -> None:
         self._add(ModelChange, model.provider, model.id)
@@ -253,14 +253,14 @@ class SessionLog:
         from_hook: bool = False,
         usage: Usage | UnsetType = UNSET,
     ) -> None:
-        """Go on from another entry; a summary of what is left behind may go with it."""
+        """Continue from another entry, optionally with a summary of the branch that is left."""
         left = self.tree.leaf_id
         self.tree.leaf = at
         if summary is not None:
             self._add(BranchSummaryEntry, left or "root", summary, details, from_hook, usage)
         self._messages = None
 
-    # What waits to be said is kept too: an acknowledged message survives the process.
+    # Queued messages are written too: an acknowledged message survives the process.
 
     def record_queued(self, queue: QueueName, message: User | Custom) -> None:
         self._begun = self.path is not None
@@ -268,19 +268,19 @@ class SessionLog:
         self._add(CustomEntry, QUEUED, self._unsaid[-1])
 
     def record_cleared(self, dropped: Sequence[User | Custom]) -> None:
-        """`dropped` will not be said. Other messages, which were taken from a queue or accepted, still will."""
+        """Record that `dropped` will not be delivered. Messages taken from a queue or accepted still will be."""
         self._unsaid = [one for one in self._unsaid if not any(one.message is other for other in dropped)]
         self._add(CustomEntry, CLEARED, *([Kept(self._unsaid)] if self._unsaid else []))
 
     def record_queues_left(self) -> None:
-        """The same, when the session is left: there is no later at which it could be written. Raises OSError."""
+        """Record cleared queues when the session is left: the write cannot be retried later, so it raises OSError."""
         entry = self._entry(CustomEntry, CLEARED)
         if self._begun:
             self._write(wire_json(entry), or_fail=True)
         self._grow(entry)
 
     def restore_queues(self) -> list[tuple[QueueName, User | Custom]]:
-        """What waits to be said, when the session is gone on with."""
+        """Return the undelivered messages of a session that is resumed, and track their delivery."""
         waiting = self.undelivered()
         self._unsaid = [Queued(queue, message) for queue, message in waiting]
         return waiting
@@ -288,10 +288,10 @@ class SessionLog:
     def undelivered(self) -> list[tuple[QueueName, User | Custom]]:
         return undelivered(self.tree)
 
-    # What it was when it was left.
+    # State to restore on resume.
 
     def last_model(self) -> tuple[str, str] | None:
-        """Provider and id of the model that was on: set last, or the last that answered."""
+        """Return provider and id of the last model: the one set last, or the one that answered last."""
         for at in self.tree.last_on_branch("model_change", "message"):
             if self.tree.kind(at) == "model_change" or b'"assistant"' in self.tree.line(at):
                 entry = self.tree.entry(at)
@@ -308,14 +308,14 @@ class SessionLog:
                 return entry.thinking_level
         return None
 
-    # Copies.
+    # Forks, clones and copies.
 
     def fork_text(self, entry_id: str) -> str:
-        """The text of the user's message that a fork shall begin before."""
+        """Return the text of the user message before which a fork ends."""
         return self._fork_point(entry_id)[1]
 
     def forked(self, entry_id: str) -> SessionLog:
-        """A new log with everything before a user's message."""
+        """Return a new log with everything before a user message."""
         return self.copy(self.tree.path(self.tree.parent(self._fork_point(entry_id)[0])))
 
     def _fork_point(self, entry_id: str) -> tuple[int, str]:
@@ -329,9 +329,10 @@ class SessionLog:
         return self.copy(self.tree.branch)
 
     def copy(self, branch: Sequence[int], cwd: str | None = None, folder: Path | None = None) -> SessionLog:
-        """A new session with these entries. Raises CommandError if it cannot be written.
+        """Return a new session with these entries. Raises CommandError if it cannot be written.
 
-        Labels go to the end; what hung on one hangs on its parent. What waits to be said is not said twice.
+        Labels move to the end; the children of a label are attached to its parent. Queued messages are cleared in the
+        copy, so that they are not delivered twice.
         """
         parent = str(self.path) if self.path is not None else None
         made = SessionLog.new(
@@ -361,7 +362,7 @@ class SessionLog:
                 labels.append(label)
                 continue
             outline = decode(Outline, line, nesting=None)
-            assert isinstance(outline.id, str)  # entries without one are not in a tree
+            assert isinstance(outline.id, str)  # entries without an id are not in a tree
             if outline.parent_id != made.tree.leaf_id:
                 line = encode({**parse_stored(line), "parentId": made.tree.leaf_id})
             made.tree.add(line, outline.id, self.tree.kind(at))
@@ -371,7 +372,7 @@ class SessionLog:
                 made._add(Label, label.target_id, label.label)
 
     def whole_copy(self, cwd: str, folder: Path | None) -> SessionLog:
-        """A new session with every entry of this one, branches and all. Raises CommandError if it cannot be written."""
+        """Return a new session with every entry on every branch. Raises CommandError if it cannot be written."""
         parent = str(self.path) if self.path is not None else None
         made = SessionLog.new(cwd, folder, self.trouble, parent=parent, disk=self._disk)
         made.tree, made._messages = self.tree, None
@@ -384,22 +385,22 @@ class SessionLog:
                 raise made._unwritable(error) from None
         return made
 
-    # The file.
+    # The session file.
 
     @property
     def unwritten(self) -> int:
-        """How many entries could not be written yet."""
+        """The number of entries that could not be written yet."""
         if self._journal is not None:
             return self._journal.unwritten
         return len(self.tree) if self._begun else 0
 
     @property
     def unsynced(self) -> bool:
-        """Whether something would not survive a power failure."""
+        """True if an entry would not survive a power failure."""
         return self.unwritten > 0 or (self._journal is not None and self._journal.unsynced)
 
     def flush(self) -> None:
-        """Write what waits. Raises OSError."""
+        """Write the entries that wait to be written. Raises OSError."""
         if self._closed:
             return
         if self._journal is not None:
@@ -411,11 +412,11 @@ class SessionLog:
             self._create(self.tree.all_lines())
 
     def syncing(self) -> Callable[[], None] | None:
-        """Blocking work that makes what was written last; None if there is none."""
+        """Return the blocking fsync of what was written; None if there is nothing to sync."""
         return self._journal.prepare_sync() if self._journal is not None else None
 
     def close(self) -> None:
-        """Write nothing more. What is said from here on is in memory only, and a prompt is refused."""
+        """Close the file. Later entries are kept in memory only, and a prompt is refused."""
         self._closed = True
         if self._journal is not None:
             self._journal.close()
@@ -428,7 +429,7 @@ class SessionLog:
         try:
             if self._begun and not self._closed:
                 self._write(wire_json(entry))
-        except OSError as error:  # not kept in a variable, which would keep this frame, and with it the error
+        except OSError as error:  # not stored: that would keep this frame alive, and with it the error
             self._grow(entry)
             self.write_failing = True
             self.trouble(error)
@@ -439,7 +440,7 @@ class SessionLog:
         self.tree.add(wire_json(entry), entry.id, str(entry.__struct_config__.tag))
 
     def _write(self, line: bytes, *, or_fail: bool = False) -> None:
-        """One entry more in the file. On OSError it waits to be written, unless it is to be written now or never."""
+        """Append an entry to the file. On OSError the entry waits to be written; with `or_fail` it is dropped."""
         if self._closed:
             raise OSError(EBADF, "the session is closed")
         if self._journal is not None:
@@ -451,7 +452,7 @@ class SessionLog:
         self._create(chain(self.tree.all_lines(), [line]))
 
     def _leave_deleted(self) -> None:
-        """The file was deleted under us. There will be another, with everything in it."""
+        """Give up a file that was deleted while open. The next write creates it again, with every entry."""
         assert self._journal is not None
         self._journal.close()
         self._journal = None
@@ -467,7 +468,7 @@ class SessionLog:
         return CommandError(f"The session file {self.path} cannot be written: {error.strerror or error}")
 
     def _new_id(self) -> str:
-        if len(self.tree) > SMALL:  # long enough not to need a look at a million others
+        if len(self.tree) > SMALL:  # long enough to need no check for collisions in a large tree
             return os.urandom(8).hex()
         while (id := os.urandom(4).hex()) in self.tree:
             pass
@@ -483,7 +484,7 @@ def iso() -> str:
 
 
 def session_id() -> str:
-    """A UUID of version 7, so that ids sort by time."""
+    """Return a UUID of version 7, so that ids sort by time."""
     digits = f"{now():012x}" + os.urandom(10).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-7{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"

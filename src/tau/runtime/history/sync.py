@@ -1,7 +1,7 @@
-"""Background fsync of the session file, retried on failure; and closing the files of sessions that were left.
+"""Background fsync of the session file, retried on failure; also closes the files of sessions that were left.
 
-A session that was left stays open, and locked, while a command that was started in
-it still runs: its result belongs there.
+A session that was left stays open, and locked, while a command that was started in it still runs: the result of the
+command belongs to that session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RETRY_DELAY_S = 1.0
 
 
 class BackgroundSync:
-    """`trouble` and `recovered` are told when writing fails, and when everything is on disk again."""
+    """Calls `trouble` when writing fails, and `recovered` when everything is on disk again."""
 
     def __init__(
         self,
@@ -37,17 +37,17 @@ class BackgroundSync:
         self._recovered = recovered
         self._task: asyncio.Task[Any] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
-        self._left: list[SessionLog] = []  # sessions that were left, and whose files are still open
-        self._in_use: list[SessionLog] = []  # those of them that are still written to
+        self._left: list[SessionLog] = []  # sessions that were left and whose files are still open
+        self._in_use: list[SessionLog] = []  # those of `_left` that are still written to
         self._ending = asyncio.Event()
 
     def schedule(self) -> None:
-        """Something was written. Nothing is started after the end."""
+        """Start the background sync after a write, unless it runs already. Does nothing after `close`."""
         if self._task is None and not self._ending.is_set():
             self._task = asyncio.create_task(self._sync_loop())
 
     async def close(self) -> None:
-        """Everything for the last time, also of sessions that were left. Nothing is kept by itself afterwards."""
+        """Sync everything a last time, including sessions that were left. There is no background sync afterwards."""
         self._ending.set()
         await self.sync_now()
         if self._leaving:
@@ -59,26 +59,26 @@ class BackgroundSync:
             self._close(left)
 
     async def sync_and_close(self, left: SessionLog, *, in_use: bool = False) -> None:
-        """Sync what was left for another session, and close it: now, or as soon as it can be done.
+        """Sync and close a session that was left for another one: now, or as soon as its writes succeed.
 
-        If it is still in use, it is closed when it is released.
+        A session that is still in use is closed when it is released.
         """
         self._left.append(left)
         if in_use and not self._ending.is_set():
             self._in_use.append(left)
-            with suppress(OSError):  # tried again when it is released
+            with suppress(OSError):  # retried when it is released
                 await self._synced(left)
         elif not await self._try_sync_and_close(left):
             self._in_background(self._sync_and_close_later(left))
 
     def release(self, left: SessionLog) -> None:
-        """Nobody writes any more to a session that was left."""
+        """Sync and close, in the background, a session that was left and is no longer written to."""
         if _among(self._in_use, left):
             self._in_use = _without(self._in_use, left)
             self._in_background(self._see_off_now(left))
 
     def take_back(self, path: Path) -> SessionLog | None:
-        """The session at `path` if it was left and is still open. It is not closed then: the caller owns it."""
+        """Return the session at `path` if it was left and is still open. It is not closed: the caller owns it."""
         wanted = realpath(path)
         for left in self._left:
             if left.path is not None and realpath(left.path) == wanted:
@@ -87,7 +87,7 @@ class BackgroundSync:
         return None
 
     def _close(self, left: SessionLog) -> None:
-        if _among(self._left, left):  # else it was taken back
+        if _among(self._left, left):  # otherwise it was taken back
             self._left = _without(self._left, left)
             left.close()
 
@@ -116,7 +116,7 @@ class BackgroundSync:
         except OSError as error:
             log.warning("%s was left and is not synced yet: %s", left.path, error)
             return False
-        if left.write_failing:  # the client was told of that, and nobody else will tell it more
+        if left.write_failing:  # the client knows of the failure, and nothing else will report the recovery
             left.write_failing = False
             self._recovered(left)
         self._close(left)
@@ -133,14 +133,14 @@ class BackgroundSync:
             while True:
                 await asyncio.sleep(pause)
                 done = await self.sync_now()
-                if done and not self._log().unsynced:  # something may have been written meanwhile
+                if done and not self._log().unsynced:  # there may have been a write meanwhile
                     return
                 pause = SYNC_DELAY_S if done else RETRY_DELAY_S
         finally:
             self._task = None
 
     async def sync_now(self) -> bool:
-        """Write and sync; False if it has to be tried again."""
+        """Write and sync; False if it must be retried."""
         kept = self._log()
         try:
             kept.flush()
@@ -151,7 +151,7 @@ class BackgroundSync:
                 kept.write_failing = True
                 self._trouble(error)
             return False
-        if kept.unwritten:  # something could not be written while we synced
+        if kept.unwritten:  # an entry could not be written during the sync
             return False
         if kept.write_failing:
             kept.write_failing = False

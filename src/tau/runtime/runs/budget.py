@@ -1,6 +1,6 @@
-"""What prompts may take, kept to: counts while a prompt is worked on, and stops it when a limit is reached.
+"""Enforcement of budgets: tracks the usage of a prompt and aborts it when a limit is reached.
 
-The decisions are in core/agent/budgets.py. Here is the clock, and the switch of the run.
+The decisions are in core/agent/budgets.py. This module adds the clock and the abort signal of the run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tau.runtime.models.selection import ModelSelection
 class BudgetTracker:
     def __init__(self, models: ModelSelection) -> None:
         self._models = models
-        self._switch: AbortSignal | None = None  # of the prompt under way
+        self._switch: AbortSignal | None = None  # of the current prompt
         self._timer: asyncio.TimerHandle | None = None
         self._began = 0.0
         self.limits = NO_BUDGET
@@ -37,7 +37,7 @@ class BudgetTracker:
         self.exceeded_limit: BudgetExceeded | None = None
 
     def set(self, limits: Budget) -> None:
-        """For every prompt from now on, and for the one under way. Raises CommandError."""
+        """Set the limits for every prompt from now on, including the current one. Raises CommandError."""
         if (trouble := budget_problem(limits) or unknown_cost_error(limits, self._models.current)) is not None:
             raise CommandError(trouble)
         self.limits = limits
@@ -45,11 +45,11 @@ class BudgetTracker:
             self._set_timer()
 
     def check_model(self) -> None:
-        """Whether the model can be asked within the limits; it may have changed since they were set."""
+        """Raise CommandError if the limits cannot be enforced for the model, which may have changed since."""
         if (trouble := unknown_cost_error(self.limits, self._models.current)) is not None:
             raise CommandError(trouble)
 
-    # While a prompt is worked on.
+    # While a prompt runs.
 
     def begin(self, switch: AbortSignal) -> None:
         self._switch, self.spent, self.exceeded_limit = switch, Spent(), None
@@ -64,16 +64,16 @@ class BudgetTracker:
         self.spent = Spent(self.spent.turns + 1, self.spent.tokens, self.spent.cost, self.spent.cost_unknown)
 
     def check_streamed(self, draft: Draft, characters: int) -> None:
-        """A piece of an answer has come."""
+        """Check the limits after a delta of an answer, and abort the run if one is exceeded."""
         if over := exceeded_while_streaming(self.limits, self.spent, draft.usage, characters):
             self._cut(over)
 
     def add_usage(self, draft: Draft) -> None:
-        """An answer is over, whole or not."""
+        """Add the usage of an answer that has ended, complete or not."""
         self.spent = self.spent.add_usage(draft.usage, unpriced=price_unknown(draft.model))
 
     def allows_turn(self) -> bool:
-        """Whether another turn may begin."""
+        """True if another turn may start."""
         if self.exceeded_limit is None:
             self.exceeded_limit = exceeded_before_turn(self.limits, self.spent, self._seconds)
         return self.exceeded_limit is None

@@ -1,14 +1,13 @@
-"""Carry out compactions and summaries of branches.
+"""Compactions and branch summaries: when they are due, the model calls, the entries and events.
 
-One turn at a time: whoever works on the conversation holds `turn`, a run with
-its automatic compactions or a compaction that was asked for. So the two kinds
-of compaction cannot meet, and neither can a compaction and a prompt.
+The lock `turn` serializes all work on the conversation: it is held by a run, including its automatic compactions, or
+by a manual compaction. So automatic and manual compactions never overlap, and neither do a compaction and a prompt.
 
-A compaction that a client asks for stops the run under way, and only if there is
-something to compact. It starts nothing: messages in the queues wait for a prompt.
+A manual compaction aborts the current run, but only if there is something to compact. It does not start a run: queued
+messages wait for the next prompt.
 
-Nothing is changed before the whole summary is there. An abort, a failure or a
-cancellation until then leaves the conversation as it was.
+Nothing is changed before the whole summary has arrived. An abort, a failure or a cancellation until then leaves the
+conversation as it was.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ class Written(Protocol):
 
 
 class Owner(Protocol):
-    """What a compaction needs of its session."""
+    """The parts of a session that a compaction needs."""
 
     settings: Settings
 
@@ -104,7 +103,7 @@ class Owner(Protocol):
     async def emit(self, event: Event) -> None: ...
 
     def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
-        """Ask the draft's model as ever, but without tools, and with the limits that the request names."""
+        """Call the model of the draft as usual, but without tools and with the limits of the request."""
         ...
 
 
@@ -116,24 +115,24 @@ class BranchText(Value):
 
 class Compactor:
     def __init__(self, owner: Owner, stop_run: Callable[[], None], hooks: HookDispatcher | None = None) -> None:
-        """`stop_run` stops the run under way, if any, without waiting."""
+        """`stop_run` aborts the current run, if any, without waiting."""
         self._hooks = hooks
         self._owner = owner
         self._stop_run = stop_run
         self.turn = asyncio.Lock()
-        self._manual = asyncio.Lock()  # one compaction of the client at a time, so that each sees what the last one did
-        self._wanted: dict[AbortSignal, asyncio.Event] = {}  # what is under way, or waits for its turn; and its end
+        self._manual = asyncio.Lock()  # one manual compaction at a time, so that each sees the result of the last one
+        self._wanted: dict[AbortSignal, asyncio.Event] = {}  # those that run or wait for `turn`, with their ends
         self._working = 0
 
     @property
     def busy(self) -> bool:
-        """Whether a summary is being made."""
+        """True while a summary is being made."""
         return self._working > 0
 
     async def abort(self) -> None:
-        """Stop every compaction, and return when they have stopped. A run's switch, too, stops the one inside it.
+        """Abort every compaction, and return when they have stopped. Later ones are not waited for.
 
-        Those that come later are not waited for.
+        The abort signal of a run also stops the compaction inside the run.
         """
         wanted = list(self._wanted.items())
         for switch, _ in wanted:
@@ -143,16 +142,16 @@ class Compactor:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[AbortSignal]:
-        """Stop the run under way and hold the turn. The switch is flipped if somebody aborts."""
+        """Abort the current run and hold `turn`. `abort` aborts the signal that this yields."""
         with self._under_way(AbortSignal()) as switch:
             self._stop_run()
             async with self.turn:
                 yield switch
 
-    # When the client asks.
+    # Manual compactions.
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
-        """Stop the run under way and compact. Raises CommandError, and has not stopped the run if it refuses."""
+        """Abort the current run and compact. Raises CommandError; a refused compaction does not abort the run."""
         try:
             with self._under_way(AbortSignal()) as switch:
                 async with self._manual:
@@ -176,7 +175,7 @@ class Compactor:
             return await self._told(lambda: self._compact(instructions, switch))
 
     async def _told(self, work: Callable[[], Awaitable[CompactionResult]]) -> CompactionResult:
-        """Publish the start and the end of a manual compaction, however it ends."""
+        """Emit compaction_start and exactly one compaction_end for a manual compaction, however it ends."""
         tell = self._owner.emit
         await tell(CompactionStart("manual"))
         try:
@@ -191,7 +190,7 @@ class Compactor:
         return result
 
     def _planned(self) -> tuple[CompactionPlan, CompactionSettings, Model]:
-        """Raises CommandError if there is nothing to compact, or no model to ask."""
+        """Plan a compaction. Raises CommandError if there is nothing to compact, or no usable model."""
         model = self._owner.models.ready()
         settings = self._settings(model)
         plan = plan_compaction(Branch(self._owner.log.tree), settings)
@@ -208,7 +207,7 @@ class Compactor:
     async def branch_summary(
         self, left: Sequence[TreeEntry], switch: AbortSignal, instructions: str | None = None, *, replace: bool = False
     ) -> BranchText:
-        """What happened on a branch that is left. To be called while `alone`; raises Aborted or CommandError."""
+        """Summarize a branch that is being left. Call it inside `alone`; raises Aborted or CommandError."""
         model, level = self._owner.models.ready(), self._owner.models.level
         reserve = max(0, self._owner.settings.branch_summary.reserve_tokens)
         plan = plan_branch_summary(left, model.context_window, reserve)
@@ -222,23 +221,23 @@ class Compactor:
                 raise CommandError(str(error)) from None
         return BranchText(plan.summary(answer), plan.files.details, usage)
 
-    # By itself. To be called by a run that holds the turn.
+    # Automatic compactions, called by a run that holds `turn`.
 
     async def before_prompt(self, switch: AbortSignal) -> None:
-        """A prompt was accepted and is about to be run."""
+        """Compact if needed before an accepted prompt is run."""
         found = self._due(before_prompt=True)
         if found is not None and not found.tried and not switch.aborted:
             await self._automatic(found, switch, again=False)
 
     async def between_turns(self, switch: AbortSignal) -> bool:
-        """A run is about to ask its next question. True if the conversation is another now."""
+        """Compact if needed before the next model call of a run. True if the conversation has changed."""
         if switch.aborted or not self._owner.settings.compaction.between_turns:
             return False
         found = self._due(before_prompt=False)
         return found is not None and not found.tried and await self._automatic(found, switch, again=False)
 
     async def after_run(self, switch: AbortSignal) -> bool:
-        """A run has ended and will not be retried. True if its question fits now and is to be asked again."""
+        """Compact if needed after a run that will not be retried. True if its prompt fits now and is repeated."""
         found = None if switch.aborted else self._due(before_prompt=False)
         if found is None:
             return False
@@ -254,14 +253,14 @@ class Compactor:
         return compaction_due(Branch(self._owner.log.tree), model, self._settings(model), before_prompt=before_prompt)
 
     async def _automatic(self, found: CompactionDue, switch: AbortSignal, *, again: bool) -> bool:
-        """True if it was done. With `again` the answer that failed is left out, for its question is asked again."""
+        """Compact; True on success. With `again` the failed answer is left out, because its prompt is repeated."""
         owner = self._owner
         assert owner.models.current is not None
         settings = self._settings(owner.models.current)
         failed = owner.log.tree.last_answer() if again else None
         plan = plan_compaction(Branch(owner.log.tree, frozenset() if failed is None else frozenset({failed})), settings)
         if isinstance(plan, str) and found.reason == "threshold":
-            return False  # full, but of what must be kept: nobody wants to hear that after each answer
+            return False  # full, but nothing can be removed: do not report that after each answer
         await owner.emit(CompactionStart(found.reason))
         result: CompactionResult | None = None
         aborted, error = False, ""
@@ -276,7 +275,7 @@ class Compactor:
             aborted = True
         except TauError as failure:
             error = str(failure)
-        except Exception as failure:  # the run goes on, whatever this is
+        except Exception as failure:  # the run continues, whatever happened
             log.exception("an automatic compaction failed in an unforeseen way")
             error = f"{type(failure).__name__}: {failure}"
         again = again and result is not None
@@ -286,7 +285,7 @@ class Compactor:
         await owner.emit(CompactionEnd(found.reason, result, aborted, again, told))
         return result is not None
 
-    # How.
+    # Common to both.
 
     async def _carry_out(
         self,
@@ -298,7 +297,10 @@ class Compactor:
         *,
         drop_answer: bool = False,
     ) -> CompactionResult:
-        """`about` is what extensions are told of it besides. `drop_answer` leaves the last answer out with it."""
+        """Make the summary and write the entry. `drop_answer` also removes the last answer from the conversation.
+
+        `about` holds additional fields for the hooks of extensions.
+        """
         written, hooks = self._owner.log, self._hooks
         given = None
         if hooks is not None and hooks.extensions.wants("session_before_compact"):
@@ -342,7 +344,7 @@ class Compactor:
             await self._hooks.tell("session_compact_failed", told if error is None else {**told, "errorMessage": error})
 
     async def _summary(self, request: SummaryRequest, model: Model, switch: AbortSignal) -> tuple[str, Usage]:
-        """The answer to one request and what it took, asked again as the retry policy says.
+        """Return the answer to one request and its usage; failures are retried as the retry policy says.
 
         Raises ModelError or Aborted.
         """
@@ -402,14 +404,14 @@ def _raising(error: TauError) -> Callable[[], Awaitable[CompactionResult]]:
 
 
 async def _stoppable(work: Coroutine[Any, Any, T], switch: AbortSignal) -> T:
-    """The result of `work`, or Aborted soon after the switch was flipped, whether the work has stopped or not."""
+    """Return the result of `work`. Raises Aborted soon after an abort, whether or not the work has stopped."""
     task = asyncio.create_task(work)
     over = asyncio.Event()
 
     def done(task: asyncio.Task[T]) -> None:
         over.set()
         if not task.cancelled():
-            task.exception()  # heard, also when nobody waits for it any more
+            task.exception()  # mark it as retrieved, also when nothing awaits the task any more
 
     task.add_done_callback(done)
     switch.on_abort(over.set)

@@ -1,10 +1,10 @@
-"""Play a telling of the loop for real: the one place where acts become awaits.
+"""Driver of the agent loop: the one place where the loop's requests become awaits.
 
-The inbox between a model and the loop is bounded: when the client reads slowly,
-`publish` waits, the inbox fills, and the model's connection is left unread.
+Backpressure: the result queue between a model call and the loop is bounded. When the client reads slowly, `publish`
+waits, the queue fills, and the model's connection is not read.
 
-After an abort nothing is waited for longer than GRACE: work that does not stop
-when it is cancelled is left behind, and its end is told as an abort.
+After an abort the driver waits at most ABORT_GRACE_S: it leaves behind work that does not stop when it is cancelled,
+and reports the end of that work as an abort.
 """
 
 from __future__ import annotations
@@ -50,10 +50,9 @@ ABORTED_ANSWER = "Request was aborted."
 
 
 class RunPorts(Value):
-    """Everything a run may reach: given by the session, replaced by tests.
+    """The functions through which a run reaches the outside: supplied by the session, replaced by tests.
 
-    `publish` and `show_queues` return None when there is nothing to wait for,
-    so that a streamed piece costs no task switch.
+    `publish` and `show_queues` return None when there is nothing to wait for, so that a delta costs no task switch.
     """
 
     publish: Callable[[Event | Update], Awaitable[None] | None]
@@ -65,24 +64,24 @@ class RunPorts(Value):
     take: Callable[[QueueName], list[QueuedMessage]]
     will_retry: Callable[[MessageFailed], bool]
     now: Callable[[], int]
-    # Why a call may not run, if it may not; asked last, and beside what else runs.
+    # The refusal of a call, or None if it may run; checked last, concurrently with the other tool calls.
     permit: Callable[[ToolCall, dict[str, Any]], Awaitable[Outcome | None]] | None = None
-    # What shall be told as a tool's result instead; None where nobody wants to change any.
+    # Replaces the result of a tool; None if there is nothing that changes results.
     review: Callable[[ToolDone, dict[str, Any]], Awaitable[ToolDone]] | None = None
-    # The conversation to go on with if it had to become shorter, else None.
+    # Returns the compacted conversation to continue with, or None if it did not have to become shorter.
     fit: Callable[[], Awaitable[Iterable[StoredMessage] | None]] | None = None
-    # Asked between turns; an abort needs no answer here, it is told as the next answer.
+    # Called between turns. It need not handle an abort, which is delivered as the next answer.
     may_go_on: Callable[[], bool] = lambda: True
 
 
 class ProgressMark(Value):
-    """Stands in the inbox for the latest a tool has shown."""
+    """Placeholder in the result queue for the latest progress of a tool."""
 
     key: int
 
 
 class MessageChain:
-    """What was said before a run and in it, to be gone through as often as one likes."""
+    """The messages before a run followed by those of the run; can be iterated repeatedly."""
 
     def __init__(self, history: Iterable[StoredMessage], new: Sequence[StoredMessage]) -> None:
         self._history = history
@@ -93,7 +92,7 @@ class MessageChain:
 
 
 class ResultQueue:
-    """Facts on their way to the loop."""
+    """Results on their way to the loop. Progress of a tool is coalesced."""
 
     def __init__(self) -> None:
         self._facts: deque[Any] = deque()
@@ -109,21 +108,21 @@ class ResultQueue:
             self._room.clear()
 
     async def put_with_backpressure(self, facts: Sequence[Any]) -> None:
-        """They are put even if the wait is cut short: they are part of the answer already."""
+        """Wait for room, then put. A cancelled wait puts the facts too: they are part of the answer already."""
         try:
             await self._room.wait()
         finally:
             self.put(*facts)
 
     def progress(self, fact: ToolProgress) -> None:
-        """What a tool shows replaces what it showed before, if that has not been seen yet."""
+        """Put the progress of a tool; it replaces earlier progress that the loop has not read yet."""
         key = id(fact.call)
         if key not in self._shown:
             self.put(ProgressMark(key))
         self._shown[key] = fact
 
     def next(self) -> Any:
-        """The next fact, or None."""
+        """Return the next fact, or None."""
         if not self._facts:
             return None
         fact = self._facts.popleft()
@@ -132,7 +131,7 @@ class ResultQueue:
         return self._shown.pop(fact.key) if isinstance(fact, ProgressMark) else fact
 
     async def wait(self) -> None:
-        """Until there may be something new. `wake` ends it without a fact."""
+        """Wait until there may be a new fact. `wake` ends the wait without one."""
         await self._news.wait()
         self._news.clear()
 
@@ -146,9 +145,9 @@ class Driver:
         self._signal = switch
         self._inbox = ResultQueue()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._draft: Draft | None = None  # of the answer that is being waited for
+        self._draft: Draft | None = None  # of the model call in progress
         self._running: dict[int, ToolCall] = {}
-        self._abort_deadline: float | None = None  # after an abort: when to stop waiting for what should have stopped
+        self._abort_deadline: float | None = None  # after an abort: when to leave unfinished tasks behind
         switch.on_abort(self._inbox.wake)
 
     async def run(self, telling: Generator[LoopRequest, Any, RunEnd]) -> RunEnd:
@@ -176,7 +175,7 @@ class Driver:
                     case StartTool(call, arguments):
                         self._start_tool(call, arguments)
                     case TakeQueued(queue):
-                        # An aborted run takes nothing: what waits, goes on waiting.
+                        # An aborted run takes nothing: queued messages stay queued.
                         answer = [] if self._signal.aborted else hands.take(queue)
                     case PublishQueues(taken, queue):
                         if (waiting := hands.show_queues(taken, queue)) is not None:
@@ -203,13 +202,13 @@ class Driver:
                 async with asyncio.timeout_at(self._abort_deadline):
                     await self._inbox.wait()
             except TimeoutError:
-                # After a stall of the event loop the fact may have come in the same moment.
+                # After a stall of the event loop, the fact may arrive together with the timeout.
                 fact = self._inbox.next()
                 return self._give_up() if fact is None else fact
         return fact
 
     def _give_up(self) -> Any:
-        """Somebody does not stop: tell what should have been told."""
+        """Stop waiting for a task that does not stop, and return an abort as its result."""
         if self._draft is not None:
             draft, self._draft = self._draft, None
             log.warning("a model call did not stop when it was aborted; left behind")
@@ -235,9 +234,9 @@ class Driver:
         self._spawn(lambda: self._run_tool(call, arguments), lambda: self._report_missing_result(call))
 
     def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], untold: Callable[[], None]) -> None:
-        """Start a piece of work that tells how it ended.
+        """Start a task that reports its own result.
 
-        `untold` tells it in its place should it not: it may be cancelled before its first step.
+        `untold` reports in its place if it did not: a task may be cancelled before its first step.
         """
 
         async def safely() -> None:
@@ -261,7 +260,7 @@ class Driver:
             if self._signal.aborted:
                 self._inbox.put(draft.begin(), draft.fail("aborted", self._signal.reason or ABORTED_ANSWER))
             else:
-                blank = self._ports.draft()  # what is in the other one may be what broke it
+                blank = self._ports.draft()  # the content of `draft` may be what broke the call
                 self._inbox.put(blank.fail("error", "Internal error: the model call broke off.", transient=False))
 
     def _report_missing_result(self, call: ToolCall) -> None:
@@ -270,7 +269,7 @@ class Driver:
             self._inbox.put(ToolDone(call, error_outcome(why), is_error=True))
 
     async def _stream_model(self, messages: Iterable[StoredMessage], draft: Draft) -> None:
-        """The run is the reader of a model's failure."""
+        """Stream one model call into the result queue. A failure goes to the run, as a failed message."""
         last: Any = None
         try:
             async for facts in self._ports.ask(messages, draft):
@@ -290,7 +289,7 @@ class Driver:
             last = draft.fail("error", f"{type(error).__name__}: {error}", transient=False)
         else:
             if isinstance(last, MessageDone):
-                last = None  # it is in the inbox already
+                last = None  # it is in the result queue already
             else:
                 last = draft.fail("error", "The stream ended before the answer was complete.", transient=True)
         if self._draft is draft:
@@ -299,7 +298,7 @@ class Driver:
                 self._inbox.put(last)
 
     async def _run_tool(self, call: ToolCall, arguments: dict[str, Any]) -> None:
-        """The model is the reader of a tool's failure."""
+        """Run one tool call. A failure goes to the model, as the result of the call."""
 
         def progress(outcome: Outcome) -> None:
             if not self._signal.aborted:
@@ -336,7 +335,7 @@ class Driver:
             self._inbox.put(done)
 
     async def _cancel_tasks(self) -> None:
-        """Nothing this run started goes on working for it; a cancelled run leaves no task behind."""
+        """Cancel every task this run started: none works on for it, and a cancelled run leaves no task behind."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -344,7 +343,7 @@ class Driver:
 
 
 def _cancelled_from_outside() -> bool:
-    """Whether this task was cancelled; else something it waited for was, which is only a failure."""
+    """True if this task itself was cancelled; otherwise something it awaited was, which is only a failure."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -1,4 +1,4 @@
-"""Ask models: for the next answer of the conversation, and for summaries beside it."""
+"""Model calls of a session: the next answer of the conversation, and summaries outside it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tau.wire.unfinished import PartialJson
 
 
 class Owner(Protocol):
-    """What a call needs of its session."""
+    """The parts of a session that a model call needs."""
 
     services: Services
     settings: Settings
@@ -47,13 +47,13 @@ class ModelClient:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._calls = 0
-        self.system_override: str | None = None  # what an extension wants it to be, for this run
+        self.system_override: str | None = None  # set by an extension, for this run
 
     async def system_prompt(self) -> str:
         return await self._owner.resources.prompt(list(self._owner.tool_runner.tools.values()))
 
     def new_draft(self) -> Draft:
-        """A blank answer of the current model. It may be changed while the answer streams: this one keeps its own."""
+        """Return an empty draft for the current model; it keeps its model if the session changes to another."""
         model = self._owner.models.current
         if model is None:
             raise ModelError("No model selected.")
@@ -72,7 +72,7 @@ class ModelClient:
             yield facts
 
     async def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
-        """A call outside the conversation: no tools, and no part in its cache."""
+        """Call the model outside the conversation: without tools, and without using its prompt cache."""
         context = ModelContext(request.system, [User([Text(request.prompt)], now())], ())
         async for facts in self._stream(context, draft, request.thinking, session_id(), request.max_tokens):
             yield facts
@@ -96,7 +96,7 @@ class ModelClient:
         try:
             async for facts in llm.stream(model, context, options, draft, world):
                 if facts and isinstance(facts[-1], MessageDone):
-                    # Before anybody can act on the answer.
+                    # Count the usage before a consumer can act on the answer.
                     budget.add_usage(draft)
                     counted = True
                     self._owner.models.accepted(model)
@@ -113,7 +113,7 @@ class ModelClient:
                 budget.add_usage(draft)
 
     async def _with_credentials(self, model: Model) -> ModelAccess:
-        """The model as it is to be asked: with its key, its headers, and where it is."""
+        """Return the model as it is to be called: with its key, headers and base URL."""
         owner = self._owner
         if model == LOCAL_MODEL:
             return ModelAccess(replace(model, base_url=await owner.local.base_url()), None, {})
@@ -123,7 +123,7 @@ class ModelClient:
 
 
 def is_authentication_failure(error: ModelError) -> bool:
-    """Whether a server does not know who asks, or no longer."""
+    """True for an authentication failure (401, or an expired token)."""
     return error.status == 401 or (error.status in (400, 403) and "expired" in str(error).lower())
 
 

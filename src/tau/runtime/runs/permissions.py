@@ -1,9 +1,8 @@
-"""`--permissions`: every call of a tool is held against rules, and where these say so, somebody is asked.
+"""Permissions (`--permissions`): checks every tool call against rules, and asks the user where the rules say so.
 
-The rules are read once, when the session is opened: what the agent does to their
-file changes nothing for it. The decisions are in core/checks/permissions.py. Here the
-paths are followed, the question is put, and what was allowed for the session is
-remembered. Whatever goes wrong on the way, the call does not run.
+The rules are read once, when the session is opened: a change that the agent makes to their file has no effect on it.
+The decisions are in core/checks/permissions.py. This module resolves the paths, asks the user, and remembers what was
+allowed for the session. Permissions fail closed: whatever goes wrong, the call does not run.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from tau.wire.comments import strip_comments
 from tau.wire.position import line_of
 
 ONCE, DENY = "Allow once", "Deny"
-SHOWN = 4000  # bytes of a command or of arguments, in a question
-MENTIONED = 1000  # words of a command that are looked at as paths; one with more is asked about
-MOST_LINKS = 40  # as many as the system follows
+SHOWN = 4000  # bytes of a command or of arguments, in a dialog
+MENTIONED = 1000  # words of a command that are checked as paths; a command with more is asked about
+MOST_LINKS = 40  # the limit of the operating system
 NOBODY = "it has to be asked for, and there is nobody who could answer. Here only what a rule allows can run."
 ADVICE = "Do not look for another way to do the same: go on without it, or say why it is needed."
 
@@ -43,7 +42,7 @@ _LATE, _ENDED = object(), object()
 
 
 class Read(NamedTuple):
-    """Rules, and where they come from: `text` is what the file says, as strict JSON."""
+    """Rules and their source: `text` is the content of the file, as strict JSON."""
 
     rules: Rules
     deadline: float
@@ -52,14 +51,14 @@ class Read(NamedTuple):
     path: str | None = None
 
     def told(self, place: str) -> str:
-        """A rule, for people."""
+        """Describe the location of a rule, for people."""
         if self.path is None:
             return f"{place} of {self.source}"
         return f"{place} in {self.source}:{line_of(self.text, place)}"
 
 
 def read_permissions(given: str | Mapping[str, Any], cwd: str) -> Read:
-    """`given` is "ask", "rules FILE", or what would be in such a file. Raises UsageError."""
+    """Read the rules. `given` is "ask", "rules FILE", or the content of such a file. Raises UsageError."""
     if not isinstance(given, str):
         return _made("permissions", encode(dict(given)).decode(), cwd, None)
     kind, _, file = given.partition(" ")
@@ -93,7 +92,7 @@ def _made(name: str, text: str, cwd: str, path: str | None) -> Read:
 
 
 def _with_links(given: Permissions, cwd: str) -> Permissions:
-    """With the globs of rules that deny or ask also for where the folders lead that they name."""
+    """Extend the globs of deny and ask rules to the targets of symbolic links in the folders that they name."""
 
     def more(rule: Rule) -> Rule:
         globs = [] if rule.path is UNSET else [rule.path] if isinstance(rule.path, str) else rule.path
@@ -115,9 +114,9 @@ def _home() -> str:
 
 
 class Permits:
-    """As toolbox.Gate. `asks`: the client has the words for a question.
+    """The PermissionGate of runtime/runs/tool_runner.py. `asks`: the client's protocol supports dialogs.
 
-    `inside` follows the links of a sandbox, where the tools are: it has a /tmp of its own, which we do not see.
+    `inside` resolves links inside the sandbox, where the tools run: its private /tmp is not visible to this process.
     """
 
     def __init__(
@@ -136,12 +135,12 @@ class Permits:
         self._in_thread = in_thread
         self._asks = asks
         self._inside = inside
-        self._granted: set[tuple[str, ...]] = set()  # for this session
-        self._checked: dict[str, frozenset[str]] = {}  # by call, from its permission to its execution
+        self._granted: set[tuple[str, ...]] = set()  # what the user allowed for this session
+        self._checked: dict[str, frozenset[str]] = {}  # real paths by call id, from its permission to its execution
         self.denials: list[str] = []
 
     def forget(self) -> None:
-        """Another conversation: what was allowed was allowed for the one before."""
+        """Start another conversation: what the user allowed applies to the previous one only."""
         self._granted.clear()
         self._checked.clear()
 
@@ -149,7 +148,7 @@ class Permits:
         paths = self._checked.pop(call.id, None)
         if paths is None:
             return None
-        # Some file systems ignore case: there a path can be written in another way than the file system names it.
+        # Some file systems ignore case: there the spelling of a path can differ from the name on disk.
         folded = {path.casefold() for path in paths}
         return lambda path: path in paths or path.casefold() in folded
 
@@ -159,7 +158,7 @@ class Permits:
         def is_withheld(path: str) -> bool:
             try:
                 file = Call(tool, self._real([path]), ways=_ways(path))
-            except OSError:  # a link on the way cannot be read
+            except OSError:  # a link on the path cannot be read
                 return True
             return self._read.rules.withholds(file, place())
 
@@ -187,14 +186,14 @@ class Permits:
         return await self._ask(seen, arguments, verdict.place, key)
 
     def _judged(self, tool: str, about: Named) -> tuple[Call, Verdict]:
-        """Blocks."""
+        """Resolve the paths of a call and decide. The rules file itself may only be read. Blocks."""
         call = self._seen(tool, about)
         if self._read.path is not None and tool not in ("read", "grep", "find", "ls") and self._read.path in call.paths:
             return call, Verdict("deny", "")
         return call, self._read.rules.verdict(call)
 
     def _seen(self, tool: str, about: Named) -> Call:
-        """With every path as it really is."""
+        """Return the call with the real path of everything it names. Blocks."""
         names: list[str] = []
         unknown = False
         for path in about.paths:
@@ -219,7 +218,7 @@ class Permits:
         return call
 
     def _real(self, names: Sequence[str]) -> list[str]:
-        """Raises ToolError if nobody answers in the sandbox: then the call does not run."""
+        """Resolve links. Raises ToolError if the sandbox does not answer: then the call does not run."""
         found = list(map(os.path.realpath, names))
         if self._inside is not None:
             found += map(self._inside, dict.fromkeys([*names, *found]))
@@ -264,11 +263,11 @@ class Permits:
 
 
 def _names(path: str, cwd: str) -> list[str]:
-    """The absolute names that a tool may make of a path. Raises ToolError."""
+    """Return the absolute paths that a tool may derive from a path. Raises ToolError."""
     found = []
     for one in dict.fromkeys((path, *_of_address(path))):
         found += [resolve(one, cwd), resolve_existing(one, cwd), resolve_existing(one, cwd, os.path.exists)]
-        # Of other tools nobody knows how they read it; to the system, ".." after a link is not where the text says.
+        # How other tools read a path is unknown; the system follows a link before it applies a ".." after it.
         literal = os.path.join(cwd, os.path.expanduser(one))
         if not one.startswith("@") or os.path.lexists(literal):
             found.append(literal)
@@ -276,7 +275,7 @@ def _names(path: str, cwd: str) -> list[str]:
 
 
 def _of_address(path: str) -> list[str]:
-    """What those who know addresses would make of file://…, with its % and without."""
+    """Return the paths that a tool which understands URLs may derive from file://…, percent-decoded and not."""
     scheme, _, rest = path.partition(":")
     if scheme.lower() != "file" or not rest.startswith("/"):
         return []
@@ -285,7 +284,7 @@ def _of_address(path: str) -> list[str]:
 
 
 def _can_be_followed(name: str) -> bool:
-    """False if a link on the way cannot be read, as /proc/1/root by anybody but root. Blocks."""
+    """False if a link on the path cannot be read, such as /proc/1/root by anyone but root. Blocks."""
     try:
         os.path.realpath(name)
     except OSError:
@@ -294,7 +293,7 @@ def _can_be_followed(name: str) -> bool:
 
 
 def _ways(name: str) -> list[str]:
-    """The names by which the system comes to what a path names, from the text to the last of the links. Blocks."""
+    """Return each path on the way from the given one to its target, one per link that is followed. Blocks."""
     found = [os.path.normpath(name)]
     here, rest, links = "/", name.split("/")[::-1], 0
     while rest:
@@ -316,7 +315,7 @@ def _ways(name: str) -> list[str]:
 
 
 def _followed(glob: str, cwd: str) -> list[str]:
-    """A glob, and the same for where the folders lead that it names: paths are compared with all links followed."""
+    """Return a glob, and the same with the links of its fixed folders resolved: rules are matched with real paths."""
     start = _home() + glob[1:] if glob == "~" or glob.startswith("~/") else os.path.join(cwd, glob)
     parts = start.split("/")
     plain_until = next((at for at, part in enumerate(parts) if set(part) & set("*?[{\\")), len(parts))
@@ -329,12 +328,12 @@ def _followed(glob: str, cwd: str) -> list[str]:
 
 
 def _key(call: Call, about: Named) -> tuple[str, ...]:
-    """What is remembered: the tool, with exactly the same commands and files; the tool alone if it has neither."""
+    """Return the key of a grant: the tool with exactly these commands and files; the tool alone if it has neither."""
     return call.tool, *about.commands, "\0", *sorted(call.paths), "\0", *(about.paths if call.unknown else ())
 
 
 def _remembered(call: Call) -> str:
-    """The same for the person who decides."""
+    """Describe the grant of `_key` for the person who decides."""
     if call.commands:
         return f"{call.tool} with exactly this command" + (" and these paths" if call.paths else "")
     if call.paths:

@@ -1,7 +1,7 @@
-"""One run after another: accepted, played, retried, settled.
+"""The queue of accepted prompts: runs them one after another, with retries, until each is settled.
 
-A prompt that was accepted is in exactly one of these places: waiting in
-`_accepted`, being played, or told. Each ends in exactly one agent_settled.
+An accepted prompt is in exactly one of these states: waiting in `_accepted`, running, or settled. Each ends in
+exactly one agent_settled.
 
     accepted ──► agent_start … agent_end ──► retry due? ──► wait ──► agent_start …
                                         └──► agent_settled
@@ -49,7 +49,7 @@ BeforeRun = Callable[[list[AnyMessage], AbortSignal], Awaitable[list[AnyMessage]
 
 
 class Owner(Protocol):
-    """What a run needs of its session."""
+    """The parts of a session that a run needs."""
 
     settings: Settings
     log: SessionLog
@@ -66,18 +66,17 @@ class Owner(Protocol):
 
 
 class AcceptedPrompt(Value):
-    """A prompt that will be run, and what it shall come to if that has to have a shape."""
+    """A prompt that will be run, with the schema of its result if it asks for structured output."""
 
     prompts: list[AnyMessage]
     aim: OutputSchema | None = None
 
 
 class PromptOutcome:
-    """What a prompt came to, whatever happened on the way.
+    """The outcome of a prompt, however it ended.
 
-    `aborted`: somebody stopped it. `exceeded`: a budget did, and the answer may be
-    a part of one. `output` is the result of a prompt that asked for one in a shape,
-    `output_error` why there is none.
+    `aborted`: it was aborted. `exceeded`: a budget stopped it, and the answer may be partial. `output` is the result
+    of a prompt that asked for structured output, `output_error` the reason why there is none.
     """
 
     def __init__(self) -> None:
@@ -95,30 +94,30 @@ class PromptOutcome:
 
 class RunQueue:
     def __init__(self, owner: Owner, before: Callable[[AbortSignal], None], introduced: BeforeRun) -> None:
-        """`before` is called when a prompt's run begins, with the switch that will abort it.
+        """`before` is called when the run of a prompt starts, with the signal that aborts it.
 
-        `introduced` says what the run really begins with; it may take its time.
+        `introduced` returns the messages that the run really starts with; it may take a while.
         """
         self._before_run = introduced
         self._owner = owner
         self._on_run_start = before
         self._accepted: deque[AcceptedPrompt] = deque()
-        self._structured_output: StructuredOutputRun | None = None  # of the prompt under way
-        self.outcome: PromptOutcome | None = None  # of the prompt that was settled last
+        self._structured_output: StructuredOutputRun | None = None  # of the current prompt
+        self.outcome: PromptOutcome | None = None  # of the prompt that settled last
         self._task: asyncio.Task[None] | None = None
-        self.signal = AbortSignal()  # of the run under way, or of the last
+        self.signal = AbortSignal()  # of the current run, or of the last one
         self._streaming = False
-        self._blockers = 0  # how many do not want that anything is begun
-        self._working = False  # with retries and compactions
+        self._blockers = 0  # number of active blockers; no prompt is accepted while > 0
+        self._working = False  # on a prompt, including its retries and compactions
         self._retries = RetryState()
         self._settled = asyncio.Event()
         self._settled.set()
-        self.accepted = 0  # how many prompts, ever
-        self.settled = 0  # and how many of them, in the same order, are done with
+        self.accepted = 0  # number of prompts accepted, ever
+        self.settled = 0  # how many of them, in the same order, are settled
 
     @property
     def streaming(self) -> bool:
-        """Between the acceptance of a prompt and its agent_end; or the end of what follows, if the settings say so."""
+        """True from the acceptance of a prompt to its agent_end, or to its settling if the settings say so."""
         until_settled = self._working and self._owner.settings.streaming_until == "settled"
         return self._streaming or bool(self._accepted) or until_settled
 
@@ -127,7 +126,7 @@ class RunQueue:
         return self._task is not None
 
     def check_open(self) -> None:
-        """Raises CommandError if nothing more is run."""
+        """Raise CommandError if no more prompts are accepted."""
         if not self.open:
             raise CommandError("The session is being left: nothing more is run in it.")
 
@@ -136,12 +135,12 @@ class RunQueue:
         return not self._blockers
 
     def close(self) -> None:
-        """Nothing more will be run: whoever guards what a run does is about to leave."""
+        """Accept no more prompts, for good: the extensions that guard tool calls are about to stop."""
         self._blockers += 1
 
     @contextmanager
     def blocked(self) -> Iterator[None]:
-        """Nothing is begun meanwhile: an extension may have an answer to everything that ends."""
+        """Accept no prompts meanwhile: an extension may react to the end of a run with a new prompt."""
         self._blockers += 1
         try:
             yield
@@ -149,50 +148,50 @@ class RunQueue:
             self._blockers -= 1
 
     def start(self, prompts: Sequence[AnyMessage], aim: OutputSchema | None = None) -> None:
-        """Accept a prompt. From now on it will be run, whatever happens. Raises CommandError at the end."""
+        """Accept a prompt. From now on it will be run, whatever happens. Raises CommandError if not `open`."""
         self.check_open()
         self._accepted.append(AcceptedPrompt(list(prompts), aim))
         self.accepted += 1
         self._settled.clear()
         if self._task is None:
-            self.signal, self._retries = AbortSignal(), RetryState()  # it can be aborted before it has begun
+            self.signal, self._retries = AbortSignal(), RetryState()  # it can be aborted before it starts
             self._task = asyncio.create_task(self._run_accepted())
 
     async def abort(self) -> None:
-        """Stop what is being run, and return when it has settled."""
+        """Abort the current run, and return when it has settled."""
         if self._task is None:
             return
         self.signal.abort()
         await self._settled.wait()
 
     def stop(self) -> None:
-        """Stop what is being run, without waiting for it."""
+        """Abort the current run without waiting for it."""
         self.signal.abort()
 
     def cancel(self) -> None:
-        """At the last moment: what did not stop when it was told to is left."""
+        """Cancel the current run, as a last resort if it did not stop after an abort."""
         if self._task is not None:
             self._task.cancel()
 
     @property
     def retry_attempt(self) -> int:
-        """The number of the try that is waited for; 0 if none is."""
+        """The number of the retry whose delay is running; 0 if there is none."""
         return self._retries.made if self._retries.waiting else 0
 
     async def abort_retry(self) -> None:
-        """Stop waiting for the next try, and return when the client has been told."""
+        """Cancel the pending retry, and return when the prompt has settled."""
         if self._retries.cancel():
             await self._settled.wait()
 
     async def idle(self) -> None:
-        """Until nothing is left to run."""
+        """Wait until nothing is left to run."""
         while self._task is not None:
             await asyncio.shield(self._task)
 
     async def _run_accepted(self) -> None:
         try:
             while self._accepted:
-                # Taken out only when it runs, so that what comes in between finds a prompt under way.
+                # Removed only when it runs, so that commands in between see a prompt in progress.
                 accepted = self._accepted[0]
                 self._settled.clear()
                 async with self._owner.compactor.turn:
@@ -238,9 +237,9 @@ class RunQueue:
         owner, retries = self._owner, self._retries
         await owner.compactor.before_prompt(self.signal)
         prompts = await self._before_run(prompts, self.signal)
-        queued = False  # whether `prompts` were taken from a queue
+        queued = False  # True if `prompts` were taken from a queue
         while True:
-            # A prompt is in the log from the moment it was accepted; here it is what the run begins with.
+            # The log contains a prompt since its acceptance; the run starts with it, so the history leaves it out.
             telling = agent_run(
                 prompts,
                 owner.log.messages.but(prompts),
@@ -265,7 +264,7 @@ class RunQueue:
                 await owner.emit(AutoRetryEnd(False, retry.attempt, "Retry cancelled"))
                 return
             if retries.made and isinstance(end.ending, MessageFailed):
-                # Reset, because a compaction may follow and ask again: that answer is not one of these retries.
+                # Reset, because a compaction may follow and repeat the prompt: that is not one of these retries.
                 await owner.emit(AutoRetryEnd(False, retries.reset(), end.ending.message.error_message))
             if owner.budget.exceeded_limit is not None:
                 return
@@ -279,13 +278,13 @@ class RunQueue:
                 await waiting
 
     def _left_over(self, end: RunEnd) -> list[AnyMessage]:
-        """What was queued after the run had looked for the last time must not be stranded."""
+        """Return messages queued after the run last looked at the queues; they must not be stranded."""
         if self.signal.aborted or not isinstance(end.ending, MessageDone):
             return []
         return [*(self._take("steer") or self._take("follow_up"))]
 
     def _take(self, queue: QueueName) -> list[QueuedMessage]:
-        """What waits, if a turn may begin with it; else it goes on waiting."""
+        """Take the queued messages if the budget allows another turn; otherwise they stay queued."""
         queues = self._owner.queues
         return queues.take(queue) if queues.texts(queue) and self._owner.budget.allows_turn() else []
 
@@ -315,7 +314,7 @@ class RunQueue:
 
         def may_go_on() -> bool:
             if self.signal.aborted and owner.budget.exceeded_limit is None:
-                return True  # an abort is told as the next answer
+                return True  # an abort is delivered as the next answer
             return not (quest is not None and quest.done) and owner.budget.allows_turn()
 
         def will_retry(failure: MessageFailed) -> bool:
@@ -325,17 +324,17 @@ class RunQueue:
         return replace(hands, publish=publish, take=take, will_retry=will_retry, fit=self._fit, may_go_on=may_go_on)
 
     async def _fit(self) -> Iterable[StoredMessage] | None:
-        """Between two turns: the conversation, if it had to be compacted for the next."""
+        """Between two turns: return the conversation if it had to be compacted for the next one, else None."""
         smaller = await self._owner.compactor.between_turns(self.signal)
         return self._owner.log.messages.but(()) if smaller else None
 
     def _succeeded(self, event: MessageEnd | AgentEnd) -> bool:
-        """Whether a retry brought an answer, and this is the time to say so."""
+        """True if a retry succeeded and the settings say to announce it at this event."""
         if self._owner.settings.retry_success == "run":
             return isinstance(event, AgentEnd) and any(map(self._retries.ended_by, event.messages[-1:]))
         return isinstance(event, MessageEnd) and self._retries.ended_by(event.message)
 
-    # What is told of a prompt's end besides.
+    # Additional events at the end of a prompt.
 
     def _events_before_end(self, outcome: PromptOutcome) -> list[Event]:
         words: list[Event] = []
@@ -375,7 +374,7 @@ class RunQueue:
 
 
 class RetryState:
-    """How often a prompt was tried again, and the wait for the next time."""
+    """The number of retries of a prompt, and the delay before the next one."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -391,12 +390,12 @@ class RetryState:
         return made
 
     def cancel(self) -> bool:
-        """True if there was a wait to cut short."""
+        """Cancel the delay. True if one was running."""
         self._cancelled.set()
         return self.waiting
 
     async def wait(self, seconds: float, switch: AbortSignal) -> bool:
-        """True when the time is over, False when somebody does not want to wait."""
+        """Wait before the due retry. True when the time is over, False if the wait was cancelled or aborted."""
         assert self.due is not None
         self.made, self.due = self.due.attempt, None
         self._cancelled.clear()
@@ -406,7 +405,7 @@ class RetryState:
             async with asyncio.timeout(0 if switch.aborted else seconds):
                 await self._cancelled.wait()
         except TimeoutError:
-            return not (switch.aborted or self._cancelled.is_set())  # it may have been cancelled in the same moment
+            return not (switch.aborted or self._cancelled.is_set())  # it may have been cancelled at the same moment
         finally:
             self.waiting = False
         return False

@@ -1,4 +1,4 @@
-"""The result that one prompt is after: lends the model the tool to hand it in, and knows when to stop asking."""
+"""Structured output of one prompt: offers the result tool, validates results, and limits the attempts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class StructuredOutputRun:
     def __init__(self, aim: OutputSchema) -> None:
         self._aim = aim
         self._failed = 0
-        self.value: Any = UNSET  # as JSON has it
-        self.output: Any = UNSET  # as the program wants it
+        self.value: Any = UNSET  # the JSON value
+        self.output: Any = UNSET  # the value in the type the caller wants
         self.tool = Tool(
             TOOL_NAME,
             DESCRIPTION,
@@ -35,7 +35,7 @@ class StructuredOutputRun:
             aim.parameters,
             self._take,
             GUIDELINES,
-            # Everything is taken and looked at here: so it is known how often it did not fit.
+            # Accepts any arguments: `_take` validates them, so that it can count the failed attempts.
             schema_for=lambda given: {},
         )
 
@@ -58,12 +58,12 @@ class StructuredOutputRun:
         return Outcome([Text(ACCEPTED)], {})
 
     def reminder(self) -> list[Custom]:
-        """What to say to a model that stops without a result."""
+        """Return the reminder for a model that stops without a result. Counts as a failed attempt."""
         self._failed += 0 if self.has_result else 1
         return [] if self.done else [Custom("structured_output", REMINDER, display=False, timestamp=now())]
 
     def event(self, why: str) -> StructuredOutput:
-        """`why` there is no result, if it is not the model's fault."""
+        """Return the event with the result or the error. `why` is the error if it is not the model's fault."""
         if self.has_result:
             return StructuredOutput(self.value)
         tries = self._aim.attempts

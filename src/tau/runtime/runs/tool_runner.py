@@ -1,8 +1,8 @@
-"""The tools of a session, its own and those of extensions, and running the ones a model calls.
+"""The tools of a session, built-in and from extensions, and the execution of tool calls.
 
-A call is looked up, checked, and shown to the extensions that guard tools; what
-they leave of it is put to the permissions, where there are any. Then it runs on
-the machine of the run it belongs to.
+A call passes these steps: look up the tool, validate the arguments, run the `tool_call` hooks of extensions (which
+may block or change the call), check the resulting call against the permissions if there are any, and execute it on
+the machine of its run.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ from tau.tools.registry import TOOLS
 
 
 class PermissionGate(Protocol):
-    """Who decides whether a call may run. The real one is runtime/runs/permissions.py."""
+    """Decides whether a call may run. Implemented in runtime/runs/permissions.py."""
 
-    denials: list[str]  # why each of them may not
+    denials: list[str]  # the reason of each denial
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
-        """None, or why it may not."""
+        """Return None if the call may run, otherwise the refusal."""
 
     def withheld(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
-        """Which files a call that may run, and looks at many, must pass over. To ask for one blocks."""
+        """Return a predicate for the files that a permitted call over many files must skip. The predicate blocks."""
 
     def checked(self, call: ToolCall) -> Callable[[str], bool] | None:
-        """Whether a real path is one that `permit` saw for this call. Asked once; None if it saw no path for sure."""
+        """Return a predicate, True for the real paths that `permit` saw for this call; None if they are not certain.
+
+        It can be requested once per call.
+        """
 
     def forget(self) -> None: ...
 
@@ -48,22 +51,22 @@ class ToolRunner:
         self._hooks = hooks
         self._machine = around.machine
         self._switch = AbortSignal()
-        self._chosen: list[str] | None = None  # by an extension, out of `_choice`
+        self._chosen: list[str] | None = None  # selected by an extension, out of `_choice`
         self._choice: frozenset[str] = frozenset()
-        self.extra_tools: Mapping[str, Tool] = {}  # for the prompt under way; others of the same names step back
+        self.extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
         self.permission_gate: PermissionGate | None = None
         self.reset()
 
-    # Which there are.
+    # Available tools.
 
     @property
     def all_tools(self) -> dict[str, Tool]:
-        """Everything that could be given to the model. An extension's tool stands for a built-in one of its name."""
+        """All tools that the model could get. A tool of an extension replaces a built-in one of the same name."""
         return {**TOOLS, **self._around.tools, **self._hooks.extensions.tools}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """What the model has. A tool that an extension registers is among them at once."""
+        """The tools that the model has. A tool that an extension registers is among them immediately."""
         return {**self._selected_tools, **self.extra_tools} if self.extra_tools else self._selected_tools
 
     @property
@@ -77,27 +80,27 @@ class ToolRunner:
         return {name: known[name] for name in names if name in known}
 
     def set_active(self, names: Sequence[str]) -> None:
-        """Give the model these and no others; names that nobody knows are passed over."""
+        """Give the model these tools and no others; unknown names are ignored."""
         known = self.all_tools
         self._chosen = [name for name in names if name in known]
         self._choice = frozenset(known)
 
-    # Running them.
+    # Tool calls.
 
     def begin_run(self, switch: AbortSignal) -> None:
-        """A run begins: what its commands leave in the background ends when it is aborted."""
+        """Start a run: an abort kills the background processes that its commands leave behind."""
         self._switch = switch
         self._machine = self._around.machine.sub_machine()
         switch.on_abort(self._machine.kill_background)
 
     def reset(self) -> None:
-        """Another conversation: its model has read nothing yet."""
+        """Start another conversation: its model has not read any file yet."""
         self._reads = ReadTracker(required=self._settings().edit.require_fresh)
         if self.permission_gate is not None:
             self.permission_gate.forget()
 
     async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
-        """The arguments to run with, or why the call is refused."""
+        """Return the arguments to run with, or the refusal of the call."""
         tool = self.tools.get(call.name)
         if tool is None:
             return error_outcome(f"Tool {call.name} not found")
@@ -113,7 +116,7 @@ class ToolRunner:
         return _fitting(tool, said["input"]) if "input" in said else arguments
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
-        """Why a call may not run, if it may not. A tool that is lent does nothing but hand in a result."""
+        """Return the refusal of a call, or None if it may run. Exempt are `extra_tools`: they only take a result."""
         if self.permission_gate is None or call.name in self.extra_tools:
             return None
         return await self.permission_gate.permit(call, arguments)
@@ -128,7 +131,7 @@ class ToolRunner:
         return await self.tools[call.name].run(arguments, context)
 
     async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
-        """The result as extensions leave it."""
+        """Return the result after the `tool_result` hooks of extensions."""
         if not self._hooks.extensions.wants("tool_result"):
             return done
         return await self._hooks.tool_result(done, arguments, self._switch)
