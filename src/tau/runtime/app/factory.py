@@ -132,7 +132,7 @@ class SessionFactory(Value):
     def create(
         self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False
     ) -> tuple[Session, LocalMachine, Http]:
-        """`saves`: the client's choices are saved in the user's settings. `shared`: this process has other sessions."""
+        """`saves`: client choices are saved in the user's settings. `shared`: this process has other sessions."""
         processes = self.with_sandbox().processes or ProcessLauncher(shared=shared)
         machine, http, tools = LocalMachine(processes=processes), Http(), ToolRegistry()
         self.equip(machine, http, tools)

@@ -59,8 +59,8 @@ def _copy(handle: int, instead: int) -> int:
 
 def run_and_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Run `work`, and exit the process with the code it returns."""
-    # A long conversation is a million objects that live as long as the session. What is loaded by now lives for ever,
-    # and the rest contains few reference cycles: `GarbageCollector` looks for them when a prompt has settled.
+    # A long conversation is a million objects that live as long as the session. Objects loaded by now live for
+    # ever, and the rest contains few reference cycles: `GarbageCollector` looks for them when a prompt has settled.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     asyncio.run(_to_the_end(work))

@@ -63,7 +63,7 @@ BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'foll
 EXTENSION_STOP_TIMEOUT_S = (
     0.8  # seconds for extensions to stop when the session ends; the whole shutdown takes less than 2
 )
-MIN_EXTENSION_STOP_TIMEOUT_S = 0.3  # what is left of it, at least, if a run did not stop at once
+MIN_EXTENSION_STOP_TIMEOUT_S = 0.3  # the minimum, if a run that was slow to stop has used up that time
 
 
 class Session:
