@@ -16,7 +16,7 @@ from tau.core.shell.words import ANYTHING, Word, literal
 Judge = Callable[[Judgement, Sequence[Word], Command | None, str], None]
 
 ANY_WORD = Word(ANYTHING, ANYTHING, False, runs=True)
-_FOUND_FILE = f"./{ANYTHING}"  # find and xargs replace this by the name of an existing file
+_FOUND_FILE = f"./{ANYTHING}"  # the name of an existing file, inserted by find or xargs
 _MAKE_VARIABLES = re.compile(r"(\.?SHELL\w*|MAKEFLAGS|MAKEFILES|MAKE|\.SHELLFLAGS)[:+?]?=|.*[:+?!]=", re.DOTALL)
 
 

@@ -294,7 +294,7 @@ class Navigator:
         return (at, None) if text is None else (tree.parent(at), text)
 
     async def navigate(self, wanted: Destination) -> Navigated:
-        """Continue from another entry. The result is `cancelled` if an extension cancels it or its summary is aborted.
+        """Continue from another entry; `cancelled` if an extension cancels it or its summary is aborted.
 
         A label is set on the summary if there is one, else on the entry itself.
         """
