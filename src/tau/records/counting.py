@@ -1,4 +1,4 @@
-"""Session entries as far as the statistics of a session look at them.
+"""Session entries reduced to the fields that session statistics need.
 
 Entries of any shape can be counted: sessions come from other programs, and from older releases.
 """
@@ -49,7 +49,7 @@ class CountedEntry(Record):
 
 
 def counted_entries(count: int, block: bytes) -> list[CountedEntry]:
-    """The entries of a block of `count` lines, without those that cannot be read even so far."""
+    """Parse the entries of a block of `count` lines, skipping those that are unreadable even for this purpose."""
     found = decode_lines(CountedEntry, block)
     if found is not None and len(found) == count:
         return found

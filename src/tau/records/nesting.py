@@ -1,8 +1,8 @@
-"""How deeply JSON may be nested: a constant of ours, the same on every version of Python.
+"""Limits on the nesting depth of JSON: constants of tau, the same on every version of Python.
 
 The limits of the interpreter differ (about 1,000 levels less the depth of the stack in 3.11, 1,500 in 3.12, 10,000 in
-3.13), and code that walks a value by recursion fails earlier than the readers do. Both limits below are low enough for
-two Python frames per level.
+3.13), and code that walks a value by recursion fails earlier than the parsers do. Both limits below are low enough
+for two Python frames per level.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any
 
 MAX_NESTING = 320
-# For what clients, models and extensions send: tau wraps it into records of its own and must be able to read those.
+# For data that clients, models and extensions send: tau wraps it in its own records and must be able to read those.
 MAX_RECEIVED_NESTING = 256
 
 _MARKS = b'"[]{}'
@@ -25,15 +25,15 @@ _STRING = re.compile(rb'"[^"]*"?')
 def too_deep(data: bytes, limit: int = MAX_NESTING) -> bool:
     """True if a JSON text has more than `limit` levels of arrays and objects.
 
-    Nearly every text is too short for that, or has too few brackets, and is not looked at closely.
+    Nearly every text is too short for that, or has too few brackets, and is not scanned.
     """
-    if len(data) <= 2 * limit:  # with all its brackets closed it is not that deep; if they are not, it is not JSON
+    if len(data) <= 2 * limit:  # with all brackets closed it cannot be that deep; otherwise it is not JSON
         return False
     return data.count(b"[") + data.count(b"{") > limit and depth(data) > limit
 
 
 def is_deeper(value: Any, limit: int) -> bool:
-    """True if a value of JSON has more than `limit` levels of arrays and objects."""
+    """True if a JSON value has more than `limit` levels of arrays and objects."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(limit):
         if not level:
@@ -47,8 +47,8 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 def depth(data: bytes) -> int:
-    """The levels of arrays and objects in a JSON text. Linear, and without an object per bracket."""
+    """Number of levels of arrays and objects in a JSON text. Linear, and without an object per bracket."""
     marks = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHERS)
-    # Two quotes without a bracket between them change nothing, and most strings are that.
+    # Two quotes without a bracket between them have no effect, and most strings are like that.
     outside = _STRING.sub(b"", marks.replace(b'""', b""))
     return max(accumulate(memoryview(outside.translate(_STEPS)).cast("b")), default=0)

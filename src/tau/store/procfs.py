@@ -30,7 +30,7 @@ def shows_process(descriptor: int, status: os.stat_result, path: str) -> bool:
         return False
     if os.path.basename(path) in SECRET_NAMES:
         return True
-    # Bind-mounted under another name. Only the owner may read environ and mem; a world-readable file is no secret.
+    # Bind-mounted under another name. Only the owner may read environ and mem; a world-readable file is not secret.
     return not status.st_mode & (stat.S_IRGRP | stat.S_IROTH) and _OF_A_PROCESS.fullmatch(path) is None
 
 

@@ -1,10 +1,9 @@
-"""Rules about the calls of tools: what is allowed, what is denied, what somebody is asked about.
+"""Permission rules for tool calls: which are allowed, which are denied, and which need an answer of the client.
 
-Deny wins over ask, ask over allow, and allow over what is said for everything
-else; the order of rules means nothing. Rules that deny or ask are read
-generously, those that allow narrowly: where a rule is in doubt, the call is not
-allowed by it. Paths come here as they really are, with all links followed; a
-call has several where it is not certain which of them the tool will take.
+Deny wins over ask, ask over allow, and allow over `otherwise`; the order of rules has no meaning. Rules that deny or
+ask are interpreted generously, rules that allow strictly: if it is uncertain whether an allow rule applies, the call
+is not allowed by it. Paths passed to this module are real paths, with all links followed; a call has several if it is
+uncertain which of them the tool will use.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ if TYPE_CHECKING:
 
 What = Literal["allow", "ask", "deny"]
 
-# `--permissions ask`: whoever only reads, and stays in the working folder, is not asked about.
+# `--permissions ask`: calls that only read, inside the working folder, need no answer.
 HARMLESS = Permissions(allow=[Rule(tool=["read", "grep", "find", "ls"], path="**")])
-SEARCHES = ("grep", "find", "ls")  # in the working folder, if they name no other
+SEARCHES = ("grep", "find", "ls")  # they search the working folder if they name no other
 LONGEST_DEADLINE = 24 * 60 * 60
 
-# Names of arguments, without "_" and "-" and in small letters, by which a tool is told what it shall work on.
+# Names of arguments, in lower case without "_" and "-", that carry the paths or commands of a tool call.
 _PATHS = re.compile(
     r".*(paths?|files?|filenames?|dir|directory|directories|folders?|uri)|cwd|source|destination|target"
 )
 _COMMANDS = re.compile(r"commands?|cmd|commandline|script")
-_PLACES = re.compile(r"\{([^}]*,)?(/|~|\*\*)")  # a glob that is about several places at once
+_PLACES = re.compile(r"\{([^}]*,)?(/|~|\*\*)")  # a glob for several places at once
 
 
 class BadRules(ValueError):
-    """Rules that mean nothing. `place` is where they stand."""
+    """Invalid rules. `place` is their location in the file."""
 
     def __init__(self, place: str, text: str) -> None:
         super().__init__(text)
@@ -48,24 +47,25 @@ class BadRules(ValueError):
 
 
 class Verdict(Value):
-    """`place` is the rule that decides, in words of the file: deny[0], or otherwise."""
+    """`place` is the rule that decides, in the terms of the file: deny[0], or otherwise."""
 
     what: What
     place: str
 
 
 class Named(Value):
-    """What the arguments of a call name, as the model wrote it."""
+    """The paths and commands that the arguments of a call name, as the model wrote them."""
 
     paths: list[str]
     commands: list[str]
 
 
 class Call:
-    """What is decided about: a tool, the real paths that it may touch, and the commands that it is given.
+    """A tool call to decide about: the tool, the real paths that it may touch, and its commands.
 
-    `mentioned` are the paths of what stands in the commands. `ways` are the other names of all these paths: as they
-    were written, and with some of the links on the way followed. `unknown`: it names a path that nobody can follow.
+    `mentioned` are the paths of the words in the commands. `ways` are the other names of all these paths: as they
+    were written, and with some of the links on the way followed. `unknown`: the call names a path that cannot be
+    resolved.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Call:
 
     @cached_property
     def lines(self) -> list[Line]:
-        """The commands, parsed. The parser is loaded only for rules that look at them."""
+        """The commands, parsed. The parser is loaded only for rules that need it."""
         from tau.core.shell.lines import Line
 
         return [Line(command) for command in self.commands]
@@ -118,9 +118,9 @@ class Rules:
         return found
 
     def withholds(self, file: Call, place: Call) -> bool:
-        """Whether what is in a file must be kept from a tool that looks at many of them, in a place that it may search.
+        """True if a tool that searches many files in an allowed place must not see the content of this file.
 
-        A file that has to be asked for is, unless the same was already asked about the whole place.
+        A file with an ask rule is hidden, unless the same rule already applied to the whole place.
         """
         return any(
             rule.by == "path" and rule.touches(file) and (kind == "deny" or not rule.touches(place))
@@ -130,13 +130,13 @@ class Rules:
 
     @cached_property
     def about_paths(self) -> bool:
-        """Whether it matters which files the words of a command name."""
+        """True if the rules depend on which files the words of a command name."""
         return any(rule.by == "path" for kind in ("deny", "ask") for rule in self._rules[kind])
 
     def _doubt(self, call: Call, *, vouched: bool) -> str | None:
-        """The rule that may be meant by a call of which nobody can see all that it does.
+        """The rule that may apply to a call whose effects are not fully visible.
 
-        `vouched`: a rule names the program, so what that makes of its words is in order.
+        `vouched`: a rule allows the program by name, so its use of its arguments is accepted.
         """
         rules = [rule for kind in ("deny", "ask") for rule in self._rules[kind] if rule.is_about(call.tool)]
         return next((rule.place for rule in rules if rule.may_touch(call, vouched=vouched)), None)
@@ -167,7 +167,7 @@ class _Rule:
         return self._tools is None or any(fnmatchcase(tool, name) for name in self._tools)
 
     def touches(self, call: Call) -> bool:
-        """Whether anything in the call is what the rule is about."""
+        """True if the rule applies to anything in the call."""
         if not self.is_about(call.tool):
             return False
         if self.by == "path":
@@ -178,7 +178,7 @@ class _Rule:
         return True
 
     def may_touch(self, call: Call, *, vouched: bool) -> bool:
-        """Whether it cannot be seen that nothing in the call is what the rule is about."""
+        """True if it cannot be excluded that the rule applies to something in the call."""
         if self.by == "path":
             return call.unknown
         return any(
@@ -189,7 +189,7 @@ class _Rule:
         )
 
     def covers(self, call: Call) -> bool:
-        """Whether the rule is about everything in the call."""
+        """True if the rule applies to everything in the call."""
         if not self.is_about(call.tool):
             return False
         if self.by == "path":
@@ -205,7 +205,7 @@ class _Rule:
 
 
 class _Glob:
-    """A glob for real paths: from the working folder, unless it begins with / or ~/."""
+    """A glob for real paths: relative to the working folder, unless it begins with / or ~/."""
 
     def __init__(self, glob: str, place: str, cwd: str, home: str, *, generous: bool) -> None:
         self._cwd = unicodedata.normalize("NFC", cwd.rstrip("/"))
@@ -218,10 +218,10 @@ class _Glob:
             raise BadRules(place, f"{glob}: a place such as /, ~/ or **/ stands before braces; else make a list of it")
         self._absolute = text.startswith("/")
         text = "/" * self._absolute + "/".join(part for part in text.split("/") if part not in ("", ".")) or "."
-        # Who denies "**/.env" means every one of them, wherever it is.
+        # A rule that denies "**/.env" means every such file, inside the working folder or not.
         self._anywhere = generous and text.startswith("**/")
         try:
-            # A folder is among what is in it, for those who look into it.
+            # "folder/**" includes the folder itself, for tools that list it.
             globs = [text, text[:-3]] if text.endswith("/**") and text != "/**" else [text]
             self._patterns = [compile_glob(one, ignore_case=generous, across=generous) for one in globs]
         except BadGlob as error:
@@ -232,7 +232,7 @@ class _Glob:
         return any(pattern.fullmatch(name) for pattern in self._patterns for name in self._names(path))
 
     def touches(self, path: str) -> bool:
-        """The same for a path in a folder that fits."""
+        """True if the path, or a folder that contains it, matches."""
         path = unicodedata.normalize("NFC", path)
         while True:
             if self.fits(path):
@@ -253,7 +253,7 @@ class _Glob:
 
 
 def named(tool: str, arguments: Mapping[str, Any]) -> Named:
-    """What the call is about, by the names that such arguments usually have."""
+    """Find the paths and commands of a call, by the usual names of such arguments."""
     found = Named([], [])
     _gather(arguments, None, found)
     if tool in SEARCHES and not arguments.get("path"):
@@ -262,7 +262,10 @@ def named(tool: str, arguments: Mapping[str, Any]) -> Named:
 
 
 def _gather(value: Any, into: list[str] | None, found: Named) -> None:
-    """Into a list, if an argument was named so. What lies in it may have names of its own; else all of it counts."""
+    """Collect the strings of a value into `into`, the list that the name of its argument selects; None collects none.
+
+    A mapping inside may have such names itself; if it has none, all of it is collected.
+    """
     if isinstance(value, str):
         if into is not None:
             into.append(value)
@@ -285,7 +288,7 @@ def _gather(value: Any, into: list[str] | None, found: Named) -> None:
 
 
 def _quoted(word: str) -> str:
-    """A word of a list that is run as it is, as it would be written in a shell."""
+    """Quote one word of a list that is executed without a shell, as a shell command would contain it."""
     return word if word and re.fullmatch(r"[\w@%+=:,./-]+", word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
@@ -310,5 +313,5 @@ def _prefix(text: str, place: str) -> list[str]:
 
 
 def escaped(path: str) -> str:
-    """A glob for exactly this path."""
+    """Return a glob for exactly this path."""
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)

@@ -1,9 +1,8 @@
-"""Counts and sums of messages: of a whole session, or of a conversation.
+"""Statistics: counts and sums of messages, for a whole session or for a conversation.
 
-A session is counted as pi 0.87 counts it: every entry of every branch, answers that
-failed and were asked for again, and what compactions and summaries of branches took.
-So the numbers never shrink. The conversation is what `get_messages` shows: the
-current branch since its last compaction. Releases of pi until 0.73 counted that.
+A session is counted as pi 0.87 counts it: every entry of every branch, failed answers that were retried, and the
+usage of compactions and branch summaries. So the numbers never shrink. The conversation is what `get_messages`
+returns: the current branch since its last compaction. Releases of pi until 0.73 counted that.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tau.records.counting import CountedEntry, CountedMessage, CountedUsage, cou
 from tau.records.messages import Assistant, StoredMessage, ToolResult, Usage, User
 from tau.records.replies import ContextUsage, SessionStats, TokenSums
 
-Unpriced = Callable[[str, str], bool]  # whether the price of a model is unknown, by its provider and its id
+Unpriced = Callable[[str, str], bool]  # True if the price of a model is unknown; arguments: provider and id
 
 
 def _all_priced(provider: str, model: str) -> bool:
@@ -24,7 +23,7 @@ def _all_priced(provider: str, model: str) -> bool:
 
 
 class Counts:
-    """Numbers that only grow."""
+    """Counters that only grow."""
 
     def __init__(self) -> None:
         self.roles: dict[str, int] = {}
@@ -32,7 +31,7 @@ class Counts:
         self.tool_calls = 0
         self.tokens = TokenSums()
         self.cost: float = 0
-        self._free: set[tuple[str, str]] = set()  # provider and id of models that gave something for nothing
+        self._free: set[tuple[str, str]] = set()  # provider and id of models whose answers cost nothing
 
     def message(self, role: str, tool_calls: int = 0) -> None:
         self.messages += 1
@@ -59,7 +58,7 @@ class Counts:
         context_usage: ContextUsage | UnsetType = UNSET,
         unpriced: Unpriced = _all_priced,
     ) -> SessionStats:
-        """`unpriced` is asked about models that cost nothing: whether only because their price is not known."""
+        """`unpriced` is called for models that cost nothing, to find out if only their price is unknown."""
         return SessionStats(
             session_file=session_file,
             session_id=session_id,
@@ -81,10 +80,10 @@ class SessionCounts(Counts):
     def __init__(self) -> None:
         super().__init__()
         self._read = 0
-        self._model = ("", "")  # the last that was set or answered: what a summary was written by
+        self._model = ("", "")  # the last model that was set or answered: it wrote the next summary
 
     def update(self, tree: Tree) -> SessionCounts:
-        """Count what was added to the tree, which is always the same one."""
+        """Count the entries added to the tree since the last call. The tree must always be the same."""
         first, self._read = self._read, len(tree)
         for count, block in tree.blocks(first):
             for entry in counted_entries(count, block):
@@ -99,7 +98,7 @@ class SessionCounts(Counts):
                 self._model = entry.provider, entry.model_id
             case "compaction" | "branch_summary" if entry.usage is not None:
                 self.usage(entry.usage, *self._model)
-            case "usage" if entry.usage is not None:  # pi: what was spent beside the conversation
+            case "usage" if entry.usage is not None:  # pi: tokens spent outside the conversation
                 self.usage(entry.usage, entry.provider, entry.model)
 
     def _add_message(self, message: CountedMessage) -> None:
@@ -112,7 +111,7 @@ class SessionCounts(Counts):
 
 def conversation_counts(messages: Iterable[StoredMessage]) -> Counts:
     counts = Counts()
-    for message in messages:  # each is let go again: there may be more of them than memory
+    for message in messages:  # each message is released again: all of them may not fit into memory
         match message:
             case User():
                 counts.message("user")

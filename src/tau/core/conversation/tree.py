@@ -1,11 +1,10 @@
-"""A session's entries as a tree, and what the model sees of it.
+"""Session tree: the entries of a session, and the conversation that the model sees.
 
-Entries are only ever added, and the parent of an entry is always one that came
-before it: so there are no circles, whatever a file says. The leaf is where the
-next entry goes; a branch is the way from a root to the leaf.
+Entries are only ever added, and the parent of an entry always precedes it: so there are no cycles, whatever a file
+contains. The leaf is the parent of the next entry; a branch is the path from a root to the leaf.
 
-Entries are known by their place in the file. Their lines stay where they are; what
-is kept of each beside that is two small numbers, since a session may have a million.
+Entries are identified by their position in the file. Their lines stay where they are; in memory each costs two small
+numbers besides, since a session may have a million.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from tau.records.messages import (
 )
 from tau.records.replies import ForkPoint
 
-# What an entry is, as far as the tree must know without reading it.
+# Kind of an entry, as far as the tree must know it without parsing the line.
 KINDS = (
     "other",
     "message",
@@ -57,9 +56,9 @@ KINDS = (
 SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")
 CODES = {kind: code for code, kind in enumerate(KINDS)}
 ROOT = -1
-NEAR = 16  # entries that are looked through before an index of all ids is made
+NEAR = 16  # entries to search before an index of all ids is built
 T = TypeVar("T")
-_USER = rb'"role"\s*:\s*"user"'  # in a text the quotes would have backslashes
+_USER = rb'"role"\s*:\s*"user"'  # inside a text the quotes would be escaped
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
 
 
@@ -69,18 +68,18 @@ class Tree:
         self._parents = array("q", parents)
         self._kinds = bytearray(kinds)
         self._straight = _straight(self._parents)
-        self.mended = False  # an entry hangs on another one than it says, which is lost
+        self.mended = False  # an entry has another parent than it names, because that one is missing
         self._places: dict[str, int] | None = None
         self.leaf = len(self._parents) - 1
-        self._leaf = ROOT, ""  # the id of the last leaf that was asked for
-        self._counted = ROOT, 0  # the messages that are seen from the last leaf for which that was asked
-        self._dropped: tuple[int, frozenset[int]] = ROOT, frozenset()  # the same for entries that are left out
+        self._leaf = ROOT, ""  # cache: the id of the last leaf requested
+        self._counted = ROOT, 0  # cache: a leaf, and the number of messages seen from it
+        self._dropped: tuple[int, frozenset[int]] = ROOT, frozenset()  # cache: a leaf, and its dropped entries
 
     def __len__(self) -> int:
         return len(self._parents)
 
     def add(self, line: bytes, id: str, kind: str) -> int:
-        """Put an entry under the leaf, and make it the leaf."""
+        """Add an entry below the leaf, and make it the leaf."""
         at = len(self._parents)
         if self._straight == at and self.leaf == at - 1:
             self._straight += 1
@@ -94,7 +93,7 @@ class Tree:
         return at
 
     def beginning(self, branch: Sequence[int]) -> Tree | None:
-        """A tree of these entries, if they are the first ones, one after the other; their lines stay where they are."""
+        """Return a tree of these entries if they are the first ones, in sequence; their lines are not copied."""
         if self.mended or branch != range(len(branch)) or len(branch) > self._straight:
             return None
         count = len(branch)
@@ -114,13 +113,13 @@ class Tree:
         return self._places
 
     def id(self, at: int) -> str:
-        """The id of an entry, without reading the rest of it."""
+        """The id of an entry, without parsing the rest of it."""
         id = decode(Outline, self._lines[at], nesting=None).id
-        assert isinstance(id, str)  # entries without one are not in a tree
+        assert isinstance(id, str)  # entries without an id are not in a tree
         return id
 
     def entry(self, at: int) -> AnyEntry | UnknownEntry:
-        """What an entry says. One of a wrong shape keeps its place, and says nothing."""
+        """Parse an entry. An invalid one keeps its place in the tree, as UnknownEntry."""
         try:
             return read_entry(self._lines[at])
         except BadRecord:
@@ -136,20 +135,20 @@ class Tree:
         return KINDS[self._kinds[at]]
 
     def message_json(self, at: int) -> bytes:
-        """The message of a message entry, as it stands in the file. Raises BadRecord if it is none."""
+        """The message of a message entry, as it is in the file. Raises BadRecord if it is another entry."""
         return message_json(self._lines[at])
 
     @property
     def size(self) -> int:
-        """About how many bytes it is."""
+        """Approximate size of the tree in bytes."""
         return self._lines.size
 
     def size_of(self, ats: Sequence[int]) -> int:
-        """About how many bytes some entries are, which come one after the other."""
+        """Approximate size in bytes of entries that follow one another."""
         return self._lines.span(ats[0], ats[-1]) if ats else 0
 
     def path(self, at: int) -> Sequence[int]:
-        """From the root to `at`."""
+        """The entries from the root to `at`."""
         way = []
         while at >= self._straight:
             way.append(at)
@@ -166,7 +165,7 @@ class Tree:
         return [branch[place] for place in _places(self._kinds_of(branch), kinds)]
 
     def last_on_branch(self, *kinds: str) -> Iterator[int]:
-        """The same from the leaf to the root, for those who want the last few."""
+        """The same from the leaf to the root, for callers that need only the last few."""
         branch = self.branch
         codes, end = self._kinds_of(branch), len(branch)
         while (end := max(codes.rfind(CODES[kind], 0, end) for kind in kinds)) >= 0:
@@ -186,7 +185,7 @@ class Tree:
         return self._leaf[1]
 
     def after(self, id: str | None) -> Iterator[bytes]:
-        """Lines in the order they were added, all or those after the entry `id`."""
+        """Lines in the order in which they were added, all or those after the entry `id`."""
         first = 0 if id is None else self._places_by_id()[id] + 1
         return (self._lines[at] for at in range(first, len(self)))
 
@@ -195,7 +194,7 @@ class Tree:
         return (self._lines.block(first, last) for first, last in self._lines.blocks(range(len(self)), size))
 
     def blocks(self, first: int, size: int = 512 * 1024) -> Iterator[tuple[int, bytes]]:
-        """All lines from the one at `first` on: how many are in a block, and the block."""
+        """All lines from `first` on, in blocks: the number of lines in a block, and the block."""
         for start, last in self._lines.blocks(range(first, len(self)), size):
             yield last + 1 - start, self._lines.block(start, last)
 
@@ -208,7 +207,7 @@ class Tree:
         at = len(self._kinds)
         while (
             at := self._kinds.rfind(CODES["session_info"], 0, at)
-        ) >= 0:  # asked for often, in sessions that are long
+        ) >= 0:  # a search for bytes: the name is requested often, and sessions may be long
             entry = self.entry(at)
             if isinstance(entry, SessionInfo) and entry.name:
                 return entry.name
@@ -224,7 +223,7 @@ class Tree:
         return points
 
     def json(self) -> bytes:
-        """The whole tree as clients get it: entries with their children and labels.
+        """The whole tree as clients receive it: entries with their children and labels.
 
         Written piece by piece and not as nested values: a branch may be deeper than any recursion.
         """
@@ -247,7 +246,9 @@ class Tree:
         return entry + b',"label":%b,"labelTimestamp":%b' % (encode(label.label), encode(label.timestamp))
 
     def seen(self) -> tuple[CompactionEntry | None, list[int]]:
-        """What the model sees of the current branch: the last summary, and the entries that still stand."""
+        """The part of the current branch that the model sees: the last summary, and the entries that it does not
+        replace.
+        """
         branch, dropped = self.branch, self.dropped
         kinds = self._kinds_of(branch)
         compaction, first = self._last_summary(branch, kinds)
@@ -255,10 +256,10 @@ class Tree:
         return compaction, [at for at in ats if at not in dropped] if dropped else ats
 
     def seen_count(self) -> int:
-        """How many messages that are."""
+        """Number of messages that the model sees."""
         if self._counted[0] != self.leaf:
             compaction, ats = self.seen()
-            # What extensions say, and summaries of branches, may be unreadable or empty. There are few of them.
+            # Messages of extensions and branch summaries may be unreadable or empty. There are few of them.
             blank = sum(self.kind(at) != "message" and message_of(self.entry(at)) is None for at in ats)
             self._counted = self.leaf, len(ats) - blank + (compaction is not None)
         return self._counted[1]
@@ -277,7 +278,7 @@ class Tree:
         return self._dropped[1]
 
     def last_answer(self) -> int | None:
-        """Where the last answer of a model is on the current branch, dropped or not."""
+        """Return the position of the last answer of a model on the current branch, dropped or not."""
         for at in self.last_on_branch("message"):
             if b'"assistant"' in self._lines[at]:
                 entry = self.entry(at)
@@ -286,7 +287,7 @@ class Tree:
         return None
 
     def _before(self, at: int, id: str) -> int | None:
-        """Where an entry is that most often stands shortly before `at`."""
+        """Return the position of an entry before `at`; fast for one that is close to it, which is the usual case."""
         needle, above = id.encode("utf-8", "replace"), at
         for _ in range(NEAR):
             above = self._parents[above]
@@ -298,7 +299,7 @@ class Tree:
         return found if found is not None and found < at else None
 
     def _last_summary(self, branch: Sequence[int], kinds: bytes) -> tuple[CompactionEntry | None, int]:
-        """The last compaction of a branch, and the place on it from where entries still stand."""
+        """The last compaction of a branch, and the place on it from which entries are kept."""
         for place in reversed(_places(kinds, ("compaction",))):
             if isinstance(entry := self.entry(branch[place]), CompactionEntry):
                 kept = self._place_on(branch[:place], entry.first_kept_entry_id)
@@ -308,13 +309,13 @@ class Tree:
     def message_blocks(
         self, ats: Sequence[int], size: int, read: Callable[[int, bytes], list[T] | None]
     ) -> Iterator[tuple[range, list[T] | None]]:
-        """What `read` makes of message entries, block by block; None where one of them wants a closer look."""
+        """Apply `read` to message entries, block by block; it returns None if an entry needs a closer look."""
         for first, last in self._lines.blocks(ats, size):
             block = range(first, last + 1)
             yield block, read(len(block), self._lines.block(first, last))
 
     def _place_on(self, branch: Sequence[int], id: str) -> int | None:
-        """Where on a branch an entry is, looking from its end and into few lines."""
+        """Return the place of an entry on a branch, searching from its end and parsing few lines."""
         needle = id.encode("utf-8", "replace")
         for place in range(len(branch) - 1, -1, -1):
             if needle in self._lines[branch[place]] and self.id(branch[place]) == id:
@@ -323,20 +324,20 @@ class Tree:
 
 
 def _straight(parents: Sequence[int]) -> int:
-    """How many entries come one after the other before the first that does not: most sessions are one such line."""
+    """Number of entries before the first one whose parent is not its predecessor: most sessions are one such line."""
     if parents == array("q", range(-1, len(parents) - 1)):
         return len(parents)
     return next(at for at, parent in enumerate(parents) if parent != at - 1)
 
 
 def _places(codes: bytes, kinds: Sequence[str], first: int = 0) -> list[int]:
-    """Where in `codes` one of `kinds` stands."""
+    """The indexes in `codes` of these kinds."""
     wanted = re.compile(b"[%b]" % re.escape(bytes(CODES[kind] for kind in kinds)))
     return [match.start() for match in wanted.finditer(codes, first)]
 
 
 def _of_users(block: bytes) -> Iterator[bytes]:
-    """The lines of a block that may be what a user said. The others are not even parted."""
+    """The lines of a block that may be user messages. The other lines are not even split."""
     end = -1
     for found in re.finditer(_USER, block):
         if found.start() > end:
@@ -346,7 +347,7 @@ def _of_users(block: bytes) -> Iterator[bytes]:
 
 
 def nested(roots: list[T], node: Callable[[T], bytes], children: Callable[[T], list[T]]) -> bytes:
-    """A forest as JSON: `node` gives the beginning of each object, without its children."""
+    """Write a forest as JSON: `node` returns the beginning of each object, without its children."""
     pieces = [b"["]
     path = [iter(roots)]
     first = True
@@ -364,7 +365,7 @@ def nested(roots: list[T], node: Callable[[T], bytes], children: Callable[[T], l
 
 
 def message_of(entry: AnyEntry | UnknownEntry) -> AnyMessage | None:
-    """What an entry says to the model."""
+    """The message for the model that an entry contains; None if it has none."""
     match entry:
         case MessageEntry():
             return entry.message
@@ -381,7 +382,7 @@ def summary_of(compaction: CompactionEntry) -> CompactionSummary:
 
 
 def milliseconds(iso: str) -> int:
-    """Unix milliseconds of an entry's timestamp (UTC); 0 for what is none."""
+    """Unix milliseconds of an entry's timestamp (UTC); 0 if it is invalid."""
     match = _ISO.fullmatch(iso)
     if match is None:
         return 0
@@ -394,7 +395,7 @@ def milliseconds(iso: str) -> int:
 
 
 def context(branch: Sequence[AnyEntry | UnknownEntry]) -> list[AnyMessage]:
-    """The messages of a branch: a compaction's summary stands for what came before it."""
+    """The messages of a branch: the summary of a compaction replaces everything before it."""
     at = next((i for i in range(len(branch) - 1, -1, -1) if isinstance(branch[i], CompactionEntry)), None)
     if at is None:
         return _messages(branch)
@@ -409,7 +410,7 @@ def _messages(entries: Iterable[AnyEntry | UnknownEntry]) -> list[AnyMessage]:
 
 
 def prompt_text(entry: AnyEntry | UnknownEntry | None) -> str | None:
-    """The text of a user's message, or None if the entry is none."""
+    """The text of a user message, or None for another entry."""
     if not isinstance(entry, MessageEntry) or not isinstance(entry.message, User):
         return None
     content = entry.message.content

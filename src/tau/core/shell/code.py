@@ -1,8 +1,7 @@
 """Code in arguments: the few forms of it that certainly run no other program.
 
-Each function is given the code of one language, spelled out, and answers True only
-for code it can read completely. Everything else counts as code that may run
-anything.
+Each function gets the literal code of one language, and returns True only for code that it can read completely.
+Everything else counts as code that may run anything.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 
-# A regular expression in sed. Brackets with a delimiter in them are refused: programs do not agree where that ends.
+# A regular expression in sed. Brackets that contain a delimiter are rejected: programs disagree where they end.
 _BRACKET = r"\[\^?\]?(?:(?!{0})[^\]\n])*\]"
 _REGEX = r"/(?:[^/\\\n\[]|\\.|" + _BRACKET.format("/") + r")*/I?"
 _ADDRESS = rf"(?:(?:\d+(?:~\d+)?|\$|{_REGEX})(?:,[+~]?(?:\d+|\$|{_REGEX}))?\s*!?\s*)?"
@@ -62,7 +61,7 @@ MAX_CODE = 4000
 
 
 def is_plain_sed(script: str) -> bool:
-    """Without `e` and `w`, which run commands and write files."""
+    """True for a sed script without `e` and `w`, which run commands and write files."""
     at = 0
     if len(script) > MAX_CODE:
         return False
@@ -75,7 +74,10 @@ def is_plain_sed(script: str) -> bool:
 
 
 def is_plain_awk(program: str) -> bool:
-    """Without pipes and functions that run commands, also in strings: a quote in a regular expression hides one."""
+    """True for an awk program without pipes and functions that run commands.
+
+    Strings are searched as well: a quote in a regular expression could hide one.
+    """
     if len(program) > MAX_CODE:
         return False
     if _AWK_ALTERNATIVES.fullmatch(program) and not re.search("system|getline", program):
@@ -88,7 +90,7 @@ def writes_files_in_awk(program: str) -> bool:
 
 
 def is_plain_perl(code: str) -> bool:
-    """Substitutions alone, without the flag that evaluates, and without variables or embedded code."""
+    """True for substitutions alone, without the flag that evaluates, and without variables or embedded code."""
     return (
         len(code) <= MAX_CODE and _PERL.fullmatch(code) is not None and not _PERL_CODE.search(re.sub(r"\\.", "", code))
     )
@@ -99,7 +101,7 @@ def is_plain_node(code: str) -> bool:
 
 
 def is_plain_python(code: str) -> bool:
-    """Imports, and values that are printed or compared. A call of anything else is not plain."""
+    """True for imports, and values that are printed or compared. A call of anything else is not plain."""
     if len(code) > MAX_CODE:
         return False
     try:
@@ -113,7 +115,7 @@ def _is_plain_node(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Name):
             return node.func.id in _CALLS
-        # A method is called by a name that no function for running programs has.
+        # _METHODS contains only names that no function for running programs has.
         return isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS
     if isinstance(node, ast.keyword):
         return node.arg in ("sep", "end", "flush")

@@ -1,8 +1,8 @@
 """Files that a bash line writes and then runs.
 
-A copy of a program under another name, or a script that the line itself writes, is
-not seen by its name. So a line that writes a file and runs one of that name, or that
-writes a file which a later program may take for code, is in doubt.
+A copy of a program under another name, or a script that the line itself writes, cannot be recognised by its name. So
+a line is in doubt if it writes a file and runs one of that name, or writes a file that a later program may take for
+code.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SAFE = frozenset(("cd", "echo", "ls", "cat", "grep", "test", "chmod", "mkdir", 
 class Write(NamedTuple):
     at: int
     name: str  # the shape of the last part of the path
-    code: bool  # it may be code for a program that is not told about it
-    placed: bool = False  # in a folder that is named absolutely
+    code: bool  # it may be code for a program whose command line does not name it
+    placed: bool = False  # in a folder given by an absolute path
 
 
 def written(script: Script, before: Sequence[Write]) -> list[Write]:
-    """The files that a line writes; `before` are those of code in it."""
+    """The files that a line writes; `before` are those written by code in it."""
     writes = [write._replace(at=-1) for write in before]
     for at, command in enumerate(script.commands):
         writes += _writes(script, command, at, {write.name for write in writes})
@@ -49,7 +49,7 @@ def written(script: Script, before: Sequence[Write]) -> list[Write]:
 
 
 def conflict(script: Script, writes: Sequence[Write]) -> str:
-    """Why the line may run a file that it has written; empty if it does not."""
+    """Return why the line may run a file that it has written; empty if it does not."""
     if not writes:
         return ""
     path_changed = "PATH" in script.variables or any(
@@ -63,7 +63,7 @@ def conflict(script: Script, writes: Sequence[Write]) -> str:
 
 
 def _runs(command: Command, writes: Sequence[Write], path_changed: bool) -> str:
-    """Why a command may run one of the files; empty if it does not."""
+    """Return why a command may run one of the files; empty if it does not."""
     words = unwrapped(command)
     if not words:
         return ""
@@ -93,7 +93,7 @@ def _runs(command: Command, writes: Sequence[Write], path_changed: bool) -> str:
 
 
 def _is_program(words: list[Word], at: int) -> bool:
-    """Whether a word is the value of an option that names a program."""
+    """True if a word is the value of an option that names a program."""
     if words[0].name in EXECUTING and re.match(r"--[\w-]+=", words[at].text):
         return True
     return words[0].name in EXECUTING and bool(
@@ -102,7 +102,7 @@ def _is_program(words: list[Word], at: int) -> bool:
 
 
 def _takes_files(words: list[Word]) -> bool:
-    """Whether a word of the command may be a script that it runs."""
+    """True if a word of the command may be a script that it runs."""
     name, texts = words[0].name, [word.text for word in words]
     if name in ("xargs", "find", "gfind"):
         return any(_runs_scripts(word.name) for word in words)
@@ -116,7 +116,7 @@ def _runs_scripts(name: str) -> bool:
 
 
 def unwrapped(command: Command) -> list[Word]:
-    """The words without sudo and the like before them."""
+    """The words without wrappers such as sudo before them."""
     words = list(command.words)
     while len(words) > 1 and words[0].name in WRAPPERS:
         words.pop(0)
@@ -178,7 +178,7 @@ def _writes(script: Script, command: Command, at: int, written: set[str]) -> lis
 
 
 def _authors(script: Script, command: Command) -> bool:
-    """Whether the line itself decides what a command prints, and not a program that was there before."""
+    """True if the line itself determines the output of a command, rather than an existing program."""
     if not command.words or command.texts or command.words[0].text in script.functions:
         return True
     name = command.words[0].name
@@ -188,7 +188,7 @@ def _authors(script: Script, command: Command) -> bool:
 
 
 def _may_be_code(command: Command, target: Word, script: Script) -> bool:
-    """Whether a later program may read the file as code without being told to."""
+    """True if a later program may read the file as code although its command line does not name it."""
     name = _last(target)
     hidden = re.search(r"(^|/)\.\w+/|hooks/", target.text)
     if not hidden and not CODE_FILE.fullmatch(name) and (DATA_FILE.fullmatch(name) or DATA_FILE.fullmatch(target.text)):
@@ -202,7 +202,7 @@ def _may_be_code(command: Command, target: Word, script: Script) -> bool:
 
 
 def _is_elsewhere(script: Script, target: Word) -> bool:
-    """A file that a variable of the environment names, such as $GITHUB_ENV: not the work of this line."""
+    """True for a file that an environment variable names, such as $GITHUB_ENV: the line does not create it."""
     return (
         target.shape == ANYTHING
         and not target.runs
@@ -216,7 +216,7 @@ def _last(word: Word) -> str:
 
 
 def _copied(script: Script, words: list[Word], operands: list[Word], at: int, written: set[str]) -> list[Write]:
-    """Copies of plain files of the project are not the work of the line."""
+    """The files that a copy writes. Copies of plain files of the project do not count as written by the line."""
     moved = any(
         one.words
         and one.words[0].name in ("cd", "pushd")
@@ -271,7 +271,7 @@ def _unpacks(name: str, words: list[Word]) -> bool:
 
 
 def _makes_archives(script: Script) -> bool:
-    """Whether the line makes or fetches what it unpacks."""
+    """True if the line creates or fetches what it unpacks."""
     return any(
         word.name in PRODUCERS
         for command in script.commands

@@ -1,4 +1,4 @@
-"""What is found out about a bash line, and the questions that the judges of single programs share."""
+"""Findings about a bash line, and the questions that the judges of single programs share."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _STDIN = re.compile(r"-|/dev/stdin|/dev/fd/.*|/proc/.*|/dev/tty", re.DOTALL)
 
 
 class Findings:
-    """`commands` are the commands that a line spells out, also behind wrappers and in code for a shell.
+    """Result of judging a line.
 
-    `doubt` says why it may run others; it is empty if it does not. `hints` are words and texts that are given to a
-    program which may take them for a command. `words` are all words. `writes` are the files that it writes.
+    `commands` are the literal commands of a line, also behind wrappers and in code for a shell. `doubt` is the reason
+    why it may run others; it is empty if it does not. `hints` are words and texts passed to a program that may take
+    them for a command. `words` are all words. `writes` are the files that it writes.
     """
 
     def __init__(self) -> None:
@@ -41,11 +42,11 @@ class Judgement(ABC):
 
     @abstractmethod
     def invoke(self, words: Sequence[Word], command: Command | None, fed: str = "") -> None:
-        """Judge a command. `command` says where it stands in the line, and is None for one inside of another."""
+        """Judge a command. `command` is its place in the line, and None for a command inside another one."""
 
     @abstractmethod
     def code(self, text: str, name: str) -> None:
-        """Judge shell code that is spelled out, and that a program runs."""
+        """Judge literal shell code that a program runs."""
 
     def doubt(self, reason: str) -> None:
         self.findings.doubt = self.findings.doubt or reason
@@ -59,7 +60,7 @@ class Judgement(ABC):
         return [one for one in self._feeders.get(id(command), ()) if one.words]
 
     def is_chosen(self, word: Word) -> bool:
-        """Whether the line decides what an expansion becomes, in a way that is not followed here."""
+        """True if the line determines what an expansion becomes, in a way that is not followed here."""
         if word.spelled:
             return False
         if word.runs or any(not (name[0].isalpha() or name[0] == "_") for name in word.variables):
@@ -70,11 +71,11 @@ class Judgement(ABC):
         )
 
     def may_add_option(self, words: Sequence[Word]) -> bool:
-        """Whether the line puts an option in the place of an expansion."""
+        """True if the line puts an option in the place of an expansion."""
         return any(self.is_chosen(word) and word.may_begin_with("-") for word in words)
 
     def is_own(self, word: Word) -> bool:
-        """Whether an expansion in code is something that the line itself assigns, and that may be code."""
+        """True if an expansion in code is something that the line itself assigns, and that may be code."""
         if word.spelled:
             return False
         return (
@@ -87,11 +88,11 @@ class Judgement(ABC):
         )
 
     def is_stdin(self, word: Word) -> bool:
-        """Whether a file is stdin, another descriptor, the output of a command, or something the line decides."""
+        """True if a file is stdin, another descriptor, the output of a command, or determined by the line."""
         return bool(_STDIN.fullmatch(word.text)) or self.is_chosen(word)
 
     def shows_only(self, command: Command | None, seen: frozenset[int] = frozenset()) -> bool:
-        """Whether what an inert command prints reaches no program that may run it."""
+        """True if the output of an inert command reaches no program that may run it."""
         if command is None or id(command) in seen:
             return False
         sink = command.sink

@@ -16,7 +16,7 @@ from tau.core.shell.words import ANYTHING, Word, literal
 Judge = Callable[[Judgement, Sequence[Word], Command | None, str], None]
 
 ANY_WORD = Word(ANYTHING, ANYTHING, False, runs=True)
-_FOUND_FILE = f"./{ANYTHING}"  # find and xargs put the name of a file that is there in this place
+_FOUND_FILE = f"./{ANYTHING}"  # the name of an existing file, inserted by find or xargs
 _MAKE_VARIABLES = re.compile(r"(\.?SHELL\w*|MAKEFLAGS|MAKEFILES|MAKE|\.SHELLFLAGS)[:+?]?=|.*[:+?!]=", re.DOTALL)
 
 
@@ -43,7 +43,7 @@ def judge_trap(judge: Judgement, words: Sequence[Word], command: Command | None,
 
 
 def judge_deferred(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
-    """alias, bind, complete, hash and other builtins that keep a command for later."""
+    """alias, bind, complete, hash and other builtins that store a command for later."""
     judge.hint(words[1:])
     if len(words) > 1:
         judge.doubt(f"{words[0].name} may keep a command for later")
@@ -55,7 +55,7 @@ def judge_shopt(judge: Judgement, words: Sequence[Word], command: Command | None
 
 
 def judge_assigning(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
-    """read, printf, let, wait, mapfile, test: bash evaluates the names that they are given."""
+    """read, printf, let, wait, mapfile, test: bash evaluates the variable names that they get."""
     name = words[0].name
     given = Given(words[1:], Options({"printf": "v", "wait": "p", "read": "adeinNptu"}.get(name, "CcdnOsu")))
     names: list[Word] = []
@@ -125,7 +125,7 @@ def _filled(word: Word, marker: str) -> Word:
 
 
 def _lists_files(command: Command) -> bool:
-    """Whether a command prints names of files that are there, or lines of them."""
+    """True if a command prints names of existing files, or lines of them."""
     texts = [word.text for word in command.words]
     if texts[0] in ("find", "fd", "ls", "rg"):
         return not any(text.startswith(("-printf", "-exec", "-fprintf")) for text in texts)
@@ -164,7 +164,7 @@ def judge_sed(judge: Judgement, words: Sequence[Word], command: Command | None, 
     for script in scripts:
         if script is None:
             continue
-        # The value of a variable is taken for plain letters, unless the line itself chooses it.
+        # The value of a variable counts as plain letters, unless the line itself sets it.
         if not is_plain_sed(script.text.replace(ANYTHING, "x")) or judge.is_own(script):
             judge.doubt("a script for sed is not understood")
         if not judge.shows_only(command):

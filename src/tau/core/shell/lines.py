@@ -1,8 +1,8 @@
-"""What a bash line would run, as far as its text shows: for rules that deny or ask.
+"""The commands that a bash line would run, as far as its text shows: for rules that deny or ask.
 
-`Line` finds the commands that a line runs for certain, and says if it may run
-others. It is no security boundary: a program that runs can start others. The parser
-behind it is loaded with the first line, so this module is imported late.
+`Line` finds the commands that a line certainly runs, and reports if it may run others. This is not a security
+boundary: a program that runs can start others. The parser is loaded with the first line, so this module is imported
+late.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tau.core.shell.words import ANYTHING, NotUnderstood, Word
 
 _GAPS = re.compile(r"[\s;&|()<>{}`$=,]+")  # between words, in a line that is not understood
 _QUOTES = re.compile(r"[\"'\\]")
-_NAMES = re.compile(r"[\w.@%+:-]+")  # what in a text may be the name of a program, or an option
+_NAMES = re.compile(r"[\w.@%+:-]+")  # substrings of a text that may be the name of a program, or an option
 _PATH = re.compile(r"[\w.@%+:/~-]*")
 
 
@@ -37,7 +37,7 @@ class Line:
 
     @cached_property
     def words(self) -> list[str]:
-        """All words of the line; for one that is not understood, all that could be one."""
+        """All words of the line; if the line is not understood, everything that could be a word."""
         if not self.unclear:
             return self._found.words
         text = self._text.replace("\\\n", "")
@@ -45,11 +45,11 @@ class Line:
         return [*self._found.words, *(word for view in views for word in _GAPS.split(view) if word)]
 
     def begins(self, prefix: Sequence[str]) -> bool:
-        """Whether a command begins with these words; between them others may stand, and a path before the first."""
+        """True if a command begins with these words; others may stand between them, and a path before the first."""
         return any(_begins(prefix, words) for words in self._found.commands)
 
     def may_begin(self, prefix: Sequence[str]) -> bool:
-        """Whether one would, if the shell put the right word in the place of a variable or a glob."""
+        """True if a command would begin with them, given the right value for a variable or a glob."""
         return any(
             _is(words[0].text, prefix[0]) and not _is_other(prefix, words) and _may_follow(prefix[1:], words[1:])
             for words in self._found.commands
@@ -57,7 +57,7 @@ class Line:
         )
 
     def hints_at(self, prefix: Sequence[str]) -> bool:
-        """Whether the words are given to a program that may run them: awk 'BEGIN{system("rm")}'."""
+        """True if the words are given to a program that may run them: awk 'BEGIN{system("rm")}'."""
         first, *rest = prefix
         wanted = first.casefold()
         for at, text in enumerate(self._found.hints):
@@ -70,7 +70,7 @@ class Line:
 def _begins(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     if not words[0].spelled:
         return False
-    if len(prefix) > 1 and _is(words[0].text, "-".join(prefix[:2])):  # git-push is what runs for git push
+    if len(prefix) > 1 and _is(words[0].text, "-".join(prefix[:2])):  # `git push` runs git-push
         return _in_order(prefix[2:], [word.text for word in words[1:] if word.spelled])
     if not _is(words[0].text, prefix[0]) or _is_other(prefix, words):
         return False
@@ -78,7 +78,7 @@ def _begins(prefix: Sequence[str], words: Sequence[Word]) -> bool:
 
 
 def _is_other(prefix: Sequence[str], words: Sequence[Word]) -> bool:
-    """Whether a program is given another subcommand than the rule names: `git stash push` is not `git push`."""
+    """True if the program gets another subcommand than the rule names: `git stash push` is not `git push`."""
     if len(prefix) < 2 or words[0].name not in SUBCOMMANDS:
         return False
     rest = list(words[1:])
@@ -90,7 +90,7 @@ def _is_other(prefix: Sequence[str], words: Sequence[Word]) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What in a text may be words of a command: itself, and the names in it if it is more than a path."""
+    """Possible command words in a text: the text itself, and the names in it if it is more than a path."""
     yield text
     if not _PATH.fullmatch(text):
         for view in (_QUOTES.sub("", text), _QUOTES.sub(" ", text)):
@@ -98,13 +98,13 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _is(word: str, name: str) -> bool:
-    """Some file systems ignore the case of letters."""
+    """Compare a program's name, ignoring case: some file systems do."""
     word, name = word.casefold(), name.casefold()
     return word == name or word.rpartition("/")[2] == name
 
 
 def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether all of them are there, each behind the one before it."""
+    """True if all of them occur, in this order."""
     start = 0
     for one in wanted:
         try:
@@ -115,7 +115,7 @@ def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _may_follow(wanted: Sequence[str], words: Sequence[Word]) -> bool:
-    """The same, with every word that is not spelled out taken for what it can become: that may be several words."""
+    """The same, where a word that is not literal matches anything that it can become, also several words."""
     left = list(wanted)
     for word in words:
         if not left:

@@ -1,4 +1,4 @@
-"""Options and operands of a command whose words may hold expansions."""
+"""Options and operands of a command whose words may contain expansions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tau.core.shell.words import Word
 
 
 class Options(NamedTuple):
-    """Which options of a program take a value: `short` has their letters, `long` their names."""
+    """The options of a program that take a value: `short` has their letters, `long` their names."""
 
     short: str = ""
     long: frozenset[str] = frozenset()
@@ -20,10 +20,10 @@ def options(short: str = "", long: str = "") -> Options:
 
 
 class Given:
-    """The options and operands that a command is given.
+    """The options and operands of one command.
 
     `rest` are all words from the first operand on. `unsure`: an expansion stands where an option may be, or it may
-    become nothing. `permuted`: options may stand behind operands.
+    expand to nothing. `permuted`: options may follow operands.
     """
 
     def __init__(self, words: Sequence[Word], taking: Options, *, permuted: bool = False) -> None:
@@ -76,7 +76,7 @@ class Given:
             self.options.append((letter, None))
 
     def values(self, names: Options) -> Iterator[Word | None]:
-        """The values of options with these names. Long names may be shortened."""
+        """The values of options with these names. Long names may be abbreviated."""
         for name, value in self.options:
             short = len(name) == 1 and name in names.short
             shortened = len(name) > 2 and any(one.startswith(name) for one in names.long)

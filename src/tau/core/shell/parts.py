@@ -1,7 +1,7 @@
 """The parts of commands in a bash line: words, expansions, assignments, redirections, here-documents.
 
-The text is read by bash's rules beside the tree. Where the two do not agree, or
-where bash would evaluate a text that is not known, NotUnderstood is raised.
+The text is read by bash's rules in parallel with the syntax tree. Where the two disagree, or where bash would
+evaluate text that is not known, NotUnderstood is raised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PARTING = re.compile(r"(?:[ \t]|\\\n)*[ \t](?:[ \t]|\\\n)*")
 _DELIMITER = re.compile(r"(?:(['\"])([\w.-]+)\1|\\?([\w.-]+))")
 _NUMBER = re.compile(r"-?\d+|0[xX][0-9a-fA-F]+")
 NAME = re.compile(r"[A-Za-z_]\w*")
-# What a parameter expansion may look like behind its name, apart from other expansions in it.
+# Allowed forms of a parameter expansion after its name, apart from other expansions inside it.
 _EXPANSION = re.compile(
     r"\$\{[#!]?\w*[@*#?$!-]?(\[\$?\w+\]|\[[@*]\])?([^'\"\\`{}()<>|;&\x00@\[\]]|\\.|\"[^\"'\\`$]*\")*@?\}", re.S
 )
@@ -45,7 +45,7 @@ Fed = Literal["no", "inherited", "direct"]
 
 
 class Sink:
-    """Where stdout goes. `commands` are those that read it, for a pipe or a substitution."""
+    """Destination of stdout. `commands` are those that read it, for a pipe or a substitution."""
 
     def __init__(self, kind: Literal["terminal", "file", "pipe", "captured"], commands: Sequence[Command] = ()) -> None:
         self.kind = kind
@@ -59,16 +59,17 @@ class Redirect(Value):
 
 
 def is_write(redirect: Redirect) -> bool:
-    """Whether a redirection writes a file. `>& file` does, `>&2` does not."""
+    """True if a redirection writes a file. `>& file` does, `>&2` does not."""
     if redirect.operator == ">&":
         return not re.fullmatch(r"\d+|-", redirect.word.text)
     return redirect.operator in (">", ">>", ">|", "&>", "&>>")
 
 
 class Command:
-    """`fed`: whether the line says what is on stdin. `texts` are its here-documents and here-strings.
+    """A simple command of the line.
 
-    `repeated`: it is in a loop or a function, so what stands behind it may run before it.
+    `fed`: if the line determines what is on stdin, and how. `texts` are its here-documents and here-strings.
+    `repeated`: it is in a loop or a function, so a command that follows it in the text may run before it.
     """
 
     def __init__(self, words: Sequence[Word], fed: Fed, sink: Sink, *, repeated: bool = False) -> None:
@@ -82,7 +83,7 @@ class Command:
 
 
 class Flow(Value):
-    """Where a command stands: what it reads, where its output goes, and which command's word it is in."""
+    """Context of a command: its input, where its output goes, and which command's word it is in."""
 
     fed: Fed
     sink: Sink
@@ -91,7 +92,7 @@ class Flow(Value):
 
 
 class Redirections:
-    """`more` are words of the command behind a redirection, `after` statements behind a here-document."""
+    """`more` are words of the command after a redirection, `after` statements after a here-document."""
 
     def __init__(self) -> None:
         self.redirects: list[Redirect] = []
@@ -101,7 +102,7 @@ class Redirections:
 
 
 class Parts(ABC):
-    """`variables` has the values that the line assigns; None among them is a value that is not known."""
+    """`variables` has the values that the line assigns; None among them is an unknown value."""
 
     def __init__(self, source: str) -> None:
         self.commands: list[Command] = []
@@ -130,7 +131,7 @@ class Parts(ABC):
             command.fed = "direct"
 
     def _groups(self, node: Node) -> list[list[Node]]:
-        """The children of a simple command, those that stand together as one word together."""
+        """The children of a simple command, grouped into words: adjacent nodes form one word."""
         groups: list[list[Node]] = []
         end = node.start
         for child in node.children:
@@ -158,7 +159,7 @@ class Parts(ABC):
         return word
 
     def _expansion(self, node: Node, flow: Flow) -> None:
-        """Look into an expansion for commands, and for what bash would evaluate."""
+        """Search an expansion for commands, and for text that bash would evaluate."""
         text = self._text(node)
         if node.kind == "arithmetic_expansion":
             self._arithmetic_in(node)
@@ -208,7 +209,7 @@ class Parts(ABC):
             self._assign(assigned[1], None)
 
     def _check_index(self, text: str) -> None:
-        """bash evaluates the index of an array as an expression."""
+        """Check an array index: bash evaluates it as an expression."""
         if re.match(r"\$\{[#!]?\w+\[(?![@*\d]+\])", text):
             index = re.match(r"\$\{[#!]?\w+\[\$?\{?([A-Za-z_]\w*)\}?\]", text)
             if index is None:
@@ -231,7 +232,7 @@ class Parts(ABC):
         return name, self._word(values, flow)
 
     def _array(self, node: Node, flow: Flow) -> Word:
-        """The elements of an array as one word that is not spelled out."""
+        """The elements of an array as one word that is not literal."""
         self._check_gaps(node, BLANK_LINES)
         words = []
         for child in node.children:
@@ -299,7 +300,7 @@ class Parts(ABC):
             self._behind_heredoc(child, flow, found)
 
     def _end_of_heredoc(self, first: int, name: str, *, tabs: bool) -> tuple[int, str]:
-        """Where the line with the delimiter begins, and this line."""
+        """Return the offset of the line with the delimiter, and this line."""
         at = first
         while True:
             stop = self._source.find("\n", at)
@@ -311,7 +312,7 @@ class Parts(ABC):
             at = stop + 1
 
     def _behind_heredoc(self, node: Node, flow: Flow, found: Redirections) -> None:
-        """What the tree puts behind << although it stands on the line of the command."""
+        """Handle nodes that the tree puts after << although they are on the line of the command."""
         if node.kind in ("file_redirect", "herestring_redirect"):
             more = self._redirects([node], flow)
             found.redirects += more.redirects
@@ -323,7 +324,7 @@ class Parts(ABC):
             found.after.append(node)
 
     def _expanded(self, body: Node, text: str, flow: Flow) -> None:
-        """What bash expands in a here-document without quotes around its delimiter."""
+        """Handle the expansions in a here-document whose delimiter is not quoted."""
         holes = [hole for child in body.children for hole in expansions_in(child)]
         for hole in holes:
             self._expansion(hole, flow)
@@ -335,7 +336,7 @@ class Parts(ABC):
         if "\\\n" in text or "`" in rest or re.search(r"(?<!\\)\$[({\w@*#?!$-]", rest):
             raise NotUnderstood("a here-document is expanded in a way that is not understood")
 
-    # What is evaluated
+    # Evaluated text
 
     def _arithmetic_in(self, node: Node) -> None:
         for child in node.children if node.children else [node]:
@@ -361,7 +362,7 @@ class Parts(ABC):
                 raise NotUnderstood("an arithmetic expression is not understood")
 
     def _check_arithmetic(self) -> None:
-        """A variable in an arithmetic expression is evaluated as one itself: $(…) in its value would run."""
+        """Check variables in arithmetic: bash evaluates their values as expressions, so $(…) in a value would run."""
         for name in self._arithmetic:
             for value in self.variables.get(name, ()):
                 number = value is not None and (
@@ -401,7 +402,7 @@ class Parts(ABC):
         return self._source[node.start : node.end]
 
     def _check_gaps(self, node: Node, pattern: re.Pattern[str]) -> None:
-        """That only blanks stand between the children of a node."""
+        """Check that there are only blanks between the children of a node."""
         end = node.start
         for child in (*node.children, None):
             start = child.start if child is not None else node.end

@@ -1,6 +1,6 @@
-"""Read a command line narrowly: for rules that allow.
+"""Strict reader of command lines: for rules that allow.
 
-The generous reader, for rules that deny or ask, is in shell_lines.py.
+The generous reader, for rules that deny or ask, is in lines.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 
 
 def plain(text: str) -> list[str] | None:
-    """The words of a line that is one simple command and cannot start another one; otherwise None.
+    """Return the words of a line that is one simple command and cannot start another one; otherwise None.
 
-    Quotes are understood, also around newlines. A backslash is refused, since shells do not agree about it.
+    Quotes are understood, also around newlines. A backslash is rejected, since shells disagree about it.
     """
     words: list[str] = []
     word: str | None = None

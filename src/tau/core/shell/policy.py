@@ -1,8 +1,7 @@
-"""Judge a bash line: which commands it runs for certain, and whether it may run others.
+"""Judges a bash line: the commands that it certainly runs, and the reason if it may run others.
 
-The judgement does not depend on rules; command_lines.py compares it with them. What
-is not in a table counts as an ordinary program that runs nothing else, unless the
-line feeds it, or gives it the words of a denied command.
+The judgement does not depend on rules; lines.py compares it with them. A program that is in no table counts as an
+ordinary one that runs nothing else, unless the line feeds it, or passes it the words of a denied command.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from tau.core.shell.tables import (
 )
 from tau.core.shell.words import ASSIGNMENT, NotUnderstood, Word, literal
 
-MAX_NESTING = 4  # of code in code: sh -c "sh -c …"
+MAX_NESTING = 4  # levels of code in code: sh -c "sh -c …"
 MAX_INNER_CODE = 8000
 MAX_WRAPPERS = 10  # sudo nice env …
 _LOADER = re.compile(r"ld[-.].*so.*|ld-musl.*")
@@ -62,7 +61,7 @@ _PLAIN_CODE: dict[str, Callable[[str], bool]] = {
 
 
 def judge(text: str, depth: int = 0, outside: Mapping[str, Sequence[Word | None]] | None = None) -> Findings:
-    """`outside` are the variables of the line that this is code in. Raises NotUnderstood."""
+    """Judge a line. `outside` are the variables of the line that contains this code. Raises NotUnderstood."""
     return _Judge(Script(text, outside), depth).findings
 
 
@@ -71,7 +70,7 @@ class _Judge(Judgement):
         super().__init__(script)
         self._depth = depth
         self._wrapped = 0
-        # `exec < file` feeds everything behind it.
+        # `exec < file` feeds all commands after it.
         self._all_fed = any(
             [word.text for word in command.words] == ["exec"] and command.redirects for command in script.commands
         )
@@ -188,7 +187,7 @@ class _Judge(Judgement):
             self.hint([], command.texts)
 
     def _executing(self, name: str, words: Sequence[Word]) -> None:
-        """Options whose value is a command."""
+        """Handle options whose value is a command."""
         taking = EXECUTING.get(name)
         if taking is None:
             return
@@ -263,7 +262,7 @@ class _Judge(Judgement):
             self.doubt(f"the command for {name} is not spelled out")
 
     def _variable(self, name: str, word: Word) -> None:
-        """A variable that env or sudo sets."""
+        """Handle a variable that env or sudo sets."""
         variable, _, value = word.text.partition("=")
         if not ASSIGNMENT.fullmatch(f"{variable}="):
             self.doubt(f"{name} sets a variable with a name that is not understood")
@@ -283,7 +282,7 @@ class _Judge(Judgement):
 
     def _shell(self, name: str, words: Sequence[Word], fed: str) -> None:
         self.hint(words[1:])
-        words = [word for word in words if not re.fullmatch(r"\+[a-zA-Z]+", word.text)]  # +x switches an option off
+        words = [word for word in words if not re.fullmatch(r"\+[a-zA-Z]+", word.text)]  # +x turns an option off
         given = Given(words[1:], options("oO", "rcfile init-file"))
         if given.has("c", "command"):
             if (
@@ -352,7 +351,7 @@ class _Judge(Judgement):
     def _reads_code(
         self, name: str, known: Interpreter, given: Given, words: Sequence[Word], fed: str, has_code: bool
     ) -> str:
-        """Why an interpreter may run code that is not in a file; empty if it does not."""
+        """Return why an interpreter may run code that is not in a file; empty if it does not."""
         scripts = given.operands[:1] if known.files else given.operands
         only_asked = given.has("version", "V", "help", "h") or (given.has("v") and not given.operands)
         if name in OPAQUE and len(words) > 1:
@@ -369,7 +368,7 @@ class _Judge(Judgement):
 
 
 def _spelled_before(words: Sequence[Word], given: Given) -> bool:
-    """Whether all options are spelled out."""
+    """True if all options are literal."""
     return all(word.spelled for word in words[1 : len(words) - len(given.rest)])
 
 

@@ -1,7 +1,7 @@
 """Tables of programs that run other programs or code: wrappers, shells, interpreters.
 
-A program that is in no table counts as an ordinary one: it may run with any
-arguments, but not with what the line itself feeds to it.
+A program that is in no table counts as an ordinary one: it may run with any arguments, but not with input that the
+line itself feeds to it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from tau.core.shell.options import options as _options
 
 
 class Wrapper(NamedTuple):
-    """A program that runs the command behind its options and `skip` operands.
+    """A program that runs the command after its options and `skip` operands.
 
-    `code`: the option whose value is a command line. `joined`: the operands are joined and given to a shell.
+    `code`: the option whose value is a command line. `joined`: the operands are joined and passed to a shell.
     """
 
     options: Options = Options()
@@ -23,7 +23,7 @@ class Wrapper(NamedTuple):
     code: str = ""
     joined: bool = False
     assigns: bool = False
-    permuted: bool = False  # the option with code may stand behind operands
+    permuted: bool = False  # the option with code may follow operands
 
 
 WRAPPERS = {
@@ -135,7 +135,7 @@ SHELLS = frozenset(
     )
 )
 
-OTHER_SHELLS = frozenset(("csh", "fish", "nu", "pwsh", "tcsh"))  # with another language
+OTHER_SHELLS = frozenset(("csh", "fish", "nu", "pwsh", "tcsh"))  # their language is not that of sh
 
 
 class Interpreter(NamedTuple):
@@ -227,7 +227,7 @@ INTERPRETERS = {
     "ts-node": Interpreter(_options("ep", "eval print")),
     "tsx": Interpreter(_options("ep", "eval print")),
 }
-# Without code in their arguments or on stdin these run nothing; with it, what they run is not looked for.
+# Without code in their arguments or on stdin these run nothing; with it, what they run is not determined.
 OPAQUE = frozenset(
     (
         *("parallel", "sem", "concurrently", "entr", "watchexec", "socat", "start-stop-daemon", "run-parts", "capsh"),

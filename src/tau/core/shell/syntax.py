@@ -1,9 +1,8 @@
-"""The simple commands of a bash line, with what goes in and out of them.
+"""The simple commands of a bash line, with their inputs and outputs.
 
-The tree comes from tree-sitter-bash, which is not bash: it reads some lines in
-another way. So a line counts as understood only if every node is of a kind that is
-known here, the text between two nodes is blank, and every word and here-document
-ends where bash's own rules say. Everything else raises NotUnderstood.
+The tree comes from tree-sitter-bash, which is not bash: it parses some lines differently. So a line counts as
+understood only if every node is of a kind that is known here, the text between two nodes is blank, and every word and
+here-document ends where bash's own rules require. Everything else raises NotUnderstood.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ RESERVED = frozenset(
         *("if", "in", "select", "then", "until", "while"),
     )
 )
-_NOT_CONTINUED = re.compile(r"['\"#]|<<|\\[^\n]")  # where a backslash before a newline may mean something else
+_NOT_CONTINUED = re.compile(r"['\"#]|<<|\\[^\n]")  # where backslash-newline may not be a line continuation
 _OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))
 
 
@@ -29,20 +28,20 @@ class Script(Parts):
     """A line that is understood. `functions` are those that it defines."""
 
     def __init__(self, text: str, outside: Mapping[str, Sequence[Word | None]] | None = None) -> None:
-        """`outside` are the variables of the line that this is code in. Raises NotUnderstood."""
+        """`outside` are the variables of the line that contains this code. Raises NotUnderstood."""
         if len(text) > MAX_BYTES:
             raise NotUnderstood(f"it is longer than {MAX_BYTES} bytes")
         if any(not (letter.isprintable() or letter in "\n\t") for letter in text):
             raise NotUnderstood("it contains control characters or unusual blanks")
         if "\\\n" in text and not _NOT_CONTINUED.search(text):
-            text = text.replace("\\\n", "")  # as bash does before it looks for words
+            text = text.replace("\\\n", "")  # as bash does before it splits words
         try:
             super().__init__(bytewise(text))
             root = parse(self._source)
         except CannotParse as error:
             raise NotUnderstood(str(error)) from None
         self.functions: set[str] = set()
-        # What the line outside has assigned may be in the environment of this code.
+        # Variables that the outer line assigns may be in the environment of this code.
         self.variables = {name: list(values) for name, values in (outside or {}).items()}
         self._block(root, Flow("no", Sink("terminal")))
         self._check_arithmetic()
@@ -50,7 +49,7 @@ class Script(Parts):
     # Statements
 
     def _block(self, node: Node, flow: Flow) -> None:
-        """A node that consists of statements, operators and keywords."""
+        """Handle a node that consists of statements, operators and keywords."""
         self._check_gaps(node, BLANK_LINES)
         for child in node.children:
             if child.kind in _OPERATORS or child.kind in RESERVED or child.kind in ("(", ")"):
@@ -79,12 +78,12 @@ class Script(Parts):
             self._block(node, inner)
 
     def _redirected(self, flow: Flow, redirects: Sequence[Redirect], texts: Sequence[str]) -> Flow:
-        """The flow inside of a group of commands with redirections of its own."""
+        """The flow inside a group of commands with redirections of its own."""
         fed, sink = flow.fed, flow.sink
         if fed == "direct" or texts or any(one.operator.startswith("<") for one in redirects):
             fed = "inherited"
         if redirects or texts:
-            # A command without a name stands for what the redirections of the group do.
+            # A command without a name represents the redirections of the group.
             self._settle(self._add(flow), redirects, texts)
         if any(one.operator.startswith((">", "&>")) and one.descriptor in ("", "1") for one in redirects):
             sink = Sink("file")
@@ -95,7 +94,7 @@ class Script(Parts):
         *before, last = [child for child in node.children if child.kind not in ("&&", "||", "!")]
         for child in before:
             self._statement(child, flow)
-        self._statement(last, flow, redirects, texts)  # the tree has the redirections of the last around all of them
+        self._statement(last, flow, redirects, texts)  # in the tree, the redirections of the last enclose all of them
 
     def _pipeline(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         self._check_gaps(node, BLANK_LINES)
@@ -220,7 +219,7 @@ class Script(Parts):
             raise NotUnderstood(f"{command.words[0].raw} stands where a command was expected")
 
     def _builtin_assignments(self, command: Command) -> None:
-        """Builtins that set variables to what they read."""
+        """Handle builtins that set variables to what they read."""
         names = [word.text for word in command.words if word.spelled]
         while names and names[0] in ("builtin", "command"):
             del names[0]

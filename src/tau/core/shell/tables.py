@@ -1,4 +1,4 @@
-"""Tables of ordinary programs, variables and files: which options, names and places can make one run code."""
+"""Tables of ordinary programs, variables and files: the options, names and paths that can make one run code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from tau.core.shell.options import options as _options
 
-# Options whose value is a command. Long options may be shortened.
+# Options whose value is a command. Long options may be abbreviated.
 EXECUTING = {
     "tar": _options(
         "IF", "use-compress-program to-command checkpoint-action rsh-command info-script new-volume-script rmt-command"
@@ -45,12 +45,12 @@ EXECUTING = {
     "dpkg": _options("", "pre-invoke post-invoke"),
 }
 
-# Of these, the value is a setting that may hold a command.
+# Programs with options whose value is a setting that may contain a command.
 SETTING_OPTIONS = frozenset(
     ("ansible", "apt", "apt-get", "cargo", "cc", "g++", "gcc", "hg", "nmap", "rpm", "scp", "wget")
 )
 
-# Programs that read data on stdin, and do not run it. Also those whose words are only shown or looked up.
+# Programs that read data on stdin and do not run it, and programs that only show or look up their words.
 READERS = frozenset(
     (
         *("base32", "base64", "bzip2", "bunzip2", "cat", "cksum", "clang-format", "cmp", "codecov", "col", "column"),
@@ -189,7 +189,7 @@ INERT = frozenset(
         *("shasum", "sha1sum", "sha512sum", "cksum", "tput", "export", "declare", "unset", "readonly", "typeset"),
     )
 )
-# Their operands are names of packages.
+# Programs whose operands are names of packages.
 PACKAGE_MANAGERS = frozenset(
     (
         *(
@@ -214,7 +214,8 @@ PACKAGE_MANAGERS = frozenset(
 INSTALLING = frozenset(
     ("add", "install", "i", "ci", "update", "upgrade", "remove", "uninstall", "-S", "-Syu", "-i", "get")
 )
-# The first operand is a subcommand, so it is no program of that name; behind one of GROUPS the second one as well.
+# Programs whose first operand is a subcommand, so it is not a program of that name; after one of GROUPS the second
+# operand is one as well.
 SUBCOMMANDS = frozenset(
     (
         *("aws", "az", "cargo", "docker", "docker-compose", "flyctl", "gcloud", "gh", "git", "go", "gsutil", "heroku"),
@@ -252,7 +253,7 @@ RUNNING_VARIABLES = re.compile(
 )
 PROGRAM_VARIABLES = re.compile(r"(.*_)?(PAGER|EDITOR|VISUAL|ASKPASS|CC|CXX|LD|AR)$")
 
-# Keys of git's configuration that hold no program.
+# Keys of git's configuration that do not name a program.
 GIT_KEYS = re.compile(
     r"(user|init|push|pull|fetch|advice|color|safe|author|committer|rerere|merge|rebase|lfs|url|http|https|branch|commit"
     r"|tag|remote)\.(?!.*(cmd|command|program|helper|uploadpack|receivepack|vcs|proxy|template|driver)).*"
@@ -312,7 +313,7 @@ GIT_RUNNING = frozenset(
     )
 )
 _TRANSPORT = _options("u", "upload-pack receive-pack exec")
-# Options of subcommands that run a program.
+# Options of git subcommands that run a program.
 GIT_EXECUTING = {
     "archive": _options("", "exec remote"),
     "am": _options("", "exec"),
@@ -331,7 +332,7 @@ GIT_EXECUTING = {
     "submodule": _options("", "command"),
 }
 
-# What the line must have written itself for a download or an archive to be its own work.
+# Programs that create or fetch archives and files: a line that runs one of them produces itself what it unpacks.
 PRODUCERS = frozenset(
     (
         *("curl", "wget", "aria2c", "scp", "sftp", "rsync", "tar", "zip", "cpio", "ar", "7z", "dd", "base64", "base32"),

@@ -1,9 +1,8 @@
-"""Parse a bash line into a syntax tree; the only file that knows tree-sitter.
+"""Parses a bash line into a syntax tree; the only module that uses tree-sitter.
 
-The library is loaded when the first line is parsed. Its tree is copied into plain
-nodes. Offsets are byte offsets, so the source is kept with one character per byte.
-tree-sitter takes quadratic time and memory for some hostile inputs, so the size of
-a line, the number of operators in it and the depth of its tree are limited.
+The library is loaded when the first line is parsed. Its tree is copied into plain nodes. Offsets are byte offsets, so
+the source is kept with one character per byte. tree-sitter takes quadratic time and memory for some hostile inputs,
+so the size of a line, the number of operators in it and the depth of its tree are limited.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ MAX_OPERATORS = 1000
 MAX_DEPTH = 60
 MAX_NODES = 10_000
 _OPERATORS = "|(<{"
-# In a quoted string, the grammar takes the blanks before such a node for a part of it.
+# In a quoted string, the grammar includes the blanks before such a node in the node.
 _PADDED = frozenset(
     ("expansion", "${", "simple_expansion", "$", "command_substitution", "$(", "arithmetic_expansion", "$((")
 )
 
 
 class CannotParse(ValueError):
-    """The line is not parsed: too large, too deep, wrong, or the parser is not installed."""
+    """The line cannot be parsed: too large, too deep, invalid, or the parser is not installed."""
 
 
 class Node:
@@ -41,7 +40,7 @@ class Node:
 
 
 def bytewise(text: str) -> str:
-    """The text with one character per byte of its UTF-8 form, as offsets of nodes count."""
+    """Return the text with one character per byte of its UTF-8 encoding, to match the offsets of nodes."""
     try:
         return text.encode().decode("latin-1")
     except UnicodeEncodeError:
@@ -49,12 +48,12 @@ def bytewise(text: str) -> str:
 
 
 def unicode(source: str) -> str:
-    """The reverse of bytewise, for a part of its result."""
+    """The inverse of bytewise, for a part of its result."""
     return source.encode("latin-1").decode(errors="replace")
 
 
 def parse(source: str) -> Node:
-    """The root of the tree of `source`, which is bytewise. Raises CannotParse."""
+    """Return the root of the tree of `source`, which is bytewise. Raises CannotParse."""
     if len(source) > MAX_BYTES:
         raise CannotParse(f"it is longer than {MAX_BYTES} bytes")
     if sum(map(source.count, _OPERATORS)) > MAX_OPERATORS:

@@ -1,8 +1,7 @@
-"""Read one word of a bash line: remove the quotes, and say what expansions can make of it.
+"""Reads one word of a bash line: removes the quotes and describes what expansions can turn it into.
 
-The syntax tree says where a word begins and ends, and where an expansion stands in
-it. This reader goes over the same characters by bash's quoting rules and refuses a
-word that the tree and the rules do not agree about.
+The syntax tree gives the start and end of a word and the position of expansions in it. This reader goes over the same
+characters by bash's quoting rules, and rejects a word if the tree and the rules disagree about it.
 """
 
 from __future__ import annotations
@@ -13,29 +12,30 @@ from typing import NamedTuple
 
 from tau.core.shell.tree import Node, unicode
 
-ANYTHING, ONE_LETTER = "\0", "\1"  # in a shape, what a glob or an expansion can become; neither can stand in a command
+ANYTHING, ONE_LETTER = "\0", "\1"  # placeholders in a shape for a glob or an expansion; never in a command
 METACHARACTERS = frozenset(" \t\n;&|()<>")
 EXPANSIONS = frozenset(
     ("command_substitution", "process_substitution", "arithmetic_expansion", "expansion", "simple_expansion")
 )
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
-_NUMBERS = frozenset(("$(nproc)", "`nproc`", "$?", "$#"))  # they stand for a number, whatever is given
-_SPELLED = re.compile(r"[A-Za-z0-9_./:=@%+,-]+")  # letters without a meaning for the shell
-_AFTER_DOLLAR = frozenset("_({[@*#?-!$")  # with letters and digits: a dollar before these begins an expansion
+_NUMBERS = frozenset(("$(nproc)", "`nproc`", "$?", "$#"))  # these expand to a number in any case
+_SPELLED = re.compile(r"[A-Za-z0-9_./:=@%+,-]+")  # characters without a meaning for the shell
+_AFTER_DOLLAR = frozenset("_({[@*#?-!$")  # besides letters and digits: a dollar before these starts an expansion
 _BRACES = re.compile(r"\{[^{}]*(,|\.\.)[^{}]*\}")
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.)|(.))", re.S)
 _LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 class NotUnderstood(ValueError):
-    """The line, or a part of it, is not understood. The text says why."""
+    """The line, or a part of it, is not understood. The text gives the reason."""
 
 
 class Word(NamedTuple):
-    """`text` is the word without quotes, with ANYTHING for expansions and with globs as they are written.
+    """A word of the line.
 
-    `shape` is what it can become: globs and braces are replaced as well. `spelled`: it can become nothing else.
-    `variables` are the names of variables in it, `runs` says that it contains a command substitution.
+    `text` is the word without quotes, with ANYTHING for expansions and with globs as they are written. `shape` is
+    what it can become: globs and braces are replaced as well. `spelled`: the word is literal and cannot become
+    anything else. `variables` are the names of variables in it. `runs`: it contains a command substitution.
     """
 
     text: str
@@ -43,7 +43,7 @@ class Word(NamedTuple):
     spelled: bool = True
     variables: tuple[str, ...] = ()
     runs: bool = False
-    quoted: bool = False  # some part of it is in quotes: it cannot become several words or none, unless it has "$@"
+    quoted: bool = False  # at least partly quoted: it cannot become several words or none, unless it has "$@"
     raw: str = ""
 
     @property
@@ -59,7 +59,7 @@ class Word(NamedTuple):
         return matches(self.shape, text)
 
     def may_begin_with(self, text: str) -> bool:
-        """Whether it can become a word that begins with these characters."""
+        """True if it can become a word that begins with these characters."""
         for at, letter in enumerate(text):
             if at >= len(self.shape):
                 return False
@@ -75,7 +75,7 @@ def literal(text: str) -> Word:
 
 
 def matches(shape: str, text: str) -> bool:
-    """Whether a shape can become the text."""
+    """True if a shape can become the text."""
     if shape.count(ANYTHING) + shape.count(ONE_LETTER) == 0:
         return shape == text
     shape = re.sub(f"{ANYTHING}+", ANYTHING, shape)
@@ -95,7 +95,7 @@ def expansions_in(node: Node) -> Iterator[Node]:
 
 
 def read_word(source: str, nodes: Sequence[Node]) -> Word:
-    """The word that these nodes, one behind the other, are. Raises NotUnderstood."""
+    """The word that these adjacent nodes form. Raises NotUnderstood."""
     if _SPELLED.fullmatch(source, nodes[0].start, nodes[-1].end):
         return literal(source[nodes[0].start : nodes[-1].end])
     holes = {hole.start: hole for node in nodes for hole in expansions_in(node)}
@@ -112,7 +112,7 @@ class _Reader:
         self._shape: list[str] = []
         self._variables: list[str] = []
         self._runs = self._quoted = self._filled = self._many = self._loose = False
-        self._bare = ""  # what is not quoted, to find braces
+        self._bare = ""  # the unquoted part, to find braces
 
     def word(self) -> Word:
         source, end = self._source, self._end
@@ -166,7 +166,7 @@ class _Reader:
         if letter in "*?" or (letter == "[" and "]" in self._source[self._at : self._end]):
             self._text.append(letter)
             self._fill(ONE_LETTER if letter == "?" else ANYTHING)
-            # What a bracket expression ends with depends on what is in it, so the shape is not followed any further.
+            # The end of a bracket expression depends on its content, so the shape is not followed any further.
             self._loose = self._loose or letter == "["
         else:
             self._add(letter)

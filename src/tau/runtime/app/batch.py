@@ -1,8 +1,8 @@
-"""Prompts that are known from the start, asked in turn; and what came of them.
+"""Batch runs: submit a fixed list of prompts one after the other and summarize the results.
 
-What print mode and JSON mode have in common. Everything that a prompt brings
-with it (retries, compaction, what is to be written) is over before the next is
-asked, and before the end. All of them are asked, whatever became of the others.
+Shared by print mode and JSON mode. Everything that belongs to a prompt (retries, compaction, writes) has finished
+before the next prompt is submitted, and before the program ends. All prompts are submitted, even if an earlier one
+fails.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ class Prompt(NamedTuple):
 
 
 class RunSummary:
-    """Notes what matters of the events on their way to `client`."""
+    """Forwards events to `client` and collects what the exit code and the final output need."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._since = time.monotonic()
         self._codes: set[int] = set()
         self.answer: Assistant | None = None
-        self.output: StructuredOutput | None = None  # of the last prompt, if it was after one
+        self.output: StructuredOutput | None = None  # of the last prompt, if it has an output schema
         self.exceeded: BudgetExceeded | None = None  # the limit that ended the last prompt
         self.failures: list[str] = []
-        self.denials: Sequence[str] = ()  # why calls were not allowed
+        self.denials: Sequence[str] = ()  # why tool calls were denied
         self.turns = 0
         self.usage = Usage()
 
@@ -77,7 +77,7 @@ class RunSummary:
         return self._client(event)
 
     def _settle(self) -> None:
-        """Only now it is certain that the answer is the last of its prompt: nothing will be tried again."""
+        """Evaluate a settled prompt: only now is its answer final, because nothing will be retried."""
         if self.exceeded is not None:
             self._codes.add(TRUNCATED)
             self.failures.append(limit_text(self.exceeded))
@@ -96,15 +96,15 @@ class RunSummary:
 
     @property
     def code(self) -> int:
-        """The worst that happened."""
+        """Exit code of the worst result."""
         worst = next((code for code in (FAILED, TRUNCATED) if code in self._codes), ANSWERED)
         return DENIED if worst == ANSWERED and self.denials else worst
 
     @property
     def texts(self) -> list[str]:
-        """The last answer, if it is one: its result in the shape that was asked for, else its blocks of text.
+        """The last answer, unless it failed: its structured output if it has one, else its text blocks.
 
-        Of an answer that a limit has cut, what there is.
+        If a limit cut the answer off, the text so far.
         """
         if self.output is not None:
             return [] if self.output.value is UNSET else [encode(self.output.value).decode()]
@@ -137,7 +137,7 @@ class RunSummary:
 async def run_prompts(
     stop: StopSignal, session: Session, machine: LocalMachine, tally: RunSummary, prompts: Sequence[Prompt]
 ) -> int:
-    """Ask, wait until nothing is left to do, and close the session. Returns the exit code."""
+    """Submit the prompts, wait until everything is settled, and close the session. Returns the exit code."""
     try:
         if await stop.unless(_ask(session, tally, prompts)) and await stop.unless(session.close()):
             return tally.code
@@ -157,14 +157,14 @@ async def _ask(session: Session, tally: RunSummary, prompts: Sequence[Prompt]) -
         tally.output = tally.exceeded = None
         try:
             await session.input.submit(prompt.text, prompt.images, None)
-        except CommandError as error:  # no model, no key, or a session that cannot be written
+        except CommandError as error:  # no model, no key, or a session file that cannot be written
             tally.fail(str(error))
             continue
         await wait_until_settled(session)
 
 
 async def wait_until_settled(session: Session) -> None:
-    """Until nothing is left to do, also of what a command of an extension has begun."""
+    """Wait until nothing is left to do, including runs started by extension commands."""
     while True:
         await session.runs.idle()
         if await session.running_commands.wait(None) and not session.runs.busy:
@@ -172,7 +172,7 @@ async def wait_until_settled(session: Session) -> None:
 
 
 def tell_failures(tally: RunSummary) -> None:
-    """Say on stderr what failed, each thing once."""
+    """Print failures and denials on stderr, each one once."""
     for why in dict.fromkeys(tally.failures):
         complain(f"Error: {why}")
     for reason in dict.fromkeys(tally.denials):

@@ -1,7 +1,6 @@
-"""What a session stands on: settings, trust in the project, and which extensions there are.
+"""Project configuration: settings, trust in the project, and its extensions.
 
-Read at the start, and again when somebody wants it anew, or says that the project
-is to be trusted. What the command line says about it stays.
+Read at start-up, on a reload, and when the user decides to trust the project. The command line stays in force.
 """
 
 from __future__ import annotations
@@ -35,11 +34,12 @@ from tau.wire.dialect import Dialect
 
 
 class ProjectConfig:
-    """`approve` is what the command line says about trust; `given` are extensions that it names, `dialect` the one.
+    """Settings, trust and extensions of one project.
 
-    `overruled` is what counts before all files, in the names that these have.
+    `approve` is the trust decision of the command line, `given` the extensions it names, `dialect` its dialect.
+    `overruled` are settings that win over all files, by the names that these use.
 
-    Raises UsageError for an extension that is named and cannot be one.
+    Raises UsageError for a named extension that cannot be one.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ProjectConfig:
         self.read()
 
     def read(self, *, trusted: bool = False) -> None:
-        """What is there now. Blocks. With `trusted` somebody has said that the project is to be trusted."""
+        """Read the files as they are now. Blocks. `trusted`: the user has decided to trust the project."""
         approve, asked_about = (True, self._asked_about) if trusted else (self._approve, None)
         layers, trust, self.dialect = read_settings(self.file, self.cwd, approve, self._dialect, asked_about)
         found, told = extension_paths(
@@ -82,28 +82,28 @@ class ProjectConfig:
         self.settings = settings_with(layers.settings, self._overruled)
         self.trust, self.extensions = trust, found
         self.warnings = [*trust.warnings, *layers.problems, *told]
-        self.untrusted = ""  # what to tell if nobody who can be asked trusts the project
+        self.untrusted = ""  # message to show if the project stays untrusted because no client can be asked
         if trust.undecided and found:
             self.untrusted = trust.warnings[-1]
             self.warnings.remove(self.untrusted)
 
     @property
     def shell(self) -> str | None:
-        """The path that settings give, absolute, because it is looked for here and executed by another process."""
+        """Absolute path of the shell from the settings: it is looked up here, but executed by another process."""
         path = self.settings.shell_path
         return None if path is None else os.path.normpath(self.cwd / path)
 
     @property
     def shell_digest(self) -> str | None:
-        """The SHA-256 that the shell must have; None if it need not. A shell that was not trusted has none: ""."""
+        """The SHA-256 that the shell must have; None if none is required, "" for a shell that was not trusted."""
         if self.shell is None or not self._shell_of_project or self.trust.content is None:
             return None
         return self.trust.content.get(os.path.realpath(self.shell), "")
 
     def executables(self) -> list[str]:
-        """What is loaded or run because a file or flag names it, wherever it lies: its name and its real path. Blocks.
+        """Name and real path of all that is loaded or run because a file or flag names it, wherever it is. Blocks.
 
-        Also those of a project about which nothing was decided yet, as far as they lie in it: it may be trusted later.
+        Also the files of a project without a trust decision, if they are inside it: it may be trusted later.
         """
         named = [one.path for one in self.extensions]
         for scope in ("user", "project"):
@@ -116,22 +116,22 @@ class ProjectConfig:
         return list(dict.fromkeys((*found, *_of_project(self.cwd))))
 
     def ask(self) -> None:
-        """Somebody will be asked about the project: a yes is for its content as it is now. Blocks."""
+        """Prepare for asking the user about trust: a yes applies to the content as it is now. Blocks."""
         try:
             self._asked_about = fingerprint(self.cwd)
-        except Untrustable:  # such content cannot be bound, and a yes is for this run only
+        except Untrustable:  # such content has no fingerprint, so a yes is for this run only
             self._asked_about = None
 
     def remember(self, *, trusted: bool) -> None:
-        """Write down what was decided. Blocks; raises ValueError or OSError if it cannot be."""
+        """Save the trust decision. Blocks; raises ValueError or OSError if it cannot be saved."""
         save_decision(self.cwd, self.agent_dir, trusted=trusted, asked_about=self._asked_about)
 
 
 def _of_project(cwd: Path) -> Iterator[str]:
-    """The real paths, below `cwd`, of what would be used of the project if it was trusted."""
+    """The real paths, below `cwd`, of what would be used of the project if it were trusted."""
     top = os.path.realpath(cwd).rstrip(os.sep) + os.sep
     found = [cwd / ".pi" / name for name in names_needing_trust(cwd)]
-    with suppress(OSError):  # a path that cannot be looked at cannot be loaded, either
+    with suppress(OSError):  # a path that cannot be read cannot be loaded either
         found += [*in_folder(cwd / ".pi" / "extensions"), *named_in_settings(cwd)]
     for path in found:
         with suppress(OSError):
@@ -140,9 +140,9 @@ def _of_project(cwd: Path) -> Iterator[str]:
 
 
 def _linked(paths: Iterable[Path]) -> Iterator[str]:
-    """Modules of extensions that are links to files elsewhere."""
+    """Modules of extensions that are symbolic links to files elsewhere."""
     for path in paths:
-        with suppress(ExtensionFailure):  # whoever loads it is told
+        with suppress(ExtensionFailure):  # the loader reports it
             folder = os.path.realpath(path) + os.sep
             yield from (real for file in module_files(path) if not (real := os.path.realpath(file)).startswith(folder))
 
@@ -154,7 +154,7 @@ def read_settings(
     dialect: str | None = None,
     asked_about: Fingerprint | None = None,
 ) -> tuple[Layers, Decision, Dialect]:
-    """The user's settings, with the project's over them if it is trusted, and below both what the dialect wants."""
+    """The user's settings, overridden by the project's if it is trusted; defaults come from the dialect."""
     otherwise = user.read().default_project_trust
     trust = decide(cwd, user.path.parent, approve=approve, otherwise=otherwise, asked_about=asked_about)
     project = SettingsFile(cwd / ".pi" / "settings.json", trust.content) if trust.trusted else None
@@ -166,7 +166,7 @@ def read_settings(
 
 
 def settings_with(settings: Settings, given: Mapping[str, Any]) -> Settings:
-    """`settings` with what is `given` instead. Raises UsageError."""
+    """Return `settings` with the values in `given` replaced. Raises UsageError."""
     if not given:
         return settings
     known: dict[str, Any] = to_builtins(settings)

@@ -1,4 +1,4 @@
-"""The extensions of one session: when they are loaded, and what that they are there changes in it."""
+"""Loading plan for the extensions of one session: when they are loaded, and how they change the session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class ExtensionPlan:
-    """As guests.Plan."""
+    """Implements lifecycle.LoadPlan."""
 
     def __init__(
         self, opening: SessionFactory, session: Session, machine: LocalMachine, http: Http, tools: ToolRegistry
@@ -39,7 +39,7 @@ class ExtensionPlan:
         return self._basis.extensions
 
     async def load(self) -> LoadedExtensions:
-        """With what is needed for that: nothing of it is there before."""
+        """Load the extensions. Imports the extension runtime lazily."""
         from tau.runtime.extensions.loader import load_extensions
         from tau.runtime.session.extension_actions import actions_for, session_facts
 

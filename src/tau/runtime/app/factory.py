@@ -1,4 +1,4 @@
-"""Put a session together from flags, files and the environment."""
+"""Session factory: build a session from flags, files and the environment."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ from tau.tools.registry import DEFAULT_TOOLS, TOOLS, ToolRegistry
 from tau.wire.dialect import Dialect
 
 log = logging.getLogger(__name__)
-NO_KEY = "replayed"  # what stands for a key where nothing is asked of anybody
+NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 class SessionTarget(Value):
-    """Which session: a new one, unless something else is said."""
+    """Selects the session to open; a new one by default."""
 
     kept: bool = True
     folder: str | None = None
@@ -67,35 +67,35 @@ class SessionTarget(Value):
 
 
 class SessionOptions(Value):
-    """What the caller wants of a session; None and empty mean: the usual."""
+    """Options of the caller for a session; None and empty mean the default."""
 
     model: str | None = None
     provider: str | None = None
     models: Sequence[str] = ()
     thinking: str | None = None
     key: str | None = None
-    tools: Sequence[str | Tool] | None = None  # names of ours, and others' own
-    script: str | bytes | None = None  # a file, or what would be in it
+    tools: Sequence[str | Tool] | None = None  # names of built-in tools, and tools of the caller
+    script: str | bytes | None = None  # a file path, or the content of one
     session: SessionTarget = SessionTarget()
-    approve: bool | None = None  # trust in the project, for this run; None: as it was decided
+    approve: bool | None = None  # trust in the project for this run; None: the saved decision
     extensions: Sequence[str] = ()
     only_these_extensions: bool = False
-    flags: Mapping[str, bool | str] = MappingProxyType({})  # options that only an extension can know
-    following: Mapping[str, str] = MappingProxyType({})  # and words behind them, which may be their values
+    flags: Mapping[str, bool | str] = MappingProxyType({})  # flags that only an extension can know
+    following: Mapping[str, str] = MappingProxyType({})  # words that follow these flags, which may be their values
     resources: RequestedResources = RequestedResources()
     dialect: str | None = None
-    record: str | None = None  # a folder for what is asked of models, and what they answer
-    replay: str | None = None  # such a folder, to answer from it
+    record: str | None = None  # a folder for recorded model requests and responses
+    replay: str | None = None  # such a folder, to answer from
     budget: Budget = NO_BUDGET
-    output_schema: str | None = None  # a file: what every prompt shall come to
-    keys: Mapping[str, str] = MappingProxyType({})  # by provider, before all others
-    settings: Mapping[str, Any] = MappingProxyType({})  # over those of all files, in the names that these have
-    permissions: str | Mapping[str, Any] | None = None  # "ask", "rules FILE", or what would be in such a file
-    sandbox: str | None = None  # its level; None: what the user's settings say
+    output_schema: str | None = None  # a file: the schema for every prompt
+    keys: Mapping[str, str] = MappingProxyType({})  # by provider; they win over all other keys
+    settings: Mapping[str, Any] = MappingProxyType({})  # they override the settings of all files, by the same names
+    permissions: str | Mapping[str, Any] | None = None  # "ask", "rules FILE", or the content of such a file
+    sandbox: str | None = None  # its level; None: the user's settings
 
 
 class SessionFactory(Value):
-    """Everything read and decided; a session can be made of it."""
+    """All configuration, read and resolved; creates sessions."""
 
     config: ProjectConfig
     models: ModelSelection
@@ -104,13 +104,13 @@ class SessionFactory(Value):
     warnings: list[str]
     folder: Path | None
     resumed: OpenedSession | None
-    model_warnings: Sequence[str] = ()  # warnings about models, which extensions may make untrue
-    model_error: UsageError | None = None  # there is no model such as was asked for, unless an extension brings it
+    model_warnings: Sequence[str] = ()  # warnings about models; extensions may resolve them
+    model_error: UsageError | None = None  # the requested model does not exist, unless an extension provides it
     cwd: str = ""
-    environment: Mapping[str, str] = os.environ  # what commands inherit
+    environment: Mapping[str, str] = os.environ  # inherited by commands
     output_schema: OutputSchema | None = None
-    permissions: Any = None  # as host.permissions has read them
-    processes: ProcessLauncher | None = None  # started already, because they are in a sandbox
+    permissions: Any = None  # as runtime.runs.permissions reads them
+    processes: ProcessLauncher | None = None  # already started, because they are in a sandbox
 
     @property
     def settings(self) -> Settings:
@@ -122,7 +122,7 @@ class SessionFactory(Value):
 
     @property
     def trusted(self) -> bool:
-        """Whether the project's settings, extensions and system prompt count."""
+        """True if the project's settings, extensions and system prompt take effect."""
         return self.config.trust.trusted
 
     @property
@@ -132,7 +132,7 @@ class SessionFactory(Value):
     def create(
         self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False
     ) -> tuple[Session, LocalMachine, Http]:
-        """`saves`: what the client chooses is kept in the user's settings. `shared`: with others in this process."""
+        """`saves`: client choices are saved in the user's settings. `shared`: this process has other sessions."""
         processes = self.with_sandbox().processes or ProcessLauncher(shared=shared)
         machine, http, tools = LocalMachine(processes=processes), Http(), ToolRegistry()
         self.equip(machine, http, tools)
@@ -157,7 +157,7 @@ class SessionFactory(Value):
         return session, machine, http
 
     def with_sandbox(self) -> SessionFactory:
-        """The same with its sandbox, if one is wanted. Blocks; raises UsageError if it cannot be had."""
+        """Return a factory with its sandbox, if one is wanted. Blocks; raises UsageError if it is not available."""
         level = self.options.sandbox or self.settings.sandbox.level
         if level is None or self.processes is not None:
             return self
@@ -187,7 +187,7 @@ class SessionFactory(Value):
         return Replayer(_in(self.cwd, self.options.replay or ""), signs)
 
     def equip(self, machine: LocalMachine, http: Http, tools: ToolRegistry) -> None:
-        """What settings say about these, also while they are used."""
+        """Apply the settings to these parts, at the start and again while they are in use."""
         settings = self.settings
         confined = machine.sandbox is not None
         filters = settings.child_environment.filter_secrets or confined
@@ -227,7 +227,7 @@ class SessionFactory(Value):
         return ConfinedFiles(machine.post, places)
 
     def choose_model(self, models: ModelSelection) -> list[str]:
-        """Again, when there are more of them; what is to be said about it."""
+        """Choose the model again, when extensions have added models; returns the warnings."""
         return choose_model(models, self.settings, self.options)
 
     def resource_query(self) -> ResourceQuery:
@@ -243,7 +243,7 @@ class SessionFactory(Value):
         return ProtectedFiles(self.config.agent_dir, self.cwd, self.folder, self.config.executables)
 
     def _settle(self, session: Session) -> None:
-        """A session that begins at a path or with an id of the caller's choice, in a copy, or with a name."""
+        """Apply the caller's choice of a path, an id, a copy of another session, or a name."""
         wanted = self.options.session
         if self.resumed is not None and wanted.copy_of is not None:
             # Only read, never locked: another process may be writing it.
@@ -265,7 +265,7 @@ class SessionFactory(Value):
 def load(
     agent_dir: Path, wishes: SessionOptions, environment: Mapping[str, str] = os.environ, cwd: str | None = None
 ) -> SessionFactory:
-    """Read the user's files and choose a model. Raises UsageError for what the caller must mend."""
+    """Read the user's files and choose a model. Raises UsageError for errors that the caller must fix."""
     cwd = working_folder() if cwd is None else cwd
     basis = ProjectConfig(
         agent_dir,
@@ -308,7 +308,7 @@ def load(
 
 
 def choose_model(models: ModelSelection, settings: Settings, wishes: SessionOptions) -> list[str]:
-    """Pick the model to start with, and return what a person should be warned of. Raises UsageError."""
+    """Select the initial model, and return warnings for the user. Raises UsageError."""
     warnings: list[str] = []
     level = _level(wishes.thinking, warnings)
     warnings += models.choose(
@@ -326,7 +326,7 @@ def choose_model(models: ModelSelection, settings: Settings, wishes: SessionOpti
 
 
 def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Path | None, OpenedSession | None]:
-    """The folder for session files, and the session to go on with. Raises UsageError if it is not to be had."""
+    """The folder for session files, and the session to resume. Raises UsageError if it cannot be opened."""
     if not wanted.kept:
         return None, None
     folder = _in(cwd, wanted.folder) if wanted.folder else folder_for(cwd, agent_dir)
@@ -396,7 +396,7 @@ def _in(cwd: str, path: str) -> Path:
 def known_models(
     agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ
 ) -> tuple[ModelSelection, list[str]]:
-    """The models of this user, and what is wrong with the file that adds to them."""
+    """The models of this user, and the problems of the file that adds to them."""
     path = agent_dir / "models.json"
     content, trouble = read_models(path)
     if content is None:

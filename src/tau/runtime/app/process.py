@@ -1,12 +1,12 @@
-"""The life of a process that works on one session: its descriptors, its signals, its end.
+"""Life cycle of a process with one session: descriptors, signals, exit.
 
     SIGTERM, INT, HUP     stop everything, exit 143, 130, 129
 
-SIGINT and SIGHUP that were ignored when the process was started stay ignored, as
-POSIX wants it: a shell starts background jobs that way, and so does nohup.
+SIGINT and SIGHUP that were ignored when the process was started stay ignored, as POSIX requires: a shell starts
+background jobs that way, and so does nohup.
 
-A door asks `Stop` whether it is time to go, and ends in `to_the_end`. Whatever
-happens, nothing keeps the process alive after that.
+A front end asks `StopSignal` when to stop, and runs in `run_and_exit`. Whatever happens, nothing keeps the process
+alive after that.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 
 
 def stdout_is_closed() -> bool:
-    """Whether the process was started without one: Python then has no object for it."""
+    """True if the process was started without stdout: Python then has no object for it."""
     return sys.stdout is None
 
 
 def claim_stdio() -> tuple[int, int]:
-    """Private descriptors for what is read and written on purpose.
+    """Return private descriptors for the stdin and stdout that the program itself uses.
 
-    Whatever else in this process, or a child of it, reads stdin finds it empty,
-    and what it prints lands on stderr: nothing can break a record or an answer.
+    All other code in this process and its children that reads stdin finds it empty, and what such code prints goes to
+    stderr: nothing can corrupt a record or an answer.
     """
     nothing = os.open(os.devnull, os.O_RDWR)
     private = _copy(0, nothing), _copy(1, nothing)
@@ -53,14 +53,14 @@ def claim_stdio() -> tuple[int, int]:
 def _copy(handle: int, instead: int) -> int:
     try:
         return os.dup(handle)
-    except OSError:  # we were started with it closed
+    except OSError:  # the process was started with it closed
         return os.dup(instead)
 
 
 def run_and_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Do it, and end the process with the code it returns."""
-    # A long conversation is a million objects that live as long as the session. What is loaded by now lives for
-    # ever, and there are few circles to be found among the rest: `Tidying` looks for them when a prompt is done with.
+    """Run `work`, and exit the process with the code it returns."""
+    # A long conversation is a million objects that live as long as the session. Objects loaded by now live for
+    # ever, and the rest contains few reference cycles: `GarbageCollector` looks for them when a prompt has settled.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     asyncio.run(_to_the_end(work))
@@ -68,11 +68,10 @@ def run_and_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
 
 
 class GarbageCollector:
-    """Lets go of what only holds itself, whenever a prompt is done with.
+    """Collects reference cycles whenever a prompt has settled.
 
-    There is little of it, but every tool that failed is among it, with the messages
-    and the output that were under way, and so is a session that was left. What is
-    new is looked at each time, what has lasted seldom.
+    There are few of them, but every failed tool call is one, with the messages and the output in progress at the
+    time, and so is a session that was left. The youngest generation is collected each time, older ones rarely.
     """
 
     def __init__(self) -> None:
@@ -80,7 +79,7 @@ class GarbageCollector:
         self._session = ""
 
     def settled(self, session: str) -> None:
-        """A prompt is done with, in the session of this id."""
+        """Called when a prompt has settled, in the session with this id."""
         self._times += 1
         moved, self._session = session != self._session, session
         gc.collect(2 if moved or self._times % 1000 == 0 else 1 if self._times % 50 == 0 else 0)
@@ -90,9 +89,9 @@ async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     code = FAILED
     try:
         code = await work()
-    except ExtensionFailure as error:  # one that was named on the command line
+    except ExtensionFailure as error:  # an extension named on the command line
         complain(f"Error: {error}")
-    except TauError as error:  # a session that another process has, for one
+    except TauError as error:  # for example, another process has the session open
         complain(f"Error: {error}")
         code = USAGE
     except Exception:
@@ -102,9 +101,9 @@ async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
 
 
 def leave(code: int) -> NoReturn:
-    """Not by way of asyncio.run, which waits for every task and thread: one of them may never end."""
+    """Exit without the end of asyncio.run, which waits for every task and thread: one of them may never end."""
     stop_commands()
-    if sys.stderr is not None:  # we may have been started without it
+    if sys.stderr is not None:  # the process may have been started without it
         sys.stderr.flush()
     os._exit(code)
 
@@ -114,7 +113,9 @@ def _stays_ignored(number: signal.Signals) -> bool:
 
 
 class StopSignal:
-    """Somebody wants us to stop: a signal, or a door that lost its reader. The first who asks chooses the code."""
+    """A request to stop: from a signal, or from a front end that lost its reader. The first request sets the exit
+    code.
+    """
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -134,11 +135,11 @@ class StopSignal:
 
     @property
     def code(self) -> int:
-        """Only once it was asked."""
+        """The exit code; only valid after a request to stop."""
         return self._asked.result()
 
     async def unless(self, work: Coroutine[Any, Any, object]) -> bool:
-        """Do `work`; False if we were asked to stop before that was done."""
+        """Run `work`; returns False if a request to stop came before it was done."""
         task = asyncio.ensure_future(work)
         waiting: set[asyncio.Future[Any]] = {task, self._asked}
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,8 @@
-"""What a command of the client says, told while it runs.
+"""Streams the output of a user bash command as `bash_update` events.
 
-The client may read more slowly than the command writes. Then what comes is held
-and told in larger pieces; beyond LIMIT the oldest of it is left out, and a line
-says so. The whole is in the response, and in its file.
+The client may read more slowly than the command writes. Output is then buffered and sent in larger pieces. Beyond
+MAX_HELD_CHARACTERS the oldest output is dropped from the updates, and a line reports how much. The response to the
+command, and its output file, contain the whole output.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BashUpdates:
             self._send_next()
 
     async def drain(self) -> None:
-        """Until all of it is told."""
+        """Wait until all buffered output is sent."""
         while self._saying is not None:
             await asyncio.wait({self._saying})
 

@@ -1,4 +1,4 @@
-"""What a person or an extension chooses for a session: model, level, name. Kept, and told to extensions."""
+"""Change the model, thinking level or name of a session: record the change, save it and notify extensions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tau.runtime.models.selection import ModelSelection
 
 
 class Owner(Protocol):
-    """What a choice needs of its session."""
+    """The parts of a session that these functions use."""
 
     models: ModelSelection
     log: SessionLog
@@ -35,9 +35,9 @@ async def set_model(session: Owner, provider: str, id: str) -> Model:
 
 
 async def cycle_model(session: Owner) -> tuple[Model, ThinkingLevel] | None:
-    """The next model and the level it begins with; None if there is only one model.
+    """Switch to the next model. Returns it with its initial thinking level, or None if there is only one model.
 
-    Both are read before anything is awaited: another command may change them while the choice is saved.
+    Both are read before the first await: another command may change them while the choice is saved.
     """
     before = session.models.current, session.models.level
     model = session.models.cycle()

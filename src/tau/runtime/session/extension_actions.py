@@ -1,8 +1,7 @@
-"""What extensions may do to their session: ACTIONS, by the names of the message protocol.
+"""Actions of extensions on their session: ACTIONS, keyed by the names of the message protocol.
 
-An action is a record of its parameters and a function. Parameters that do not fit
-are refused with the place that is wrong. What goes wrong is for the extension to
-hear; where it does not wait for an answer, the client hears of it.
+An action is a record of its parameters and a function. Invalid parameters are rejected with the path of the wrong
+field. Errors are returned to the extension; if the extension does not wait for a reply, the client receives them.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Nothing(Record):
     pass
 
 
-# Saying.
+# Messages and entries.
 
 
 class SendMessage(Record):
@@ -64,7 +63,7 @@ class SendUserMessage(Record):
 
 
 async def send_user_message(session: Session, wanted: SendUserMessage) -> None:
-    """Like a prompt that was typed, but as it stands: it is no command, no template and no skill."""
+    """Submit text like a typed prompt, but literally: commands, templates and skills are not expanded."""
     blocks = [Text(wanted.content)] if isinstance(wanted.content, str) else wanted.content
     text = "\n".join(block.text for block in blocks if isinstance(block, Text))
     images = [block for block in blocks if isinstance(block, Image)]
@@ -104,7 +103,7 @@ async def set_label(session: Session, wanted: SetLabel) -> None:
     session.schedule_sync()
 
 
-# Choosing.
+# Tools, models and thinking level.
 
 
 class SetActiveTools(Record):
@@ -132,7 +131,7 @@ class SetModel(Record):
 
 
 async def set_model(session: Session, wanted: SetModel) -> bool:
-    """False if it is not there, or has no key."""
+    """Returns False if the model does not exist or has no key."""
     try:
         await choices.set_model(session, wanted.provider, wanted.model_id)
     except CommandError:
@@ -152,11 +151,11 @@ async def set_thinking_level(session: Session, wanted: SetThinkingLevel) -> None
     await choices.set_level(session, wanted.level)
 
 
-# What runs.
+# Runs.
 
 
 async def abort(session: Session, wanted: Nothing) -> None:
-    """The run, and not the command that asks for it."""
+    """Abort the run, but not the extension command that asks for it."""
     await session.compactor.abort()
     await session.runs.abort()
 
@@ -172,7 +171,7 @@ async def compact(session: Session, wanted: Compact) -> None:
 
 
 async def shutdown(session: Session, wanted: Nothing) -> None:
-    """When nothing is left to run."""
+    """Exit when no run is left."""
     await session.runs.idle()
     session.request_exit()
 
@@ -189,7 +188,7 @@ async def get_system_prompt(session: Session, wanted: Nothing) -> str:
     return session.model_client.system_override or await session.model_client.system_prompt()
 
 
-# Moving.
+# Session switches and navigation.
 
 
 class NewSession(Record):
@@ -239,7 +238,7 @@ async def reload(session: Session, wanted: Nothing) -> None:
     session.extension_lifecycle.request_reload()
 
 
-# Looking.
+# Reading the session.
 
 
 class OfEntry(Record):
@@ -263,7 +262,7 @@ async def get_branch(session: Session, wanted: OfBranch) -> list[Any]:
 
 
 async def get_tree(session: Session, wanted: Nothing) -> Any:
-    return parse_stored(session.log.tree.json(), nesting=None)  # it is as deep as the session is long
+    return parse_stored(session.log.tree.json(), nesting=None)  # the tree is as deep as the session is long
 
 
 async def get_entry(session: Session, wanted: OfEntry) -> Any:
@@ -316,7 +315,7 @@ ACTIONS: dict[str, Action] = {
     "get_label": (OfEntry, get_label),
     "get_header": (Nothing, get_header),
 }
-# What is asked, or only shown, in front of the person at the client.
+# Dialogs: QUESTIONS wait for the person at the client to answer, SHOWN are only displayed.
 QUESTIONS: dict[str, type[dialogs.Select | dialogs.Confirm | dialogs.Input | dialogs.Editor]] = {
     "select": dialogs.Select,
     "confirm": dialogs.Confirm,
@@ -333,7 +332,7 @@ SHOWN: dict[str, type[dialogs.UiRequest]] = {
 
 
 async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
-    """Raises ExtensionFailure, or whatever error says in words what went wrong."""
+    """Execute one action. Raises ExtensionFailure, or another error whose text says what went wrong."""
     said = {key: value for key, value in params.items() if value is not None}
     try:
         if name in QUESTIONS:
@@ -355,7 +354,7 @@ def _request(kind: type[Any], params: dict[str, Any]) -> Any:
 
 
 def actions_for(session: Session) -> Callable[[str, str, dict[str, Any], PausableTimeout | None], Awaitable[Any]]:
-    """`act` for the extensions of a session, whoever they are."""
+    """Return `act` bound to a session, for all of its extensions."""
 
     async def do(path: str, name: str, params: dict[str, Any], patience: PausableTimeout | None) -> Any:
         token = current_timeout.set(patience)
@@ -368,7 +367,7 @@ def actions_for(session: Session) -> Callable[[str, str, dict[str, Any], Pausabl
 
 
 def session_facts(session: Session) -> dict[str, Any]:
-    """What extensions know without asking."""
+    """Session state that extensions receive without asking."""
     return {
         "cwd": session.services.cwd,
         "hasUI": session.dialogs.has_ui,

@@ -1,9 +1,8 @@
-"""What is said to a session, by the client or by an extension, until it is accepted.
+"""Input pipeline: from the text of a client or extension to an accepted prompt.
 
-Extensions come first: with their commands, then with what they make of other
-input. Only then are templates and skills looked for. What is said first is heard
-first, however long an extension thinks about it. An abort is meant for everything
-that was said before it, also for what is not accepted yet.
+Extension commands are tried first, then the input hooks of extensions; only then are templates and skills expanded.
+Input is processed in order of arrival, however long an extension takes over one. An abort applies to everything
+submitted before it, including input that is not accepted yet.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ BEHAVIORS: dict[QueueName | None, str | None] = {None: None, "steer": "steer", "
 
 
 class Owner(Protocol):
-    """What hearing needs of its session."""
+    """The parts of a session that the input pipeline uses."""
 
     model_client: ModelClient
     running_commands: RunningCommands
@@ -69,7 +68,7 @@ class InputPipeline:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._turn = asyncio.Lock()
-        self._besides: list[tuple[str, Custom]] = []  # and the session they are for
+        self._besides: list[tuple[str, Custom]] = []  # messages for the next prompt, each with the id of its session
         self._aborts = 0
 
     async def submit(
@@ -83,9 +82,9 @@ class InputPipeline:
         attachments: Sequence[Attachment] = (),
         aim: OutputSchema | None = None,
     ) -> Disposition:
-        """A command is begun, everything else accepted; with `queue` it is only queued. Raises CommandError.
+        """Start a command, or accept anything else as a prompt; with `queue` only queue it. Raises CommandError.
 
-        What comes while another session is gone to is meant for that one.
+        Input that arrives during a session switch applies to the new session.
         """
         owner, aborts = self._owner, self._aborts
         await owner.navigator.wait_until_done()
@@ -123,7 +122,7 @@ class InputPipeline:
         owner = self._owner
         if source == "rpc":
             text = await owner.resources.expanded(text)
-            await owner.navigator.settled()  # that may have taken a moment, in which another session has come
+            await owner.navigator.settled()  # expansion may take a moment, in which a session switch may start
         if queue and behavior is not None:
             owner.queue(behavior, text, blocks, attachments)
             return "queued"
@@ -132,11 +131,11 @@ class InputPipeline:
         return owner.prompt(text, blocks, behavior, attachments, aim)
 
     def abort(self) -> None:
-        """What is not accepted yet will not be."""
+        """Discard input that is not accepted yet."""
         self._aborts += 1
 
     async def before_run(self, prompts: list[AnyMessage], switch: AbortSignal) -> list[AnyMessage]:
-        """What a run begins with, after extensions had their say."""
+        """Return the messages that start a run, after the `before_agent_start` hooks of extensions."""
         owner = self._owner
         owner.model_client.system_override = None
         first = next((one for one in prompts if isinstance(one, User | Custom)), None)
@@ -149,7 +148,7 @@ class InputPipeline:
     # Messages of extensions.
 
     async def send_custom(self, message: Custom, behavior: str | None, *, trigger: bool) -> None:
-        """With the next prompt, into the run, as a run of its own, or only kept."""
+        """Add the message to the next prompt, to the current run, to a run of its own, or only to the session."""
         owner = self._owner
         if behavior == "nextTurn":
             self._besides.append((owner.log.id, message))
@@ -168,7 +167,7 @@ class InputPipeline:
             owner.schedule_sync()
 
     def next_turn_messages(self) -> list[Custom]:
-        """What shall be said with the next prompt: this one."""
+        """Remove and return the messages that go with the next prompt of this session."""
         here = self._owner.log.id
         waiting, self._besides = self._besides, [one for one in self._besides if one[0] != here]
         return [message for session, message in waiting if session == here]

@@ -1,10 +1,10 @@
-"""From one session to another, and from one place in a session to another.
+"""Session switches, and navigation within a session.
 
-What is under way is ended properly first and keeps its partial turn. Commands
-that come meanwhile wait (`over`): they are meant for where we are going.
+Runs in progress are ended properly first and keep their partial turn. Commands that arrive meanwhile wait
+(`wait_until_done`) and apply to the new session.
 
-Extensions are asked before anything is ended, and may call the whole off; they
-are told when one session is left and the other begun.
+Extensions are asked before anything is ended, and may cancel the switch. They are notified when one session is left
+and when the other one starts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Reason = Literal["new", "resume", "fork"]
 
 
 class Owner(Protocol):
-    """What a move needs of its session."""
+    """The parts of a session that the navigator uses."""
 
     services: Services
     settings: Settings
@@ -78,30 +78,31 @@ class Navigator:
         self._closed = False
 
     def close(self) -> None:
-        """From here on the session stays the one it is: its log is about to be closed."""
+        """Allow no more session switches: the log of the current session is about to be closed."""
         self._closed = True
 
     async def wait_until_done(self) -> None:
-        """Until every move that was asked for before is over: for a command that has just come.
+        """Wait for all session switches requested so far; for a command that has just arrived.
 
-        Not only while the lock is held: between two moves it is free for a moment, and the next one has yet to take it.
+        Taking the lock is necessary even if it is free: between two switches it is free for a moment, before the next
+        one takes it.
         """
         async with self._switching:
             pass
 
     async def settled(self) -> None:
-        """Until a move that is under way is over: for a command whose turn had come before, and that took a moment."""
+        """Wait for a session switch in progress; for a command that waited once already and then took a moment."""
         if self._switching.locked():
             await self.wait_until_done()
 
     async def stop_runs(self) -> None:
-        """End runs and compactions."""
+        """Abort runs and compactions."""
         with self._owner.runs.blocked():
             await self._owner.compactor.abort()
             while self._owner.runs.busy:
                 await self._owner.runs.abort()
 
-    # To another session.
+    # Session switches.
 
     def new_log(self, parent: str | None = None, id: str | None = None) -> SessionLog:
         owner = self._owner
@@ -112,12 +113,12 @@ class Navigator:
         return log
 
     def _folder(self) -> Path | None:
-        """New sessions go where the last one is, wherever that was opened from."""
+        """Folder for new sessions: that of the current session, wherever it was opened from."""
         log: SessionLog | None = getattr(self._owner, "log", None)
         return self._owner.services.sessions if log is None else log.folder
 
     async def new_session(self, parent: str | None) -> bool:
-        """False if an extension called it off, here as below."""
+        """Returns False if an extension cancelled it; the methods below do the same."""
         async with self._switching:
             if await self._owner.hooks.cancelled("session_before_switch", {"reason": "new"}):
                 return False
@@ -125,7 +126,7 @@ class Navigator:
             return True
 
     async def open_file(self, path: Path) -> bool:
-        """Open a session file, or begin one at a path that is free."""
+        """Open a session file, or start a new session at an unused path."""
         owner = self._owner
         async with self._switching:
             if owner.log.path is not None and os.path.realpath(owner.log.path) == os.path.realpath(path):
@@ -142,13 +143,13 @@ class Navigator:
             return True
 
     async def _log_for(self, path: Path) -> tuple[SessionLog, bool]:
-        """The session at a path, and whether there is one already. Raises CommandError if another process has it."""
+        """Return the session at a path, and True if it existed. Raises CommandError if another process holds it."""
         owner = self._owner
-        if (held := owner.sync.take_back(path)) is not None:  # left, but a command still runs in it
+        if (held := owner.sync.take_back(path)) is not None:  # it was left, but a command still runs in it
             held.trouble = owner.write_failed
             return held, True
         found = await owner.services.machine.in_thread(lambda: _found_at(path))
-        # Taken before anything is ended for it: another process may have it.
+        # Lock it before anything is ended: another process may have it open.
         return (SessionLog.resumed(found, owner.write_failed), True) if found else (self._log_at(path), False)
 
     def _log_at(self, path: Path) -> SessionLog:
@@ -157,9 +158,11 @@ class Navigator:
         return log
 
     async def fork(self, entry_id: str) -> tuple[str, bool]:
-        """Go on from before a user's message in a new session; returns that message's text, and whether we went."""
+        """Continue before a user message in a new session. Returns the text of that message, and True unless
+        cancelled.
+        """
         async with self._switching:
-            text = self._owner.log.fork_text(entry_id)  # refused before anything is ended for it
+            text = self._owner.log.fork_text(entry_id)  # raises before anything is ended
             fork = {"entryId": entry_id, "position": "before"}
             if await self._owner.hooks.cancelled("session_before_fork", fork):
                 return text, False
@@ -180,7 +183,7 @@ class Navigator:
         with owner.runs.blocked():
             left = await self._leave(reason, log)
         self.restore_state(restore=restore)
-        this = ref(left)  # its file is closed with the last reference to it, so there must be no cycle
+        this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
         left.trouble = lambda error: owner.write_failed(error, this())
         await owner.sync.sync_and_close(left, in_use=owner.user_bash.runs_in(left))
         if waited != _shown(owner.queues):
@@ -190,7 +193,7 @@ class Navigator:
         await hooks.tell("session_start", {"reason": reason, **previous})
 
     async def _leave(self, reason: Reason, log: Callable[[], SessionLog]) -> SessionLog:
-        """End what is under way, and have another log from here on. Returns the one that was left."""
+        """End runs, then replace the log. Returns the log that was left."""
         owner = self._owner
         await self.stop_runs()
         owner.dialogs.cancel()
@@ -203,7 +206,7 @@ class Navigator:
         try:
             target = log()
         except BaseException:
-            for queue, message in owner.queues:  # we stay, and so does what waits here
+            for queue, message in owner.queues:  # the session stays, so its queued messages stay too
                 owner.log.record_queued(queue, message)
             owner.schedule_sync()
             raise
@@ -213,9 +216,10 @@ class Navigator:
         return left
 
     def _write_all(self) -> None:
-        """Nothing of a session that is left stays in memory only. Raises CommandError if it would.
+        """Write everything of the session being left to its file. Raises CommandError if that fails.
 
-        That what waits will not be said there belongs to it: else it would wait for whoever comes back.
+        This includes a note that its queued messages are dropped: otherwise they would reappear when the session is
+        reopened.
         """
         log = self._owner.log
         try:
@@ -229,10 +233,10 @@ class Navigator:
             ) from None
 
     def restore(self, *, starting: bool) -> None:
-        """Choose the model and the thinking level of the session that was opened.
+        """Select the model and the thinking level of the session that was opened.
 
-        The command line wins when the program starts: a named model over the session's model, a named level over
-        its level. A named level is noted in the session before the next prompt.
+        At program start the command line wins: a named model over the session's model, a named level over its level.
+        A named level is recorded in the session before the next prompt.
         """
         models, log = self._owner.models, self._owner.log
         keep_model = models.fixed and (starting or self._owner.settings.keep_named_model)
@@ -245,7 +249,9 @@ class Navigator:
             log.lacks_level = True
 
     def restore_state(self, *, restore: bool, starting: bool = False) -> None:
-        """Take up what a session was when it was left: its model and level if wanted, and what waited to be said."""
+        """Restore the state of a session as it was left: model and level (if `restore`), queued messages, bash
+        results.
+        """
         owner = self._owner
         if restore:
             self.restore(starting=starting)
@@ -260,7 +266,7 @@ class Navigator:
             self._owner.emit_nowait(SessionDamaged(str(log.path), problems))
 
     async def sessions(self, everywhere: bool) -> list[SessionRow]:
-        """Those of this project, or of all; the newest first."""
+        """List the sessions of this project, or of all projects, newest first."""
         around = self._owner.services
         folder = around.sessions
         if folder is None:
@@ -269,16 +275,16 @@ class Navigator:
         def listed() -> list[SessionRow]:
             if not everywhere:
                 return session_rows(folder, around.cwd)
-            # A folder of the user's choice holds the sessions of every project itself.
+            # A session folder that the user has chosen contains the sessions of every project itself.
             usual = folder_for(around.cwd, around.agent_dir or agent_dir())
             return all_session_rows(folder.parent) if folder == usual else session_rows(folder, None)
 
         return await around.machine.in_thread(listed)
 
-    # To another place in this one.
+    # Navigation within the session.
 
     def _destination(self, entry_id: str) -> tuple[int, str | None]:
-        """Where the leaf goes to navigate to an entry, and the text to edit if that is a message to send again."""
+        """Return the new leaf for an entry, and the text to edit if the entry is a message to send again."""
         tree = self._owner.log.tree
         at = tree.find(entry_id)
         if at is None:
@@ -291,9 +297,9 @@ class Navigator:
         return (at, None) if text is None else (tree.parent(at), text)
 
     async def navigate(self, wanted: Destination) -> Navigated:
-        """Go on from another entry; cancelled if an extension, or the summary of what is left, was called off.
+        """Continue from another entry; `cancelled` if an extension cancels it or its summary is aborted.
 
-        A label goes to the summary if there is one, else to the entry itself.
+        A label is set on the summary if there is one, else on the entry itself.
         """
         owner, entry_id = self._owner, wanted.entry_id
         async with self._switching:
@@ -303,7 +309,7 @@ class Navigator:
             except Aborted:
                 return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
             if wanted.summarize and given is None:
-                owner.models.ready()  # refused before anything is stopped for it
+                owner.models.ready()  # raises before anything is stopped
             await self.stop_runs()
             owner.user_bash.flush()
             summary = given
@@ -327,7 +333,9 @@ class Navigator:
             return Navigated(editor_text=UNSET if text is None else text, leaf_id=owner.log.tree.leaf_id)
 
     async def _ask_extensions(self, wanted: Destination, at: int) -> tuple[Destination, BranchText | None]:
-        """What extensions make of it, and a summary that one of them gives. Raises Aborted if it is called off."""
+        """Return the destination as changed by extensions, and a summary one of them provides. Raises Aborted if
+        cancelled.
+        """
         hooks, tree = self._owner.hooks, self._owner.log.tree
         if not hooks.extensions.wants("session_before_tree"):
             return wanted, None
@@ -357,18 +365,18 @@ class Navigator:
 
 
 def _shown(queues: MessageQueues) -> tuple[list[str], list[str]]:
-    """The queues as a client knows them."""
+    """The texts of both queues, as clients see them."""
     return queues.texts("steer"), queues.texts("follow_up")
 
 
 def _found_at(path: Path) -> OpenedSession | None:
-    """The session at `path`; None if nothing is there but could be."""
+    """Return the session at `path`; None if the path is unused but usable."""
     try:
         os.lstat(path)
         return open_session(path)
     except FileNotFoundError:
         pass
-    except OSError as error:  # too long a name, for one
+    except OSError as error:  # for example a name that is too long
         raise CommandError(f"Cannot open session {path}: {error.strerror}") from None
     if not os.path.isdir(path.parent):
         raise CommandError(f"Cannot begin a session at {path}: there is no folder {path.parent}.")

@@ -1,6 +1,6 @@
-"""What a client asks of a session, whichever door it comes through, and that no one part can answer alone.
+"""Session operations shared by all front ends that involve more than one part of the session.
 
-Everything else is asked of the parts themselves (`session.moves`, `session.models`, `choices`).
+All other operations are called on the parts themselves (`session.navigator`, `session.models`, `choices`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tau.runtime.session.session import Session
 if TYPE_CHECKING:
     from tau.core.conversation.stats import SessionCounts
 
-# A session may be long: its file is read for the first statistics, and for later ones only what was added.
+# A session may be long: the first statistics read its whole file, later ones only what was added since.
 COUNTED: WeakKeyDictionary[Tree, SessionCounts] = WeakKeyDictionary()
 MODES: dict[QueueName, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
 
 
-# Saying.
+# Input.
 
 
 async def submit(
@@ -45,7 +45,7 @@ async def submit(
     attachments: Sequence[Attachment] = (),
     aim: OutputSchema | None = None,
 ) -> Disposition:
-    """Have it accepted, and show the queues if they are others then. With `queue` it is only queued."""
+    """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued."""
     done = await session.input.submit(text, blocks, behavior, queue=queue, attachments=attachments, aim=aim)
     if done == "queued":
         await session.emit_queue_update()
@@ -60,7 +60,7 @@ async def clear_queues(session: Session) -> Queues:
     return was
 
 
-# Looking.
+# Reading the session.
 
 
 def get_state(session: Session) -> SessionState:
@@ -99,7 +99,7 @@ def session_stats(session: Session) -> SessionStats:
 
 
 def context_usage_of(session: Session) -> ContextUsage | None:
-    """None without a model."""
+    """Returns None without a model."""
     model = session.models.current
     if model is None:
         return None
@@ -108,14 +108,14 @@ def context_usage_of(session: Session) -> ContextUsage | None:
 
 
 def last_assistant_text(session: Session) -> str | None:
-    """Of the last answer that says anything, or ended as it should."""
+    """Text of the last answer that has content or was not aborted."""
     for message in reversed(session.log.messages):
         if isinstance(message, Assistant) and (message.content or message.stop_reason != "aborted"):
             return message.text.strip() or None
     return None
 
 
-# Choosing.
+# Settings.
 
 
 async def set_mode(session: Session, queue: QueueName, mode: QueueMode) -> None:
@@ -139,7 +139,7 @@ async def set_auto_retry(session: Session, enabled: bool) -> None:
 
 
 async def export_html(session: Session, path: str | None) -> str:
-    """Returns the path as it was given, or made up."""
+    """Returns the path as given, or a generated one."""
     log, around = session.log, session.services
     if path is not None:
         as_path("outputPath", path)
@@ -148,12 +148,12 @@ async def export_html(session: Session, path: str | None) -> str:
 
 
 async def switch_session(session: Session, path: str) -> bool:
-    """False if an extension called it off."""
+    """Returns False if an extension cancelled it."""
     return await session.navigator.open_file(Path(session.services.cwd, as_path("sessionPath", path)))
 
 
 def as_path(field: str, text: str) -> Path:
-    """A path that a system can have: some text cannot be one."""
+    """Convert text to a path. Raises CommandError for text that cannot be a path on this system."""
     try:
         if "\0" in text or not text:
             raise ValueError

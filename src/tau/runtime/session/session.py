@@ -1,8 +1,7 @@
-"""One conversation: owns the parts and wires them together.
+"""Session: one conversation, which owns its parts and wires them together.
 
-Commands talk to the parts (`session.runs.abort()`, `session.moves.to_clone()`),
-not through methods that only forward. What stands here is what needs several
-parts: accepting a prompt, publishing an event, keeping what was said.
+Commands call the parts (`session.runs.abort()`, `session.navigator.clone()`), not methods here that only forward.
+This class contains what needs several parts: accepting a prompt, publishing an event, saving the conversation.
 """
 
 from __future__ import annotations
@@ -62,9 +61,9 @@ Client = Callable[[Event | Update | UiRequest], Awaitable[None] | None]
 NOT_QUEUED = "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
 EXTENSION_STOP_TIMEOUT_S = (
-    0.8  # seconds that extensions have when the session ends: with all the rest, the end takes less than 2
+    0.8  # seconds for extensions to stop when the session ends; the whole shutdown takes less than 2
 )
-MIN_EXTENSION_STOP_TIMEOUT_S = 0.3  # that they have of it if a run did not stop at once
+MIN_EXTENSION_STOP_TIMEOUT_S = 0.3  # the minimum, if a run that was slow to stop has used up that time
 
 
 class Session:
@@ -77,7 +76,7 @@ class Session:
         sought: ResourceQuery,
         found: OpenedSession | None = None,
     ) -> None:
-        """`found` is a session to go on with. Raises CommandError if another process has it."""
+        """`found` is a session to resume. Raises CommandError if another process has it open."""
         self.services = around
         self.settings = settings
         self.models = models
@@ -88,9 +87,9 @@ class Session:
         self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=around.mode == "rpc")
         self.running_commands = RunningCommands(self.hooks)
         self.extension_lifecycle = ExtensionLifecycle(self)
-        self.request_exit: Callable[[], None] = lambda: None  # ends the program; whoever runs it says how
+        self.request_exit: Callable[[], None] = lambda: None  # exits the program; set by the front end
         self.budget = BudgetTracker(models)
-        self.output_schema: OutputSchema | None = None  # what prompts that say nothing else shall come to
+        self.output_schema: OutputSchema | None = None  # default for prompts without a schema of their own
         self.resources = Resources(sought, around.machine.in_thread, self.emit_nowait)
         self.model_client = ModelClient(self)
         self.tool_runner = ToolRunner(around, lambda: self.settings, self.hooks)
@@ -121,7 +120,7 @@ class Session:
         attachments: Sequence[Attachment] = (),
         aim: OutputSchema | None = None,
     ) -> Disposition:
-        """Run it or queue it. When this returns, the message is in one place or the other, and on disk."""
+        """Run the prompt or queue it. When this returns, the message is in the run or in the queue, and on disk."""
         if self.runs.streaming:
             if behavior is None:
                 raise CommandError(BUSY)
@@ -136,7 +135,7 @@ class Session:
             raise CommandError(f"{model.id} takes no tools, and results in a shape are handed in by one.")
         message = self._user(text, blocks, attachments)
         if self.runs.busy:
-            # The last run is not settled: this one goes next, and is kept as what waits until then.
+            # The last run is not settled: this prompt runs next, and is recorded as queued until then.
             self.log.record_queued("follow_up", message)
         else:
             self.user_bash.flush()
@@ -169,7 +168,7 @@ class Session:
     # Events.
 
     def publish(self, event: Event | Update) -> Awaitable[None] | None:
-        """Everything that happens passes here: into the log, then to the client."""
+        """Publish an event: every event passes through here, first into the log, then to the client."""
         if isinstance(event, MessageEnd):
             self.log.append_message(event.message)
         if isinstance(event, AgentSettled) and self.settings.keep_bash_after == "run":
@@ -192,13 +191,13 @@ class Session:
             await waiting
 
     def emit_nowait(self, event: Event | UiRequest) -> None:
-        """Tell the client without waiting: for what is noticed where nobody can wait."""
+        """Send an event to the client without waiting, from code that cannot await."""
         if (waiting := self.client(event)) is not None:
             self._mentions.add(task := asyncio.ensure_future(waiting))
             task.add_done_callback(self._mentions.discard)
 
     def publish_queues(self, taken: Sequence[QueuedMessage] = (), queue: QueueName = "steer") -> Awaitable[None] | None:
-        """`taken` left its queue, but goes on waiting until it is announced."""
+        """`taken` has left its queue, but counts as queued until it is announced."""
         return self.publish(self._queue_update(taken, queue))
 
     async def emit_queue_update(self) -> None:
@@ -209,7 +208,7 @@ class Session:
         steering, follow_up = self.queues.texts("steer"), self.queues.texts("follow_up")
         return QueueUpdate(*((ahead + steering, follow_up) if queue == "steer" else (steering, ahead + follow_up)))
 
-    # What runs and compactions reach.
+    # Used by runs and compactions.
 
     def _begin_run(self, switch: AbortSignal) -> None:
         self.user_bash.flush()
@@ -237,13 +236,13 @@ class Session:
         return self.model_client.stream_summary(request, draft)
 
     def _bash_updates(self, id: Any) -> BashUpdates | None:
-        """Who hears what a command of the client says while it runs."""
+        """Receiver for the output of a user bash command while it runs; None if updates are off."""
         return BashUpdates(lambda text: self.client(BashUpdate(text, id))) if self.settings.bash_updates else None
 
-    # What is kept.
+    # Saving.
 
     def keep_bash(self, log: SessionLog, message: BashExecution) -> None:
-        """A finished command becomes a message of the session in which it was started."""
+        """Add a finished command as a message to the session in which it was started."""
         log.append_message(message)
         self.schedule_sync()
 
@@ -255,11 +254,11 @@ class Session:
         self.sync.release(log)
 
     def schedule_sync(self) -> None:
-        """Something was written: see to it that it lasts."""
+        """Schedule an fsync of the session file after a write."""
         self.sync.schedule()
 
     def write_failed(self, error: OSError, log: SessionLog | None = None) -> None:
-        """`log` is the session that was meant, if it is not the current one."""
+        """`log` is the session that could not be written, if it is not the current one."""
         logger.warning("the session file cannot be written: %s", error)
         log = log or self.log
         self.emit_nowait(SessionWriteFailed(str(log.path), error.strerror or str(error), log.unwritten))
@@ -269,7 +268,7 @@ class Session:
         self.emit_nowait(SessionWriteRecovered(str(log.path)))
 
     async def save_settings(self, changes: dict[str, Any]) -> None:
-        """Keep a choice of the client for next time, as real pi does."""
+        """Save a choice of the client in the user's settings, as pi does."""
         file = self.services.settings_file
         kept = {name: value for name, value in changes.items() if name not in self._session_only_settings()}
         if file is None or not kept:
@@ -281,7 +280,7 @@ class Session:
                 logger.warning("settings not saved: %s", error)
 
     async def abort(self) -> None:
-        """Stop the run, compactions, commands of extensions and dialogs; return when they have stopped."""
+        """Abort the run, compactions, extension commands and dialogs; return when they have stopped."""
         self.input.abort()
         self.hooks.abort()
         self.dialogs.cancel()
@@ -289,7 +288,9 @@ class Session:
         await self.runs.abort()
 
     async def stop_extensions(self, late: float = 0) -> None:
-        """Tell extensions that this is the end, and let them go. They are not waited for long: less, if it is late."""
+        """Notify extensions of the shutdown and stop them. Waits only briefly, and less if shutdown is `late`
+        already.
+        """
         self.dialogs.close()
         seconds = max(MIN_EXTENSION_STOP_TIMEOUT_S, EXTENSION_STOP_TIMEOUT_S - late)
         try:
@@ -302,16 +303,16 @@ class Session:
             self.extension_lifecycle.kill()
 
     def _session_only_settings(self) -> tuple[str, ...]:
-        """Choices that are for this session only."""
+        """Names of settings that apply to this session only and are not saved."""
         if not self.settings.save_models:
             return "defaultProvider", "defaultModel", "defaultThinkingLevel"
-        # A level that a model leaves no choice about says nothing about the next.
+        # A level forced by a model that does not support thinking says nothing about the next model.
         return (
             ("defaultThinkingLevel",) if self.models.thinking_not_supported and self.settings.thinking_returns else ()
         )
 
     async def close(self) -> None:
-        """Stop everything. Nothing of this session works on afterwards."""
+        """Stop everything. The session cannot be used afterwards."""
         clock = asyncio.get_running_loop().time
         began = clock()
         self.runs.close()

@@ -1,7 +1,7 @@
-"""The `bash` command of a client: run, clean, remember. Any number may run at once.
+"""The `bash` command of a client: run it, clean its output, record it. Several may run at once.
 
-A command belongs to the session in which it was started: its result is recorded
-there, also when the client has gone to another session before it ends.
+A command belongs to the session in which it was started: its result is recorded there, even if the client has
+switched to another session before the command ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLOSED = "The session is closed: no command is run in it."
 
 
 class Records(Protocol):
-    """Where results go: to the log of the session in which the command was started."""
+    """Destination of results: the log of the session in which the command was started."""
 
     log: SessionLog
 
@@ -43,7 +43,7 @@ class Records(Protocol):
         """Save a finished command that has to wait for the end of the run."""
 
     def bash_ended(self, log: SessionLog) -> None:
-        """The last command of a session that was left has ended."""
+        """Called when the last command of a session that was left has ended."""
 
 
 class UserBash:
@@ -56,7 +56,9 @@ class UserBash:
         hooks: HookDispatcher,
         live: Callable[[Any], BashUpdates | None] = lambda id: None,
     ) -> None:
-        """`live` is asked for each command, by its id, who is to hear it while it runs."""
+        """`live` returns the receiver of a command's output while it runs, given the command's id; None for no
+        updates.
+        """
         self._hooks = hooks
         self._asking = AbortSignal()
         self._live = live
@@ -66,18 +68,18 @@ class UserBash:
         self._in_a_run = running
         self._waiting: list[BashExecution] = []
         self._running: set[asyncio.Task[Exit]] = set()
-        self._homes: list[SessionLog] = []  # for each command under way the log of its session
+        self._homes: list[SessionLog] = []  # the log of its session, for each command in progress
         self._idle = asyncio.Event()
         self._idle.set()
-        self._closed = False  # no command starts any more
-        self._ended = False  # and none is recorded
+        self._closed = False  # no more commands start
+        self._ended = False  # and no more results are recorded
 
     def runs_in(self, log: SessionLog) -> bool:
-        """Whether a command that was started in this session has not ended yet."""
+        """True if a command started in this session is still running."""
         return any(home is log for home in self._homes)
 
     async def run(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> BashResult:
-        """Also a command that was stopped is remembered and answered, with what it had said."""
+        """Run a command. An aborted command is recorded and answered too, with its output so far."""
         if self._closed:
             raise CommandError(CLOSED)
         if len(self._homes) >= MAX_CONCURRENT:
@@ -148,7 +150,7 @@ class UserBash:
         self._settle()
 
     async def _ask_extensions(self, home: SessionLog, command: str, exclude: bool) -> BashResult | None:
-        """What an extension says came of it; None if it shall be run."""
+        """Return the result that an extension provides; None if the command is to be run."""
         try:
             given = await self._hooks.user_bash(command, exclude, self._cwd, self._asking)
         except Aborted:
@@ -164,12 +166,12 @@ class UserBash:
             task.cancel()
 
     def close(self) -> None:
-        """Start no more commands, and stop those that run; `ended` waits for them."""
+        """Start no more commands, and stop the running ones; `ended` waits for them."""
         self._closed = True
         self.abort()
 
     async def ended(self) -> None:
-        """Until the commands have ended and are recorded, but not for long. Nothing is recorded afterwards."""
+        """Wait briefly until the commands have ended and are recorded. Nothing is recorded afterwards."""
         try:
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await self._idle.wait()
@@ -179,11 +181,11 @@ class UserBash:
         self._ended = True
 
     def restore(self, waiting: Sequence[BashExecution]) -> None:
-        """What ended during a run of an earlier process."""
+        """Restore the commands that finished during a run of an earlier process."""
         self._waiting += waiting
 
     def flush(self) -> None:
-        """Hand over what was run during the last run."""
+        """Add the commands that finished during the last run to the conversation."""
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self._records.keep_bash(self._records.log, message)
