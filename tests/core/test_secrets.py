@@ -177,7 +177,7 @@ def test_what_an_address_and_headers_would_give_away() -> None:
     basic = base64.b64encode(b"me:pass").decode()
     headers = {"Authorization": f"Basic {basic}", "x-api-key": "k", "user-agent": "tau", "cookie": "c"}
     assert set(header_secrets(headers)) == {f"Basic {basic}", basic, "me:pass", "pass", "k", "c"}
-    assert set(header_secrets({"x-any": "v"}, whatever_their_name=True)) == {"v"}
+    assert set(header_secrets({"x-any": "v"}, all_names=True)) == {"v"}
 
 
 def test_a_model_is_shown_without_its_secrets_and_otherwise_as_it_is() -> None:

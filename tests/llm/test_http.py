@@ -570,7 +570,7 @@ def test_a_connection_serves_the_next_request_though_the_reader_stopped_at_the_l
                 async with aclosing(http.post(ModelRequest(url, {}, {}))) as portions:
                     assert await anext(portions) == b"words"
                 kept.set()
-                await asyncio.gather(*http._lingering)
+                await asyncio.gather(*http._draining)
             await http.close()
         return connections
 

@@ -94,12 +94,12 @@ class Home:
     def stop_run(self) -> None:
         self.stopped += 1
 
-    async def tell(self, event: Event) -> None:
+    async def emit(self, event: Event) -> None:
         self.events.append(
             replace(event, result=bare(event.result)) if isinstance(event, CompactionEnd) and event.result else event
         )
 
-    async def ask_for_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    async def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
         self.asked.append(request)
         yield [draft.begin()]
         step = self.script.pop(0)
