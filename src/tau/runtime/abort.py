@@ -1,9 +1,8 @@
-"""A switch that stops work in progress without stopping its owner.
+"""AbortSignal: stops work in progress without cancelling the task that owns it.
 
-Cancelling a task says "go away" to everything in it. Abort says less: drop this
-piece of work and tell me. A task put under a switch is cancelled when the switch
-is flipped; it finds the switch flipped and reports, where a cancellation from
-outside passes through untouched.
+Cancelling a task ends everything in it. Abort does less: it drops one piece of work, and the owner reports the end.
+A task that is registered with a signal is cancelled when the signal is aborted. Its owner sees `aborted` and reports
+a normal end; a cancellation from outside finds `aborted` False and propagates unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 class AbortSignal:
     def __init__(self) -> None:
         self.aborted = False
-        self.reason = ""  # for whoever reads the answer that was cut; empty where somebody just wanted to stop
+        self.reason = ""  # shown to the reader of the truncated answer; empty if the user just wanted to stop
         self._tasks: set[asyncio.Future[Any]] = set()
         self._event = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
@@ -35,17 +34,17 @@ class AbortSignal:
         self._listeners.append(listener)
 
     def cancel_on_abort(self, task: asyncio.Future[Any]) -> None:
-        """Stop `task` when the switch is flipped, at once if it has been."""
+        """Cancel `task` when the signal is aborted; immediately if it already is."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if self.aborted:
             task.cancel()
 
     async def wait(self, seconds: float) -> bool:
-        """Sleep; True if the switch was flipped before the time was over."""
+        """Sleep for `seconds`; return True if the signal was aborted before they were over."""
         try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
         except TimeoutError:
-            return self.aborted  # perhaps in the same moment
+            return self.aborted  # the abort may coincide with the timeout
         return True

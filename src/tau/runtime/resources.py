@@ -1,9 +1,9 @@
-"""What was found for one session: context files, skills, prompt templates, and the system prompt made of them.
+"""Resources of one session: context files, skills, prompt templates, and the system prompt built from them.
 
-Nothing is looked for before somebody needs it, and even what can look is loaded
-then, in a thread: a folder may be far away, and whoever says `abort` meanwhile is to
-be heard. What was found stays until `reload`, so that the system prompt is the same
-from call to call and the provider's cache knows it.
+Loading is lazy: the first use searches the folders, and only then imports the code that searches. Both happen in a
+thread, because a folder may be on a slow network and the event loop must be able to handle an `abort` meanwhile. The
+result is cached until `reload`, so that the system prompt is identical from call to call and hits the provider's
+prompt cache.
 """
 
 from __future__ import annotations
@@ -37,43 +37,43 @@ class Resources:
         self._offers: list[tuple[str, Sequence[str], Sequence[str]]] = []
         self._found: FoundResources | None = None
         self._turn = asyncio.Lock()
-        self._in_line = 0  # messages that are being looked at, or wait for that
+        self._in_line = 0  # messages that are being expanded, or wait for their turn
 
     @property
     def problems(self) -> Sequence[str]:
         return self._found.problems if self._found else ()
 
     def offer(self, source: str, skills: Sequence[str] = (), templates: Sequence[str] = ()) -> None:
-        """Paths that an extension adds; they count from the next `reload`, or if nobody has looked yet."""
+        """Add paths of an extension. They take effect at the next `reload`, or at the first search if still to come."""
         self._offers.append((source, skills, templates))
 
     def withdraw(self) -> None:
-        """Forget what was offered: the extensions are asked anew."""
+        """Drop all offered paths, because the extensions are about to be asked again."""
         self._offers.clear()
 
     async def reload(self, sought: ResourceQuery | None = None) -> None:
-        """Look again; somewhere else, if settings have changed."""
+        """Search again; with another query if settings have changed."""
         async with self._turn:
             self._sought, self._found = sought or self._sought, None
             await self._look()
 
     async def prompt(self, tools: Sequence[ListedTool]) -> str:
-        """The system prompt for a model that has these tools."""
+        """Return the system prompt for a model that has these tools."""
         return (await self._known()).prompt(tools)
 
     async def commands(self) -> list[SlashCommand]:
-        """The rows of get_commands that come after those of extensions."""
+        """Return the rows of get_commands that follow those of extensions."""
         return (await self._known()).commands()
 
     async def expanded(self, text: str) -> str:
-        """What `/name` and `/skill:name` stand for; everything else as it is.
+        """Expand `/name` and `/skill:name`; return any other text unchanged.
 
-        Who comes while another is still being looked up waits for it, so that
-        messages stay in order. A plain text that meets nobody waits for nothing.
+        A message that arrives while another one is being expanded waits for it, so that messages stay in order. A
+        plain text returns at once if no expansion is in progress.
         """
         if not text.startswith("/") and not self._in_line:
             return text
-        self._in_line += 1  # the lock itself is free for a moment between two who wait for it
+        self._in_line += 1  # not lock.locked(): the lock is briefly free between two waiters
         try:
             async with self._turn:
                 return await self._expansion(text) if text.startswith("/") else text
@@ -97,7 +97,7 @@ class Resources:
             return await self._look()
 
     async def _look(self) -> FoundResources:
-        """Only in turn."""
+        """Search once and cache the result. The caller holds `_turn`."""
         if self._found is None:
             sought, offers = self._sought, tuple(self._offers)
             self._found = await self._in_thread(lambda: _look(sought, offers))

@@ -1,4 +1,4 @@
-"""What a session works with and does not own."""
+"""Services: the collaborators and paths that a session uses and does not own."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class Services(Value):
     settings_file: SettingsFile | None
     sessions: Path | None  # the folder for session files; None keeps them in memory
     script: bytes = b""
-    mode: Mode = "rpc"  # only in RPC mode is there always somebody to ask
-    agent_dir: Path | None = None  # the user's files; None: where they usually are
-    sandbox: SandboxLevel | None = None  # what the machine is confined to
+    mode: Mode = "rpc"  # only RPC mode always has a client that can answer dialogs
+    agent_dir: Path | None = None  # the user's files; None means the default location
+    sandbox: SandboxLevel | None = None  # level of the sandbox that confines the machine

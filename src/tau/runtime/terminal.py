@@ -1,10 +1,9 @@
-"""Text for people, on stdout and stderr: the only module that prints.
+"""Human-readable output on stdout and stderr: the only module that prints.
 
-Names of files, models and sessions, texts of servers and of extensions may hold
-escape sequences, invisible characters and line feeds. Everything goes through
-core/text/terminal_text.py here, whether the stream is a terminal or not: logs are read at one
-later. `say` and `complain` are for sentences of ours, `stream` for the words of a
-model, `emit` for results that another program may read.
+Names of files, models and sessions, and texts of servers and extensions, may contain escape sequences, invisible
+characters and line feeds. All of it goes through core/text/terminal_text.py, whether or not the stream is a terminal,
+because logs are later read at one. `say` and `complain` print tau's own messages, `stream` prints the text of a
+model, `emit` prints results that another program may read.
 """
 
 from __future__ import annotations
@@ -27,29 +26,29 @@ LOG_LINE = "tau: %(levelname)s: %(message)s"
 
 
 def say(text: str = "", *, end: str = "\n") -> None:
-    """A message on stdout. Lines after the first are indented, so a table is said line by line."""
+    """Print a message on stdout. Lines after the first are indented, so print a table line by line."""
     _write(sys.stdout, terminal_text.escape_message(text) + end)
 
 
 def complain(text: str, *, end: str = "\n") -> None:
-    """A message on stderr. A stderr that is closed or broken changes nothing: there is no better place to say so."""
+    """Print a message on stderr. A closed or broken stderr is ignored: there is no better place to report it."""
     with suppress(OSError):
         _write(sys.stderr, terminal_text.escape_message(text) + end)
 
 
 def wipe() -> None:
-    """Clear the line of the terminal that stderr is, for what follows."""
+    """Clear the current line of the terminal at stderr, for the next output."""
     with suppress(OSError):
         _write(sys.stderr, "\r\x1b[K")
 
 
 def stream(text: str) -> None:
-    """Words of a model, a piece at a time, after a `Cleaner`; or a text that is spelled out already."""
+    """Print a piece of model output that went through a `Cleaner`, or a text that is already escaped."""
     _write(sys.stdout, terminal_text.strip_controls(text))
 
 
 def emit(text: str) -> None:
-    """A result on stdout: spelled out at a terminal, otherwise byte for byte, since it may be a path for a program."""
+    """Print a result on stdout: escaped at a terminal, else byte for byte, since it may be a path for a program."""
     if sys.stdout is None or sys.stdout.isatty():
         _write(sys.stdout, terminal_text.escape_message(text) + "\n")
         return
@@ -59,7 +58,7 @@ def emit(text: str) -> None:
 
 
 def _write(to: TextIO | None, text: str) -> None:
-    if to is None:  # the process was started without it
+    if to is None:  # the process was started without this stream
         return
     try:
         to.write(text)
@@ -70,7 +69,7 @@ def _write(to: TextIO | None, text: str) -> None:
 
 
 class LogFormatter(logging.Formatter):
-    """Log lines for stderr, tracebacks included: without keys, and without what would steer a terminal."""
+    """Formats log lines for stderr, including tracebacks: masks keys and escapes terminal control sequences."""
 
     def __init__(self, known: Callable[[], Iterable[str]] = tuple, form: str = LOG_LINE) -> None:
         super().__init__(form)
@@ -81,7 +80,7 @@ class LogFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: int = logging.WARNING) -> None:
-    """Write log lines, and exceptions that nothing catches, to stderr by way of a LogFormatter."""
+    """Write log lines and uncaught exceptions to stderr, formatted by LogFormatter."""
     logging.basicConfig(stream=sys.stderr, level=level)
     hide_in_log(tuple)
     threading.excepthook = _uncaught_in_thread
@@ -94,7 +93,7 @@ def hide_in_log(known: Callable[[], Iterable[str]]) -> None:
 
 
 def uncaught(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
-    """For sys.excepthook: the traceback has names in it."""
+    """Log an uncaught exception. For sys.excepthook: a traceback contains names, which must be escaped."""
     if not logging.getLogger().handlers:
         log_to_stderr()
     logger.critical("an error that nothing caught", exc_info=(kind, error, at))

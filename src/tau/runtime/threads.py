@@ -1,10 +1,10 @@
-"""Blocking work, in threads of its own.
+"""Blocking work in dedicated daemon threads, one per call.
 
-Not in those of asyncio: they are few, and names of hosts are looked up in them. What waits there for a network or a
-disk that does not answer would keep all others from their work, also when nobody waits for it any more.
+asyncio's thread pool is not used: it is small, and asyncio resolves host names in it. Work that blocks there on an
+unresponsive network or disk would starve all other work in the pool, even after its caller has given up.
 
-A thread cannot be stopped from outside. Whoever is cancelled while it waits for one leaves it; what it still does is
-then nobody's business, and it is gone when that is done.
+A thread cannot be stopped from outside. A caller that is cancelled while it waits abandons the thread; the thread
+finishes its work, the result is discarded, and the thread ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def run_in_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """What comes of it, for the running loop."""
+    """Run `work` in a new thread; return a future of the running loop for its result."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
@@ -31,7 +31,7 @@ def run_in_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
             tell = partial(_succeed, done, context.run(work))
         except BaseException as error:
             tell = partial(_fail, done, error)
-        with suppress(RuntimeError):  # the loop is closed, so nobody asks any more
+        with suppress(RuntimeError):  # the loop is closed, so nothing awaits the result
             loop.call_soon_threadsafe(tell)
 
     threading.Thread(target=run, name=name, daemon=True).start()
@@ -48,5 +48,5 @@ def _fail(done: asyncio.Future[T], error: BaseException) -> None:
         return
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         done.set_exception(error)
-    else:  # no future can hold a StopIteration, and what ends a program does not end it from a thread
+    else:  # a future cannot hold a StopIteration, and SystemExit in a thread does not end the program
         done.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
