@@ -35,7 +35,7 @@ class Choices:
     def _take_level(self, session: Session, usual: str) -> None:
         """Go on with its level. One that a session lacks is noted before its next prompt."""
         kept = session.setting("thinking_level_change")
-        session.lacks_level = kept is None
+        session.lacks_level, session.level_set = kept is None, None
         self.level = clamp(kept["thinkingLevel"] if kept else usual, self.model)
 
     def _fresh_session(self) -> Session:
@@ -93,6 +93,8 @@ class Choices:
         self._set_level(clamp(self.level, model), place)
 
     def _set_level(self, level: str, place: int) -> None:
+        if level != self.level and self.current.level_set is None:
+            self.current.level_set = place
         if self._unsure:
             self.current.expect("thinking_level_change", place=place, optional=True)
         elif level != self.level:
@@ -107,7 +109,7 @@ class Choices:
             return
         session.lacks_level = False
         changes = [item for item in session.pending if item.type == "thinking_level_change"]
-        if all(item.place > place for item in changes):
+        if session.level_set is None or session.level_set > place:
             note = session.expect("thinking_level_change")
             if changes:  # by commands that came later
                 session.pending.remove(note)

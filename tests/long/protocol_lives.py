@@ -20,7 +20,7 @@ from support.rpc_process import is_gone, surroundings
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
-from tau.runtime.app.factory import Wanted, Wishes, read_up
+from tau.runtime.app.factory import SessionOptions, SessionTarget, load
 from tau.wire.dialects import DEFAULT
 
 LINE_LIMIT = 32 * 1024 * 1024
@@ -104,14 +104,14 @@ class ServedHere(Life):
         self._theirs = theirs_in, theirs_out
         self._tasks = asyncio.all_tasks()
         self._outbox = Outbox(theirs_out, lambda: None, DEFAULT)
-        wishes = Wishes(
+        wishes = SessionOptions(
             model=options.get("model") and f"lab/{options['model']}",
             script=json.dumps({"answers": options["script"]}).encode(),
-            session=Wanted(folder=str(folder / "sessions"), named=options.get("session")),
+            session=SessionTarget(folder=str(folder / "sessions"), named=options.get("session")),
         )
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
-        opening = read_up(folder / "agent", wishes, environment, cwd=str(folder / "work"))
-        self._session, self._machine, _ = opening.session(self._outbox.send, shared=True)
+        opening = load(folder / "agent", wishes, environment, cwd=str(folder / "work"))
+        self._session, self._machine, _ = opening.create(self._outbox.send, shared=True)
         server = Server(self._session, Inbox(theirs_in, LINE_LIMIT), self._outbox, DEFAULT)
         self._serving = asyncio.create_task(server.serve())
         self._listen()
@@ -122,7 +122,7 @@ class ServedHere(Life):
             async with asyncio.timeout(GONE_WITHIN):
                 await self._serving
                 await self._session.close()
-                await self._outbox.drained()
+                await self._outbox.drain()
         except Exception as error:
             code, why = 1, f"{type(error).__name__}: {error}"
         self._machine.kill_all()
@@ -133,7 +133,7 @@ class ServedHere(Life):
         os.close(self.stdout)  # which ends the thread of the outbox
         self.ended = True
         await loop.run_in_executor(None, self._outbox._thread.join)
-        for handle in (*self._theirs, self._outbox._woken, self._outbox._wake):
+        for handle in (*self._theirs, self._outbox._wake_reader, self._outbox._wake_writer):
             os.close(handle)
         await asyncio.sleep(0)
         left = [task for task in asyncio.all_tasks() - self._tasks if not task.done()]

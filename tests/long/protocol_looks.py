@@ -49,7 +49,7 @@ class Looks:
             self._compare_settings(sent.predicted, data)
         if (talk := session.conversation()) is not None and data["messageCount"] != len(talk):
             self._wrong(Rule.COUNTS, f"messageCount is {data['messageCount']}, the conversation has {len(talk)}")
-        self._look = sent.command["id"].rpartition("-")[0], data["messageCount"]  # the questions of a look are one
+        self._look = sent.command["id"].rpartition("-")[0], data["messageCount"]
 
     def _compare_settings(self, expected: Json, data: Json) -> None:
         found = {name: data[name] for name in expected if name not in ("model", "name")}
@@ -64,7 +64,7 @@ class Looks:
 
     def _on_get_messages(self, sent: Sent, data: Any) -> None:
         messages = data["messages"]
-        look = sent.command["id"].rpartition("-")[0]
+        look = sent.command["id"].rpartition("-")[0]  # nothing has happened between two questions of one look
         if look.startswith("look") and self._look[0] == look and self._look[1] != len(messages):
             self._wrong(Rule.COUNTS, f"messageCount is {self._look[1]}, get_messages has {len(messages)}")
         if self._line or sent.moves_ahead or (expected := self.current.conversation()) is None:

@@ -430,6 +430,7 @@ class Reference(Choices, Looks):
     # Events.
 
     def _event(self, event: Json) -> None:
+        self._look = ("", 0)
         if event["type"] == "queue_update":
             self._queue_update(event)
             return

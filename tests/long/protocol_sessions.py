@@ -44,6 +44,7 @@ class Session:
     waiting_bash: list[Json] = field(default_factory=list)  # results that join the conversation later
     begun: bool = False  # there is a file
     lacks_level: bool = False  # it was opened, and has no level of thinking
+    level_set: int | None = None  # the place of the first command since then that set one
     copied: bool = False  # its settings entries come from another session, and were not looked at yet
     origin: dict[str, Json] = field(default_factory=dict)  # of a copy: the entries that it begins with
     usages: dict[str, Json] = field(default_factory=dict)  # entry id -> usage of a summary; shared by all sessions

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from support.in_process_session import House, play
-from support.rpc_process import Json, kinds, texts
+from support.rpc_process import Json, calls, kinds, texts
 from support.virtual_clock import Clock, played
 from tau.core.agent.retry import Retry
+from tau.records.budgets import Budget
 from tau.runtime.abort import AbortSignal
 from tau.runtime.runs.queue import RetryState
 
@@ -50,6 +51,18 @@ def test_the_end_of_a_retry_is_told_once_if_a_compaction_asks_again(tmp_path: Pa
     heard = play(story())
     assert [event["success"] for event in heard if event["type"] == "auto_retry_end"] == [False]
     assert "compaction_end" in kinds(heard) and texts(heard, "assistant")[-1] == "two"
+
+
+def test_the_success_of_a_retry_is_told_at_the_end_of_a_run_that_a_budget_ends(tmp_path: Path) -> None:
+    async def story() -> list[Json]:
+        answers: list[Json] = [{"error": {"message": "529 overloaded"}}, calls("echo a"), {"text": "never"}]
+        house = House(tmp_path, *answers, settings={"retrySuccess": "run", "retry": {"baseDelayMs": 1}})
+        house.session.budget.set(Budget(max_turns=1))
+        return await house.prompt("go")
+
+    heard = play(story())
+    assert kinds(heard)[-4:] == ["budget_exceeded", "agent_end", "auto_retry_end", "agent_settled"]
+    assert heard[-2]["success"] is True
 
 
 def test_a_command_waits_for_a_session_switch_that_has_not_begun_yet(tmp_path: Path) -> None:

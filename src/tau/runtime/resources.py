@@ -44,7 +44,7 @@ class Resources:
         return self._found.problems if self._found else ()
 
     def offer(self, source: str, skills: Sequence[str] = (), templates: Sequence[str] = ()) -> None:
-        """Add paths of an extension. They take effect at the next `reload`, or at the first search if still to come."""
+        """Add paths of an extension. They take effect at the next search: the first one, or that of `reload`."""
         self._offers.append((source, skills, templates))
 
     def withdraw(self) -> None:

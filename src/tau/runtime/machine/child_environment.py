@@ -1,6 +1,6 @@
-"""Which variables of our environment commands inherit when secrets are filtered.
+"""Environment of commands: which of our variables they inherit when secrets are filtered.
 
-docs/security.md has the same list for people; tests/host/test_environment.py compares the two.
+docs/security.md documents the same list; tests/runtime/test_environment.py compares the two.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from fnmatch import fnmatchcase
 from tau.core.checks.secrets import MIN_SECRET_LENGTH
 from tau.store.keys import Keys
 
-# Parts of a name between underscores, other signs, or a small and a capital letter; digits at their end do not count.
+# Words of a variable name. Words are separated by underscores, by other punctuation, or by a change from lower to
+# upper case; trailing digits are ignored.
 WORDS = frozenset(
     {
         *("PASS", "PASSWD", "PASSWORD", "PASSPHRASE", "PASSCODE", "PW", "PWD", "KEY", "KEYS", "TOKEN", "TOKENS"),
@@ -20,22 +21,23 @@ WORDS = frozenset(
         *("BEARER", "DSN", "COOKIE", "COOKIES", "PAT", "JWT", "PSK", "WEBHOOK", "WEBHOOKS"),
     }
 )
-ENDINGS = ("PASS", "TOKEN", "TOKENS", "AUTH", "PWD")  # of such a part: SSHPASS, GITHUBTOKEN
+ENDINGS = ("PASS", "TOKEN", "TOKENS", "AUTH", "PWD")  # endings of such a word: SSHPASS, GITHUBTOKEN
 ANYWHERE = (
     *("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "COOKIE", "APIKEY", "ACCESSKEY", "PRIVATEKEY"),
     *("SSHKEY", "SIGNINGKEY", "ENCRYPTIONKEY", "CONNECTION_STRING", "CONNECTIONSTRING"),
 )
 
-# What looks like one of these, is none, and is needed by commands.
+# Names that look like secrets, are not secrets, and are needed by commands.
 NOT_SECRET = (
     *("PWD", "OLDPWD"),  # the working folder
-    "SSH_AUTH_SOCK",  # where the agent of ssh listens; git and ssh need it, and it holds no key
+    "SSH_AUTH_SOCK",  # the socket of the SSH agent; git and ssh need it, and it contains no key
     "*ASKPASS*",  # the program that asks for a password
     *("*BYPASS*", "*COMPASS*"),
     "*MAX*_TOKENS",  # a limit
 )
 
-SSH_SCHEMES = frozenset({"ssh", "git+ssh", "svn+ssh", "sftp", "rsync"})  # a user without a password is no secret there
+# In URLs with these schemes, a user name without a password is not a secret.
+SSH_SCHEMES = frozenset({"ssh", "git+ssh", "svn+ssh", "sftp", "rsync"})
 _ADDRESS = re.compile(r'([A-Za-z][\w+.-]*)://([^\s/?#"]+)@')
 _BETWEEN_WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
 
@@ -43,10 +45,11 @@ _BETWEEN_WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
 def filtered_environment(
     environment: Mapping[str, str], keys: Keys, *, more: Sequence[str] = (), passed: Sequence[str] = ()
 ) -> dict[str, str]:
-    """What a command may inherit: no variable that is named like a secret, or that has a key or a user in an address.
+    """Return the variables that a command may inherit.
 
-    `more` are patterns of other names that are secrets, `passed` of names that are passed on in any case. Upper and
-    lower case are the same.
+    Leaves out variables that are named like a secret, contain a known key, or contain a URL with user information.
+    `more` are patterns for names of further secrets, `passed` are patterns for names that are always inherited.
+    Patterns are case-insensitive.
     """
     of_providers = keys.variables()
     known = [key for key in keys.known_secrets() if len(key) >= MIN_SECRET_LENGTH]
@@ -72,7 +75,7 @@ def is_named_like_a_secret(name: str) -> bool:
 
 
 def has_user_in_address(value: str) -> bool:
-    """Whether a value has an address with a password, or with a user that may be a token (https://TOKEN@host)."""
+    """True if a value contains a URL with a password, or with a user that may be a token (https://TOKEN@host)."""
     return any(":" in user or scheme.lower() not in SSH_SCHEMES for scheme, user in _ADDRESS.findall(value))
 
 

@@ -1,4 +1,4 @@
-"""What there is to run, and why it cannot be run: the same for every way of running it."""
+"""Command specification and start-up errors, shared by both process back ends."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NUL = "Neither a command nor its environment can contain a NUL character"
 
 
 class CommandSpec(Value):
-    """A program to run: its words, its folder, its environment, and the descriptors for its output.
+    """A program to run: its argument vector, working folder, environment, and the descriptors for its output.
 
-    `folder` is a descriptor of the folder; with it, `cwd` is only its name for messages.
+    `folder` is a descriptor of the working folder; if it is set, `cwd` is only the name used in messages.
     """
 
     words: Sequence[str]
@@ -33,7 +33,7 @@ class CommandSpec(Value):
 
 
 class ConfinedBy(Protocol):
-    """The sandbox as the machine sees it: how its launcher is started, and what commands in it are given."""
+    """The sandbox as the machine sees it: how to start its launcher, and what commands in it receive."""
 
     @property
     def level(self) -> SandboxLevel: ...
@@ -53,7 +53,7 @@ class ConfinedBy(Protocol):
 
 
 class ProcessHandle(Protocol):
-    """A command that was started in some way. What happens to it is told in the words of runner.py; b"" is the end."""
+    """A started command of either back end. It reports with the messages of supervisor.py; b"" is the end."""
 
     def kill(self) -> None: ...
 
@@ -61,7 +61,7 @@ class ProcessHandle(Protocol):
 
 
 def start_error(what: str, number: int, order: CommandSpec) -> ToolError:
-    """Why a command could not be started."""
+    """Return the error for a command that could not be started, or that was killed for its number of processes."""
     if number == errno.E2BIG:
         return ToolError("The command is too long for the system; write it to a file and run that")
     if what == "crowd":

@@ -1,14 +1,12 @@
-"""The files of the computer we run on, for tools.
+"""Local files for tools: checked reads and atomic replacement.
 
-What may be read is decided on the open descriptor, never on the name, so that
-no link leads around it.
+Read checks are made on the open descriptor, never on the name, so that no link can bypass them.
 
-A file is replaced by a new one under its name, so that at every moment, also
-after a crash or on a full disk, there is the old file or the new one. Where the
-name cannot be given to another file (it has other hard links, which would keep
-the old content; it is a mount point; its folder may not be written to) it is
-rewritten in place, and a copy of the old content lies beside it until that is
-done. If we are killed just then, the copy (.tau-…) is what is left of it.
+A file is replaced by writing a new file and renaming it over the old one, so that at any moment, even after a crash
+or on a full disk, either the old file or the new one exists. If the rename is not possible (the file has other hard
+links, which would keep the old content; it is a mount point; its folder is not writable), the file is rewritten in
+place, and a copy of the old content lies beside it until that is done. If the process is killed during the rewrite,
+the old content is left in that copy (.tau-…).
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from tau.store.procfs import opened_path, shows_process
 from tau.tools import Entry, OpenFile, OpenFolder
 
 PORTION = 1024 * 1024
-MODELS = "models.json"  # beside the file of keys, and it may have some in it, too
+MODELS = "models.json"  # lies beside the credential file and may contain keys, too
 
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 _READ = os.O_RDONLY | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
@@ -37,15 +35,15 @@ _KINDS = (
     (stat.S_ISCHR, "a character device"),
     (stat.S_ISBLK, "a block device"),
 )
-# To look at something without opening it for reading, which can block or have an effect. Only Linux can.
+# Opens a file only to inspect it: opening it for reading can block or have side effects. Linux only.
 _LOOK = os.O_PATH | _ALWAYS if hasattr(os, "O_PATH") else None
 _NAME_IS_TAKEN = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
 
 class LocalFiles:
-    """As tau.tools.Files. `keys` is the agent's credential file, by default where it usually is.
+    """Implements tau.tools.Files. `keys` is the agent's credential file, by default auth.json in the agent's folder.
 
-    `guarded` keeps tools from writing the agent's own files; without it they may.
+    `guarded` prevents tools from writing the agent's own files; without it they may write them.
     """
 
     def __init__(self, keys: str | None = None, guarded: ProtectedFiles | None = None) -> None:
@@ -54,7 +52,7 @@ class LocalFiles:
 
     def open(self, path: str) -> OpenFile:
         with _worded(f"access '{path}'"):
-            # Looked at before it is opened, because to open a device can do something.
+            # Check the type before opening, because opening a device can have side effects.
             _check_kind(path, os.stat(path), "read")
             file = os.open(path, _READ)
         try:
@@ -69,7 +67,7 @@ class LocalFiles:
             raise
 
     def folder(self, path: str) -> OpenFolder:
-        """As Files.folder. Refuses one that its real path does not lead to, such as the root of another container."""
+        """As Files.folder. Refuses a folder that its real path does not lead to, such as another container's root."""
         if _LOOK is None:
             return OpenFolder(self.real(path), None)
         with _worded(f"open '{path}'"):
@@ -82,7 +80,7 @@ class LocalFiles:
         return folder
 
     def replace(self, path: str, data: bytes) -> None:
-        """As Files.replace. A link is followed: what it points to is replaced, or made."""
+        """As Files.replace. Follows a link: its target is replaced, or created."""
         target = self.real(path)
         folder = os.path.dirname(target)
         if self._guarded is not None:
@@ -122,7 +120,7 @@ class LocalFiles:
         return "file" if stat.S_ISREG(status.st_mode) else "other"
 
     def entries(self, path: str) -> list[Entry]:
-        """As Files.entries. A link is what it points to; one that points nowhere is left out."""
+        """As Files.entries. A link is listed as its target; broken links are left out."""
         found = []
         with _worded(f"scandir '{path}'"), os.scandir(path) as listed:
             for entry in listed:
@@ -153,7 +151,7 @@ class LocalFiles:
             raise ToolError(f"{path} holds the agent's own credentials and may not be read")
 
     def _check_writable(self, path: str, target: str, status: os.stat_result) -> None:
-        """A file can be replaced by whoever may write to its folder, but what is read-only was meant to stay."""
+        """Refuse the credential file and read-only files, which a rename in a writable folder would replace."""
         if _is_same(self._keys, status):
             raise ToolError(f"{path} holds the agent's own credentials and may not be written")
         if not os.access(target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
@@ -163,7 +161,7 @@ class LocalFiles:
         folder, name = os.path.split(self._keys)
         if any(_is_same(path, status) for path in (self._keys, os.path.join(folder, MODELS))):
             return True
-        # What store.files.replaced writes before it has the name; a crash can leave it there.
+        # Temporary files that store.files.replace_file renames to their final name; a crash can leave one behind.
         return os.path.basename(real).startswith((f".{name}.", f".{MODELS}.")) and _is_same(
             folder, os.stat(os.path.dirname(real))
         )
@@ -172,17 +170,17 @@ class LocalFiles:
 class _Opened(OpenFile):
     def read(self, size: int | None = -1, /) -> bytes:
         with _worded("read"):
-            return super().read(size) or b""  # None: a special file that would have made us wait
+            return super().read(size) or b""  # None: the read of a special file would block
 
 
 def opened(file: int, path: str) -> OpenFile:
-    """A descriptor that somebody has opened to read from; `path` is its real path."""
+    """Wrap a descriptor that is already open for reading; `path` is its real path."""
     return _Opened(file, path)
 
 
 @contextmanager
 def _worded(doing: str) -> Iterator[None]:
-    """Trouble in the words of Node, which are those that models and clients of pi know."""
+    """Convert an OSError to a ToolError in the wording of Node, which models and clients of pi know."""
     try:
         yield
     except OSError as error:
@@ -204,7 +202,7 @@ def _is_same(path: str, status: os.stat_result) -> bool:
         return False
 
 
-# What may be opened
+# Checking the file type
 
 
 def _check_kind(path: str, status: os.stat_result, done: str, doing: str = "read") -> None:
@@ -219,14 +217,14 @@ def _check_kind(path: str, status: os.stat_result, done: str, doing: str = "read
 
 
 def _exchange(target: str, data: bytes, status: os.stat_result | None) -> None:
-    """Write a new file and give it the name. Whatever goes wrong, the old one has not been touched."""
+    """Write a new file and rename it over the old one. If anything fails, the old file is untouched."""
     folder = os.path.dirname(target)
     draft, file = _new_file(folder, 0o600 if status else 0o666)
     try:
         try:
             _put(file, data)
             if status:
-                _inherit(file, target, status)  # last, because writing takes away the right to run as somebody else
+                _inherit(file, target, status)  # last, because writing clears the setuid and setgid bits
             os.fsync(file)
         finally:
             os.close(file)
@@ -239,7 +237,7 @@ def _exchange(target: str, data: bytes, status: os.stat_result | None) -> None:
 
 
 def _rewrite(target: str, data: bytes) -> None:
-    """Write into the file itself. What goes wrong on the way is undone from a copy."""
+    """Rewrite the file in place. If anything fails, the old content is restored from a copy."""
     file = os.open(target, os.O_RDWR | _ALWAYS)
     try:
         copy = _copied(file, os.path.dirname(target))
@@ -266,7 +264,7 @@ def _undo(file: int, copy: str) -> None:
 
 
 def _copied(file: int, folder: str) -> str:
-    """A copy beside the file, else, where that is not allowed, in the folder for temporary files."""
+    """Copy the file to a new file beside it or, if that is not permitted, in the temp folder; return its path."""
     try:
         path, copy = _new_file(folder, 0o600)
     except OSError as error:
@@ -304,7 +302,7 @@ def _new_file(folder: str, mode: int) -> tuple[str, int]:
 
 
 def _inherit(file: int, target: str, status: os.stat_result) -> None:
-    """Owner, mode, and what else is noted about a file (access lists, for one), as far as we are allowed."""
+    """Copy owner, mode and extended attributes (such as access control lists), as far as permitted."""
     if hasattr(os, "fchown"):
         try:
             os.fchown(file, status.st_uid, status.st_gid)
@@ -312,7 +310,7 @@ def _inherit(file: int, target: str, status: os.stat_result) -> None:
             with suppress(OSError):
                 os.fchown(file, -1, status.st_gid)
         is_same = os.fstat(file).st_uid == status.st_uid
-        # To run as somebody else was granted to the owner's content only.
+        # The setuid and setgid bits were granted to content of that owner only.
         os.fchmod(file, stat.S_IMODE(status.st_mode) if is_same else status.st_mode & 0o777)
     if hasattr(os, "listxattr"):
         with suppress(OSError):
@@ -328,7 +326,7 @@ def _put(file: int, data: bytes) -> None:
 
 
 def _sync(folder: str) -> None:
-    """The new name survives a power cut, too. Not every file system can do this, and it is no reason to fail."""
+    """fsync the folder, so that the rename survives a power cut. Not every file system can; that is not an error."""
     with suppress(OSError):
         file = os.open(folder, os.O_RDONLY | _ALWAYS | getattr(os, "O_DIRECTORY", 0))
         try:

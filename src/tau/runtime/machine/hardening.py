@@ -1,6 +1,7 @@
-"""What other processes of the same user can learn from ours, and what those that we start may become. Linux only.
+"""Process hardening: hide our memory and arguments from other processes, forbid privilege gains. Linux only.
 
-Loaded when one of it is asked for: what it takes (ctypes) is slow to load.
+The other processes are those of the same user; the privileges are those of programs that we start.
+Imported lazily, because ctypes is slow to load.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ PR_SET_NO_NEW_PRIVS = 38
 
 
 def hide_memory() -> None:
-    """Our memory and our environment are not to be read through /proc, nor by a debugger; not even by a command of
-    our own. Whoever is root still can. What we start is not affected."""
+    """Prevent other processes, including our own commands, from reading our memory and environment through /proc or
+    with a debugger. Root still can. Programs that we start are not affected."""
     _prctl(PR_SET_DUMPABLE, 0)
 
 
 def no_new_privileges() -> None:
-    """Nothing that comes from us, from now on, gains rights by being executed: sudo and the like have no effect."""
+    """From now on, no program that we or our descendants execute gains privileges: sudo and the like do not work."""
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
 def hide_argument(secret: str) -> None:
-    """Write over an argument of our command line, or what follows its "=", so that lists of processes do not show it.
+    """Overwrite an argument of our command line, or the part after its "=", so that process lists do not show it.
 
-    They did until now: a key has better places than a command line.
+    They showed it until now: a command line is not a good place for a key.
     """
     if sys.platform != "linux" or not secret:
         return

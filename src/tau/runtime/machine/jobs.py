@@ -1,9 +1,8 @@
-"""Start a command, hear of its end, and end all that came from it.
+"""Jobs: start a command, report its exit, and kill everything it started.
 
-On Linux a process of our own does it (runners.py). Elsewhere, and where that
-process cannot be had, a command leads a process group (groups.py). In a sandbox
-there is no such second way: it is the runner that is confined, and without one
-nothing is started.
+On Linux, commands run under a supervisor process (supervisor_client.py). On other systems, and if the supervisor
+cannot be started, a command leads a process group (process_group.py). A sandbox has no such fallback: the sandbox
+confines the supervisor, and without a supervisor nothing is started.
 """
 
 from __future__ import annotations
@@ -35,27 +34,28 @@ from tau.runtime.machine.supervisor_client import (
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-KILL_TIMEOUT_S = 0.6  # seconds to wait for what was killed: the kernel may hold it back, or it may not be ours to kill
+KILL_TIMEOUT_S = 0.6  # to wait for killed processes: one may hang in the kernel, or belong to another user
 LOST = (
     "The process that watched over this command was killed, and the command with it. It may have done part of its work."
 )
 
 
 class ProcessLauncher:
-    """Starts commands in the best way this system has."""
+    """Starts commands with the best back end that this system has."""
 
     def __init__(self, program: Path = PROGRAM, *, shared: bool = False, sandbox: ConfinedBy | None = None) -> None:
-        """`shared`: one runner is enough for all in this process; it ends with the last of them. None is in a sandbox.
+        """With `shared`, all launchers of this process share one supervisor, which ends with the last of them.
 
-        With `sandbox` all commands run in it. Its runner is started at once: raises CannotConfine.
+        With `sandbox`, all commands run in it. Its supervisor is never shared and is started at once. Raises
+        SandboxUnavailable.
         """
         self._program = program
         self._shared = shared and sandbox is None
         self.sandbox = sandbox
         self._runner: Supervisor | None = None
-        self._failures = 0  # runners in a row that did nothing
+        self._failures = 0  # supervisors in a row that ended without starting a command
         can = sys.platform == "linux" and sys.executable and not hasattr(sys, "frozen") and program.is_file()
-        self._groups = not can  # there is no other way, or none has worked
+        self._groups = not can  # process groups: the only back end here, or the only one that has worked
         self._leave: Callable[[], object] = _nothing
         self._beginning = threading.Lock()
         if sandbox is not None:
@@ -63,13 +63,13 @@ class ProcessLauncher:
             self._begin()
 
     def post(self, words: Sequence[str], stdout: int) -> socket.socket:
-        """Run a program in the sandbox, from any thread. It ends when what is returned is closed."""
+        """Run a program in the sandbox; callable from any thread. Closing the returned socket kills the program."""
         with open(os.devnull, "wb") as nowhere:
             order = CommandSpec(words, "/", {}, stdout, nowhere.fileno())
             return self._confined().post(order)
 
     def start(self, order: CommandSpec, tell: Callable[[bytes], None]) -> ProcessHandle:
-        """What cannot be started at all is a ToolError."""
+        """Start a command; `tell` receives its messages. Raises ToolError if it cannot be started at all."""
         if self.sandbox is not None:
             return self._confined().start(order, tell)
         if not self._groups and self._runner is None:
@@ -81,7 +81,11 @@ class ProcessLauncher:
         return self._runner.start(order, tell) if self._runner else ProcessGroup(order, tell)
 
     def note(self, way: ProcessHandle, *, begun: bool) -> None:
-        """Whether a command has begun. If not its runner is dead, and another may live; two are not just bad luck."""
+        """Record whether a command was started.
+
+        If it was not, its supervisor is dead, and a new one may work. After two dead supervisors in a row the
+        launcher falls back to process groups, unless there is a sandbox.
+        """
         if isinstance(way, SupervisedProcess) and way.runner is self._runner:
             self._failures = 0 if begun else self._failures + 1
             if not begun:
@@ -91,7 +95,7 @@ class ProcessLauncher:
                 self._give_up("it ends at once")
 
     def release(self) -> threading.Thread | None:
-        """Nothing more will be started here. If that ends a runner, the thread that waits for its end."""
+        """Release the supervisor. If this was its last user, return the thread that waits for it to end."""
         runner, self._runner = self._runner, None
         self._leave()
         return runner.ended if runner is not None and not runner.users else None
@@ -116,14 +120,14 @@ class ProcessLauncher:
 
 
 class Job:
-    """A command, from its start until nothing is left of it. Closes the descriptors of the order.
+    """A command, from its start until all its processes have ended. Closes the descriptors of the CommandSpec.
 
-    The futures belong to the running loop; `kill` and `is_alive` need none.
+    The futures belong to the running loop; `kill` and `is_alive` do not need a loop.
     """
 
     def __init__(self, order: CommandSpec, processes: ProcessLauncher) -> None:
         loop = asyncio.get_running_loop()
-        self.exited: asyncio.Future[int | ToolError] = loop.create_future()  # a return code as subprocess counts them
+        self.exited: asyncio.Future[int | ToolError] = loop.create_future()  # a return code as in subprocess
         self.ended: asyncio.Future[None] = loop.create_future()
         self._order = order
         self._pipes = {os.fstat(end).st_ino for end in (order.stdout, order.stderr)}
@@ -133,16 +137,16 @@ class Job:
         self._way = self._start()
 
     def kill(self) -> None:
-        """End it and all that came from it. Does not wait."""
+        """Kill the command and everything it started. Does not wait."""
         self._killed = True
         self._way.kill()
 
     def is_alive(self) -> bool:
-        """Whether anything may be left of it."""
+        """True while processes of the command may exist."""
         return self._way.is_alive()
 
     async def end(self) -> None:
-        """Kill, and wait for the end, but no longer than PATIENCE."""
+        """Kill, and wait for the end, but no longer than KILL_TIMEOUT_S."""
         self.kill()
         await asyncio.wait({self.ended}, timeout=KILL_TIMEOUT_S)
 
@@ -174,7 +178,7 @@ class Job:
             _settle(self.ended, None)
 
     def _restart(self) -> None:
-        """Nothing came of it: the runner was dead."""
+        """Start the command again: the supervisor was dead and has not started it."""
         try:
             self._way = self._start()
         except ToolError as error:
@@ -196,7 +200,10 @@ def _nothing() -> None:
 
 
 def _kill_writers(pipes: set[int]) -> None:
-    """End what still writes to these pipes: a command whose keeper was killed together with the runner."""
+    """Kill the processes that still write to these pipes.
+
+    They belong to a command whose watcher process was killed together with the supervisor.
+    """
     names = {f"pipe:[{pipe}]" for pipe in pipes}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self/fd") else ():
         if name.isdecimal() and int(name) != os.getpid():

@@ -1,7 +1,6 @@
-"""The computer we run on: its processes and files, for tools.
+"""LocalMachine: the processes and files of the local computer, for tools.
 
-processes.py starts and ends commands; here they get their shell, their
-environment and somebody who listens.
+jobs.py starts and kills commands; this module adds their shell, their environment and the reading of their output.
 """
 
 from __future__ import annotations
@@ -25,15 +24,18 @@ from tau.tools import Exit, Files, OpenFolder, OutputCallback, Stream
 T = TypeVar("T")
 
 PORTION = 64 * 1024
-GRACE = 0.05  # seconds of silence after the shell is gone: what holds the pipe now is a background process
-LINGER = 1.0  # seconds after which that is believed even of one that talks all the time
+GRACE = 0.05  # seconds of silence after the shell's exit: then a background process is assumed to hold the pipe
+LINGER = 1.0  # seconds after which that is assumed even if output keeps coming
 SPILL_LIMIT = 100 * 1024 * 1024
 THREADS = 16  # at the same time
 MARKS = {"PI_CODING_AGENT": "true", "AI_AGENT": "pi"}
 
 
 class LocalMachine:
-    """`env` is what commands inherit, by default our own environment; `files` what the tools of this machine reach."""
+    """Implements tau.tools.Machine.
+
+    `env` is the environment that commands inherit, by default our own; `files` gives tools access to files.
+    """
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class LocalMachine:
         self.use(shell_path=shell_path, prefix=prefix, env=env, files=files)
         self._spill_limit = spill_limit
         self._threads = asyncio.Semaphore(THREADS)
-        self._jobs: list[set[Job]] = [set()]  # commands that may have processes: ours, and of what we are a part of
+        self._jobs: list[set[Job]] = [set()]  # commands that may have processes: our own, then those of each parent
 
     def use(
         self,
@@ -62,9 +64,9 @@ class LocalMachine:
         env: Mapping[str, str] | None = None,
         files: Files | None = None,
     ) -> None:
-        """For commands from now on; a part that was made before goes on as it is.
+        """Change the configuration for subsequent commands; existing sub-machines keep theirs.
 
-        `shell_digest` is the SHA-256 of a shell that a project was trusted with. No other is run.
+        `shell_digest` is the SHA-256 of the shell that was part of the project's trust decision. No other is run.
         """
         self.files: Files = files or LocalFiles()
         self._shell_path = shell_path
@@ -83,7 +85,7 @@ class LocalMachine:
         timeout: float | None = None,
         apart: bool = False,
     ) -> Exit:
-        """As Machine.run. What was killed is waited for, but not for ever: the system may hold it back."""
+        """As Machine.run. The wait for killed processes is bounded: one may hang in the kernel."""
         job, ends = self._start(self._words(command), cwd, apart)
         self._remember(job)
         broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
@@ -117,7 +119,7 @@ class LocalMachine:
         return LocalSpill(self._spill_limit, self.sandbox.output if self.sandbox else None)
 
     def sub_machine(self) -> LocalMachine:
-        """As Machine.part. The whole can still kill everything."""
+        """As Machine.sub_machine. The parent can still kill everything."""
         part = copy.copy(self)
         part._jobs = [set(), *self._jobs]
         return part
@@ -128,12 +130,12 @@ class LocalMachine:
                 job.kill()
 
     def kill_all(self) -> None:
-        """Kill everything, background processes included. Does not wait: for the way out of the program."""
+        """Kill everything, including background processes. Does not wait: meant for the exit of the program."""
         for job in self._jobs[0]:
             job.kill()
 
     async def release(self) -> None:
-        """Everything has ended: so shall the process that would start more, if it was ours alone."""
+        """Release the supervisor after all commands have ended; if no other machine uses it, wait for its end."""
         self._jobs = [set()]
         if (runner := self._processes.release()) is not None:
             await asyncio.to_thread(runner.join, LINGER)
@@ -159,7 +161,7 @@ class LocalMachine:
         return self._shell_path
 
     def _start(self, words: list[str], cwd: str | OpenFolder, apart: bool) -> tuple[Job, dict[Stream, int]]:
-        """The command, and our ends of the pipes from it."""
+        """Start a command; return its job and our ends of its output pipes."""
         env = {**(os.environ if self._env is None else self._env), **MARKS}
         if self.sandbox is not None:
             env |= self.sandbox.environment
@@ -181,16 +183,17 @@ class LocalMachine:
         return job, {stream: ours for stream, (ours, _) in zip(streams, pipes, strict=False)}
 
     def _folder(self, cwd: str | OpenFolder) -> int | None:
-        """A new descriptor of the folder to run in; None where the path has to do."""
+        """Return a new descriptor of the folder to run in; None if the command is started by path."""
         try:
             if isinstance(cwd, OpenFolder):
                 return None if cwd.descriptor is None else os.dup(cwd.descriptor)
-            if self.sandbox is not None:  # it has folders that we do not see, and must have none that it cannot see
+            # The sandbox has folders that we cannot see, and must not receive one that it cannot see.
+            if self.sandbox is not None:
                 return None
             if not os.path.isdir(cwd):
                 raise ToolError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
             return os.open(cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if hasattr(os, "O_PATH") else None
-        except OSError as error:  # too many open files, or it is gone by now
+        except OSError as error:  # too many open files, or the folder was removed meanwhile
             raise ToolError(f"Cannot run the command: {error.strerror}") from None
 
     def _remember(self, job: Job) -> None:
@@ -200,10 +203,10 @@ class LocalMachine:
 
 
 class LocalSpill:
-    """A file for the output of one command that only its owner can read. Never raises for a full disk."""
+    """A file for the output of one command, readable only by its owner. A full disk raises no error."""
 
     def __init__(self, limit: int, folder: str | None = None) -> None:
-        """`folder`: not where temporary files usually are."""
+        """`folder` replaces the default temp folder."""
         import tempfile
 
         self.path = os.path.join(folder or tempfile.gettempdir(), f"pi-bash-{os.urandom(8).hex()}.log")
@@ -220,7 +223,7 @@ class LocalSpill:
             if len(data) > self._room:
                 self._put(f"\n[Only the first {format_size(self._limit)} of the output are kept]\n".encode())
                 self.close()
-        except OSError:  # what could be written is there; the command goes on
+        except OSError:  # keep what was written; the command continues
             self.close()
         self._room -= len(data)
 
@@ -236,7 +239,7 @@ class LocalSpill:
 
 
 class _PipeReader:
-    """Our end of a pipe. Every portion is handed on at once and none is kept, however fast they come."""
+    """Our end of an output pipe. Passes every chunk on at once and buffers nothing, however fast output comes."""
 
     def __init__(self, end: int, stream: Stream, heard: OutputCallback, broken: asyncio.Future[Exception]) -> None:
         self._end = end
@@ -250,7 +253,7 @@ class _PipeReader:
         self._loop.add_reader(end, self.take)
 
     def take(self) -> bool:
-        """One portion, if there is one."""
+        """Read one chunk; return False if there is none."""
         try:
             data = os.read(self._end, PORTION)
         except BlockingIOError:
@@ -261,7 +264,7 @@ class _PipeReader:
         self.portions += 1
         try:
             self._heard(self._stream, data)
-        except Exception as error:  # reaches the caller of run, who gave us `heard`
+        except Exception as error:  # propagates to the caller of run, which supplied `heard`
             self.close()
             if not self._broken.done():
                 self._broken.set_result(error)
@@ -269,7 +272,7 @@ class _PipeReader:
         return True
 
     def take_all(self) -> None:
-        """What is in the pipe now; not more than a pipe can hold, for somebody may still be writing."""
+        """Read what is in the pipe now; no more than a pipe can hold, since a process may still be writing."""
         for _ in range(16):
             if self.closed.done() or not self.take():
                 return
@@ -282,7 +285,7 @@ class _PipeReader:
 
 
 async def _hear_the_rest(ears: Sequence[_PipeReader]) -> None:
-    """The shell is gone: listen until the pipes are closed, or silent, or have talked on for too long."""
+    """After the shell's exit, read until the pipes are closed, or silent for GRACE, or LINGER seconds have passed."""
     loop = asyncio.get_running_loop()
     until = loop.time() + LINGER
     while loop.time() < until:

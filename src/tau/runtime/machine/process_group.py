@@ -1,7 +1,7 @@
-"""Commands as leaders of process groups, where there is no runner.
+"""Process-group back end: runs commands as group leaders where there is no supervisor.
 
-To end one is to kill its group: a process that leaves the group is not found
-again, and nothing is killed when we are killed ourselves.
+Killing a command kills its process group. A process that leaves the group survives, and nothing is killed if the
+agent itself is killed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class ProcessGroup:
         self._process = _popen(order)
         self._waited = False
         try:
-            # A thread waits, because not every system can wait in the loop.
+            # A thread waits for the process, because not every system can do that in the event loop.
             threading.Thread(target=self._wait, name=f"wait for {self._process.pid}", daemon=True).start()
-        except RuntimeError as error:  # there are too many threads
+        except RuntimeError as error:  # too many threads
             _signal(self._process.pid)
             self._process.wait()
             raise ToolError(f"Cannot run the command: {error}") from None
@@ -45,13 +45,13 @@ class ProcessGroup:
     def _wait(self) -> None:
         code = self._process.wait()
         self._waited = True
-        with suppress(RuntimeError):  # the loop is closed, so nobody asks any more
+        with suppress(RuntimeError):  # the loop is closed, so nothing listens any more
             self._loop.call_soon_threadsafe(self._tell, b"exit %d" % code)
             self._loop.call_soon_threadsafe(self._tell, b"")
 
 
 def _popen(order: CommandSpec) -> subprocess.Popen[bytes]:
-    # The child still has our descriptors when it changes its folder. Only Linux has such names for folders.
+    # The child still has our descriptors when it changes its working folder. Only Linux has these paths.
     cwd = order.cwd if order.folder is None else f"/proc/self/fd/{order.folder}"
     try:
         return subprocess.Popen(
@@ -75,16 +75,16 @@ def _signal(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
         pass
-    except PermissionError:  # somebody in the group is not ours to kill; its leader is
+    except PermissionError:  # a member of the group belongs to another user; its leader is ours
         with suppress(OSError):
             os.kill(group, signal.SIGKILL)
 
 
 def _is_left(group: int) -> bool:
-    """Whether processes of a group are alive whose leader is dead.
+    """True if processes of a group are alive after its leader has died.
 
-    No new process gets a number that is still the number of a group. So when there
-    is one again, the group is gone and the number belongs to a stranger.
+    The kernel gives no new process a PID that is still the ID of a group. So if a process with this PID exists again,
+    the group is gone and the PID belongs to an unrelated process.
     """
     return _exists(os.killpg, group) and not _exists(os.kill, group)
 

@@ -1,9 +1,8 @@
-"""Files that the tools write and edit may not change: the agent's own, those of a project that need trust, extensions.
+"""Protected files, which the write and edit tools refuse: the agent's own, trust-relevant project files, extensions.
 
-A model that could change them would decide what the agent runs later, or what it is
-allowed to do. Paths are compared with all links resolved, and files with other hard
-links by device and inode. This is not a security boundary against `bash`, which runs
-with the rights of the user.
+A model that could change them would decide what the agent runs later, or what it is allowed to do. Paths are compared
+with all links resolved; files with several hard links are compared by device and inode. This is not a security
+boundary against `bash`, which runs with the user's permissions.
 """
 
 from __future__ import annotations
@@ -16,18 +15,19 @@ from pathlib import Path
 from tau.errors import ToolError
 from tau.store.trust import NAMES_NEEDING_TRUST
 
-# In the agent's folder. Skills and prompt templates are texts that a user may well want written.
+# In the agent's folder. Skills and prompt templates are not protected: a user may well want tools to write them.
 OWN_FILES = ("auth.json", "settings.json", "trust.json", "models.json", "mcp.json", "SYSTEM.md", "APPEND_SYSTEM.md")
 OWN = (*OWN_FILES, "extensions", "sessions", "bin", "git", "npm")
 
 
-MAX_COMPARED = 20_000  # files that are compared with one that has several names
+MAX_COMPARED = 20_000  # files to compare with a file that has several hard links
 
 
 class ProtectedFiles:
-    """`executables` are files and folders elsewhere that the agent loads or runs: extensions, the shell.
+    """The set of protected files of one session.
 
-    They are looked up at the first check, because most sessions start without ever writing a file.
+    `executables` returns files and folders elsewhere that the agent loads or runs: extensions, the shell. It is
+    called at the first check and not at start-up, because most sessions start without ever writing a file.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ProtectedFiles:
         self._sessions = None if sessions is None else str(sessions)
 
     def check(self, path: str, target: str, status: os.stat_result | None) -> None:
-        """Raises ToolError if `target`, the real path of what `path` names, is not to be written."""
+        """Raise ToolError if `target`, the real path of `path`, is protected."""
         if self._is_own(target, status):
             raise ToolError(
                 f"{path} belongs to the agent's own configuration, extensions or sessions, which tools may not write. "
@@ -65,7 +65,10 @@ class ProtectedFiles:
 
 
 def _after_pi(parts: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
-    """What lies in any folder `.pi`, and in its `agent`: other projects, and the usual place of the agent's files."""
+    """Yield each name below a `.pi` or `.pi/agent` folder, with the names that are protected there.
+
+    These are the folders of other projects and the default location of the agent's files.
+    """
     for at, part in enumerate(parts[:-1]):
         if part == ".pi":
             yield NAMES_NEEDING_TRUST, parts[at + 1]
@@ -83,7 +86,7 @@ def _is_in(target: str, place: str) -> bool:
 
 
 def _is_below(places: Sequence[str], status: os.stat_result) -> bool:
-    """Whether a file is in one of these folders under another name. True if there are too many to compare."""
+    """True if one of these folders contains the file under another name, or too many files to compare."""
     compared = 0
     for place in places:
         for folder, _, names in os.walk(place):

@@ -1,31 +1,29 @@
-"""The tool runner: a process of its own that starts commands, so that it can end all they started.
+"""The supervisor: a separate process that starts commands and kills everything they started.
 
-It is run by its path, on Linux, and must stay small: every command is a fork of
-it. So it knows nothing of tau; processes.py is its other side.
+It is run by its path, on Linux only, and must stay small, because every per-command watcher process is a fork of it.
+So it imports nothing of tau; supervisor_client.py is its counterpart in the agent.
 
-    agent ── runner ── keeper ── the command, and whatever comes from it
-                    └─ keeper ── the next command ...
+    agent ── supervisor ── watcher ── the command and all its descendants
+                        └─ watcher ── the next command ...
 
-Each command has a keeper, which is a subreaper: whatever the command starts
-stays below its keeper, by whatever name, session or fork it hides. A keeper
-has no other command as long as anything is below it, and kills all of it when its
-line to the agent ends or when the runner does. Both happen by themselves when the agent
-dies, however it dies.
+Each command has a watcher process (called keeper in the code), which is a subreaper: every descendant of the command
+stays below the watcher, whatever its name, session or number of forks. A watcher takes no other command while any
+descendant exists, and kills all of them when its channel to the agent is closed or when the supervisor ends. Both
+happen automatically when the agent dies, however it dies.
 
-The agent sends one message per command with these descriptors: the keeper's
-line, a file with the request, where stdout and stderr go, and, if the message is
-AT, the folder to run in. A folder is handed over as a descriptor because a path
-such as /proc/self/cwd names another folder in each process. A keeper says
+The agent sends one message per command with these descriptors: the watcher's channel to the agent, a file with the
+request, stdout, stderr, and, if the message is AT, the folder to run in. The folder is passed as a descriptor because
+a path such as /proc/self/cwd names another folder in each process. A watcher sends
 
     taken        from here on the command may have run
-    exit N       it ended; N is minus the signal, if one ended it
+    exit N       it exited; N is the negative signal number if a signal killed it
     cwd N, exec N, fork N
-                 it could not be started: errno
-    crowd N      it had more than N processes, and is being ended with all of them
-    gone         nothing is left of it; may follow in the same message
+                 it could not be started; N is the errno
+    crowd N      it had more than N processes; it is being killed with all of them
+    gone         none of its processes is left; may follow in the same message
 
-and then its line ends. A line that ends before the first word means that the
-command was never started.
+and then closes its channel. A channel that is closed before the first message means that the command was never
+started.
 """
 
 from __future__ import annotations
@@ -46,28 +44,28 @@ PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
-CONFINED = "confined"  # the word that says that we are in a sandbox, see confine.py
+CONFINED = "confined"  # argument: we run in a sandbox, see sandbox/launcher.py
 
-END = signal.SIGUSR1  # from the kernel: the parent is dead
-# A command that looks for processes to kill must not hit us with a signal that has a polite meaning. These are handled
-# and not ignored, because what is handled is back at its default in a program that is executed.
+END = signal.SIGUSR1  # sent by the kernel when the parent dies
+# A command that searches for processes to kill must not end us with a signal that can be caught. These signals are
+# handled and not ignored, because exec resets handled signals to their default and keeps ignored ones ignored.
 HEARD = (signal.SIGCHLD, END, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
 
 PAUSE = 5  # milliseconds between two rounds of killing
-ROUNDS = 2000  # what lives longer cannot be killed: it belongs to another user, or hangs in the kernel
+ROUNDS = 2000  # a process that survives them cannot be killed: it belongs to another user, or hangs in the kernel
 
-CROWD = 2000  # processes of one command at a time; then it is ended, before there is no room for anybody else
-PULSE = 100  # milliseconds between two looks at how many there are
-FILE_SIZE = 16 << 30  # bytes; a soft limit, against accidents: a command that needs more says `ulimit -f unlimited`
+CROWD = 2000  # processes of one command at a time; with more it is killed, before other programs cannot fork
+PULSE = 100  # milliseconds between two counts of processes
+FILE_SIZE = 16 << 30  # bytes; a soft limit against accidents: a command that needs more runs `ulimit -f unlimited`
 
 prctl = ctypes.CDLL(None, use_errno=True).prctl
 prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
-# What a list of processes shows, as addresses of the texts.
+# Process names for process lists, as addresses of C strings.
 _NAMES = [ctypes.create_string_buffer(name) for name in (b"tau-runner", b"tau-keeper")]
 RUNNER, KEEPER = map(ctypes.addressof, _NAMES)
 
-# Messages: with 4 descriptors, where the request names the folder; with 5, of which the last is the folder.
+# Messages: START has 4 descriptors, and the request names the folder; AT has 5, and the last one is the folder.
 START, AT = b"start", b"start at"
 MOST_DESCRIPTORS = 5
 
@@ -84,17 +82,18 @@ def main() -> None:
     most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_SIZE if most < 0 else min(FILE_SIZE, most), most))
     gc.disable()
-    gc.freeze()  # a collection would touch, and so copy, the memory that the keepers share
+    gc.freeze()  # a collection would write to, and so copy, the memory that the watchers share
     serve(socket.socket(fileno=0), agent, confined=CONFINED in sys.argv[1:])
 
 
 def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
-    """Start a keeper for each message, until the line ends."""
+    """Start a watcher for each message, until the connection is closed."""
     for number in HEARD:
         signal.signal(number, lambda number, frame: None)
     signals = adopt_orphans(RUNNER)
     if confined:
-        # Our parent may be outside, where we do not see whether it lives. And no command shall write into our memory.
+        # Our parent may be outside the sandbox, where we cannot see whether it lives. And no command may write to our
+        # memory.
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         say(line.fileno(), b"ready")
@@ -104,11 +103,11 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
     poll.register(line, select.POLLIN)
     poll.register(signals, select.POLLIN)
     while True:
-        # Orders last: a keeper that has just become free can take one.
+        # Handle new commands last, so that a watcher that has just become idle can take one.
         for ready, _ in sorted(poll.poll(), key=lambda one: one[0] == line.fileno()):
             if ready == signals:
                 heard = os.read(signals, 512)
-                # The kernel also says so when just the thread that started us has ended.
+                # The kernel sends END also when only the thread that started us has ended.
                 if END in heard and os.getppid() != agent:
                     return
             elif ready == line.fileno():
@@ -117,7 +116,7 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
                     return
                 for fd in fds:
                     os.set_inheritable(fd, False)
-                if is_complete(message, fds):  # else there were too many for us, and closing them tells
+                if is_complete(message, fds):  # else there were too many open files; closing them notifies the agent
                     start(fds, keepers, free, poll)
                 for fd in fds:
                     os.close(fd)
@@ -128,14 +127,14 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
 
 
 def start(fds: Fds, keepers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
-    """By a keeper that has nothing to do, or else by a new one."""
+    """Pass a command to an idle watcher, or fork a new one."""
     while free:
         try:
             socket.send_fds(keepers[free.pop()], [AT if len(fds) == MOST_DESCRIPTORS else START], fds)
             return
-        except (KeyError, OSError):  # it was killed
+        except (KeyError, OSError):  # the watcher was killed
             continue
-    # The order is read here and not in the keeper, to which all it touches is copied.
+    # The request is read here and not in the watcher, for which every page it writes to is copied.
     runner, order, usual = os.getpid(), read(fds[1]), running()
     try:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -162,7 +161,7 @@ def is_complete(message: bytes, fds: Fds) -> bool:
 
 
 def release(ready: int, keepers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
-    """A keeper has done its work. One is kept for the next command, for a fork costs more than most commands do."""
+    """Handle a watcher that has finished. One is kept for the next command: a fork costs more than most commands."""
     for keeper, line in keepers.items():
         if line.fileno() == ready:
             if os.read(ready, 16) and not free:
@@ -175,7 +174,7 @@ def release(ready: int, keepers: dict[int, socket.socket], free: list[int], poll
 
 
 def reap(keepers: dict[int, socket.socket]) -> bool:
-    """False if anything has died that was not a keeper at the end of its work: then there are orphans here."""
+    """Reap dead children. Return False if one was not a watcher that exited normally: then there are orphans."""
     fine = True
     while True:
         try:
@@ -190,14 +189,14 @@ def reap(keepers: dict[int, socket.socket]) -> bool:
 
 
 def read(request: int) -> Order:
-    """The folder, the words and the environment of a command."""
+    """Parse a request: the folder, the argument vector and the environment of a command."""
     cwd, count, *rest = os.pread(request, os.fstat(request).st_size, 0).split(b"\0")
     end = int(count)
     return cwd, rest[:end], dict(item.split(b"=", 1) for item in rest[end:])
 
 
 def keep(runner_line: socket.socket, fds: Fds, order: Order, usual: int, runner: int) -> None:
-    """The life of a keeper: one command after the other. Does not return."""
+    """Main loop of a watcher: one command after the other. Does not return."""
     os.dup2(1, 0)  # /dev/null
     os.dup2(1, 2)
     signals = adopt_orphans(KEEPER)
@@ -207,7 +206,7 @@ def keep(runner_line: socket.socket, fds: Fds, order: Order, usual: int, runner:
     while os.getppid() == runner:
         last = attend(fds, order, usual, signals)
         os.chdir("/")
-        say(runner_line.fileno(), b"free")  # first: who hears the last word may order again at once
+        say(runner_line.fileno(), b"free")  # first: after the last message the agent may send another command at once
         if last:
             say(fds[0], last)
         os.close(fds[0])
@@ -227,12 +226,12 @@ def keep(runner_line: socket.socket, fds: Fds, order: Order, usual: int, runner:
 
 
 def attend(fds: Fds, order: Order, usual: int, signals: int) -> bytes:
-    """Start a command, and stay until nothing is left of it. What is to be said of that is the result."""
+    """Start a command and wait until all its processes have ended. Return the last message to send."""
     line, request, stdout, stderr, *folder = fds
     poll = select.poll()
     poll.register(line, select.POLLIN)
     stage, command, last = b"cwd", 0, b""
-    if not poll.poll(0):  # else nobody waits for this command any more
+    if not poll.poll(0):  # else the agent has closed the channel: the command is not wanted any more
         say(line, b"taken")
         try:
             if folder:
@@ -252,7 +251,10 @@ def attend(fds: Fds, order: Order, usual: int, signals: int) -> bytes:
 
 
 def watch(command: int, line: int, usual: int, signals: int, poll: select.poll) -> bytes:
-    """Until nothing is left. `usual` is how much ran before."""
+    """Wait until no process of the command is left. `usual` is the number of tasks that ran before.
+
+    Returns the last message to send; it is empty if the supervisor has ended.
+    """
     rounds, quiet = 0, False
     while not (last := reap_for(command, line)):
         if rounds == ROUNDS:
@@ -261,7 +263,7 @@ def watch(command: int, line: int, usual: int, signals: int, poll: select.poll) 
             rounds += 1
             kill(below(os.getpid()))
         elif quiet and (now := running()) > usual + CROWD:
-            # Who counts a crowd that grows counts for ever, so it has to stand still.
+            # Counting processes that keep forking would never end, so stop them first.
             signal_group(command, signal.SIGSTOP)
             if len(below(os.getpid())) > CROWD:
                 say(line, b"crowd %d" % CROWD)
@@ -273,17 +275,17 @@ def watch(command: int, line: int, usual: int, signals: int, poll: select.poll) 
         said = poll.poll(PAUSE if rounds else PULSE)
         quiet = not said
         for ready, _ in said:
-            if ready != signals:  # nothing is ever said to us: the line has ended
+            if ready != signals:  # the agent never writes to this channel, so it was closed
                 poll.unregister(ready)
                 rounds = rounds or 1
             elif END in os.read(signals, 512):
                 rounds = rounds or 1
-                line = -1  # say no more: the agent shall not take this for an end of the command's own
+                line = -1  # send nothing more: the agent must not take this for the command's own exit
     return last if line >= 0 else b""
 
 
 def reap_for(command: int, line: int) -> bytes:
-    """Tell of the command's end. If nothing is left of it, the result is what is still to be said."""
+    """Reap children and report the command's exit. If no process is left, return the last message to send."""
     news: list[bytes] = []
     while True:
         try:
@@ -300,9 +302,9 @@ def reap_for(command: int, line: int) -> bytes:
 
 
 def spawn(order: Order, stdout: int, stderr: int) -> int:
-    """Start the command in the folder we are in. It inherits its output and nothing else that is open.
+    """Start the command in our current folder. It inherits its output descriptors and no others.
 
-    A fork would have the kernel copy what we touch from then on; this way there is nothing to copy.
+    After a fork the kernel would copy every page that we write to; posix_spawn has nothing to copy.
     """
     _, words, environment = order
     path = environment.get(b"PATH", os.fsencode(os.defpath))
@@ -318,16 +320,16 @@ def spawn(order: Order, stdout: int, stderr: int) -> int:
             )
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except PermissionError as error:  # another place may have one that can be run
+        except PermissionError as error:  # another folder of PATH may have an executable one
             failure = error
     raise failure
 
 
 def adopt_orphans(name: int) -> int:
-    """Take in whatever loses its parent below us, and hear of our own parent's death. The result tells of signals.
+    """Become a subreaper and request END when our parent dies. Return a descriptor on which signals are read.
 
-    Keepers have the handlers of the runner already: each page that a keeper touches is a copy, and there is a
-    keeper for every command.
+    Signal handlers are not set here, because watchers inherit those of the supervisor: each page that a watcher
+    writes to is copied, and there is a watcher for every command.
     """
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -338,7 +340,7 @@ def adopt_orphans(name: int) -> int:
 
 
 def running() -> int:
-    """How much runs on this machine, in tasks: quick to read, and enough to know when to look closer."""
+    """Return the number of tasks on this machine: cheap to read, and enough to know when to count processes."""
     try:
         fd = os.open("/proc/loadavg", os.O_RDONLY)
     except OSError:
@@ -352,7 +354,7 @@ def running() -> int:
 
 
 def below(top: int, spare: Iterable[int] = ()) -> list[int]:
-    """Everything that comes from a process, without those to spare and what comes from them."""
+    """Return all descendants of a process, without the children in `spare` and their descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if not name.isdecimal():
@@ -367,7 +369,7 @@ def below(top: int, spare: Iterable[int] = ()) -> list[int]:
             continue
         finally:
             os.close(fd)
-        # The name in parentheses may contain anything, parentheses too; the parent is the second field after it.
+        # The name in parentheses may contain anything, even parentheses; the parent is the second field after it.
         children.setdefault(int(stat[stat.rindex(b")") :].split(None, 3)[2]), []).append(int(name))
     found = [child for child in children.get(top, ()) if child not in spare]
     for process in found:
@@ -384,11 +386,13 @@ def kill(processes: list[int]) -> None:
 
 
 def signal_group(command: int, number: int) -> None:
-    """All of a command that has not left its group, at once: nobody is born meanwhile."""
+    """Signal all processes of a command that have not left its group; atomic, so no fork can escape it."""
     try:
         try:
             os.waitid(os.P_PID, command, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # it was waited for: now its number may be a stranger's, but not while a group has it
+        # The command was reaped. If its PID exists again, it is another process's, and the group is gone: the kernel
+        # does not reuse a PID while it is the ID of a group.
+        except ChildProcessError:
             os.kill(command, 0)
             return
     except ProcessLookupError:
@@ -404,7 +408,7 @@ def signal_group(command: int, number: int) -> None:
 def say(line: int, words: bytes) -> None:
     try:
         os.write(line, words)
-    except OSError:  # nobody listens any more
+    except OSError:  # the other end is closed
         return
 
 

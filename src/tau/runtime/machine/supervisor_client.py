@@ -1,6 +1,6 @@
-"""The agent's end of runner.py: a process of our own, below which commands run.
+"""Supervisor client: the agent's side of supervisor.py, the process below which commands run.
 
-Nothing that a command starts there can get away, and nothing outlives us.
+No process that a command starts can escape the supervisor, and none outlives the agent.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from tau.errors import ToolError
 from tau.runtime.machine.command import NUL, CommandSpec, ConfinedBy, start_error
 
 PROGRAM = Path(__file__).with_name("supervisor.py")
-START, AT = b"start", b"start at"  # as in runner.py, which is not imported here because it loads ctypes
-READY_TIMEOUT_S = 20.0  # seconds for a sandbox to be made; a tenth of one is usual
-NEEDED = ("LD_LIBRARY_PATH",)  # what the interpreter itself may need of the environment; secrets are none of that
+START, AT = b"start", b"start at"  # as in supervisor.py, which is not imported here because it loads ctypes
+READY_TIMEOUT_S = 20.0  # to create a sandbox; a tenth of a second is usual
+NEEDED = ("LD_LIBRARY_PATH",)  # variables that the interpreter itself may need; they contain no secrets
 
 
 class SandboxUnavailable(Exception):
-    """There is no sandbox; why, as the end of a sentence."""
+    """The sandbox cannot be created. The message is the reason, as the end of a sentence."""
 
 
 class Supervisor:
-    """The running runner.py, as long as it has users. Raises CannotConfine if it is to be in a sandbox and is not."""
+    """A running supervisor process; it ends with its last user.
+
+    Raises SandboxUnavailable if it should be in a sandbox and is not.
+    """
 
     def __init__(self, program: Path, sandbox: ConfinedBy | None = None) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -62,7 +65,7 @@ class Supervisor:
         self.ended.start()
 
     def leave(self) -> None:
-        """One user less; the last one ends it."""
+        """Remove one user; the last one ends the process."""
         with _starting:
             self.users -= 1
             if not self.users:
@@ -72,11 +75,11 @@ class Supervisor:
         return SupervisedProcess(self, self.post(order), tell)
 
     def post(self, order: CommandSpec) -> socket.socket:
-        """The line to the keeper of a command."""
+        """Send a command to the supervisor; return the channel to its watcher process."""
         try:
             with _request(order) as request:
                 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                # If the runner is dead or stuck this fails, and that their end is closed will tell.
+                # If the supervisor is dead or stuck, sending fails; the caller sees that the other end is closed.
                 with theirs, suppress(OSError):
                     fds = [theirs.fileno(), request.fileno(), order.stdout, order.stderr]
                     if order.folder is None:
@@ -96,7 +99,7 @@ def _wait_for(line: socket.socket, process: subprocess.Popen[bytes]) -> None:
         said = b"refused it is not ready after %d seconds" % READY_TIMEOUT_S
     if said != b"ready":
         line.close()
-        process.wait()  # it hears that, and clears up
+        process.wait()  # the launcher sees that the connection is closed, and cleans up
         raise SandboxUnavailable(said.removeprefix(b"refused").decode("utf-8", "replace").strip() or "it ends at once")
 
 
@@ -105,7 +108,7 @@ _starting = threading.Lock()
 
 
 def shared_supervisor(program: Path) -> Supervisor:
-    """The runner that others in this process have, or a new one for all."""
+    """Return the supervisor that this process already shares, or start one."""
     with _starting:
         runner = _running.get(program)
         if runner is None or runner.dead or not runner.users:
@@ -116,7 +119,7 @@ def shared_supervisor(program: Path) -> Supervisor:
 
 
 def _request(order: CommandSpec) -> io.FileIO:
-    """A file for the runner, because a message has a limit that some environments are beyond."""
+    """Write the request to a memory file, because some environments exceed the size limit of a message."""
     fields = [order.cwd, str(len(order.words)), *order.words, *(f"{name}={value}" for name, value in order.env.items())]
     data = b"\0".join(map(os.fsencode, fields))
     if data.count(b"\0") >= len(fields):
@@ -124,7 +127,7 @@ def _request(order: CommandSpec) -> io.FileIO:
     file = io.FileIO(os.memfd_create("command"), "wb")
     try:
         rest = memoryview(data)
-        while rest:  # a limit on the size of files cuts it, and half a command must never be run
+        while rest:  # a file size limit truncates writes, and half a command must never run
             rest = rest[file.write(rest) :]
     except OSError:
         file.close()
@@ -133,7 +136,7 @@ def _request(order: CommandSpec) -> io.FileIO:
 
 
 class SupervisedProcess:
-    """A command below a keeper: our end of its line."""
+    """A command below a watcher process: our end of the channel to the watcher."""
 
     def __init__(self, runner: Supervisor, line: socket.socket, tell: Callable[[bytes], None]) -> None:
         self.runner = runner
@@ -145,10 +148,10 @@ class SupervisedProcess:
         self._loop.add_reader(line, self._hear)
 
     def kill(self) -> None:
-        if self._loop.is_closed():  # nobody will hear the rest
+        if self._loop.is_closed():  # nothing reads the remaining messages
             self._close()
         elif self._close.alive:
-            with suppress(OSError):  # their end is gone already
+            with suppress(OSError):  # the other end is already closed
                 self._line.shutdown(socket.SHUT_WR)
 
     def is_alive(self) -> bool:
@@ -167,7 +170,7 @@ class SupervisedProcess:
         if not words or words != said:
             self._loop.remove_reader(self._line)
             self._close()
-            # They know each other, and without this the runner would live until somebody collects garbage.
+            # Breaks a reference cycle, which would keep the supervisor alive until the next garbage collection.
             tell, self._tell = self._tell, _ignore
             tell(b"")
 

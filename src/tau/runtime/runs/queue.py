@@ -331,7 +331,10 @@ class RunQueue:
     def _succeeded(self, event: MessageEnd | AgentEnd) -> bool:
         """True if a retry succeeded and the settings say to announce it at this event."""
         if self._owner.settings.retry_success == "run":
-            return isinstance(event, AgentEnd) and any(map(self._retries.ended_by, event.messages[-1:]))
+            if not isinstance(event, AgentEnd):
+                return False
+            answers = [message for message in event.messages if isinstance(message, Assistant)]
+            return any(map(self._retries.ended_by, answers[-1:]))
         return isinstance(event, MessageEnd) and self._retries.ended_by(event.message)
 
     # Additional events at the end of a prompt.
@@ -365,6 +368,8 @@ class RunQueue:
             await self._owner.emit(event)
         self._streaming = False
         await self._owner.emit(end)
+        if self._succeeded(end):
+            await self._tell_success(None)
 
     async def _tell_success(self, waiting: Awaitable[None] | None) -> None:
         if waiting is not None:

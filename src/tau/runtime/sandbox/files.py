@@ -1,11 +1,9 @@
-"""The files of a sandbox, for tools: asked of a process inside, since only the kernel knows what may be reached.
+"""File access for tools in a sandbox, through a process inside, since only the kernel knows what is accessible.
 
-The process is started like a command, with a socket as its stdout. A question is a
-packet of JSON; an answer is one, too, and brings along the descriptor of a file, or
-of a memory file with what is too long for a packet. Commands share the sandbox with
-that process and may have got at it, so nothing it says is believed further than what
-they could have done themselves: what it opened must be a regular file, and what it
-lists is only shown.
+The process is started like a command, with a socket as its stdout. A request is one JSON packet; so is a response,
+which may carry the descriptor of a file, or of a memory file with data that is too long for a packet. Commands share
+the sandbox with that process and may have compromised it, so its responses are trusted only as far as the commands
+themselves could go: a file that it opened must be a regular file, and a listing is only shown.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ from tau.runtime.machine.protected_files import ProtectedFiles
 from tau.tools import Entry, OpenFile, OpenFolder
 
 PACKET = 64 * 1024
-PATIENCE = 120  # seconds for one answer; a command can stop the process that is to give it
-LONGEST = 64 * 1024 * 1024  # of what comes in a memory file: the names in a folder
+PATIENCE = 120  # seconds for one response; a command can stop the process that sends it
+LONGEST = 64 * 1024 * 1024  # bytes of a memory file with the names in a folder
 GONE = "The process that reaches files in the sandbox has ended. Try again."
 _START = (
     "import sys; sys.path += [sys.argv[1], *sys.argv[2].split(':')]; from tau.runtime.sandbox.files import main; main()"
@@ -38,10 +36,13 @@ Start = Callable[[Sequence[str], int], socket.socket]
 
 
 class ConfinedFiles:
-    """As tau.tools.Files. Its calls block, and may come from several threads: they wait for each other."""
+    """Implements tau.tools.Files. Calls block; they may come from several threads and are serialized."""
 
     def __init__(self, start: Start, places: Sequence[str | Sequence[str] | None]) -> None:
-        """`start` runs a program in the sandbox; closing what it returns ends it. `places` are those of `_local`."""
+        """`start` runs a program in the sandbox; closing the socket it returns ends the program.
+
+        `places` are the arguments of `_local`.
+        """
         self._start = start
         self._places = json.dumps(places)
         self._lock = threading.Lock()
@@ -82,7 +83,7 @@ class ConfinedFiles:
         try:
             fds = () if at is None or at.descriptor is None else (at.descriptor,)
             return self._ask("is_secret", path, *fds)[0] is not False
-        except ToolError:  # nobody knows
+        except ToolError:  # unknown, so assume that it is secret
             return True
 
     def entries(self, path: str) -> list[Entry]:
@@ -140,7 +141,7 @@ class ConfinedFiles:
 
 
 def main() -> None:
-    """The process inside. Ends with its line."""
+    """Main loop of the process inside the sandbox. Ends when its connection is closed."""
     files = _local(*json.loads(sys.argv[-1]))
     line = socket.socket(fileno=os.dup(1))
     os.dup2(2, 1)
@@ -168,7 +169,7 @@ def main() -> None:
 def _local(
     keys: str, agent_dir: str | None, cwd: str, sessions: str | None, executables: Sequence[str] = ()
 ) -> LocalFiles:
-    """`agent_dir` is None if tools may write what is guarded."""
+    """`agent_dir` is None if tools may write protected files."""
     if agent_dir is None:
         return LocalFiles(keys)
     return LocalFiles(
@@ -196,7 +197,7 @@ def _answer(
         case "real":
             return files.real(path), None
         case "is_secret":
-            # The caller closes the descriptor that was given.
+            # The caller closes the received descriptor.
             at = OpenFolder("", os.dup(given[0])) if given else None
             try:
                 return files.is_secret(path, at), None
@@ -207,7 +208,7 @@ def _answer(
 
 
 def _memory(data: bytes) -> BinaryIO:
-    """A file in memory, at its beginning."""
+    """Return a memory file with this content, positioned at its start."""
     file = os.fdopen(os.memfd_create("tau"), "w+b")
     file.write(data)
     file.seek(0)

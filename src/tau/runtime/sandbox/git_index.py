@@ -1,9 +1,8 @@
 """Submodule links in the index of a git repository, read without running git.
 
-git can be made to run programs by the configuration of a hostile repository, so the
-index is parsed here: versions 2, 3 and 4, sparse and split, with SHA-1 and SHA-256.
-Fails closed: an index that cannot be parsed is an error, and where a file is ambiguous
-the result has more paths rather than fewer.
+The configuration of a hostile repository can make git run programs, so the index is parsed here: versions 2, 3 and 4,
+sparse and split, with SHA-1 and SHA-256. Fails closed: an index that cannot be parsed is an error, and for an
+ambiguous file the result has more paths rather than fewer.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ MAX_BYTES = 256 << 20
 _IFMT, _GITLINK = 0o170000, 0o160000
 _EXTENDED, _NAME_MASK = 0x4000, 0x0FFF
 _STAT_BYTES, _MODE_AT = 40, 24
-_HASH_BYTES = (20, 32)  # SHA-1 and SHA-256: the file itself does not say which
+_HASH_BYTES = (20, 32)  # SHA-1 and SHA-256: the file does not state which
 
 
 class BadIndex(Exception):
@@ -30,12 +29,15 @@ _Entry = tuple[int, bytes]  # mode and name
 
 class _Parsed(NamedTuple):
     entries: list[_Entry]
-    base: str | None  # the file name of the shared index that this one changes
-    replaced: list[int]  # positions in it; their new entries come first here, and have no names
+    base: str | None  # file name of the shared index that this one modifies
+    replaced: list[int]  # positions in the shared index; their new entries come first here and have no names
 
 
 def submodule_links(gitdir: str) -> list[str]:
-    """Paths of submodules, relative to the work tree. Raises BadIndex, and OSError if the file cannot be read."""
+    """Return the paths of submodules, relative to the work tree.
+
+    Raises BadIndex, and OSError if the file cannot be read.
+    """
     data = _content(os.path.join(gitdir, "index"))
     if data is None:
         return []
@@ -49,7 +51,7 @@ def submodule_links(gitdir: str) -> list[str]:
 
 
 def _inherited(parsed: _Parsed, base: bytes | None) -> Iterator[bytes]:
-    """Links of the shared index, and those whose new entry has taken the name from it."""
+    """Yield links of the shared index, and links whose new entry takes its name from there."""
     if base is None:
         return
     unnamed = [mode for mode, name in parsed.entries if not name]
@@ -65,7 +67,7 @@ def _is_link(mode: int) -> bool:
 
 
 def _content(path: str) -> bytes | None:
-    """None if there is no such file."""
+    """Read a whole index file; None if it does not exist."""
     try:
         data = read_regular_file(path, MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -76,7 +78,7 @@ def _content(path: str) -> bytes | None:
 
 
 def read_regular_file(path: str, max_bytes: int) -> bytes | None:
-    """The beginning of a file, or None if it is not a regular file: a FIFO or a device is not waited for."""
+    """Read the beginning of a file; None if it is not a regular file. Does not block on a FIFO or a device."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -88,7 +90,7 @@ def read_regular_file(path: str, max_bytes: int) -> bytes | None:
 
 
 def _parse_all(data: bytes) -> list[_Parsed]:
-    """By every kind of hash that the file can be read with; with the right one it is read to its last byte."""
+    """Parse with every hash size that fits. The right one always fits: it parses the file to its last byte."""
     found = []
     for hash_bytes in _HASH_BYTES:
         try:
@@ -101,7 +103,7 @@ def _parse_all(data: bytes) -> list[_Parsed]:
 
 
 def _parse(data: bytes, hash_bytes: int) -> _Parsed:
-    """Raises struct.error, IndexError or ValueError where the data is not what it should be."""
+    """Parse with one hash size. Raises struct.error, IndexError or ValueError for malformed data."""
     signature, version, count = struct.unpack_from(">4sII", data, 0)
     if signature != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("not an index")
@@ -115,7 +117,7 @@ def _parse(data: bytes, hash_bytes: int) -> _Parsed:
             shared = data[at : at + hash_bytes].hex()
             base = f"sharedindex.{shared}" if shared.strip("0") else None
             if size > hash_bytes:
-                _, behind = _bits(data, at + hash_bytes, count=1 << 32, skip=True)  # what was deleted
+                _, behind = _bits(data, at + hash_bytes, count=1 << 32, skip=True)  # the deleted entries
                 replaced, _ = _bits(data, behind, count=len(entries))
         at += size
     if at != end:
@@ -132,7 +134,7 @@ def _entries(data: bytes, version: int, count: int, end: int, hash_bytes: int) -
         mode, flags = fields(data, at)
         name_at = at + fixed + (4 if flags & _EXTENDED else 2)
         kept = 0
-        if version == 4:  # the name begins like the one before
+        if version == 4:  # the name shares a prefix with the previous one
             removed, name_at = _varint(data, name_at)
             kept = len(previous) - removed
             if kept < 0:
@@ -146,7 +148,7 @@ def _entries(data: bytes, version: int, count: int, end: int, hash_bytes: int) -
             raise ValueError("a name with a NUL")
         found.append((mode, name))
         previous = name
-        # Up to version 3 entries have a multiple of eight bytes, with at least one NUL behind the name.
+        # Up to version 3, entries are padded to a multiple of eight bytes with at least one NUL after the name.
         at = name_end + 1 if version == 4 else at + ((name_end - at) // 8 + 1) * 8
     if at > end:
         raise ValueError("too short")
@@ -154,7 +156,7 @@ def _entries(data: bytes, version: int, count: int, end: int, hash_bytes: int) -
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number as git writes offsets, and where it ends."""
+    """Decode a number in git's offset encoding; return it and the position after it."""
     byte = data[at]
     value = byte & 0x7F
     while byte & 0x80:
@@ -167,7 +169,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _bits(data: bytes, at: int, count: int, *, skip: bool = False) -> tuple[list[int], int]:
-    """The first `count` positions that are set in an EWAH bitmap, and where it ends."""
+    """Return the first `count` positions that are set in an EWAH bitmap, and the position after the bitmap."""
     size, words = struct.unpack_from(">II", data, at)
     at += 8
     end = at + 8 * words

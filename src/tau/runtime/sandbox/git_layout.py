@@ -1,8 +1,8 @@
-"""Where git keeps what it obeys: repositories, work trees and submodules, found without running git.
+"""Layout of git repositories, work trees and submodules, determined without running git.
 
-Everything read here may have been written by a command in a sandbox or may have come
-with an archive. So no file is believed beyond what it can harm: reads are bounded, and
-a folder outside of the work tree counts only if it points back to it.
+A command in a sandbox may have written any file that is read here, or it may have come with an archive. So no file is
+trusted further than it can do harm: reads are bounded, and a folder outside the work tree is accepted only if it
+points back to the work tree.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from tau.runtime.sandbox.git_index import BadIndex, read_regular_file, submodule_links
 
-MAX_TEXT = 1 << 20  # bytes of a text file that are read
-MAX_REPOSITORIES = 1000  # nested in each other, or in one
+MAX_TEXT = 1 << 20  # bytes to read of a text file
+MAX_REPOSITORIES = 1000  # nested in each other, or side by side in one
 
-# What gitrepository-layout(5) and common tools put into a repository.
+# Names that gitrepository-layout(5) and common tools put into a repository.
 _OF_A_REPOSITORY = re.compile(
     r"HEAD|[A-Z_]+_(HEAD|EDITMSG|MSG|MODE|LOG|RR|TIPS)(\.lock)?|config(\.worktree)?(\.lock)?|description|hooks|info|logs"
     r"|objects|refs|reftable|packed-refs|shallow|index(\.lock)?|sharedindex\..*|branches|remotes|modules|worktrees"
@@ -28,18 +28,18 @@ _OF_A_REPOSITORY = re.compile(
 
 class Submodule(NamedTuple):
     path: str
-    is_link: bool  # git follows it; else `.gitmodules` names it, which is a hint only
+    is_link: bool  # an index entry, which git follows; else only `.gitmodules` names it, which is a hint
 
 
 def is_git_directory(folder: str) -> bool:
-    """True if git takes this folder for a repository, as it does without asking for any folder it is started in."""
+    """True if git takes this folder for a repository. git checks every folder it is started in, without asking."""
     return os.path.lexists(os.path.join(folder, "HEAD")) and all(
         os.path.isdir(os.path.join(folder, name)) for name in ("objects", "refs")
     )
 
 
 def stops_search(mark: str) -> bool:
-    """True if git, which looks for a repository, does not look further than this `.git`."""
+    """True if git's upward search for a repository stops at this `.git`."""
     return is_git_directory(mark) or gitdir_of(mark) is not None
 
 
@@ -51,7 +51,7 @@ def could_be_head(path: str) -> bool:
 
 
 def gitdir_of(mark: str) -> str | None:
-    """The folder that a `.git` file names."""
+    """Return the folder that a `.git` file names."""
     text = _text(mark)
     if text is None or not text.startswith("gitdir:"):
         return None
@@ -60,12 +60,12 @@ def gitdir_of(mark: str) -> str | None:
 
 
 def repository_at(mark: str) -> str | None:
-    """The repository that a `.git` is or names."""
+    """Return the repository that a `.git` is (a folder) or names (a file)."""
     return mark if os.path.isdir(mark) and not os.path.islink(mark) else gitdir_of(mark)
 
 
 def common_directory(gitdir: str) -> str | None:
-    """The repository that `gitdir` of a linked work tree belongs to, as its `commondir` says."""
+    """Return the repository that the `gitdir` of a linked work tree belongs to, according to its `commondir`."""
     text = _text(os.path.join(gitdir, "commondir"))
     if not text or "\0" in text:
         return None
@@ -73,10 +73,10 @@ def common_directory(gitdir: str) -> str | None:
 
 
 def repository_of_worktree(tree: str) -> str | None:
-    """The repository that has `tree` as a linked work tree, if both name each other and it is nothing but a repository.
+    """Return the repository of the linked work tree `tree`, if both point to each other and it contains nothing else.
 
-    A `.git` file can name any folder. So the folder must be `<repository>/worktrees/<name>`, its `gitdir` must lead
-    back, its `commondir` must agree, and a folder in which a repository is mixed with other files is not accepted.
+    A `.git` file can name any folder. So the folder must be `<repository>/worktrees/<name>`, its `gitdir` must point
+    back, its `commondir` must agree, and a folder that mixes a repository with other files is not accepted.
     """
     mark = os.path.join(tree, ".git")
     gitdir = gitdir_of(mark)
@@ -100,9 +100,9 @@ def _is_nothing_else(repository: str) -> bool:
 
 
 def submodules_of(worktree: str, near: str) -> Iterator[Submodule]:
-    """Submodules of the repository at a folder, and theirs: those in `near` or around it.
+    """Yield the submodules of the repository at a folder, recursively: those inside `near` or around it.
 
-    Raises BadIndex with a sentence.
+    Raises BadIndex with a whole sentence.
     """
     waiting = [worktree]
     known = {worktree}
@@ -129,7 +129,7 @@ def is_in(path: str, folder: str) -> bool:
 
 
 def _links(repository: str) -> list[str]:
-    """Empty if the user may not read the index: then git that the user starts does not read it, either."""
+    """Return the links; none if the user may not read the index, because the user's git cannot read it, either."""
     try:
         return submodule_links(repository)
     except BadIndex as error:
@@ -144,7 +144,7 @@ def _named_in_gitmodules(worktree: str) -> list[str]:
 
 
 def read_config(text: str) -> Iterator[tuple[str, str]]:
-    """Keys in lower case and values of a file in the syntax of git-config(1). Sections are passed over."""
+    """Yield the keys, in lower case, and values of a file in the syntax of git-config(1). Skips section headers."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     at = 0
     while at < len(text):
@@ -157,7 +157,7 @@ def read_config(text: str) -> Iterator[tuple[str, str]]:
         elif (key := _KEY.match(text, at)) is not None:
             value, at = _value(text, key.end()) if key[2] else ("", key.end())
             yield key[1].lower(), value
-        else:  # git stops here; a reader of hints goes on
+        else:  # git fails here; we continue, because the values are only hints
             at = _end_of_line(text, at)
 
 
@@ -184,9 +184,9 @@ def _end_of_section(text: str, at: int) -> int:
 
 
 def _value(text: str, at: int) -> tuple[str, int]:
-    """Quotes may begin and end anywhere in it; spaces at its end count only within them."""
+    """Parse a value. Quotes may open and close anywhere in it; trailing spaces count only inside quotes."""
     found: list[str] = []
-    kept = 0  # what is not trimmed at the end
+    kept = 0  # length that survives the trimming of trailing spaces
     quoted = False
     while at < len(text) and text[at] != "\n":
         sign = text[at]
@@ -210,7 +210,7 @@ def _value(text: str, at: int) -> tuple[str, int]:
 
 
 def _text(path: str) -> str | None:
-    """The beginning of a regular file; None if there is none that can be read."""
+    """Read the beginning of a regular file; None if there is no readable one."""
     with suppress(OSError, ValueError):
         data = read_regular_file(path, MAX_TEXT)
         return None if data is None else data.decode("utf-8", "surrogateescape")

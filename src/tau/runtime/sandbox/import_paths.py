@@ -1,9 +1,8 @@
-"""Folders from which a later start of tau, or one of its extension processes, would load code.
+"""Import paths: folders from which tau, started again, or one of its extension processes would load code.
 
-What commands of a sandbox write there runs outside of the sandbox: a module that takes
-the place of another one, or `sitecustomize`, which every start of Python imports from
-wherever it finds it. Not only the folders that Python has found count, also those that
-it would find if they were created.
+Code that sandboxed commands write there would run outside the sandbox: a module that shadows another one, or
+`sitecustomize`, which Python imports at every start from wherever it finds it. Folders that do not exist yet count,
+too, if Python would search them once they are created.
 """
 
 from __future__ import annotations
@@ -21,13 +20,16 @@ OWN_ENVIRONMENT = "Install tau in an environment of its own, for example with pi
 
 
 class CodePath(NamedTuple):
-    path: str  # real
-    loader: str  # who looks there, as the beginning of a sentence
-    remedy: str  # as a sentence without its end
+    path: str  # real path
+    loader: str  # the program that searches it, as the beginning of a sentence
+    remedy: str  # a sentence without its full stop
 
 
 def code_paths(folders: Sequence[str], environment: Mapping[str, str] = os.environ) -> Iterator[CodePath]:
-    """`folders` are those in which tau or an extension process may be started: relative paths count from each."""
+    """Yield all such folders and files.
+
+    `folders` are those in which tau or an extension process may be started; relative paths are resolved from each.
+    """
     for entry, remedy in (*_module_folders(environment), *_named_by_site()):
         yield from (CodePath(path, "Python looks for modules in", remedy) for path in _real(entry, folders))
     if sys.pycache_prefix:
@@ -50,13 +52,13 @@ def is_importable(place: str, entry: str) -> bool:
 
 
 def _module_folders(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Entries of sys.path, and of PYTHONPATH, which -I hides from us and not from extension processes."""
+    """Yield entries of sys.path, and of PYTHONPATH, which -I hides from us but not from extension processes."""
     given = environment.get("PYTHONPATH")
     named = given.split(os.pathsep) if given else []
     for entry in named:
         yield entry, "Start it without that folder in PYTHONPATH"
     absolute = {os.path.abspath(entry) for entry in named}
-    # The empty entry is where this process is; extension processes, which are elsewhere, do not have it.
+    # The empty entry is this process's working folder; extension processes, which run elsewhere, do not have it.
     for position, entry in enumerate(place or os.getcwd() for place in sys.path):
         if position == 0 and not sys.flags.safe_path and os.path.abspath(entry) not in absolute:
             yield entry, "Start it with -P, or from another folder"
@@ -65,7 +67,10 @@ def _module_folders(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]
 
 
 def _named_by_site() -> Iterator[tuple[str, str]]:
-    """The folder of the user's packages, and what `.pth` files name; Python leaves out what does not exist yet."""
+    """Yield the user's site-packages and the folders named in `.pth` files.
+
+    sys.path is not enough, because Python leaves out folders that do not exist yet.
+    """
     places = [entry for entry in sys.path if entry.endswith("-packages")]
     if (users := _users_packages()) is not None:
         yield users, "Do not grant that folder, or set PYTHONNOUSERSITE=1"
@@ -75,7 +80,10 @@ def _named_by_site() -> Iterator[tuple[str, str]]:
 
 
 def _users_packages() -> str | None:
-    """None if Python does not look there: in a virtual environment that does not see the system's packages."""
+    """Return the user's site-packages; None if Python does not search it.
+
+    That is so with PYTHONNOUSERSITE, and in a virtual environment that does not see the system's packages.
+    """
     if os.environ.get("PYTHONNOUSERSITE"):
         return None
     isolated = sys.prefix != sys.base_prefix and not any(
@@ -97,7 +105,7 @@ def _named_by_pth(folder: str) -> Iterator[str]:
 
 
 def _linked(name: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """Folders and files that the dynamic linker searches. An empty entry of LD_LIBRARY_PATH is the current folder."""
+    """Yield what the dynamic linker searches or loads. An empty entry of LD_LIBRARY_PATH is the current folder."""
     text = environment.get(name)
     if not text:
         return

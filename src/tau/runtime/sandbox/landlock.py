@@ -1,9 +1,8 @@
-"""Landlock: what a process, and all that comes from it, may do to files.
+"""Landlock: restricts which files a process and all its descendants may access.
 
-A right is granted for everything below a folder, and nothing below can be taken
-out again; what is not granted is refused. The kernel knows more rights the newer
-it is. A right that it does not know cannot be refused here, which is why the mounts
-of confine.py refuse all writing, too.
+A right is granted for everything below a folder, without exceptions below it; access that is not granted is denied.
+Newer kernels know more rights. A right that the kernel does not know cannot be denied here, which is why the
+read-only mounts of mounts.py deny all writing, too.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ _NO_NEW_PRIVILEGES = 38
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE, _DEVICE_CONTROL = 1 << 14, 1 << 15
-RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # version: how many rights it knows; later ones know no more about files
+RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # version: number of file rights; later versions add none
 READ = _EXECUTE | _READ_FILE | _READ_FOLDER
-USE = _READ_FILE | _WRITE_FILE | _TRUNCATE | _DEVICE_CONTROL  # of a device
-OF_FILES = _EXECUTE | USE  # rights that make sense for what is no folder
+USE = _READ_FILE | _WRITE_FILE | _TRUNCATE | _DEVICE_CONTROL  # for a device
+OF_FILES = _EXECUTE | USE  # rights that apply to anything but a folder
 NETWORK = 0b11  # TCP: bind and connect; from version 4
-SCOPES = 0b11  # abstract sockets and signals to processes outside; from version 6
+SCOPES = 0b11  # abstract sockets of, and signals to, outside processes; from version 6
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def version() -> int:
-    """0 if this kernel has none, or has it switched off."""
+    """Return the Landlock version of this kernel; 0 if it has none or has it disabled."""
     return max(0, int(_libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(_ASK_VERSION))))
 
 
 def restrict(readable: Iterable[str | int], writable: Iterable[str | int], devices: Iterable[str]) -> None:
-    """From here on only this, for this process and its children. A place is a path or a descriptor of it.
+    """From now on, allow this process and its children only these accesses. A place is a path or its descriptor.
 
     Paths that do not exist are left out.
     """

@@ -1,23 +1,21 @@
-"""The process around a sandbox: makes it, starts the runner in it, and clears up behind it.
+"""Sandbox launcher: the process that creates a sandbox, starts the supervisor in it, and cleans up afterwards.
 
-    agent ── this ── runner ── keeper ── a command
-             outside │ inside
+    agent ── launcher ── supervisor ── watcher ── a command
+              outside  │  inside
 
-It is a process of its own because what it gives up cannot be had back. Whatever is
-inside is in namespaces of its own and dies with the runner, which dies with this,
-which dies with the agent or when the agent closes its line to the runner.
+It is a separate process because the privileges that it drops cannot be regained. Everything inside has its own
+namespaces and dies with the supervisor, which dies with the launcher, which dies with the agent or when the agent
+closes its connection to the supervisor.
 
-What is readable and writable is a list of mounts that sandbox.py made; there is
-one way for each level to carry it out:
+A list of mounts from policy.py defines what is readable and writable. Each level has one implementation:
 
-    workspace  our own: the whole file system read-only, the mounts over it, and
-               Landlock, which grants what may be read and written and nothing else
-    strict     bubblewrap: an empty file system, and in it nothing but the mounts
+    workspace  tau's own: the whole file system read-only, the mounts over it, and Landlock, which grants the planned
+               read and write access and nothing else
+    strict     bubblewrap: an empty file system that contains only the mounts and the system's folders
 
-Both have the same filter of system calls (seccomp.py), and both end with the same
-check of all mounts from inside (mounting.py), because the list was made in another
-process and names may have changed since. When anything of it fails nothing is started,
-and the line is told why: "refused", and a sentence.
+Both use the same system call filter (seccomp.py), and both end with the same check of all mounts from inside
+(mounts.py), because the list was made in another process and names may have changed since. If any step fails, nothing
+is started, and the launcher sends the reason on the connection: "refused" and a sentence.
 """
 
 from __future__ import annotations
@@ -43,10 +41,10 @@ from tau.runtime.sandbox.tree_removal import remove_tree
 
 BWRAP = "/usr/bin/bwrap"  # never from PATH: a project could put another one there
 LINE = 0
-PATIENCE = 1.0  # seconds for the runner to end by itself
-ARGUMENT = 100_000  # characters; the kernel takes 128 KiB in one
+PATIENCE = 1.0  # seconds for the supervisor to end by itself
+ARGUMENT = 100_000  # characters; the kernel accepts 128 KiB in one argument
 
-# What any program may need to read. There is nothing of a user's in it.
+# Paths that any program may need to read. They contain no user data.
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/sys"),
     *("/nix/store", "/gnu/store", "/run/current-system", "/snap", "/var/lib/dpkg", "/var/cache/fontconfig"),
@@ -65,17 +63,17 @@ _NAME = ctypes.create_string_buffer(b"tau-sandbox")
 
 
 class Plan(NamedTuple):
-    """What sandbox.py wants, as it travels."""
+    """The sandbox that policy.py has planned, serializable for the launcher."""
 
     level: str
     mounts: list[Mount]
     placeholders: list[str]  # targets of mounts that do not exist yet, see placeholders.py
-    private: str  # a folder that ends with the sandbox
-    output: str  # another, if there is nothing in it
-    words: list[str]  # the runner
+    private: str  # a folder that is removed with the sandbox
+    output: str  # a folder that is removed with the sandbox if it is empty
+    words: list[str]  # command line of the supervisor
 
     def arguments(self) -> list[str]:
-        """As arguments of a program."""
+        """Serialize as arguments of a program."""
         text = json.dumps(self._asdict())
         return [text[at : at + ARGUMENT] for at in range(0, len(text), ARGUMENT)]
 
@@ -91,7 +89,7 @@ def _mount(source: str, target: str, writable: bool, identity: list[int] | None)
 
 class Inside(NamedTuple):
     process: int
-    said: int  # what it has to say about its failure
+    said: int  # descriptor from which its error message is read
 
 
 def main() -> None:
@@ -100,7 +98,7 @@ def main() -> None:
     for number in HEARD:
         signal.signal(number, lambda number, frame: None)
     signals = adopt_orphans(ctypes.addressof(_NAME))
-    with ExitStack() as cleanup:  # from the last to the first, also if one of them fails
+    with ExitStack() as cleanup:  # runs callbacks in reverse order, even if one of them fails
         cleanup.callback(remove_tree, plan.private)
         cleanup.callback(_remove_if_empty, plan.output)
         try:
@@ -108,14 +106,14 @@ def main() -> None:
             start = {"workspace": _start_own, "strict": _start_bubblewrap}[plan.level]
             inside = start(plan)
             _watch(inside.process, signals, agent)
-            # Of interest only if the runner has not said that it is ready; else nothing reads it.
+            # Matters only if the supervisor has not sent "ready"; otherwise nothing reads it.
             say(LINE, b"refused " + os.read(inside.said, 2000).strip())
         except (Refused, OSError) as error:
             say(LINE, f"refused {_sentence(error)}".encode()[:2000])
 
 
 def check_inside() -> None:
-    """The first program in a sandbox that another program has made: check it, and become the runner."""
+    """First program in a sandbox that bubblewrap has created: check the mounts, then exec the supervisor."""
     try:
         plan = Plan.parse(sys.argv[1:])
         for place in check_mounts(plan.mounts):
@@ -128,16 +126,16 @@ def check_inside() -> None:
 
 
 def python_words(function: str, arguments: Sequence[str]) -> list[str]:
-    """A command line that calls a function of this module, with nothing of the environment or of the user."""
+    """Return a command line that calls a function of this module, isolated from environment and user settings."""
     root = os.path.abspath(__file__)
-    for _ in __name__.split("."):  # to the folder that contains the package
+    for _ in __name__.split("."):  # up to the folder that contains the package
         root = os.path.dirname(root)
     start = f"import sys; sys.path.append(sys.argv.pop(1)); from {__name__} import {function}; {function}()"
     return [os.path.realpath(sys.executable), "-I", "-S", "-c", start, root, *arguments]
 
 
 def _with_placeholders(plan: Plan, cleanup: ExitStack) -> Plan:
-    """Create what is missing; the result has the identities of all."""
+    """Create the missing placeholders; return the plan with the identities of all mounts."""
     known = {mount.target: mount.identity for mount in plan.mounts}
     for path in plan.placeholders:
         within = known[os.path.dirname(path)]
@@ -158,9 +156,9 @@ def _sentence(error: Exception) -> str:
 
 
 def _watch(inside: int, signals: int, agent: int) -> None:
-    """Until the sandbox has ended, or has to."""
+    """Wait until the sandbox has ended; end it if the agent dies or closes the connection."""
     poll = select.poll()
-    poll.register(LINE, 0)  # only whether it has ended: the runner is the one who reads
+    poll.register(LINE, 0)  # only to notice a hang-up: the supervisor reads from it
     poll.register(signals, select.POLLIN)
     while _lives(inside):
         for ready, _ in poll.poll():
@@ -170,7 +168,7 @@ def _watch(inside: int, signals: int, agent: int) -> None:
 
 
 def _lives(child: int) -> bool:
-    """Also takes in the dead that were left to us."""
+    """True while the child runs. Also reaps orphans that we have adopted."""
     while True:
         try:
             dead, _ = os.waitpid(-1, os.WNOHANG)
@@ -235,11 +233,11 @@ def bubblewrap_arguments(plan: Plan) -> Iterable[str]:
     yield from ("--proc", "/proc", "--dev", "/dev")
     for mount in plan.mounts:
         yield from ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
-    # The sysctls in /proc belong to root, and root may be who we are; bubblewrap leaves them writable then.
+    # The sysctls in /proc belong to root, and we may be root; bubblewrap leaves them writable then.
     yield from ("--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/")
 
 
-# Workspace: our own
+# Workspace: tau's own implementation
 
 
 def _start_own(plan: Plan) -> Inside:
@@ -264,7 +262,10 @@ def _start_own(plan: Plan) -> Inside:
 
 
 def _become_runner(plan: Plan, program: bytes, says: int) -> None:
-    """The first process of its namespace: when it ends the kernel ends all the others."""
+    """Set up the sandbox and exec the supervisor. Does not return.
+
+    This is the first process of its PID namespace: when it ends, the kernel kills all others in it.
+    """
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         with refusing("namespaces are not to be had here"):
@@ -287,7 +288,7 @@ def _become_runner(plan: Plan, program: bytes, says: int) -> None:
 
 
 def _give_up_capabilities() -> None:
-    """All of them, also those that a program would get back by being executed as root."""
+    """Drop all capabilities, including those that a program executed as root would regain."""
     number = 0
     while _libc.prctl(_DROP_BOUND, number, 0, 0, 0) == 0:
         number += 1

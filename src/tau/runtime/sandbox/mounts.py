@@ -1,11 +1,10 @@
-"""Mounts of a sandbox: made from descriptors, and checked from inside.
+"""Mounts of a sandbox: created from descriptors, and checked from inside.
 
-A list of mounts is planned in the agent's process and carried out in another one. In
-between, a command of another sandbox in the same folder can rename what the names
-mean. So a source is opened without following links and must have the identity that was
-planned, it is mounted on a descriptor of its target, and when all mounts are there each
-target is opened once more, inside, before the first command runs (`check_mounts`). The
-last step also holds where another program has made the mounts, from their names.
+The agent's process plans a list of mounts, and another process creates them. In between, a command of another sandbox
+in the same folder can rename files, so that the names mean something else. So a source is opened without following
+links and must have the planned identity; it is mounted on a descriptor of its target; and when all mounts exist, each
+target is opened again, inside, before the first command runs (`check_mounts`). The last step also works if another
+program has created the mounts by name.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Mount(NamedTuple):
-    """What is seen at a place. The order of a list of them matters: the later ones are over the earlier ones."""
+    """A bind mount of `source` at `target`. In a list the order matters: later mounts cover earlier ones."""
 
     source: str
     target: str
@@ -38,11 +37,11 @@ class Mount(NamedTuple):
 
 
 class Refused(Exception):
-    """The sandbox cannot be made; why, as a sentence."""
+    """The sandbox cannot be created. The message is the reason, as a sentence."""
 
 
 class refusing:
-    """Turns an OSError into a Refused that says what it means."""
+    """Context manager that turns an OSError into a Refused with an explanation."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -56,17 +55,17 @@ class refusing:
 
 
 def mount_all(mounts: Iterable[Mount]) -> None:
-    """Make the whole file system read-only, and put the mounts over it. Needs a mount namespace of its own."""
+    """Make the whole file system read-only and attach the mounts over it. Requires a separate mount namespace."""
     with refusing("mounting is not allowed here"):
         call(_libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None))
-    trees = [(_clone(mount), mount.target) for mount in mounts]  # before what they are taken from is read-only
+    trees = [(_clone(mount), mount.target) for mount in mounts]  # before their sources become read-only
     with refusing("mounting is not allowed here"):
         _set(_AT_CWD, "/", _READ_ONLY | _NO_SETUID, _AT_RECURSIVE)
         plain = _NO_SETUID | _NO_DEVICES | _NO_EXEC
-        # Read-only, because the sysctls in it belong to root, and root may be who we are.
+        # Read-only, because the sysctls in it belong to root, and we may be root.
         call(_libc.mount(b"proc", b"/proc", b"proc", plain | _READ_ONLY, None))
         call(_libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", plain, b"mode=1777,size=256m"))
-        with suppress(OSError):  # then there are no terminals, which most commands do not need
+        with suppress(OSError):  # without it there are no terminals, which most commands do not need
             call(_libc.mount(b"devpts", b"/dev/pts", b"devpts", _NO_SETUID | _NO_EXEC, b"newinstance,ptmxmode=0666"))
     for tree, target in trees:
         with refusing(f"{target} cannot be mounted"):
@@ -79,10 +78,10 @@ def mount_all(mounts: Iterable[Mount]) -> None:
 
 
 def check_mounts(mounts: Iterable[Mount]) -> list[int]:
-    """Check, inside, that what was planned is at its place: that, no other, and read-only if it has to be.
+    """Check from inside that exactly the planned source is mounted at each target, read-only if it has to be.
 
-    Returns a descriptor for each. Raises Refused. Once a mount is there nothing outside can move or replace it: other
-    names may lead elsewhere later, but only within the file system that was mounted.
+    Returns a descriptor for each. Raises Refused. Once a mount exists, nothing outside can move or replace it: other
+    names may lead elsewhere later, but only within the mounted file system.
     """
     return [_checked(mount) for mount in mounts]
 
@@ -113,7 +112,7 @@ def _replaced(path: str) -> Refused:
 
 
 def check_sources(mounts: Iterable[Mount]) -> None:
-    """Check that all sources are what was planned, before another program opens them by name. Raises Refused."""
+    """Check that all sources have the planned identity before another program opens them by name. Raises Refused."""
     for mount in mounts:
         os.close(_source(mount))
 
@@ -128,7 +127,7 @@ def _source(mount: Mount) -> int:
 
 
 def _clone(mount: Mount) -> int:
-    """A copy of the tree at the source, which is mounted nowhere yet."""
+    """Return a detached copy of the mount tree at the source, which is not mounted anywhere yet."""
     source = _source(mount)
     with refusing(f"{mount.source} cannot be mounted"):
         flags = ctypes.c_uint(_CLONE | _AT_RECURSIVE | _AT_EMPTY_PATH | os.O_CLOEXEC)
@@ -147,7 +146,7 @@ def _set(place: int, path: str, attributes: int, how: int) -> None:
 
 
 def call(result: int) -> int:
-    """The result of a system call made through libc. Raises OSError."""
+    """Return the result of a system call made through libc. Raises OSError for a negative one."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -1,9 +1,8 @@
-"""Placeholders: empty folders at names that must not be created while a sandbox is on.
+"""Placeholders: empty folders at names that commands must not create while a sandbox is active.
 
-A missing `.git` cannot be mounted read-only, so the launcher of a sandbox creates an
-empty folder in its place and mounts that. Several sandboxes can share a placeholder:
-each holds a shared lock, and the last one to release it removes the folder. One that
-was left behind by a crash is recognised by its mode and used again.
+A missing `.git` cannot be mounted read-only, so the launcher of a sandbox creates an empty folder in its place and
+mounts that. Several sandboxes can share a placeholder: each holds a shared lock, and the last one to release it
+removes the folder. A placeholder that a crash left behind is recognised by its mode and reused.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Placeholder(NamedTuple):
     name: str
     parent: int
-    folder: int  # locked as long as it is open
+    folder: int  # descriptor; the lock lasts as long as it is open
 
     @property
     def identity(self) -> Identity:
@@ -53,7 +52,7 @@ def hold(path: str, within: Identity) -> Placeholder:
 
 
 def _locked(name: str, parent: int) -> int | None:
-    """None if the name means another folder by the time it is locked."""
+    """Open and lock the folder; None if the name refers to another folder by the time the lock is acquired."""
     folder = os.open(name, _FOLDER, dir_fd=parent)
     try:
         fcntl.flock(folder, fcntl.LOCK_SH)
@@ -67,20 +66,20 @@ def _locked(name: str, parent: int) -> int | None:
 
 
 def release(held: Placeholder) -> None:
-    """Remove the folder, unless another sandbox needs it or it has become something else."""
+    """Remove the folder, unless another sandbox uses it or it was replaced or changed."""
     try:
         with suppress(OSError):
             fcntl.flock(held.folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             named = os.stat(held.name, dir_fd=held.parent, follow_symlinks=False)
             if os.path.samestat(named, os.fstat(held.folder)) and stat.S_IMODE(named.st_mode) == MODE:
-                os.rmdir(held.name, dir_fd=held.parent)  # refused if there is anything in it
+                os.rmdir(held.name, dir_fd=held.parent)  # fails if the folder is not empty
     finally:
         os.close(held.folder)
         os.close(held.parent)
 
 
 def is_placeholder(path: str) -> bool:
-    """True for a folder that a sandbox has created, also for one that a crash left behind."""
+    """True for a folder that a sandbox has created, including one that a crash left behind."""
     try:
         status = os.lstat(path)
         return stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == MODE and not os.listdir(path)

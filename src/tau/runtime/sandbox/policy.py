@@ -1,17 +1,16 @@
-"""What commands and file tools may reach when the sandbox is on: one policy, whichever level carries it out.
+"""Sandbox policy: which paths commands and file tools may access, the same for every level.
 
-    written to    the working folder, a private /tmp, and what the user's settings add
-    read          besides that: the system's programs, Python and tau themselves, the
-                  user's skills, the repository around the working folder
-    seen, empty   the home folder
-    not changed   what git, tau and others would execute or obey, though it lies in a
-                  folder that is written to (protected.py)
+    writable      the working folder, a private /tmp, and what the user's settings add
+    readable      in addition: the system's programs, Python and tau themselves, the user's skills, the repository
+                  around the working folder
+    empty         the home folder
+    protected     what git, tau and other programs would execute or obey, even in a writable folder
+                  (protected_paths.py)
 
-The innermost rule counts. Names are no part of it: confine.py makes mounts of the
-list, and the kernel decides. A folder that is to be read-only is a mount, and so is
-every folder on the way to it, because a mount cannot be moved out of the way. Each
-mount is planned with the identity of its source, so that a name that means something
-else by the time it is mounted is refused.
+The innermost rule wins. Names are not compared at access time: launcher.py turns the list into mounts, and the kernel
+decides. A read-only folder is a mount, and so is every folder on the way to it, because a mount cannot be moved out
+of the way. Each mount is planned with the identity of its source, so that a name that refers to another file by the
+time it is mounted is refused.
 """
 
 from __future__ import annotations
@@ -46,19 +45,19 @@ LEVELS: tuple[SandboxLevel, ...] = ("workspace", "strict")
 TEMPORARY = "/tmp"
 ENVIRONMENT = {
     **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TEMPORARY),
-    "XDG_CACHE_HOME": f"{TEMPORARY}/.cache",  # the usual place, in the home folder, cannot be written
+    "XDG_CACHE_HOME": f"{TEMPORARY}/.cache",  # the default, in the home folder, is not writable
 }
 CONFIGURED = "/etc"
 PROGRAMS = ("tau", "pi")
-MAX_MOUNTS = 1000  # bubblewrap takes three times as many
+MAX_MOUNTS = 1000  # bubblewrap accepts three times as many
 
 
 class Sandbox:
-    """The policy of one session. Raises UsageError where it would protect nothing.
+    """The policy of one session. Raises UsageError if it could not protect anything.
 
-    `sessions` is the folder of session files; `readable` and `writable` are what the
-    user grants besides. `protected` are more files and folders that commands must not
-    change, if they lie where commands can write, such as extensions that are loaded.
+    `sessions` is the folder of session files; `readable` and `writable` are additional paths that the user grants.
+    `protected` are further files and folders that commands must not change if they lie where commands can write, such
+    as loaded extensions.
     """
 
     def __init__(
@@ -89,11 +88,11 @@ class Sandbox:
         self._places = (self.tree, *self._writable)
         self._check()
         for folder in (self._agent_dir, self._sessions):
-            if folder is not None and self._is_in_a_place(folder):  # or a command would make it
+            if folder is not None and self._is_in_a_place(folder):  # else a command could create it
                 os.makedirs(folder, 0o700, exist_ok=True)
-        # Folders stay what they are now; a sandbox that is made again later is made of the same ones.
+        # The folders are fixed now: a sandbox that is created again later must use the same ones.
         self._identities = {path: identify(path) for path in self._places if os.path.isdir(path)}
-        self.environment = ENVIRONMENT  # what commands are told of it
+        self.environment = ENVIRONMENT  # variables that are added for commands
         self._private: str | None = None
         self._outputs: list[str] = []
 
@@ -164,19 +163,22 @@ class Sandbox:
             raise self._refusal(str(error)) from None
 
     def _is_in_a_place(self, path: str) -> bool:
-        """Whether commands could write it, were it not protected."""
+        """True if commands could write to the path if it were not protected."""
         return any(is_in(path, place) for place in self._places)
 
     def plan(self) -> Plan:
-        """With a private folder of its own, which is removed when what is made of it ends. Raises CannotConfine."""
+        """Plan a sandbox and create its private temp folder, which is removed when the sandbox ends.
+
+        Raises SandboxUnavailable.
+        """
         base = self._outside()
-        self.clear()  # if the process that should have done it was killed
+        self.clear()  # in case the launcher, which normally does this, was killed
         private = self._private = tempfile.mkdtemp(prefix="tau-sandbox-", dir=base)
         try:
             self._outputs = [folder for folder in self._outputs if os.path.isdir(folder) and os.listdir(folder)]
             self._outputs.append(tempfile.mkdtemp(prefix="tau-output-", dir=base))
             return self._plan(private)
-        except UsageError as error:  # what is protected has changed since this sandbox was first made
+        except UsageError as error:  # protected paths have changed since this sandbox was first created
             self.clear()
             raise SandboxUnavailable(str(error).rstrip(".")) from None
         except BaseException:
@@ -184,7 +186,7 @@ class Sandbox:
             raise
 
     def clear(self) -> None:
-        """Remove what only a sandbox that has ended, or never begun, would have needed."""
+        """Remove the private folders of a sandbox that has ended, or was never started."""
         if self._private is not None:
             remove_tree(self._private)
         for folder in self._outputs:
@@ -192,16 +194,16 @@ class Sandbox:
                 os.rmdir(folder)
 
     def words(self) -> list[str]:
-        """The command line of the process that makes the sandbox, and whose stdin is the line to the runner in it."""
+        """Return the command line of the launcher. Its stdin is the connection to the supervisor in the sandbox."""
         return python_words(main.__name__, self.plan().arguments())
 
     @property
     def output(self) -> str:
-        """A folder for what commands say, which they can read but not write. It stays if there is anything in it."""
+        """Folder for the output of commands, which they can read but not write. It is kept unless it is empty."""
         return self._outputs[-1]
 
     def _outside(self) -> str:
-        """Where temporary files can be that no command reaches under their real names."""
+        """Return a folder for temporary files that commands cannot access under their real names."""
         for folder in (os.path.realpath(tempfile.gettempdir()), self._temporary, "/var/tmp"):
             if not self._is_in_a_place(folder) and os.access(folder, os.W_OK):
                 return folder
@@ -229,7 +231,7 @@ class Sandbox:
         return Plan(self.level, mounts, placeholders, private, self.output, words)
 
     def _covers(self, private: str) -> dict[str, str]:
-        """Folders that are seen empty, and what is seen instead of them."""
+        """Create and return the empty folders that replace real ones: real folder to replacement."""
         covers = {self._temporary: os.path.join(private, "tmp")}
         if self._home != "/" and os.path.isdir(self._home):
             covers[self._home] = os.path.join(private, "home")
@@ -240,7 +242,7 @@ class Sandbox:
         return covers
 
     def _targets(self, private: str, covers: Mapping[str, str]) -> dict[str, tuple[str, bool]]:
-        """What is seen where, and whether it can be written, but for what is protected."""
+        """Return the mounts without the protected paths: target to source and whether it is writable."""
         empty, no_file = os.path.join(private, "empty"), os.path.join(private, "no-file")
         os.mkdir(empty, 0o700)
         Path(no_file).touch(0o400)
@@ -251,14 +253,14 @@ class Sandbox:
         return found | {path: (path, True) for path in (*self._writable, self.tree)}
 
     def _keep_in_place(self, path: str, targets: dict[str, tuple[str, bool]]) -> None:
-        """Make mounts of the folders that lead to a path from the outermost folder that commands may write."""
+        """Add a mount for each folder on the way to a path from the outermost folder that commands may write."""
         around = [place for place in self._places if is_in(path, place)]
         for folder in _between(min(around, key=len), path):
             if not is_in(folder, self._agent_dir):
                 targets.setdefault(folder, (folder, True))
 
     def _make_places(self, targets: dict[str, tuple[str, bool]], covers: Mapping[str, str]) -> None:
-        """Something to mount on, for what lies in a folder that is seen empty."""
+        """Create mount points for targets in folders that are replaced by empty ones."""
         for target in list(targets):
             around = [other for other in targets if other != target and is_in(target, other)]
             cover = max(around, key=len, default="")
@@ -266,7 +268,7 @@ class Sandbox:
                 _make_place(covers[cover] + target.removeprefix(cover), is_folder=os.path.isdir(targets[target][0]))
         for target in list(targets):
             if (first := _first_below(self._temporary, target)) and first not in targets:
-                # What leads to the working folder stays where it is.
+                # A mount, so that commands cannot move the folder that leads to the working folder.
                 targets[first] = (covers[self._temporary] + first.removeprefix(self._temporary), False)
 
     def _identify(self, path: str) -> Identity:
@@ -279,7 +281,7 @@ class Sandbox:
         return found
 
     def _roots(self) -> list[str]:
-        """What has to be read besides the system: we ourselves, and what belongs to the work."""
+        """Return the paths to read besides the system's: tau itself, skills, repositories, the user's grants."""
         ours = [*_program(), sysconfig.get_path("scripts")]
         skills = [os.path.join(self._agent_dir, "skills"), os.path.join(self._home, ".agents", "skills")]
         roots = [*map(os.path.realpath, ours), *skills, *self._repositories(), *self._readable]
@@ -288,7 +290,7 @@ class Sandbox:
         return [path for path in kept if not any(is_in(path, place) for place in (*seen, *kept) if place != path)]
 
     def _repositories(self) -> Iterator[str]:
-        """The repository that the working folder is a part of, and the one that it is a work tree of."""
+        """Yield the repository that contains the working folder, and the one that it is a linked work tree of."""
         above = os.path.dirname(self.tree)
         while not self._holds_too_much(above):
             mark = os.path.join(above, ".git")
@@ -305,21 +307,24 @@ class Sandbox:
 
 
 def _program() -> list[str]:
-    """Where tau, its libraries and its Python are."""
+    """Return the folders of tau, its libraries and its Python."""
     packages = [path for path in sys.path if path.endswith("-packages") and os.path.isabs(path)]
-    # Python lists the folder that it finds us in.
+    # The folder that contains the package, not only the package, because Python lists that folder to import us.
     return [sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(tau.__file__)), *packages]
 
 
 def _scripts() -> Iterator[str]:
-    """The files by which the user starts tau."""
+    """Yield the scripts with which the user starts tau."""
     for scheme in (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user")):
         folder = sysconfig.get_path("scripts", scheme)
         yield from (path for path in (os.path.join(folder, name) for name in PROGRAMS) if os.path.exists(path))
 
 
 def not_for_all(folder: str) -> Iterator[str]:
-    """What in a folder not everybody may read: passwords and keys, which root could, or a group that the user is in."""
+    """Yield the paths in a folder that are not world-readable.
+
+    They may contain passwords and keys, which root, or a member of their group, could otherwise read.
+    """
     try:
         listed = list(os.scandir(folder))
     except OSError:
@@ -345,7 +350,7 @@ def _granted(path: str, setting: str) -> str:
 
 
 def _between(top: str, path: str) -> Iterator[str]:
-    """The folders on the way from one to the other, without both."""
+    """Yield the folders between the two, excluding both."""
     folder = os.path.dirname(path)
     while folder != top and is_in(folder, top):
         yield folder
@@ -353,7 +358,7 @@ def _between(top: str, path: str) -> Iterator[str]:
 
 
 def _first_below(folder: str, path: str) -> str | None:
-    """The first step from a folder to what is deeper in it; None if there is but one, or none."""
+    """Return the child of a folder that contains a path; None if the path is a child itself or not in the folder."""
     if path == folder or not is_in(path, folder):
         return None
     first, _, rest = path.removeprefix(folder + "/").partition("/")

@@ -1,8 +1,8 @@
-"""What commands must not change although it lies in a folder that they may write.
+"""Protected paths, which commands must not change although they lie in a writable folder.
 
-git, tau and Python execute or obey these files when the user starts them, outside of
-the sandbox: `.git` and `.pi`, also if they are missing; `.git` of submodules; whatever
-would make git take the folder itself for a repository; tau's own files and program.
+git, tau and Python execute or obey these files when the user starts them outside the sandbox: `.git` and `.pi`, even
+if they are missing; `.git` of submodules; anything that would make git take the folder itself for a repository; tau's
+own files and program.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ OBEYED = (".git", ".pi")
 
 
 class Guard(NamedTuple):
-    """A path that becomes a mount, and so can be neither moved nor replaced. If it is missing it stays so."""
+    """A path that becomes a mount, and so can be neither moved nor replaced. A missing path stays missing."""
 
     path: str
     writable: bool = False
 
 
 class Unprotectable(Exception):
-    """Something cannot be kept from being changed; why, as a sentence."""
+    """A path cannot be protected from changes. The message is the reason, as a sentence."""
 
 
 def guards(places: Sequence[str], own: Sequence[str]) -> list[Guard]:
-    """What to mount read-only in `places`, the folders that commands may write. `own` are paths of tau itself.
+    """Return the paths to mount in `places`, the folders that commands may write. `own` are paths of tau itself.
 
     Raises Unprotectable.
     """
@@ -48,7 +48,7 @@ def guards(places: Sequence[str], own: Sequence[str]) -> list[Guard]:
     for path in own:
         _add(found, places, path)
     for place in roots:
-        if place == places[0] or not is_git_directory(place):  # else the user has granted a repository
+        if place == places[0] or not is_git_directory(place):  # else the user has granted a bare repository
             for path in (*(os.path.join(place, name) for name in OBEYED), *_repositories(place)):
                 _add(found, places, path)
             found |= {guard.path: guard for guard in _against_bare_repository(place)}
@@ -56,7 +56,7 @@ def guards(places: Sequence[str], own: Sequence[str]) -> list[Guard]:
 
 
 def _is_covered(guard: Guard, found: dict[str, Guard]) -> bool:
-    """True if a folder around it is guarded as a whole."""
+    """True if a folder above it is guarded as a whole."""
     above = os.path.dirname(guard.path)
     while above != "/":
         if above in found and not found[above].writable:
@@ -66,7 +66,7 @@ def _is_covered(guard: Guard, found: dict[str, Guard]) -> bool:
 
 
 def _could_be_made(path: str) -> bool:
-    """False for what is missing in a folder where commands cannot create anything, either."""
+    """False for a missing path in a folder where commands cannot create anything, either."""
     if os.path.lexists(path):
         return True
     parent = os.path.dirname(path)
@@ -74,7 +74,7 @@ def _could_be_made(path: str) -> bool:
 
 
 def _add(found: dict[str, Guard], places: Sequence[str], path: str) -> None:
-    """Guard a path, or as much of it as there is: the first part that is missing or is not a folder."""
+    """Guard a path, or its first component that is missing or not a folder."""
     around = [place for place in places if is_in(path, place) and path != place]
     if not around:
         return
@@ -89,7 +89,7 @@ def _add(found: dict[str, Guard], places: Sequence[str], path: str) -> None:
 
 
 def _repositories(place: str) -> Iterator[str]:
-    """What belongs to git in a folder: where a `.git` file leads to, and `.git` of submodules."""
+    """Yield the paths of git in a folder: the target of a `.git` file, and `.git` of submodules."""
     yield from _led_to(os.path.join(place, ".git"))
     folder = place
     while True:
@@ -106,7 +106,7 @@ def _of_submodules(worktree: str, place: str) -> Iterator[str]:
             mark = os.path.join(path, ".git")
             if path == place or not is_in(path, place) or not (is_link or _is_plain(mark)):
                 continue
-            if is_link and not os.path.lexists(mark):  # as a whole: an empty `.git` in it would be an error for git
+            if is_link and not os.path.lexists(mark):  # guard all of it: an empty `.git` in it is an error for git
                 yield path
             else:
                 yield mark
@@ -116,9 +116,9 @@ def _of_submodules(worktree: str, place: str) -> Iterator[str]:
 
 
 def _is_plain(mark: str) -> bool:
-    """True for a name in a folder that no link leads to, and that is no link itself.
+    """True for a path that is in an existing folder and neither is nor goes through a link.
 
-    What only `.gitmodules` names, which commands can write, must not keep a sandbox from being made.
+    Commands can write `.gitmodules`, so a path that only it names must not prevent the creation of a sandbox.
     """
     return os.path.isdir(os.path.dirname(mark)) and os.path.realpath(mark) == mark
 
@@ -132,11 +132,14 @@ def _led_to(mark: str) -> Iterator[str]:
 
 
 def _against_bare_repository(place: str) -> Iterator[Guard]:
-    """git takes a folder with HEAD, objects and refs for a repository, and obeys the file config in it."""
+    """Yield guards that keep commands from turning a folder into a bare repository.
+
+    git takes a folder with HEAD, objects and refs for a repository, and obeys the file config in it.
+    """
     head = os.path.join(place, "HEAD")
     if stops_search(os.path.join(place, ".git")):
         return
-    if os.path.isdir(head) and not os.path.islink(head):  # which is no HEAD for git, and stays a folder
+    if os.path.isdir(head) and not os.path.islink(head):  # git does not accept a folder as HEAD; keep it one
         yield Guard(head, writable=not is_placeholder(head))
     elif not os.path.lexists(head) or not could_be_head(head):
         yield Guard(head)

@@ -1,11 +1,11 @@
-"""Open a path without following symbolic links, and identify what was opened.
+"""Safe open: open a path without following symbolic links, and identify the opened file.
 
-A name that one process checked can lead elsewhere by the time another process
-opens it. So the first process records the identity of the file (device, inode and
-type), and the second process opens the name without following links and compares.
+A name that one process has checked can lead elsewhere by the time another process opens it. So the first process
+records the identity of the file (device, inode and type), and the second process opens the name without following
+links and compares.
 
-Loaded by processes that start with `-I -S` and must be small: no imports but the
-standard library's lightest.
+Processes that start with `-I -S` and must stay small load this module, so it imports only the lightest modules of the
+standard library.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 _OPENAT2 = 437
 _NO_MAGIC_LINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
-MAX_LINKS = 40  # as the kernel's limit for one path
+MAX_LINKS = 40  # the kernel's limit for one path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Identity(NamedTuple):
-    """What a file is, whatever its name. Unique among the files that exist at a time."""
+    """Identity of a file, independent of its name. Unique among the files that exist at the same time."""
 
     device: int
     inode: int
@@ -38,7 +38,7 @@ def identity_of(descriptor: int) -> Identity:
 
 
 def open_path(path: str) -> int:
-    """An O_PATH descriptor of an absolute path, none of whose components may be a symbolic link.
+    """Return an O_PATH descriptor of an absolute path, none of whose components may be a symbolic link.
 
     Raises OSError: ELOOP for a link, ENOENT, ENOTDIR, EACCES as usual.
     """
@@ -50,20 +50,20 @@ def open_path(path: str) -> int:
 
 
 def open_beneath(top: int, path: str) -> int:
-    """The same for a path relative to a directory, which it may not leave."""
+    """`open_path` for a path relative to a directory, which the path may not leave."""
     how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, _NO_MAGIC_LINKS | _NO_SYMLINKS | _BENEATH)
     name = ctypes.c_char_p(os.fsencode(path or "."))
     found = int(_libc.syscall(_OPENAT2, ctypes.c_int(top), name, how, ctypes.c_size_t(len(how))))
     if found >= 0:
         return found
     number = ctypes.get_errno()
-    if number in (errno.ENOSYS, errno.EPERM):  # Linux before 5.6; some containers refuse calls that they do not know
+    if number in (errno.ENOSYS, errno.EPERM):  # Linux before 5.6; some containers refuse unknown system calls
         return walk_beneath(top, path)
     raise OSError(number, os.strerror(number), path)
 
 
 def walk_beneath(top: int, path: str) -> int:
-    """`open_beneath` for kernels without openat2: one component after the other."""
+    """`open_beneath` for kernels without openat2: opens one component after the other."""
     found = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=top)
     try:
         for name in path.split("/"):
@@ -83,7 +83,7 @@ def walk_beneath(top: int, path: str) -> int:
 
 
 def identify(path: str) -> Identity:
-    """The identity of what is at an absolute path. Raises OSError as `open_path`."""
+    """Return the identity of the file at an absolute path. Raises OSError like `open_path`."""
     descriptor = open_path(path)
     try:
         return identity_of(descriptor)
@@ -92,7 +92,7 @@ def identify(path: str) -> Identity:
 
 
 def links_to(path: str) -> list[str]:
-    """The symbolic links that are followed to resolve an absolute path, by their own real paths."""
+    """Return the symbolic links that resolving an absolute path follows, each by its own real path."""
     found: list[str] = []
     here, rest = "/", path.split("/")
     while rest and len(found) < MAX_LINKS:

@@ -1,13 +1,11 @@
-"""Which system calls a sandboxed process may make: the filter, as a program for the kernel.
+"""Seccomp filter: the BPF program that decides which system calls a sandboxed process may make.
 
-What is not named is allowed, since a filter that names everything good breaks with
-every new version of libc; but calls that are newer than this file are unknown to
-the kernel as far as the sandbox can tell, and libc then does what it did before.
+The filter is a deny list, because an allow list would break with every new version of libc. System calls that are
+newer than this file fail with ENOSYS, as on an old kernel, and libc then falls back to older calls.
 
-No socket can be made, not even a local one: the filter sees no paths, and behind a
-local socket may be docker, an SSH agent or the desktop. Pairs of connected sockets
-are harmless, which is how programs talk to their children; but not pairs that send
-datagrams, because those can be sent to other addresses.
+Creating a socket is refused, even a local one: the filter cannot see paths, and a local socket may lead to docker, an
+SSH agent or the desktop. Pairs of connected sockets are harmless and are allowed, because programs use them to
+communicate with their children; datagram pairs are refused, because datagrams can be sent to other addresses.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ _LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45
 _ALLOW, _KILL, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 REFUSED, UNKNOWN = _FAIL | errno.EPERM, _FAIL | errno.ENOSYS
 
-# Where struct seccomp_data has what. Arguments are 64 bits wide, on the machines we know with the low half first.
+# Offsets in struct seccomp_data. Arguments are 64 bits wide; both supported architectures are little-endian.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
 NAMESPACES = 0x7E020000  # flags of clone(2)
-TERMINAL = (0x5412, 0x541C)  # ioctls that type into a terminal: TIOCSTI, TIOCLINUX
+TERMINAL = (0x5412, 0x541C)  # ioctls that insert input into a terminal: TIOCSTI, TIOCLINUX
 NEWEST = 466  # calls above this number came with Linux 6.14 or later
 
-# Numbers that are the same everywhere.
+# System call numbers that are the same on every architecture.
 _NEW = {
     **{"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429},
     **{"fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438, "process_madvise": 440},
@@ -36,7 +34,7 @@ _NEW = {
 }
 _CLONE3 = 435
 
-# Name: its number on x86_64, and on aarch64.
+# System call numbers on x86_64 and on aarch64.
 _OLD = {
     **{"socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201)},
     **{"accept": (43, 202), "accept4": (288, 242)},
@@ -56,7 +54,7 @@ _ONLY_X86 = {"iopl": 172, "ioperm": 173, "modify_ldt": 154, "uselib": 134}
 
 
 class Architecture(NamedTuple):
-    sign: int  # how the kernel names it
+    sign: int  # AUDIT_ARCH value of the kernel
     refused: tuple[int, ...]
     clone: int
     socketpair: int
@@ -73,22 +71,22 @@ ARCHITECTURES = {
 
 
 class NoFilter(Exception):
-    """There is no filter for this machine."""
+    """There is no filter for this architecture."""
 
 
 def program(machine: str | None = None) -> bytes:
-    """The filter for a kind of machine, by default this one. Raises NoFilter."""
+    """Return the filter for an architecture, by default that of this machine. Raises NoFilter."""
     machine = machine or platform.machine()
     if machine not in ARCHITECTURES:
         raise NoFilter(f"the filter of system calls knows x86_64 and aarch64, and this is {machine}")
     here = ARCHITECTURES[machine]
     steps = [
-        # A program of another kind (32 bits) has other numbers.
+        # A program of another architecture (32 bits) has other system call numbers.
         *(_step(_LOAD, _ARCHITECTURE), _step(_EQUAL, here.sign, 1, 0), _step(_RETURN, _KILL)),
         _step(_LOAD, _NUMBER),
-        # The numbers of x32, which are those of x86_64 with a bit, are above this as well.
+        # The numbers of x32, which are those of x86_64 with an extra bit, are above this limit as well.
         *(_step(_AT_LEAST, NEWEST + 1, 0, 1), _step(_RETURN, UNKNOWN)),
-        # Its flags are in memory, where no filter sees them. Without it libc uses clone.
+        # The flags of clone3 are in memory, where a filter cannot see them. Without clone3, libc uses clone.
         *(_step(_EQUAL, _CLONE3, 0, 1), _step(_RETURN, UNKNOWN)),
     ]
     for number in here.refused:
@@ -104,7 +102,7 @@ def program(machine: str | None = None) -> bytes:
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """One instruction; what a comparison says is how many of the next ones are left out."""
+    """Encode one instruction. `if_true` and `if_false` are the numbers of instructions that a comparison skips."""
     return struct.pack("HBBI", code, if_true, if_false, value)
 
 
@@ -117,7 +115,7 @@ def _without_namespaces() -> list[bytes]:
 
 
 def _without_datagrams() -> list[bytes]:
-    """Local ones only, SOCK_STREAM or SOCK_SEQPACKET."""
+    """Allow only local socket pairs with SOCK_STREAM or SOCK_SEQPACKET."""
     family, stream, packets = 1, 1, 5
     return [
         *(_argument(0), _step(_EQUAL, family, 0, 4)),

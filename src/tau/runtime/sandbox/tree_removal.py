@@ -1,8 +1,8 @@
-"""Remove a directory tree of any depth, without recursion and without following links.
+"""Tree removal: delete a directory tree of any depth, without recursion and without following links.
 
-Commands can nest folders deeper than a path can name and deeper than Python can
-recurse. So every folder that is found is first moved up to the top of the tree: no
-path has more than two components, and two descriptors are open at a time.
+Commands can nest folders deeper than a path can name and deeper than Python can recurse. So every folder that is
+found is first moved up to the top of the tree: no path has more than two components, and two descriptors are open at
+a time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import suppress
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PREFIX = ".tau-removed-"
-_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # there is something else of that name
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # something else has that name
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory with everything in it. What cannot be removed stays; that is no error."""
+    """Remove a directory with everything in it. Files that cannot be removed stay; this is not an error."""
     with suppress(OSError):
         top = os.open(path, _FOLDER)
         try:
@@ -31,7 +31,7 @@ class _Emptied:
     def __init__(self, top: int) -> None:
         self._top = top
         self._moved = 0
-        self._waiting: list[str] = []  # names of folders in the top folder
+        self._waiting: list[str] = []  # names of folders in the top folder that are still to be removed
 
     def run(self) -> None:
         self._empty(self._top)
@@ -59,7 +59,7 @@ class _Emptied:
                     self._waiting.append(self._hoist(name, folder))
 
     def _hoist(self, name: str, folder: int) -> str:
-        os.close(_open_folder(name, folder))  # moving a folder needs the right to write to it
+        os.close(_open_folder(name, folder))  # makes it writable: moving a folder needs write permission on it
         while True:
             self._moved += 1
             moved = f"{_PREFIX}{self._moved}"
@@ -72,7 +72,7 @@ class _Emptied:
 
 
 def _open_folder(name: str, within: int) -> int:
-    """Open a folder for reading, also one whose mode forbids it to its owner."""
+    """Open a folder for reading, even if its mode denies that to its owner."""
     found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
     try:
         with suppress(OSError):
