@@ -70,8 +70,8 @@ def test_what_cannot_be_read_is_told_and_harms_nobody(head: str, why: str) -> No
 
 def test_plain_lines_do_not_load_yaml() -> None:
     ask = (
-        "import sys; from tau.core.text.frontmatter import page; "
-        "page('---\\nname: x\\ndescription: \"y\"\\n---\\n'); print('yaml' in sys.modules)"
+        "import sys; from tau.core.text.frontmatter import parse_page; "
+        "parse_page('---\\nname: x\\ndescription: \"y\"\\n---\\n'); print('yaml' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True).stdout == "False\n"
 

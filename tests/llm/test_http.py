@@ -503,7 +503,7 @@ def test_an_answer_that_is_packed_event_by_event_is_unpacked_to_its_end() -> Non
 
 @pytest.mark.parametrize("empty", [gzip.compress(b""), bytes(30)], ids=["empty members", "padding"])
 def test_a_packed_answer_that_never_says_anything_is_limited_too(empty: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tau.llm.http.RESPONSE_LIMIT", 1 << 20)
+    monkeypatch.setattr("tau.llm.http.MAX_RESPONSE_BYTES", 1 << 20)
     head = STREAM.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
     portion = empty * 1_000
     found = error(says(head, gzip.compress(b""), *[portion] * ((1 << 20) // len(portion) + 1)))
@@ -666,7 +666,7 @@ def test_a_proxy_at_no_address_is_told_without_its_password(monkeypatch: pytest.
 @pytest.mark.parametrize("proxy", ["socks5h://proxy:1", "SOCKS4://proxy:1", "ftp://proxy", "quic://proxy"])
 def test_only_proxies_that_speak_http_can_be_used(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     environment(monkeypatch, https_proxy=proxy)
-    with pytest.raises(ModelError, match=rf"^The proxy {proxy.partition(':')[0].lower()} is of a kind"):
+    with pytest.raises(ModelError, match=rf"^tau does not support {proxy.partition(':')[0].lower()} proxies"):
         proxy_for("https://api.example.com")
 
 

@@ -38,7 +38,7 @@ def nested(depth: int) -> Any:
 CALLS: dict[str, Json] = {
     "arguments that do not fit": {"tool": "write", "arguments": {"content": LONG}},
     "arguments of many lines": {"tool": "write", "arguments": {"content": MANY, "path": nested(20)}},
-    "nested arguments": {"tool": "write", "arguments": {"content": nested(400)}},
+    "nested arguments": {"tool": "write", "arguments": {"content": nested(200)}},
     "arguments that are no JSON": {"tool": "write", "arguments": '{"content": "' + LONG},
     "a tool that does not exist": {"tool": "t" + LONG, "arguments": {}},
     "a path that is too long": {"tool": "read", "arguments": {"path": LONG}},

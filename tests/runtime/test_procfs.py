@@ -19,13 +19,13 @@ SECRET = "HUSH"
 CHECK = f"""
 import asyncio, os, sys
 from pathlib import Path
-from tau.cli.prompts import attached
+from tau.cli.prompts import read_attachment
 from tau.errors import ToolError, UsageError
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.local import LocalMachine
 from tau.store.safe_read import read_text
 from tau.tools import ToolContext, grep
-from tau.tools.ripgrep import installed
+from tau.tools.ripgrep import find_ripgrep
 
 os.environ.pop("{SECRET}")  # the memory that environ shows stays as it was
 path = sys.argv[1].replace("PID", str(os.getpid()))
@@ -33,13 +33,13 @@ seen = []
 for name, reader in (
     ("read", lambda: LocalFiles().open(path).read()),
     ("text", lambda: read_text(Path(path), 1 << 20).text.encode()),
-    ("attached", lambda: attached(path)[0].encode()),
+    ("attached", lambda: read_attachment(path)[0].encode()),
 ):
     try:
         seen.append((name, b"hush-hush" in reader()))
     except (ToolError, UsageError, OSError) as error:
         assert "the environment or the memory of a process" in str(error), error
-for rg in {{None, installed("/")}}:
+for rg in {{None, find_ripgrep("/")}}:
     for place in (path, os.path.dirname(path)):
         try:
             context = ToolContext(LocalMachine(), "/", lambda outcome: None)

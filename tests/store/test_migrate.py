@@ -250,7 +250,7 @@ def count(event, args):
 path = Path(sys.argv[1])
 found = open_session(path)
 journal = Journal(path)
-journal.lift(found.lifted, found.size)
+journal.resume_migrated(found.migrated_lines, found.size)
 sys.addaudithook(count)
 journal.append(b'{"type":"custom","id":"new","parentId":null}')
 """

@@ -318,10 +318,10 @@ def test_else_it_is_the_one_beside_our_python(tmp_path: Path, monkeypatch: pytes
 def test_ripgrep_is_found_also_after_no_file_could_be_opened_for_once() -> None:
     """In a process of its own, in which nothing was looked for before."""
     script = (
-        "import os, resource; from tau.tools.ripgrep import installed;"
+        "import os, resource; from tau.tools.ripgrep import find_ripgrep;"
         "soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE); used = len(os.listdir('/proc/self/fd')) - 1;"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard)); first = installed('/');"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)); print(first == installed('/'))"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard)); first = find_ripgrep('/');"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)); print(first == find_ripgrep('/'))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("True\n", "")

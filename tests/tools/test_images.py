@@ -117,8 +117,8 @@ def test_a_picture_that_would_fill_the_memory_is_refused(side: int) -> None:
 def test_without_pillow_the_original_is_shown() -> None:
     ask = (
         "import sys; sys.modules['PIL'] = None\n"
-        "from tau.tools.images import fitted\n"
-        "assert fitted(b'x', 'image/png') == (b'x', 'image/png', None)"
+        "from tau.tools.images import fit_image\n"
+        "assert fit_image(b'x', 'image/png') == (b'x', 'image/png', None)"
     )
     subprocess.run([sys.executable, "-c", ask], check=True)
 

@@ -53,7 +53,7 @@ def test_strict_json_is_not_touched(value: Any) -> None:
     assert strip_comments(text) == text
 
 
-READ = "import sys; from tau.wire.comments import strict; print(strict(sys.stdin.read()))"
+READ = "import sys; from tau.wire.comments import strip_comments; print(strip_comments(sys.stdin.read()))"
 
 
 def test_decoration_costs_no_time() -> None:

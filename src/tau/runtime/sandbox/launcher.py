@@ -120,7 +120,8 @@ def check_inside() -> None:
             os.close(place)
         os.execv(plan.words[0], plan.words)
     except (Refused, OSError) as error:
-        os.write(2, _sentence(error).encode())
+        printable = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in _sentence(error))
+        os.write(2, printable.encode("utf-8", "backslashreplace"))
     finally:
         os._exit(127)
 
