@@ -172,6 +172,9 @@ class Agent:
         self._ear = threading.Thread(target=self._hear, daemon=True)
         self._ear.start()
 
+    def has_response(self, id: str) -> bool:
+        return id in self._by_id
+
     def response(self, id: str, *, within: float = WITHIN) -> Json:
         self._wait(lambda: id in self._by_id, f"response {id!r}", within)
         return self._by_id[id]
