@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 UV ?= uv
+UNIT := tests/core tests/wire tests/records tests/llm --ignore tests/core/test_bash_evasions.py --ignore tests/llm/test_http.py
 ARGS ?=
 PEERS ?=
 
@@ -56,8 +57,8 @@ $(READY): $(RUNTIME) requirements-dev.txt
 demo: $(RUNTIME)  ## watch the agent work on this repository, offline
 	@$(PY) examples/demo.py $(ARGS)
 
-test-fast: $(READY)  ## unit tests, under a minute; ARGS="-k name" for some of them
-	@$(PY) -m pytest -q -n 2 --dist loadgroup -m unit $(ARGS)
+test-fast: $(READY)  ## the tests without processes: core, wire, records, readers; ARGS="-k name" for some of them
+	@$(PY) -m pytest -q -n 2 --dist loadgroup $(UNIT) $(ARGS)
 
 test: $(READY)  ## run all tests; ARGS="-k name" for some of them
 	@$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)

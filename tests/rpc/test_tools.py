@@ -19,6 +19,7 @@ import pytest
 from faults.processes import children
 from support.in_process_session import inside
 from support.rpc_process import WITHIN, Agent, Json, Pipe, calls, is_gone, of, quick, said, text
+from support.search_kit import found
 from tau.tools import find, grep
 from tau.tools.ripgrep import find_ripgrep
 
@@ -393,14 +394,14 @@ def test_a_picture_that_is_none_or_a_bomb_costs_little(tmp_path: Path, work: Pat
 def test_a_pattern_that_looks_like_an_option_is_looked_for(tmp_path: Path, work: Path, pattern: str) -> None:
     (work / "a.txt").write_text(f"here is {pattern}\n")
     (work / pattern).write_text("named so\n")
-    found, named = use(
+    lines, names = use(
         tmp_path,
         call("grep", pattern=pattern, literal=True, path="a.txt"),
         call("find", pattern=pattern),
         args=["--tools", "grep,find"],
     )
-    assert found == Result(f"a.txt:1: here is {pattern}", False)
-    assert named == Result(pattern, False)
+    assert (found(lines.text), lines.is_error) == (f"a.txt:1: here is {pattern}", False)
+    assert (found(names.text), names.is_error) == (pattern, False)
     assert not (work / "pwned").exists()
 
 

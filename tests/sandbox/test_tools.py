@@ -13,6 +13,7 @@ import pytest
 
 from support.rpc_process import Agent, Json
 from support.sandbox_escapes import LEVELS, SECRET, missing
+from support.search_kit import found
 
 
 class Project:
@@ -104,7 +105,7 @@ def test_in_the_working_folder_all_tools_work(project: Project) -> None:
         call("read", path="dot.png"),
         call("bash", command="cat a.txt new/b.txt; touch by-bash; mv new/b.txt c.txt; echo $TMPDIR; mktemp | wc -l"),
     )
-    assert said == [
+    assert [found(text) for text in said] == [
         "one\ntwo\n",
         "Successfully replaced text in a.txt.",
         "Successfully wrote 1 bytes to new/b.txt",
@@ -127,7 +128,8 @@ def test_the_temporary_folder_is_private_shared_by_all_tools_and_gone_at_the_end
         call("grep", pattern="mine", path="/tmp/deep"),
         call("find", pattern="note", path="/tmp/deep"),
     )
-    assert said[1:] == ["mine\n", "Successfully wrote 1 bytes to /tmp/other", "x", "note:1: mine", "note"]
+    texts = [found(text) for text in said[1:]]
+    assert texts == ["mine\n", "Successfully wrote 1 bytes to /tmp/other", "x", "note:1: mine", "note"]
     assert not Path("/tmp/note").exists() and not Path("/tmp/other").exists()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from search_kit import BACK_ENDS, back_end, without_note
+from support.search_kit import BACK_ENDS, back_end, without_note
 from support.virtual_clock import Clock, played
 from tau.errors import ToolError
 from tau.records.base import UNSET

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from search_kit import BACK_ENDS, back_end, without_note
 from support.rpc_process import quick
+from support.search_kit import BACK_ENDS, back_end, without_note
 from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome

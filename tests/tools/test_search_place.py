@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from search_kit import BACK_ENDS, back_end, without_note
+from support.search_kit import BACK_ENDS, back_end, without_note
 from tau.errors import ToolError
 from tau.records.messages import Text
 from tau.runtime.machine.files import LocalFiles

@@ -28,3 +28,8 @@ def without_note(outcome: Outcome, tool: ModuleType, rg: str | None) -> Outcome:
     note = f"\n\n[{tool.WITHOUT_RIPGREP}]"
     assert block.text.endswith(note) is (rg is None)
     return replace(outcome, content=[Text(block.text.removesuffix(note))])
+
+
+def found(text: str) -> str:
+    """The text of a search result without the note of the fallback, on a machine with or without ripgrep."""
+    return text.partition("\n\n[Searched without ripgrep")[0]
