@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import re
+import weakref
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -319,6 +320,19 @@ def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path)
     assert [wire_json(message) for message in back.messages] == [encode(user("a")), encode(other)]
     assert len(back.problems) == len(wrong)
     assert (back.last_model(), back.undelivered(), back.tree.fork_points()[1:]) == (None, [], [])
+
+
+def test_a_closed_log_is_freed_without_the_garbage_collector(tmp_path: Path) -> None:
+    back = reopened(told("a", "b", folder=tmp_path))
+    assert len([*back.messages]) == 2
+    freed = weakref.ref(back.tree)
+    gc.disable()
+    try:
+        back.close()
+        del back
+        assert freed() is None, "a reference cycle keeps the open file until the next collection"
+    finally:
+        gc.enable()
 
 
 def test_a_message_with_a_number_that_is_none_is_passed_over_when_it_is_read(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from errno import EBADF
+from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,7 @@ class SessionLog:
         """The conversation on the current branch."""
         if self._messages is None:
             summary, entries = self.tree.seen()
-            self._messages = Conversation(self.tree, summary, entries, self._problem)
+            self._messages = Conversation(self.tree, summary, entries, partial(_add_once, self.problems))
         return self._messages
 
     @property
@@ -206,10 +207,6 @@ class SessionLog:
         if (at := self.tree.last_answer()) is not None:
             self._add(ContextEdit, self.tree.id(at), None)
             self._messages = None
-
-    def _problem(self, text: str) -> None:
-        if text not in self.problems:  # a conversation that is rebuilt finds the same problems
-            self.problems.append(text)
 
     def take_problems(self) -> list[str]:
         """Return the problems of the file not reported yet: some are found only when messages are read."""
@@ -473,6 +470,12 @@ class SessionLog:
         while (id := os.urandom(4).hex()) in self.tree:
             pass
         return id
+
+
+def _add_once(problems: list[str], text: str) -> None:
+    """Add a problem. It refers to no log, so a closed log is freed at once, and its open file with it."""
+    if text not in problems:  # a conversation that is rebuilt finds the same problems
+        problems.append(text)
 
 
 def now() -> int:
