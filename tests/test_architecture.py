@@ -88,7 +88,8 @@ LATE = {
     "tools/read_tracking.py": {"hashlib"},
     "core/text/terminal_text.py": {"unicodedata"},
     "core/conversation/provider_messages.py": {"hashlib"},
-    "runtime/session/operations.py": {"tau.core.conversation.stats"},
+    "runtime/session/operations.py": {"tau.core.conversation.stats", "tau.runtime.history.html_export"},
+    "runtime/app/handle.py": {"tau.runtime.session.extension_actions"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/machine/local.py": {"shutil", "tempfile"},
     "store/journal.py": {"shutil"},
@@ -277,6 +278,19 @@ def _part(name: str) -> str:
     """The package inside a layer: tau.runtime.runs.queue is in "runs"; tau.runtime.abort is in ""."""
     parts = name.split(".")[2:]
     return parts[0] if len(parts) > 1 or (SOURCE / name.split(".")[1] / parts[0]).is_dir() else ""
+
+
+def test_front_ends_know_a_session_only_through_its_handle() -> None:
+    """Nothing above `runtime` imports Session or its parts: a front end translates, and decides nothing."""
+    forbidden = {"tau.runtime.session.session", "tau.runtime.session.extension_actions", "tau.runtime.session.choices"}
+    found = [
+        f"{module.path} may not import {one.name}"
+        for module in MODULES
+        if module.package in ("rpc", "cli", "library")
+        for one in imports_of(module)
+        if one.name in forbidden or one.name.rpartition(".")[0] in forbidden
+    ]
+    assert found == []
 
 
 def test_import_tau_loads_no_package() -> None:

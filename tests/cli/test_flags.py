@@ -15,7 +15,7 @@ from tau.cli.flags import FLAGS, ParsedArguments, help_text, parse
 from tau.cli.main import PI_VERSION, main, mode_of
 from tau.cli.session_options import session_options
 from tau.errors import UsageError
-from tau.runtime.app.factory import SessionOptions
+from tau.runtime.app.options import SessionOptions
 from tau.runtime.models.bundled import HOW_TO_INSTALL
 from tau.tools.registry import TOOLS
 

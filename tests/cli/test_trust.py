@@ -7,7 +7,8 @@ import pytest
 
 from support.cli_process import run
 from tau.cli.main import main
-from tau.runtime.app.factory import SessionOptions, SessionTarget, load
+from tau.runtime.app.factory import load
+from tau.runtime.app.options import SessionOptions, SessionTarget
 
 
 @pytest.fixture

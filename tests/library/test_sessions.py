@@ -226,3 +226,74 @@ def test_statistics_count_the_whole_session(tmp_path: Path) -> None:
             assert (agent.stats().tokens, agent.messages()) == (after.tokens, [])
 
     play(story())
+
+
+# Operations during a session switch.
+
+
+@pytest.mark.parametrize(
+    ("operation", "changed"),
+    [
+        (lambda agent: agent.set_name("new name"), lambda agent: agent.name == "new name"),
+        (lambda agent: agent.set_model("demo"), lambda agent: agent.model.id == "demo"),
+        (lambda agent: agent.send_message("note", "hello"), lambda agent: "note" in str(agent.entries())),
+    ],
+    ids=["set_name", "set_model", "send_message"],
+)
+def test_an_operation_during_a_switch_applies_to_the_new_session(tmp_path: Path, operation: Any, changed: Any) -> None:
+    async def story() -> None:
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(event: Any) -> None:
+            asked.set()
+            await go_on.wait()
+
+        async with opened(tmp_path, session=True, hooks={"session_before_switch": hold}) as agent:
+            await agent.prompt("hi")
+            left = agent.session_file
+            switch = asyncio.create_task(agent.new_session())
+            await asked.wait()
+            before = left.read_bytes()
+            change = asyncio.create_task(operation(agent))
+            await asyncio.sleep(0)
+            go_on.set()
+            assert await switch
+            await change
+            assert agent.session_file != left and changed(agent)
+            assert left.read_bytes() == before
+
+    play(story())
+
+
+def test_a_hook_inside_a_switch_neither_waits_for_it_nor_starts_another(tmp_path: Path) -> None:
+    async def story() -> None:
+        refused: list[str] = []
+
+        async with opened(tmp_path, session=True) as agent:
+
+            async def change(event: Any) -> None:
+                await agent.set_name("the old session")
+                try:
+                    await agent.new_session()
+                except tau.CommandError as error:
+                    refused.append(str(error))
+
+            agent.on("session_before_switch", change)
+            await agent.prompt("hi")
+            left = agent.session_file
+            async with asyncio.timeout(20):
+                assert await agent.new_session()
+            assert refused == ["A session switch is in progress; a hook handler cannot start another one."]
+            assert agent.name is None and b"the old session" in left.read_bytes()
+
+    play(story())
+
+
+@pytest.mark.parametrize("name", ["nonsense", "nonsense/model", "", "/"])
+def test_a_model_that_does_not_exist_is_a_command_error(tmp_path: Path, name: str) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as agent:
+            with pytest.raises(tau.CommandError):
+                await agent.set_model(name)
+
+    play(story())

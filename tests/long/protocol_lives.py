@@ -20,7 +20,8 @@ from support.rpc_process import is_gone, surroundings
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
-from tau.runtime.app.factory import SessionOptions, SessionTarget, load
+from tau.runtime.app.factory import load
+from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.wire.dialects import DEFAULT
 
 LINE_LIMIT = 32 * 1024 * 1024
@@ -111,8 +112,8 @@ class ServedHere(Life):
         )
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
         opening = load(folder / "agent", wishes, environment, cwd=str(folder / "work"))
-        self._session, self._machine, _ = opening.create(self._outbox.send, shared=True)
-        server = Server(self._session, Inbox(theirs_in, LINE_LIMIT), self._outbox, DEFAULT)
+        self._handle = opening.open(self._outbox.send, shared=True)
+        server = Server(self._handle, Inbox(theirs_in, LINE_LIMIT), self._outbox, DEFAULT)
         self._serving = asyncio.create_task(server.serve())
         self._listen()
 
@@ -121,11 +122,11 @@ class ServedHere(Life):
         try:
             async with asyncio.timeout(GONE_WITHIN):
                 await self._serving
-                await self._session.close()
+                await self._handle.close()
                 await self._outbox.drain()
         except Exception as error:
             code, why = 1, f"{type(error).__name__}: {error}"
-        self._machine.kill_all()
+        self._handle.kill()
         self._read()
         loop = asyncio.get_running_loop()
         loop.remove_reader(self.stdout)

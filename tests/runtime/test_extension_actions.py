@@ -39,6 +39,32 @@ def test_what_is_no_action_and_what_does_not_fit_is_said(tmp_path: Path) -> None
     play(story())
 
 
+@pytest.mark.parametrize("path", ["", "a\0b", "~no-such-user-here/x.jsonl"])
+def test_a_session_path_is_checked_as_for_clients(tmp_path: Path, path: str) -> None:
+    async def story() -> None:
+        house = House(tmp_path)
+        with pytest.raises((CommandError, ExtensionFailure), match="not a path"):
+            await house.act("switch_session", sessionPath=path)
+
+    play(story())
+
+
+def test_an_entry_is_read_like_all_entries(tmp_path: Path) -> None:
+    """A stored line may hold what a client may not send, such as a lone surrogate or deep nesting."""
+
+    async def story() -> None:
+        house = House(tmp_path)
+        await house.act("append_entry", customType="deep", data=1)
+        deep: Any = 1
+        for _ in range(300):
+            deep = [deep]
+        house.session.log.append_custom("deep", deep)
+        entries = await house.act("get_entries")
+        assert await house.act("get_entry", id=entries[-1]["id"]) == entries[-1]
+
+    play(story())
+
+
 # Messages.
 
 

@@ -11,7 +11,8 @@ from tau.records.base import UNSET, encode
 from tau.records.budgets import Budget
 from tau.records.events import AgentSettled, BudgetExceeded
 from tau.records.messages import Assistant, Custom, ToolResult, User
-from tau.runtime.app.factory import SessionOptions, SessionTarget, load
+from tau.runtime.app.factory import load
+from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.runs.queue import PromptOutcome
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -36,18 +37,18 @@ def came_to(folder: Path, *answers: dict[str, Any], budget: Budget | None = None
 
         def client(event: Any) -> None:
             if isinstance(event, AgentSettled):
-                settled.set_result(session.runs.outcome)
+                settled.set_result(handle.runs.outcome)
 
         opening = load(folder, wishes, {"HOME": str(folder)}, str(folder))
-        session, machine, http = opening.create(client, "library")
+        handle = opening.open(client, "library")
         try:
-            session.prompt("go", [], None, aim=None if schema is None else parse_output_schema(schema))
+            output_schema = None if schema is None else parse_output_schema(schema)
+            await handle.submit("go", [], None, output_schema=output_schema)
             async with asyncio.timeout(30):
                 outcome = await settled
         finally:
-            await session.close()
-            machine.kill_all()
-            await http.close()
+            await handle.close()
+            await handle.release()
         assert outcome is not None
         return outcome
 

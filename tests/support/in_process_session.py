@@ -18,7 +18,8 @@ from tau.core.agent.draft import Update
 from tau.records.base import parse
 from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import Event, event_json
-from tau.runtime.app.factory import SessionOptions, SessionTarget, load
+from tau.runtime.app.factory import load
+from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.extensions.registry import Handler
 from tau.runtime.session.extension_actions import act
 from tau.runtime.session.session import Session
@@ -39,7 +40,8 @@ class House:
         wanted = SessionTarget(folder=str(folder / "sessions"))
         wishes = SessionOptions(model="scripted", script=str(folder / "script.json"), session=wanted)
         with inside(folder / "work"):
-            self.session: Session = load(folder / "agent", wishes, {}).create(self._hear)[0]
+            self.handle = load(folder / "agent", wishes, {}).open(self._hear)
+        self.session: Session = self.handle._session
         self.heard: list[Json] = []
         self._news = asyncio.Event()
 

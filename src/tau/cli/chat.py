@@ -30,15 +30,15 @@ from tau.cli.terminal_dialogs import TerminalDialogs
 from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, exit_code_of_signal
 from tau.core.text.terminal_text import Cleaner, escape_message
-from tau.errors import CommandError, TauError, UsageError
+from tau.errors import CommandError, TauError
 from tau.records.deltas import TextDelta, TextEnd
 from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest
 from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageEnd, ToolEnd, ToolStart
 from tau.records.messages import Assistant, Text
-from tau.runtime.app.batch import Open, Prompt, wait_until_settled
-from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, leave, within
+from tau.runtime.app.batch import Open, Prompt
+from tau.runtime.app.handle import SessionHandle
+from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, leave
 from tau.runtime.extensions.dialogs import Question
-from tau.runtime.session.session import Session
 from tau.runtime.terminal import complain, say, stream
 from tau.store.files import make_folder
 from tau.store.paths import agent_dir
@@ -87,8 +87,7 @@ class Chat:
         self._discarded = 0  # number of discarded lines
         self._in_dialog = False  # a dialog is open
         threading.Thread(target=self._loop.run_forever, name="tau-agent", daemon=True).start()
-        opened = self._wait(_open(open_session, self._screen.show, self._desk))
-        self._session, self._machine, _ = opened
+        self._handle: SessionHandle = self._wait(_open(open_session, self._screen.show, self._desk))
         self._history = agent_dir() / "tau_history"
         self._terminal = termios.tcgetattr(0)
         self._wakeup, wakeup_write = os.pipe()
@@ -99,7 +98,7 @@ class Chat:
         self._loop.call_soon_threadsafe(self._loop.add_reader, self._wakeup, self._on_signal)
 
     def talk(self, prompts: Sequence[Prompt]) -> None:
-        model = self._session.models.current
+        model = self._handle.models.current
         say(f"tau {__version__}, {model.id if model else 'no model'}. /help lists the commands; Ctrl-D exits.")
         _load_history(self._history)
         for prompt in prompts:
@@ -114,8 +113,8 @@ class Chat:
         """Stop the run and save the history."""
         _save_history(self._history)
         with suppress(Exception):
-            self._start(within(SHUTDOWN_TIMEOUT_S, self._session.close())).result(2 * SHUTDOWN_TIMEOUT_S)
-        self._machine.kill_all()
+            self._start(self._handle.close(SHUTDOWN_TIMEOUT_S)).result(2 * SHUTDOWN_TIMEOUT_S)
+        self._handle.kill()
 
     def _run_command(self, line: str) -> bool:
         """Run a chat command; False if the line is not one: then it is a prompt."""
@@ -123,11 +122,11 @@ class Chat:
         if name not in COMMANDS:
             return False
         _, command = COMMANDS[name]
-        self._run(command(self._session, rest.strip()))
+        self._run(command(self._handle, rest.strip()))
         return True
 
     def _say(self, prompt: Prompt) -> None:
-        self._run(_ask(self._session, prompt))
+        self._run(_ask(self._handle, prompt))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -182,7 +181,7 @@ class Chat:
         self._loop.call_soon_threadsafe(self._stop_answer)
 
     def _stop_answer(self) -> None:
-        self._stopping = asyncio.ensure_future(_abort(self._session))
+        self._stopping = asyncio.ensure_future(_abort(self._handle))
 
     def _on_signal(self) -> None:
         """Runs in the agent's loop when signals have arrived."""
@@ -200,8 +199,7 @@ class Chat:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     async def _leave(self, code: int) -> None:
-        await within(SHUTDOWN_TIMEOUT_S, self._session.close())
-        self._machine.kill_all()
+        await self._handle.close(SHUTDOWN_TIMEOUT_S)
         with suppress(termios.error):  # the terminal may be gone
             termios.tcsetattr(0, termios.TCSANOW, self._terminal)
         leave(code)
@@ -281,59 +279,51 @@ def _save_history(path: Path) -> None:
 # The coroutines below run in the agent's loop.
 
 
-async def _open(open_session: Open, client: Callable[[Event | Update | UiRequest], None], desk: TerminalDialogs) -> Any:
-    opened = open_session(client)
-    desk.attach(opened[0].dialogs)
-    if opened[0].extension_lifecycle.has_extensions:
-        await opened[0].extension_lifecycle.start()
-    return opened
+async def _open(
+    open_session: Open, client: Callable[[Event | Update | UiRequest], None], desk: TerminalDialogs
+) -> SessionHandle:
+    handle = open_session(client)
+    desk.attach(handle.dialogs)
+    await handle.start()
+    return handle
 
 
-async def _ask(session: Session, prompt: Prompt) -> None:
-    await session.input.submit(prompt.text, prompt.images, None)
-    await wait_until_settled(session)
+async def _ask(session: SessionHandle, prompt: Prompt) -> None:
+    await session.submit(prompt.text, prompt.images, None)
+    await session.settled()
 
 
-async def _abort(session: Session) -> None:
+async def _abort(session: SessionHandle) -> None:
     await session.abort()
 
 
-async def _help(session: Session, rest: str) -> None:
+async def _help(session: SessionHandle, rest: str) -> None:
     for name, (about, _) in COMMANDS.items():
         say(f"{name:<12}{about}")
 
 
-async def _new(session: Session, rest: str) -> None:
-    await session.navigator.new_session(None)
+async def _new(session: SessionHandle, rest: str) -> None:
+    await session.new_session(None)
     say("Started a new session.")
 
 
-async def _model(session: Session, rest: str) -> None:
+async def _model(session: SessionHandle, rest: str) -> None:
     if rest:
-        try:
-            level = None if ":" in rest else session.models.level
-            for warning in session.models.choose(session.settings, pattern=rest, level=level):
-                say(f"Warning: {warning}")
-        except UsageError as error:
-            raise CommandError(str(error)) from None
-        assert session.models.current is not None
-        session.log.set_model(session.models.current)
-        session.schedule_sync()
+        await session.choose_model(rest)
     model = session.models.current
     say(f"{model.provider}/{model.id}, thinking {session.models.level}" if model else "No model is selected.")
 
 
-async def _compact(session: Session, rest: str) -> None:
-    result = await session.compactor.compact(rest or None)
-    session.schedule_sync()
+async def _compact(session: SessionHandle, rest: str) -> None:
+    result = await session.compact(rest or None)
     say(f"Compacted {result.tokens_before} tokens to a summary of {len(result.summary)} characters.")
 
 
-async def _quit(session: Session, rest: str) -> None:
+async def _quit(session: SessionHandle, rest: str) -> None:
     raise Quit
 
 
-Command = Callable[[Session, str], Coroutine[Any, Any, None]]
+Command = Callable[[SessionHandle, str], Coroutine[Any, Any, None]]
 COMMANDS: dict[str, tuple[str, Command]] = {
     "/help": ("list the commands", _help),
     "/new": ("start a new session", _new),

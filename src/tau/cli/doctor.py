@@ -23,7 +23,8 @@ from tau.errors import UsageError
 from tau.llm.catalog import Catalog, ModelConfig, ProviderConfig, parse_providers
 from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import Settings
-from tau.runtime.app.factory import SessionOptions, load
+from tau.runtime.app.factory import load
+from tau.runtime.app.options import SessionOptions
 from tau.runtime.models.discovery import LocalServer, discover
 from tau.runtime.models.selection import HOW_TO_SET_A_KEY, ModelSelection
 from tau.runtime.terminal import say

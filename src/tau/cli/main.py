@@ -128,8 +128,8 @@ def start_mode(mode: str, given: ParsedArguments) -> NoReturn:
     gc.freeze()
     gc.enable()
     if mode == "rpc":
-        front_end.serve(factory.create, factory.dialect)
-    open_session = partial(factory.create, mode="json" if mode == "json" else "print")
+        front_end.serve(factory.open, factory.dialect)
+    open_session = partial(factory.open, mode="json" if mode == "json" else "print")
     resize = factory.settings.images.auto_resize
     prompts = import_module("tau.cli.prompts").gather_prompts(given.words, piped=piped, resize=resize)
     if mode == "text" and not prompts:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tau.cli.flags import ParsedArguments
 from tau.core.text.terminal_text import escape_for_display
 from tau.records.models import Model
-from tau.runtime.app.factory import known_models, problem_text
+from tau.runtime.app.model_choice import known_models, problem_text
 from tau.runtime.models.discovery import discover
 from tau.runtime.models.selection import HOW_TO_SET_A_KEY
 from tau.runtime.terminal import complain, say

@@ -24,16 +24,16 @@ def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
 async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int | None) -> int:
     stop = StopSignal()
     with Progress() as progress:
-        tally = RunSummary(progress.show)
-        session, machine, _ = open_session(tally.pass_on)
-        code = await run_prompts(stop, session, machine, tally, prompts)
+        summary = RunSummary(progress.show)
+        handle = open_session(summary.pass_on)
+        code = await run_prompts(stop, handle, summary, prompts)
     if not stop.asked:  # else the reason is known
-        tell_failures(tally)
-    if session.log.unwritten:
-        complain(f"Warning: the session file {session.log.path} could not be written.")
-    if code == TRUNCATED and tally.exceeded is None:
+        tell_failures(summary)
+    if handle.log.unwritten:
+        complain(f"Warning: the session file {handle.log.path} could not be written.")
+    if code == TRUNCATED and summary.exceeded is None:
         complain("Warning: the answer was cut off at its length limit.")
-    return code if write_texts(stdout, tally.texts) else FAILED
+    return code if write_texts(stdout, summary.texts) else FAILED
 
 
 def write_texts(handle: int | None, texts: Sequence[str]) -> bool:

@@ -11,7 +11,8 @@ from tau.cli.flags import ParsedArguments
 from tau.errors import UsageError
 from tau.records.budgets import Budget
 from tau.runtime.app.config import ProjectConfig
-from tau.runtime.app.factory import SessionFactory, SessionOptions, SessionTarget, load
+from tau.runtime.app.factory import SessionFactory, load
+from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
 from tau.store.paths import agent_dir, working_folder
 from tau.store.resource_query import RequestedResources

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
@@ -22,11 +21,8 @@ from tau.library.results import Result
 from tau.library.run import Run, RunTracker, run_prompt
 from tau.library.subscriptions import EventHandler, EventHub, Events
 from tau.library.threads import Threads
-from tau.llm.http import Http
 from tau.records.messages import Assistant, Image
-from tau.runtime.machine.local import LocalMachine
-from tau.runtime.session import operations
-from tau.runtime.session.session import Session
+from tau.runtime.app.handle import SessionHandle
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,9 +35,7 @@ class Agent(Commands):
 
     def __init__(
         self,
-        session: Session,
-        machine: LocalMachine,
-        http: Http,
+        handle: SessionHandle,
         hub: EventHub,
         threads: Threads,
         program_hooks: ProgramHooks,
@@ -49,21 +43,19 @@ class Agent(Commands):
     ) -> None:
         self.warnings = list(warnings)
         """Problems found in settings and other files when the agent was opened."""
-        self._session = session
-        self._machine = machine
-        self._http = http
+        self._handle = handle
         self._hub = hub
         self._threads = threads
         self._program_hooks = program_hooks
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing: asyncio.Task[None] | None = None
-        session.request_exit = self._begin_closing
+        handle.on_exit_request(self._begin_closing)
 
-    def _require_session(self) -> Session:
+    def _require_handle(self) -> SessionHandle:
         if self._closing is not None:
             raise CommandError("The agent was closed.")
-        return self._session
+        return self._handle
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = self._loop.create_task(work)
@@ -92,21 +84,21 @@ class Agent(Commands):
         With `output_schema`, a JSON Schema or a class (msgspec, pydantic, dataclass), the model must return an object
         that matches, and `Result.output` holds it.
         """
-        session = self._require_session()
+        handle = self._require_handle()
         loop = self._loop
-        tracker = RunTracker(session)
+        tracker = RunTracker(handle)
         try:
             schema = None if output_schema is None else parse_output_schema(output_schema)
         except BadSchema as error:
             raise UsageError(f"output_schema: {error}") from None
 
         async def submit() -> None:
-            await operations.submit(self._require_session(), text, validated_images(images), while_busy, aim=schema)
+            await self._require_handle().submit(text, validated_images(images), while_busy, output_schema=schema)
 
         def start() -> asyncio.Task[Result]:
             if asyncio.get_running_loop() is not loop:
                 raise CommandError("This agent was opened in another event loop; it can only be prompted there.")
-            return self._spawn(run_prompt(session, self._hub, submit, tracker))
+            return self._spawn(run_prompt(handle, self._hub, submit, tracker))
 
         return Run(text, tracker, start)
 
@@ -118,12 +110,12 @@ class Agent(Commands):
         A plain function is called directly and should be quick. A coroutine function is awaited for one event after
         the other; the agent does not wait for it.
         """
-        self._require_session()
+        self._require_handle()
         return self._hub.subscribe(handler)
 
     def events(self) -> Events:
         """Return all events from now until the agent is closed, for `async for`."""
-        self._require_session()
+        self._require_handle()
         return self._hub.events()
 
     @property
@@ -143,7 +135,7 @@ class Agent(Commands):
         `handler(event)` or `handler(event, ctx)` returns what an extension would return for that hook. With
         `handler`, returns a function that removes it.
         """
-        self._require_session()
+        self._require_handle()
         if handler is not None:
             return self._program_hooks.on(hook, handler)
 
@@ -159,7 +151,7 @@ class Agent(Commands):
         It returns a string, or a boolean for `confirm`; None cancels the dialog. Returns a function that unsubscribes
         it.
         """
-        self._require_session()
+        self._require_handle()
         return self._program_hooks.answer_dialogs(handler, methods)
 
     # End.
@@ -182,21 +174,17 @@ class Agent(Commands):
             self._closing = self._loop.create_task(self._close())
 
     async def _close(self) -> None:
-        session = self._session
         try:
-            await _within(CLOSE_TIMEOUT_S, session.close(), "the session")
+            await self._handle.close(CLOSE_TIMEOUT_S)
+        except Exception:
+            log.exception("closing the session failed")
         finally:
-            session.runs.cancel()
-            session.extension_lifecycle.kill()
-            self._machine.kill_all()
-            session.log.close()
+            self._handle.runs.cancel()
             await _within(FINAL_TIMEOUT_S, self._program_hooks.close(), "hooks")
             await self._cancel_remaining()
             await self._hub.close()
-            with suppress(TimeoutError):
-                await self._http.close()
             await self._threads.join(FINAL_TIMEOUT_S)
-            await self._machine.release()
+            await self._handle.release()
 
     async def _cancel_remaining(self) -> None:
         """Cancel the tasks of prompts that have not ended, so that their callers are notified."""

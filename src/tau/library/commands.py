@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 from tau.core.checks.images import checked_images
-from tau.core.models.patterns import select_models
 from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.commands import ImageGiven, QueueMode
@@ -30,14 +29,19 @@ from tau.records.replies import (
     SessionStats,
     SlashCommand,
 )
+from tau.runtime.app.handle import SessionHandle
 from tau.runtime.extensions.hooks import Destination, custom
 from tau.runtime.history.session_log import now
-from tau.runtime.session import choices, extension_actions, operations
-from tau.runtime.session.session import Session
+from tau.runtime.session.operations import Delivery
 
 Entry = AnyEntry | UnknownEntry
 Deliver = Literal["steer", "follow_up"]
-DELIVER: dict[str | None, Literal["steer", "followUp"] | None] = {None: None, "steer": "steer", "follow_up": "followUp"}
+DELIVERY: dict[str | None, Delivery | None] = {
+    None: None,
+    "steer": "steer",
+    "follow_up": "followUp",
+    "next_turn": "nextTurn",
+}
 
 
 @dataclass
@@ -52,99 +56,96 @@ class Node:
 class Commands:
     """An operation that cannot be carried out raises CommandError with the reason."""
 
-    def _require_session(self) -> Session:
-        """Return the session. Raises CommandError if the agent is closed."""
+    def _require_handle(self) -> SessionHandle:
+        """Return the handle of the session. Raises CommandError if the agent is closed."""
         raise NotImplementedError
 
     # State.
 
     @property
     def state(self) -> SessionState:
-        return operations.get_state(self._require_session())
+        return self._require_handle().state()
 
     @property
     def model(self) -> Model | None:
-        return self._require_session().models.current
+        return self._require_handle().models.current
 
     @property
     def thinking(self) -> ThinkingLevel:
-        return self._require_session().models.level
+        return self._require_handle().models.level
 
     @property
     def cwd(self) -> str:
-        return self._require_session().services.cwd
+        return self._require_handle().cwd
 
     @property
     def session_id(self) -> str:
-        return self._require_session().log.id
+        return self._require_handle().log.id
 
     @property
     def session_file(self) -> Path | None:
         """None for a session that is only in memory. The file exists from the first prompt on."""
-        return self._require_session().log.path
+        return self._require_handle().log.path
 
     @property
     def name(self) -> str | None:
-        return self._require_session().log.tree.name
+        return self._require_handle().tree.name
 
     @property
     def is_streaming(self) -> bool:
         """True between a prompt and its AgentEnd."""
-        return self._require_session().runs.streaming
+        return self._require_handle().runs.streaming
 
     @property
     def is_busy(self) -> bool:
         """True until AgentSettled: like `is_streaming`, but also during retry delays and everything else before it."""
-        return self._require_session().runs.busy
+        return self._require_handle().runs.busy
 
     @property
     def is_compacting(self) -> bool:
-        return self._require_session().compactor.busy
+        return self._require_handle().state().is_compacting
 
     @property
     def retry_attempt(self) -> int:
         """The number of the retry whose delay is running; 0 if none is."""
-        return self._require_session().runs.retry_attempt
+        return self._require_handle().runs.retry_attempt
 
     def messages(self) -> list[StoredMessage]:
         """Return the conversation as the model sees it. A message with an unknown role is an `Other`."""
-        return list(self._require_session().log.messages)
+        return list(self._require_handle().log.messages)
 
     def stats(self) -> SessionStats:
         """Return the numbers of messages and tokens, and the cost of the session."""
-        return operations.session_stats(self._require_session())
+        return self._require_handle().stats()
 
     def context_usage(self) -> ContextUsage | None:
         """Return how full the context window is; None without a model."""
-        return operations.context_usage_of(self._require_session())
+        return self._require_handle().context_usage()
 
     def last_text(self) -> str | None:
         """Return the text of the last assistant message."""
-        return operations.last_assistant_text(self._require_session())
+        return self._require_handle().last_assistant_text()
 
     async def system_prompt(self) -> str:
-        return await self._require_session().model_client.system_prompt()
+        return await self._require_handle().system_prompt()
 
     async def commands(self) -> list[SlashCommand]:
         """Return the slash commands: commands of extensions, prompt templates and skills."""
-        session = self._require_session()
-        return [*session.extension_lifecycle.commands(), *await session.resources.commands()]
+        return await self._require_handle().commands()
 
     # Messages.
 
     async def steer(self, text: str, images: Sequence[Image] = ()) -> None:
         """Queue a message that interrupts the run: it is delivered after the current tool call."""
-        await operations.submit(self._require_session(), text, validated_images(images), "steer", queue=True)
+        await self._require_handle().submit(text, validated_images(images), "steer", queue=True)
 
     async def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
         """Queue a message that is delivered when the agent would otherwise stop."""
-        await operations.submit(self._require_session(), text, validated_images(images), "follow_up", queue=True)
+        await self._require_handle().submit(text, validated_images(images), "follow_up", queue=True)
 
     async def clear_queue(self) -> Queues:
         """Empty both queues and return the messages that were in them."""
-        session = self._require_session()
-        await session.navigator.wait_until_done()
-        return await operations.clear_queues(session)
+        return await self._require_handle().clear_queues()
 
     async def send_user_message(
         self, content: str | Sequence[Text | Image], *, deliver_as: Deliver | None = None
@@ -152,10 +153,7 @@ class Commands:
         """Send a message verbatim: it is not interpreted as a slash command, template or skill. Returns when it is
         accepted.
         """
-        blocks = content if isinstance(content, str) else list(content)
-        await extension_actions.send_user_message(
-            self._require_session(), extension_actions.SendUserMessage(blocks, DELIVER[deliver_as])
-        )
+        await self._require_handle().send_user_message(content, deliver_as, "deliver_as")
 
     async def send_message(
         self,
@@ -170,129 +168,118 @@ class Commands:
         """Add a custom message of the program to the conversation: now, or as `deliver_as` says."""
         fields = {"customType": custom_type, "content": content if isinstance(content, str) else list(content)}
         message = custom({**fields, "display": display} | ({} if details is UNSET else {"details": details}), now())
-        delivery = "nextTurn" if deliver_as == "next_turn" else DELIVER[deliver_as]
-        await self._require_session().input.send_custom(message, delivery, trigger=trigger_turn)
+        await self._require_handle().send_custom(message, DELIVERY[deliver_as], trigger_turn=trigger_turn)
 
     # Runs.
 
     async def abort(self) -> None:
         """Stop the run, or whatever else is in progress; returns when it has stopped."""
-        await self._require_session().abort()
+        await self._require_handle().abort()
 
     async def wait_idle(self) -> None:
         """Wait until all prompts are finished."""
-        await self._require_session().runs.idle()
+        await self._require_handle().wait_idle()
 
     async def abort_retry(self) -> None:
         """Cancel a retry that is waiting for its delay to pass."""
-        await self._require_session().runs.abort_retry()
+        await self._require_handle().abort_retry()
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
         """Replace the older part of the conversation by a summary."""
-        session = self._require_session()
-        await session.navigator.wait_until_done()
-        result = await session.compactor.compact(instructions)
-        session.schedule_sync()
-        return result
+        return await self._require_handle().compact(instructions)
 
     async def abort_compaction(self) -> None:
-        await self._require_session().compactor.abort()
+        await self._require_handle().abort_compaction()
 
     async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
         """Run a shell command as the user. Its output is sent to the model with the next prompt."""
-        session = self._require_session()
-        await session.navigator.wait_until_done()
-        return await session.user_bash.run(command, exclude=exclude_from_context)
+        return await self._require_handle().bash(command, exclude=exclude_from_context)
 
     def abort_bash(self) -> None:
-        self._require_session().user_bash.abort()
+        self._require_handle().abort_bash()
 
     # Model and thinking.
 
     def models(self) -> list[Model]:
         """Return the models that can be used now: those that have an API key or need none."""
-        return self._require_session().models.available
+        return self._require_handle().models.available
 
     async def set_model(self, model: Model | str) -> Model:
-        """Switch to a model, given as a Model or as "provider/id"."""
-        provider, id = (model.provider, model.id) if isinstance(model, Model) else model.split("/", 1)
-        return await choices.set_model(self._require_session(), provider, id)
+        """Switch to a model: a Model, or a name as after --model, usually "provider/id"."""
+        if isinstance(model, Model):
+            return await self._require_handle().set_model(model.provider, model.id)
+        return await self._require_handle().choose_model(model)
 
     async def cycle_model(self) -> Model | None:
         """Switch to the next model; None if there is only one."""
-        chosen = await choices.cycle_model(self._require_session())
+        chosen = await self._require_handle().cycle_model()
         return None if chosen is None else chosen[0]
 
     def set_scoped_models(self, patterns: Sequence[str]) -> list[Model]:
         """Limit `cycle_model` to names or patterns, as with --models. Returns the models."""
-        models = self._require_session().models
-        models.scoped, warnings = select_models(patterns, models.available)
-        if warnings and not models.scoped:
-            raise CommandError(" ".join(warnings))
-        return [match.model for match in models.scoped]
+        return self._require_handle().set_scoped_models(patterns)
 
     def thinking_levels(self) -> list[ThinkingLevel]:
         """Return the thinking levels that the model supports."""
-        return self._require_session().models.levels
+        return self._require_handle().models.levels
 
     async def set_thinking(self, level: ThinkingLevel) -> ThinkingLevel:
         """Set the thinking level and return the level in effect, which is one that the model supports."""
-        await choices.set_level(self._require_session(), level)
-        return self.thinking
+        return await self._require_handle().set_thinking_level(level)
 
     async def cycle_thinking(self) -> ThinkingLevel | None:
         """Switch to the next thinking level; None if the model does not support thinking."""
-        return await choices.cycle_level(self._require_session())
+        return await self._require_handle().cycle_thinking_level()
 
     # Settings of this agent, which are not saved.
 
     async def set_steering_mode(self, mode: QueueMode) -> None:
-        await operations.set_mode(self._require_session(), "steer", mode)
+        await self._require_handle().set_queue_mode("steer", mode)
 
     async def set_follow_up_mode(self, mode: QueueMode) -> None:
-        await operations.set_mode(self._require_session(), "follow_up", mode)
+        await self._require_handle().set_queue_mode("follow_up", mode)
 
     async def set_auto_compaction(self, enabled: bool) -> None:
-        await operations.set_auto_compaction(self._require_session(), enabled)
+        await self._require_handle().set_auto_compaction(enabled)
 
     async def set_auto_retry(self, enabled: bool) -> None:
-        await operations.set_auto_retry(self._require_session(), enabled)
+        await self._require_handle().set_auto_retry(enabled)
 
     # Tools.
 
     @property
     def tools(self) -> list[str]:
         """The tools that are active."""
-        return list(self._require_session().tool_runner.tools)
+        return self._require_handle().active_tools()
 
     def all_tools(self) -> list[str]:
         """Return the names of all available tools."""
-        return list(self._require_session().tool_runner.all_tools)
+        return list(self._require_handle().all_tools())
 
     def set_tools(self, names: Sequence[str]) -> None:
         """Make exactly these tools active, from the next turn on."""
         if unknown := set(names) - set(self.all_tools()):
             raise CommandError(f"There is no tool {', '.join(sorted(unknown))}.")
-        self._require_session().tool_runner.set_active(names)
+        self._require_handle().set_tools(names)
 
     # Sessions.
 
     async def new_session(self, parent: str | None = None) -> bool:
         """Start a new session. Returns False if an extension cancelled it, as do the methods below."""
-        return await self._require_session().navigator.new_session(parent)
+        return await self._require_handle().new_session(parent)
 
     async def switch_session(self, path: str | os.PathLike[str]) -> bool:
         """Open the session in a file, or start a new one there."""
-        return await operations.switch_session(self._require_session(), os.fspath(path))
+        return await self._require_handle().switch_session(os.fspath(path))
 
     async def fork(self, entry_id: str) -> Forked:
         """Continue in a new session from the point before an earlier user message; the result contains its text."""
-        text, done = await self._require_session().navigator.fork(entry_id)
+        text, done = await self._require_handle().fork(entry_id)
         return Forked(text, not done)
 
     async def clone(self) -> bool:
         """Copy the current branch to a new session and continue there."""
-        return await self._require_session().navigator.clone()
+        return await self._require_handle().clone()
 
     async def navigate(
         self,
@@ -305,22 +292,22 @@ class Commands:
     ) -> Navigated:
         """Continue from another entry of this session."""
         destination = Destination(entry_id, label, summarize, instructions, replace_instructions)
-        return await self._require_session().navigator.navigate(destination)
+        return await self._require_handle().navigate(destination)
 
     async def set_name(self, name: str) -> None:
-        await choices.set_name(self._require_session(), name)
+        await self._require_handle().set_session_name(name)
 
     async def sessions(self, *, everywhere: bool = False) -> list[SessionRow]:
         """List the sessions of this project, or of all projects, newest first."""
-        return await self._require_session().navigator.sessions(everywhere)
+        return await self._require_handle().sessions(everywhere=everywhere)
 
     def fork_points(self) -> list[ForkPoint]:
         """Return the user messages that can be forked from."""
-        return self._require_session().log.tree.fork_points()
+        return self._require_handle().tree.fork_points()
 
     def entries(self, since: str | None = None) -> list[Entry]:
         """Return the session entries in the order in which they were added, all of them or those after `since`."""
-        tree = self._require_session().log.tree
+        tree = self._require_handle().tree
         first = 0 if since is None else tree.find(since)
         if first is None:
             raise CommandError(f"Entry not found: {since}")
@@ -329,7 +316,7 @@ class Commands:
     @property
     def leaf_id(self) -> str | None:
         """The id of the entry that the next entry will follow."""
-        return self._require_session().log.tree.leaf_id
+        return self._require_handle().tree.leaf_id
 
     def tree(self) -> list[Node]:
         """Return the roots of the tree of entries."""
@@ -346,15 +333,12 @@ class Commands:
 
     async def export_html(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Export the session to an HTML file."""
-        session = self._require_session()
-        written = await operations.export_html(session, None if path is None else os.fspath(path))
-        return Path(session.services.cwd, written)
+        handle = self._require_handle()
+        return Path(handle.cwd, await handle.export_html(None if path is None else os.fspath(path)))
 
     async def reload(self) -> None:
         """Search again for context files, skills and templates, and reload extensions from files."""
-        session = self._require_session()
-        await session.resources.reload()
-        session.extension_lifecycle.request_reload()
+        await self._require_handle().reload()
 
     @property
     def partial(self) -> Assistant | None:

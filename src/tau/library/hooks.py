@@ -20,11 +20,10 @@ from tau.library.subscriptions import AgentEvent, report
 from tau.library.threads import Threads
 from tau.records.base import to_builtins
 from tau.records.dialogs import Confirm, Editor, Input, Select
+from tau.runtime.app.handle import SessionHandle
 from tau.runtime.extensions.loader import InProcessChannel, load_function
 from tau.runtime.extensions.registrations import Bus
 from tau.runtime.extensions.registry import current_timeout
-from tau.runtime.session.extension_actions import actions_for, session_facts
-from tau.runtime.session.session import Session
 
 Setup = Callable[[Pi], Any]
 Hook = Callable[..., Any]
@@ -37,10 +36,10 @@ DENIED = "The user does not allow this call of {name}."
 class ProgramHooks:
     """The callbacks of one agent."""
 
-    def __init__(self, session: Session, threads: Threads) -> None:
-        self._session = session
+    def __init__(self, handle: SessionHandle, threads: Threads) -> None:
+        self._handle = handle
         self._threads = threads
-        self._bus = Bus(session.extensions)
+        self._bus = Bus(handle.extensions)
         self._channels: list[InProcessChannel] = []
         self._dialogs = DialogHandlers()
         self._dialog_tasks: set[asyncio.Task[None]] = set()
@@ -55,12 +54,10 @@ class ProgramHooks:
                 for hook in [handlers] if callable(handlers) else handlers:
                     self.on(name, hook)
 
-        session = self._session
+        actions = self._handle.actions()
         for setup in (*setups, program):
             name = "<program>" if setup is program else f"<{getattr(setup, '__qualname__', type(setup).__name__)}>"
-            channel = await load_function(
-                session.extensions, setup, name, actions_for(session), lambda: session_facts(session), self._bus
-            )
+            channel = await load_function(self._handle.extensions, setup, name, actions.act, actions.facts, self._bus)
             self._channels.append(channel)
 
     # Hooks.
@@ -92,7 +89,7 @@ class ProgramHooks:
                 "reason": decision if decision and isinstance(decision, str) else DENIED.format(name=name),
             }
 
-        self._session.extensions.on("tool_call", "<permission>", check, AFTER_EXTENSIONS)
+        self._handle.extensions.on("tool_call", "<permission>", check, AFTER_EXTENSIONS)
 
     # Dialogs.
 
@@ -101,7 +98,7 @@ class ProgramHooks:
             reply: Answer = await self._threads.call(handler, dialog)
             return reply
 
-        self._session.dialogs.has_ui = True
+        self._handle.dialogs.has_ui = True
         return self._dialogs.add(answer, methods)
 
     def on_event(self, event: AgentEvent) -> None:
@@ -116,7 +113,7 @@ class ProgramHooks:
         except Exception as error:
             report("A dialog handler failed, so the dialog is cancelled", error)
             answer = ui_response(dialog, None)
-        self._session.dialogs.answer(to_builtins(answer))
+        self._handle.dialogs.answer(to_builtins(answer))
 
     async def close(self) -> None:
         for task in tuple(self._dialog_tasks):

@@ -23,7 +23,8 @@ from tau.records.base import encode
 from tau.records.budgets import Budget
 from tau.records.models import ThinkingLevel
 from tau.records.settings import SandboxLevel
-from tau.runtime.app.factory import SessionOptions, SessionTarget, load
+from tau.runtime.app.factory import load
+from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.store import paths
 from tau.store.resource_query import RequestedResources
 from tau.tools import Tool
@@ -136,13 +137,13 @@ class Opening(Awaitable[Agent]):
         for warning in factory.warnings:
             log.warning("%s", warning)
         hub = EventHub()
-        session, machine, http = factory.create(hub.publish, "library", saves=False, shared=True)
-        program_hooks = ProgramHooks(session, threads)
+        handle = factory.open(hub.publish, "library", saves=False, shared=True)
+        program_hooks = ProgramHooks(handle, threads)
         hub.add_listener(program_hooks.on_event)
-        agent = Agent(session, machine, http, hub, threads, program_hooks, factory.warnings)
+        agent = Agent(handle, hub, threads, program_hooks, factory.warnings)
         try:
             await self._attach(agent, program_hooks)
-            await session.extension_lifecycle.start()
+            await handle.start()
         except BaseException:
             await agent.close()
             raise

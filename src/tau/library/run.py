@@ -16,15 +16,15 @@ from tau.library.results import Result, result_of
 from tau.library.subscriptions import AgentEvent, EventHub, Events
 from tau.records.events import AgentSettled, AutoRetryStart, MessageEnd
 from tau.records.messages import AnyMessage, Assistant
+from tau.runtime.app.handle import SessionHandle
 from tau.runtime.runs.queue import PromptOutcome
-from tau.runtime.session.session import Session
 
 
 class RunTracker:
     """Collects the events of one prompt until it is settled."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, handle: SessionHandle) -> None:
+        self._handle = handle
         self._messages: list[AnyMessage] = []
         self._answers: list[Assistant] = []
         self._readers: list[weakref.ref[Events]] = []  # held weakly
@@ -51,7 +51,7 @@ class RunTracker:
             case AutoRetryStart() if self._messages:
                 self._messages.pop()  # the failed message that is being retried
             case AgentSettled():
-                self._outcome = self._session.runs.outcome
+                self._outcome = self._handle.runs.outcome
                 self._check_settled()
 
     async def wait_settled(self, number: int) -> Result:
@@ -59,10 +59,10 @@ class RunTracker:
         self._prompt_number = number
         self._check_settled()
         await self._settled.wait()
-        return result_of(self._messages, self._answers, self._outcome, self._session.models.unpriced)
+        return result_of(self._messages, self._answers, self._outcome, self._handle.models.unpriced)
 
     def _check_settled(self) -> None:
-        if self._prompt_number is not None and self._session.runs.settled >= self._prompt_number:
+        if self._prompt_number is not None and self._handle.runs.settled >= self._prompt_number:
             self.finish()
 
     def finish(self, error: BaseException | None = None) -> None:
@@ -74,16 +74,16 @@ class RunTracker:
 
 
 async def run_prompt(
-    session: Session, hub: EventHub, submit: Callable[[], Awaitable[None]], tracker: RunTracker
+    handle: SessionHandle, hub: EventHub, submit: Callable[[], Awaitable[None]], tracker: RunTracker
 ) -> Result:
     """Submit a prompt and wait until it is settled."""
     unsubscribe = hub.add_listener(tracker.on_event)
-    before, queued = session.runs.accepted, len(session.queues)
+    before, queued = handle.runs.accepted, handle.state().pending_message_count
     try:
         await submit()
-        if session.runs.accepted == before and len(session.queues) == queued:
-            await session.running_commands.wait(None)  # the prompt was a slash command of an extension
-        return await tracker.wait_settled(session.runs.accepted)
+        if handle.runs.accepted == before and handle.state().pending_message_count == queued:
+            await handle.wait_for_commands()  # the prompt was a slash command of an extension
+        return await tracker.wait_settled(handle.runs.accepted)
     except BaseException as error:
         tracker.finish(error)
         raise

@@ -40,12 +40,12 @@ async def _serve(
     stop = StopSignal()
     outbox = Outbox(stdout, lambda: stop.ask(FAILED), dialect.for_json())
     summary = RunSummary(outbox.send)
-    session, machine, _ = open_session(summary.pass_on)
+    handle = open_session(summary.pass_on)
     if dialect.session_line:
-        outbox.send_line(wire_json(session.log.header))
-    code = await run_prompts(stop, session, machine, summary, prompts)
+        outbox.send_line(wire_json(handle.log.header))
+    code = await run_prompts(stop, handle, summary, prompts)
     if result:
-        outbox.send_line(encode(summary.result(session, code)))
+        outbox.send_line(encode(summary.result(handle, code)))
     if not stop.asked:  # a signal or a lost reader explains itself
         tell_failures(summary)
     if await stop.unless(outbox.drain()):

@@ -32,7 +32,7 @@ from tau.rpc.commands import HANDLERS
 from tau.rpc.envelopes import parse_envelope
 from tau.rpc.inbox import Inbox, InputLine
 from tau.rpc.outbox import Outbox
-from tau.runtime.session.session import Session
+from tau.runtime.app.handle import SessionHandle
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 from tau.wire.lines import LineTooLong
@@ -54,8 +54,8 @@ class InvalidLine(Exception):
 
 
 class Server:
-    def __init__(self, session: Session, inbox: Inbox, outbox: Outbox, dialect: Dialect = DEFAULT) -> None:
-        self._session = session
+    def __init__(self, handle: SessionHandle, inbox: Inbox, outbox: Outbox, dialect: Dialect = DEFAULT) -> None:
+        self._handle = handle
         self._dialect = dialect
         self._inbox = inbox
         self._outbox = outbox
@@ -64,32 +64,29 @@ class Server:
 
     async def serve(self) -> None:
         """Handle lines until the input ends, then wait for everything that was started."""
-        session = self._session
-        lines = await self._start_extensions() if session.extension_lifecycle.has_extensions else deque()
+        handle = self._handle
+        lines = await self._start_extensions() if handle.has_extensions else deque()
         count = 0
         while (line := lines.popleft() if lines else await self._inbox.next()) is not None:
             if (backpressure := self._outbox.wait_for_room()) is not None:
                 await backpressure
-            if self._handle(line):
+            if self._handle_line(line):
                 await asyncio.sleep(0)  # start the command before handling the next line
             count += 1
             if count % LINES_PER_YIELD == 0:
                 await asyncio.sleep(0)
-        session.dialogs.close()
+        handle.close_dialogs()
         while self._tasks:
             await asyncio.wait(self._tasks)
-        await session.runs.idle()
-        while not await session.running_commands.wait(COMMAND_TIMEOUT_S) and session.runs.busy:
-            await session.runs.idle()  # a run that the slash command started or waits for
-        await session.runs.idle()
+        await handle.settled(COMMAND_TIMEOUT_S)
 
     async def _start_extensions(self) -> deque[InputLine | None]:
         """Start the extensions while reading ahead. Returns the lines that were read.
 
         Only answers to dialogs and aborts take effect during the start: they are meant for the extensions.
         """
-        session, lines = self._session, deque[InputLine | None]()
-        start = asyncio.ensure_future(session.extension_lifecycle.start())
+        handle, lines = self._handle, deque[InputLine | None]()
+        start = asyncio.ensure_future(handle.start())
         try:
             while not start.done() and (not lines or lines[-1] is not None):
                 reading = asyncio.ensure_future(self._inbox.next())
@@ -101,18 +98,17 @@ class Server:
                 kind = _type_of(line)
                 if kind == "extension_ui_response" and line is not None:
                     lines.pop()
-                    self._handle(line)
+                    self._handle_line(line)
                 elif kind == "abort":
-                    session.hooks.abort()
-                    session.dialogs.cancel()
+                    handle.abort_start()
             if lines and lines[-1] is None:
-                session.dialogs.close()
+                handle.close_dialogs()
             await start
         finally:
             start.cancel()
         return lines
 
-    def _handle(self, line: InputLine) -> bool:
+    def _handle_line(self, line: InputLine) -> bool:
         """Handle one line. Returns True if it started a task."""
         if isinstance(line, bytes) and not line.strip():
             return False
@@ -126,14 +122,14 @@ class Server:
             return False
         if request is None:
             assert isinstance(line, bytes)
-            self._session.dialogs.answer(parse(line))
+            self._handle.answer_dialog(parse(line))
             return False
         kind, name, id, body = request
         try:
             command = self._dialect.fill_defaults(attach_source(decode(kind, body), body))
             if len(self._tasks) >= MAX_CONCURRENT_COMMANDS:
                 raise CommandError("Too many commands are under way. Try again later.")
-            reply = HANDLERS[kind](self._session, command)
+            reply = HANDLERS[kind](self._handle, command)
         except (CommandError, BadRecord) as error:
             self._respond(id, name, error=str(error))
             return False

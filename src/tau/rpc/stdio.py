@@ -17,16 +17,14 @@ from typing import NoReturn
 
 from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED
-from tau.core.models.pricing import OFFLINE_APIS
-from tau.llm.http import Http
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, Event
 from tau.rpc.inbox import Inbox
 from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
+from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, GarbageCollector, StopSignal, claim_stdio, run_and_exit, within
-from tau.runtime.machine.local import LocalMachine
-from tau.runtime.session.session import Client, Session
+from tau.runtime.services import Client
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
@@ -34,61 +32,57 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 log = logging.getLogger(__name__)
 WARM_UP_DELAY_S = 0.03  # lets the client send the commands that it has ready
 
-OpenedSession = tuple[Session, LocalMachine, Http]
+Open = Callable[[Client], SessionHandle]
 
 
-def serve(open_session: Callable[[Client], OpenedSession], dialect: Dialect = DEFAULT) -> NoReturn:
+def serve(open_session: Open, dialect: Dialect = DEFAULT) -> NoReturn:
     """Run RPC mode and exit the process with a code of the table above."""
     stdin, stdout = claim_stdio()
     run_and_exit(lambda: _serve(open_session, dialect, stdin, stdout))
 
 
-async def _serve(open_session: Callable[[Client], OpenedSession], dialect: Dialect, stdin: int, stdout: int) -> int:
+async def _serve(open_session: Open, dialect: Dialect, stdin: int, stdout: int) -> int:
     stop = StopSignal()
     outbox = Outbox(stdout, lambda: stop.ask(ANSWERED), dialect)
     loop, collector = asyncio.get_running_loop(), GarbageCollector()
 
     def publish(event: Event | Update | UiRequest) -> Awaitable[None] | None:
         if isinstance(event, AgentSettled):
-            loop.call_soon(collector.settled, session.log.id)
+            loop.call_soon(collector.settled, handle.log.id)
         return outbox.send(event)
 
-    session, machine, http = open_session(publish)
-    session.request_exit = lambda: stop.ask(ANSWERED)
-    server = Server(session, Inbox(stdin, MAX_LINE_BYTES), outbox, dialect)
-    warm_up = asyncio.create_task(_warm(server, outbox, http, session))
+    handle = open_session(publish)
+    handle.on_exit_request(lambda: stop.ask(ANSWERED))
+    server = Server(handle, Inbox(stdin, MAX_LINE_BYTES), outbox, dialect)
+    warm_up = asyncio.create_task(_warm(server, outbox, handle))
     try:
-        if await stop.unless(server.serve()) and await stop.unless(_close_and_drain(session, outbox)):
+        if await stop.unless(server.serve()) and await stop.unless(_close_and_drain(handle, outbox)):
             return ANSWERED
-        await within(SHUTDOWN_TIMEOUT_S * (1.3 if session.extension_lifecycle.has_extensions else 1), session.close())
+        await handle.close(SHUTDOWN_TIMEOUT_S * (1.3 if handle.has_extensions else 1))
         await within(SHUTDOWN_TIMEOUT_S / 2, outbox.drain())
         return stop.code
     finally:
-        machine.kill_all()
-        session.extension_lifecycle.kill()
+        handle.kill()
         warm_up.cancel()
 
 
-async def _close_and_drain(session: Session, outbox: Outbox) -> None:
+async def _close_and_drain(handle: SessionHandle, outbox: Outbox) -> None:
     """Close the session, which writes and syncs pending entries, and write the remaining output."""
-    await session.close()
+    await handle.close()
     await outbox.drain()
 
 
-async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) -> None:
+async def _warm(server: Server, outbox: Outbox, handle: SessionHandle) -> None:
     """Load tools and the HTTP client while the user thinks about the first prompt, not while they wait."""
     await server.first_response_sent.wait()
     await asyncio.sleep(WARM_UP_DELAY_S)
     while outbox.busy:
         await asyncio.sleep(WARM_UP_DELAY_S)
-    threading.Thread(target=_load, args=(http, session), daemon=True).start()
+    threading.Thread(target=_load, args=(handle,), daemon=True).start()
 
 
-def _load(http: Http, session: Session) -> None:
+def _load(handle: SessionHandle) -> None:
     try:
-        list(session.services.tools.values())
-        model = session.models.current
-        if model is not None and model.api not in OFFLINE_APIS:
-            http.preload(model.base_url)
+        handle.preload()
     except OSError as error:  # out of descriptors; it is loaded again on first use
         log.debug("warm-up failed: %s", error)

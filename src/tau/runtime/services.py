@@ -1,18 +1,23 @@
-"""Services: the collaborators and paths that a session uses and does not own."""
+"""Services: the collaborators and paths that a session uses and does not own, and the client that it reports to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
+from tau.core.agent.draft import Update
 from tau.llm.types import Transport
 from tau.records.base import Value
+from tau.records.dialogs import UiRequest
+from tau.records.events import Event
 from tau.records.settings import SandboxLevel
 from tau.store.settings import SettingsFile
 from tau.tools import Machine, Tool
 
 Mode = Literal["rpc", "json", "print", "library"]
+# Receives the events of a session. It may return an awaitable: the session then waits for it before it sends more.
+Client = Callable[[Event | Update | UiRequest], Awaitable[None] | None]
 
 
 class Services(Value):

@@ -16,7 +16,6 @@ from tau.core.agent.budgets import limit_text
 from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED, DENIED, FAILED, TRUNCATED, exit_code_of_answer
 from tau.errors import CommandError
-from tau.llm.http import Http
 from tau.records.base import UNSET, encode
 from tau.records.dialogs import UiRequest
 from tau.records.events import (
@@ -30,14 +29,14 @@ from tau.records.events import (
 )
 from tau.records.messages import Assistant, Image, Text, Usage, UsageCost
 from tau.records.replies import Result
-from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopSignal, within
-from tau.runtime.machine.local import LocalMachine
-from tau.runtime.session.session import Client, Session
+from tau.runtime.app.handle import SessionHandle
+from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopSignal
+from tau.runtime.services import Client
 from tau.runtime.terminal import complain
 
 log = logging.getLogger(__name__)
 
-Open = Callable[[Client], tuple[Session, LocalMachine, Http]]
+Open = Callable[[Client], SessionHandle]
 
 
 class Prompt(NamedTuple):
@@ -112,8 +111,8 @@ class RunSummary:
             return []
         return [block.text for block in self.answer.content if isinstance(block, Text)]
 
-    def result(self, session: Session, code: int) -> Result:
-        path = session.log.path
+    def result(self, handle: SessionHandle, code: int) -> Result:
+        path = handle.log.path
         return Result(
             text="\n".join(texts) if (texts := self.texts) or self._answered else None,
             stop_reason=self.answer.stop_reason if self.answer is not None else None,
@@ -134,48 +133,35 @@ class RunSummary:
         return self.answer is not None and not self.answer.failed
 
 
-async def run_prompts(
-    stop: StopSignal, session: Session, machine: LocalMachine, tally: RunSummary, prompts: Sequence[Prompt]
-) -> int:
+async def run_prompts(stop: StopSignal, handle: SessionHandle, summary: RunSummary, prompts: Sequence[Prompt]) -> int:
     """Submit the prompts, wait until everything is settled, and close the session. Returns the exit code."""
     try:
-        if await stop.unless(_ask(session, tally, prompts)) and await stop.unless(session.close()):
-            return tally.code
-        await within(SHUTDOWN_TIMEOUT_S, session.close())
+        if await stop.unless(_ask(handle, summary, prompts)) and await stop.unless(handle.close()):
+            return summary.code
+        await handle.close(SHUTDOWN_TIMEOUT_S)
         return stop.code
     finally:
-        machine.kill_all()
-        session.extension_lifecycle.kill()
+        handle.kill()
 
 
-async def _ask(session: Session, tally: RunSummary, prompts: Sequence[Prompt]) -> None:
-    if session.extension_lifecycle.has_extensions:
-        await session.extension_lifecycle.start()
-    if session.tool_runner.permission_gate is not None:
-        tally.denials = session.tool_runner.permission_gate.denials
+async def _ask(handle: SessionHandle, summary: RunSummary, prompts: Sequence[Prompt]) -> None:
+    await handle.start()
+    summary.denials = handle.denials
     for prompt in prompts:
-        tally.output = tally.exceeded = None
+        summary.output = summary.exceeded = None
         try:
-            await session.input.submit(prompt.text, prompt.images, None)
+            await handle.submit(prompt.text, prompt.images, None)
         except CommandError as error:  # no model, no key, or a session file that cannot be written
-            tally.fail(str(error))
+            summary.fail(str(error))
             continue
-        await wait_until_settled(session)
+        await handle.settled()
 
 
-async def wait_until_settled(session: Session) -> None:
-    """Wait until nothing is left to do, including runs started by extension commands."""
-    while True:
-        await session.runs.idle()
-        if await session.running_commands.wait(None) and not session.runs.busy:
-            return
-
-
-def tell_failures(tally: RunSummary) -> None:
+def tell_failures(summary: RunSummary) -> None:
     """Print failures and denials on stderr, each one once."""
-    for why in dict.fromkeys(tally.failures):
+    for why in dict.fromkeys(summary.failures):
         complain(f"Error: {why}")
-    for reason in dict.fromkeys(tally.denials):
+    for reason in dict.fromkeys(summary.denials):
         complain(f"Denied: {reason}")
 
 

@@ -37,9 +37,15 @@ class PausableTimeout:
 
     def __init__(self, seconds: float | None) -> None:
         """`seconds`: None means no limit."""
+        self._limited = seconds is not None
         self._left = seconds
         self._asking = 0
         self._timeout = asyncio.timeout(seconds)
+
+    @property
+    def limited(self) -> bool:
+        """True for a hook handler, for which a run or a session switch waits; False for a command."""
+        return self._limited
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -66,7 +72,13 @@ class PausableTimeout:
             return await work
 
 
-current_timeout: ContextVar[PausableTimeout | None] = ContextVar("patience", default=None)
+current_timeout: ContextVar[PausableTimeout | None] = ContextVar("current_timeout", default=None)
+
+
+def called_by_handler() -> bool:
+    """True if the current call comes from a hook handler: of an extension process or of the embedding program."""
+    timeout = current_timeout.get()
+    return timeout is not None and timeout.limited
 
 
 class Handler(Value, eq=False):

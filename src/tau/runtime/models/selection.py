@@ -107,6 +107,15 @@ class ModelSelection:
         self._returning = usual if settings.thinking_returns else None
         return warnings
 
+    def find(self, name: str, settings: Settings) -> ModelMatch:
+        """Return the model that a name means, as after --model. Raises CommandError."""
+        if not name.strip():
+            raise CommandError("The name of the model is empty.")
+        try:
+            return self._named(name, None, settings.default_provider, [])
+        except UsageError as error:
+            raise CommandError(str(error)) from None
+
     def _asked_for(self, patterns: Sequence[str]) -> list[Model]:
         """Models that the patterns name in full, of servers without a model list: "ollama/qwen3"."""
         named = [name.partition("/") for pattern in patterns for name, _ in split_level(pattern)[-1:]]

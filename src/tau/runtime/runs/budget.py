@@ -27,12 +27,12 @@ from tau.runtime.models.selection import ModelSelection
 
 
 class BudgetTracker:
-    def __init__(self, models: ModelSelection) -> None:
+    def __init__(self, models: ModelSelection, limits: Budget = NO_BUDGET) -> None:
         self._models = models
         self._switch: AbortSignal | None = None  # of the current prompt
         self._timer: asyncio.TimerHandle | None = None
         self._began = 0.0
-        self.limits = NO_BUDGET
+        self.limits = limits
         self.spent = Spent()
         self.exceeded_limit: BudgetExceeded | None = None
 

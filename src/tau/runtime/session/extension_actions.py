@@ -7,10 +7,8 @@ field. Errors are returned to the extension; if the extension does not wait for 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, Literal
 
-from tau.core.agent.queues import QueueName
 from tau.errors import CommandError, ExtensionFailure
 from tau.records import dialogs
 from tau.records.base import (
@@ -32,12 +30,10 @@ from tau.runtime.extensions.dialogs import dialog_id
 from tau.runtime.extensions.hooks import Destination, custom
 from tau.runtime.extensions.registry import PausableTimeout, current_timeout
 from tau.runtime.history.session_log import now
-from tau.runtime.session import choices
-from tau.runtime.session.operations import context_usage_of
-from tau.runtime.session.session import BUSY, Session
+from tau.runtime.session.operations import QUEUES, Operations
+from tau.runtime.session.session import Session
 
 Deliver = Literal["steer", "followUp"]
-QUEUES: dict[Deliver | None, QueueName | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
 
 
 class Nothing(Record):
@@ -53,8 +49,9 @@ class SendMessage(Record):
     deliver_as: Literal["steer", "followUp", "nextTurn"] | None = None
 
 
-async def send_message(session: Session, wanted: SendMessage) -> None:
-    await session.input.send_custom(custom(wanted.message, now()), wanted.deliver_as, trigger=wanted.trigger_turn)
+async def send_message(session: Operations, wanted: SendMessage) -> None:
+    message = custom(wanted.message, now())
+    await session.send_custom(message, wanted.deliver_as, trigger_turn=wanted.trigger_turn)
 
 
 class SendUserMessage(Record):
@@ -62,15 +59,8 @@ class SendUserMessage(Record):
     deliver_as: Deliver | None = None
 
 
-async def send_user_message(session: Session, wanted: SendUserMessage) -> None:
-    """Submit text like a typed prompt, but literally: commands, templates and skills are not expanded."""
-    blocks = [Text(wanted.content)] if isinstance(wanted.content, str) else wanted.content
-    text = "\n".join(block.text for block in blocks if isinstance(block, Text))
-    images = [block for block in blocks if isinstance(block, Image)]
-    if session.runs.streaming and wanted.deliver_as is None:
-        raise CommandError(BUSY.replace("streamingBehavior", "deliverAs"))
-    if await session.input.submit(text, images, QUEUES[wanted.deliver_as], source="extension") == "queued":
-        await session.emit_queue_update()
+async def send_user_message(session: Operations, wanted: SendUserMessage) -> None:
+    await session.send_user_message(wanted.content, QUEUES[wanted.deliver_as], "deliverAs")
 
 
 class AppendEntry(Record):
@@ -78,17 +68,16 @@ class AppendEntry(Record):
     data: Any = UNSET
 
 
-async def append_entry(session: Session, wanted: AppendEntry) -> None:
-    session.log.append_custom(wanted.custom_type, wanted.data)
-    session.schedule_sync()
+async def append_entry(session: Operations, wanted: AppendEntry) -> None:
+    await session.append_entry(wanted.custom_type, wanted.data)
 
 
 class SetSessionName(Record):
     name: str
 
 
-async def set_session_name(session: Session, wanted: SetSessionName) -> None:
-    await choices.set_name(session, wanted.name)
+async def set_session_name(session: Operations, wanted: SetSessionName) -> None:
+    await session.set_session_name(wanted.name)
 
 
 class SetLabel(Record):
@@ -96,11 +85,8 @@ class SetLabel(Record):
     label: str | None = None
 
 
-async def set_label(session: Session, wanted: SetLabel) -> None:
-    if wanted.entry_id not in session.log.tree:
-        raise CommandError(f"Entry not found: {wanted.entry_id}")
-    session.log.label(wanted.entry_id, wanted.label)
-    session.schedule_sync()
+async def set_label(session: Operations, wanted: SetLabel) -> None:
+    await session.set_label(wanted.entry_id, wanted.label)
 
 
 # Tools, models and thinking level.
@@ -110,19 +96,19 @@ class SetActiveTools(Record):
     names: list[str]
 
 
-async def set_active_tools(session: Session, wanted: SetActiveTools) -> None:
-    session.tool_runner.set_active(wanted.names)
+async def set_active_tools(session: Operations, wanted: SetActiveTools) -> None:
+    session.set_tools(wanted.names)
 
 
-async def get_all_tools(session: Session, wanted: Nothing) -> list[dict[str, Any]]:
+async def get_all_tools(session: Operations, wanted: Nothing) -> list[dict[str, Any]]:
     return [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-        for tool in session.tool_runner.all_tools.values()
+        for tool in session.all_tools().values()
     ]
 
 
-async def get_commands(session: Session, wanted: Nothing) -> Any:
-    return to_builtins([*session.extension_lifecycle.commands(), *await session.resources.commands()])
+async def get_commands(session: Operations, wanted: Nothing) -> Any:
+    return to_builtins(await session.commands())
 
 
 class SetModel(Record):
@@ -130,16 +116,16 @@ class SetModel(Record):
     model_id: str
 
 
-async def set_model(session: Session, wanted: SetModel) -> bool:
+async def set_model(session: Operations, wanted: SetModel) -> bool:
     """Returns False if the model does not exist or has no key."""
     try:
-        await choices.set_model(session, wanted.provider, wanted.model_id)
+        await session.set_model(wanted.provider, wanted.model_id)
     except CommandError:
         return False
     return True
 
 
-async def get_models(session: Session, wanted: Nothing) -> Any:
+async def get_models(session: Operations, wanted: Nothing) -> Any:
     return to_builtins(session.models.available)
 
 
@@ -147,45 +133,41 @@ class SetThinkingLevel(Record):
     level: ThinkingLevel
 
 
-async def set_thinking_level(session: Session, wanted: SetThinkingLevel) -> None:
-    await choices.set_level(session, wanted.level)
+async def set_thinking_level(session: Operations, wanted: SetThinkingLevel) -> None:
+    await session.set_thinking_level(wanted.level)
 
 
 # Runs.
 
 
-async def abort(session: Session, wanted: Nothing) -> None:
-    """Abort the run, but not the extension command that asks for it."""
-    await session.compactor.abort()
-    await session.runs.abort()
+async def abort(session: Operations, wanted: Nothing) -> None:
+    await session.abort_run()
 
 
 class Compact(Record):
     custom_instructions: str | None = None
 
 
-async def compact(session: Session, wanted: Compact) -> None:
-    await session.navigator.wait_until_done()
-    await session.compactor.compact(wanted.custom_instructions)
-    session.schedule_sync()
+async def compact(session: Operations, wanted: Compact) -> None:
+    await session.compact(wanted.custom_instructions)
 
 
-async def shutdown(session: Session, wanted: Nothing) -> None:
+async def shutdown(session: Operations, wanted: Nothing) -> None:
     """Exit when no run is left."""
-    await session.runs.idle()
+    await session.wait_idle()
     session.request_exit()
 
 
-async def wait_for_idle(session: Session, wanted: Nothing) -> None:
-    await session.runs.idle()
+async def wait_for_idle(session: Operations, wanted: Nothing) -> None:
+    await session.wait_idle()
 
 
-async def get_context_usage(session: Session, wanted: Nothing) -> dict[str, Any] | None:
-    return to_builtins(context_usage_of(session))  # type: ignore[no-any-return]
+async def get_context_usage(session: Operations, wanted: Nothing) -> dict[str, Any] | None:
+    return to_builtins(session.context_usage())  # type: ignore[no-any-return]
 
 
-async def get_system_prompt(session: Session, wanted: Nothing) -> str:
-    return session.model_client.system_override or await session.model_client.system_prompt()
+async def get_system_prompt(session: Operations, wanted: Nothing) -> str:
+    return await session.effective_system_prompt()
 
 
 # Session switches and navigation.
@@ -195,16 +177,16 @@ class NewSession(Record):
     parent_session: str | None = None
 
 
-async def new_session(session: Session, wanted: NewSession) -> dict[str, bool]:
-    return {"cancelled": not await session.navigator.new_session(wanted.parent_session)}
+async def new_session(session: Operations, wanted: NewSession) -> dict[str, bool]:
+    return {"cancelled": not await session.new_session(wanted.parent_session)}
 
 
 class Fork(Record):
     entry_id: str
 
 
-async def fork(session: Session, wanted: Fork) -> dict[str, Any]:
-    text, went = await session.navigator.fork(wanted.entry_id)
+async def fork(session: Operations, wanted: Fork) -> dict[str, Any]:
+    text, went = await session.fork(wanted.entry_id)
     return {"text": text, "cancelled": not went}
 
 
@@ -216,26 +198,23 @@ class NavigateTree(Record):
     label: str | None = None
 
 
-async def navigate_tree(session: Session, wanted: NavigateTree) -> Any:
+async def navigate_tree(session: Operations, wanted: NavigateTree) -> Any:
     to = Destination(
         wanted.target_id, wanted.label, wanted.summarize, wanted.custom_instructions, wanted.replace_instructions
     )
-    return to_builtins(await session.navigator.navigate(to))
+    return to_builtins(await session.navigate(to))
 
 
 class SwitchSession(Record):
     session_path: str
 
 
-async def switch_session(session: Session, wanted: SwitchSession) -> dict[str, bool]:
-    if not wanted.session_path or "\0" in wanted.session_path:
-        raise CommandError(f"sessionPath: not a path: {wanted.session_path!r}")
-    path = Path(session.services.cwd, Path(wanted.session_path).expanduser())
-    return {"cancelled": not await session.navigator.open_file(path)}
+async def switch_session(session: Operations, wanted: SwitchSession) -> dict[str, bool]:
+    return {"cancelled": not await session.switch_session(wanted.session_path)}
 
 
-async def reload(session: Session, wanted: Nothing) -> None:
-    session.extension_lifecycle.request_reload()
+async def reload(session: Operations, wanted: Nothing) -> None:
+    session.request_reload()
 
 
 # Reading the session.
@@ -249,29 +228,29 @@ class OfBranch(Record):
     from_id: str | None = None
 
 
-async def get_entries(session: Session, wanted: Nothing) -> list[Any]:
-    return [parse_stored(line) for line in session.log.tree.after(None)]
+async def get_entries(session: Operations, wanted: Nothing) -> list[Any]:
+    return [parse_stored(line) for line in session.tree.after(None)]
 
 
-async def get_branch(session: Session, wanted: OfBranch) -> list[Any]:
-    tree = session.log.tree
+async def get_branch(session: Operations, wanted: OfBranch) -> list[Any]:
+    tree = session.tree
     at = tree.leaf if wanted.from_id is None else tree.find(wanted.from_id)
     if at is None:
         raise CommandError(f"Entry not found: {wanted.from_id}")
     return [parse_stored(tree.line(one)) for one in tree.path(at)]
 
 
-async def get_tree(session: Session, wanted: Nothing) -> Any:
-    return parse_stored(session.log.tree.json(), nesting=None)  # the tree is as deep as the session is long
+async def get_tree(session: Operations, wanted: Nothing) -> Any:
+    return parse_stored(session.tree.json(), nesting=None)  # the tree is as deep as the session is long
 
 
-async def get_entry(session: Session, wanted: OfEntry) -> Any:
-    at = session.log.tree.find(wanted.id)
-    return None if at is None else parse(session.log.tree.line(at))
+async def get_entry(session: Operations, wanted: OfEntry) -> Any:
+    at = session.tree.find(wanted.id)
+    return None if at is None else parse_stored(session.tree.line(at))
 
 
-async def get_label(session: Session, wanted: OfEntry) -> str | None:
-    tree = session.log.tree
+async def get_label(session: Operations, wanted: OfEntry) -> str | None:
+    tree = session.tree
     for at in reversed(tree.of_kind("label")):
         entry = tree.entry(at)
         if isinstance(entry, Label) and entry.target_id == wanted.id:
@@ -279,11 +258,11 @@ async def get_label(session: Session, wanted: OfEntry) -> str | None:
     return None
 
 
-async def get_header(session: Session, wanted: Nothing) -> Any:
+async def get_header(session: Operations, wanted: Nothing) -> Any:
     return parse(wire_json(session.log.header))
 
 
-Action = tuple[type[Record], Callable[[Session, Any], Awaitable[Any]]]
+Action = tuple[type[Record], Callable[[Operations, Any], Awaitable[Any]]]
 
 ACTIONS: dict[str, Action] = {
     "send_message": (SendMessage, send_message),
@@ -345,7 +324,7 @@ async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
         wanted = decode(kind, encode(said), MAX_RECEIVED_NESTING)
     except BadRecord as error:
         raise ExtensionFailure(f"{name}: {error}") from None
-    return await do(session, wanted)
+    return await do(Operations(session), wanted)
 
 
 def _request(kind: type[Any], params: dict[str, Any]) -> Any:

@@ -52,7 +52,7 @@ class Owner(Protocol):
         blocks: Blocks,
         behavior: QueueName | None,
         attachments: Sequence[Attachment] = (),
-        aim: OutputSchema | None = None,
+        output_schema: OutputSchema | None = None,
     ) -> Disposition: ...
 
     def queue(self, queue: QueueName, text: str, blocks: Blocks, attachments: Sequence[Attachment] = ()) -> None: ...
@@ -80,7 +80,7 @@ class InputPipeline:
         source: str = "rpc",
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
-        aim: OutputSchema | None = None,
+        output_schema: OutputSchema | None = None,
     ) -> Disposition:
         """Start a command, or accept anything else as a prompt; with `queue` only queue it. Raises CommandError.
 
@@ -94,7 +94,7 @@ class InputPipeline:
             owner.running_commands.start(*found)
             return "handled"
         if not owner.hooks.extensions.wants("input"):
-            return await self._accept(text, blocks, behavior, source, queue, attachments, aim, aborts)
+            return await self._accept(text, blocks, behavior, source, queue, attachments, output_schema, aborts)
         async with self._turn:
             try:
                 images = [block for block in blocks if isinstance(block, Image)]
@@ -106,7 +106,9 @@ class InputPipeline:
                 return "handled"
             text, images = heard[0], [*heard[1]]
             texts = [block for block in blocks if isinstance(block, Text)]
-            return await self._accept(text, [*texts, *images], behavior, source, queue, attachments, aim, aborts)
+            return await self._accept(
+                text, [*texts, *images], behavior, source, queue, attachments, output_schema, aborts
+            )
 
     async def _accept(
         self,
@@ -116,7 +118,7 @@ class InputPipeline:
         source: str,
         queue: bool,
         attachments: Sequence[Attachment],
-        aim: OutputSchema | None,
+        output_schema: OutputSchema | None,
         aborts: int,
     ) -> Disposition:
         owner = self._owner
@@ -128,7 +130,7 @@ class InputPipeline:
             return "queued"
         if aborts != self._aborts:
             raise CommandError(ABORTED)
-        return owner.prompt(text, blocks, behavior, attachments, aim)
+        return owner.prompt(text, blocks, behavior, attachments, output_schema)
 
     def abort(self) -> None:
         """Discard input that is not accepted yet."""

@@ -29,6 +29,7 @@ from tau.records.replies import Navigated, SessionRow
 from tau.records.settings import Settings
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.hooks import Destination, HookDispatcher, SummaryGiven
+from tau.runtime.extensions.registry import called_by_handler
 from tau.runtime.history.pending_bash import undelivered
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.history.sync import BackgroundSync
@@ -84,11 +85,20 @@ class Navigator:
     async def wait_until_done(self) -> None:
         """Wait for all session switches requested so far; for a command that has just arrived.
 
+        A hook handler does not wait: the switch may be waiting for that handler, or for a run that waits for it. Its
+        operations apply to the session that is open now.
+
         Taking the lock is necessary even if it is free: between two switches it is free for a moment, before the next
         one takes it.
         """
+        if called_by_handler():
+            return
         async with self._switching:
             pass
+
+    @property
+    def switching(self) -> bool:
+        return self._switching.locked()
 
     async def settled(self) -> None:
         """Wait for a session switch in progress; for a command that waited once already and then took a moment."""
@@ -104,25 +114,20 @@ class Navigator:
 
     # Session switches.
 
-    def new_log(self, parent: str | None = None, id: str | None = None) -> SessionLog:
+    def new_log(self, folder: Path | None, *, parent: str | None = None, id: str | None = None) -> SessionLog:
         owner = self._owner
-        log = SessionLog.new(owner.services.cwd, self._folder(), owner.write_failed, parent=parent, id=id)
+        log = SessionLog.new(owner.services.cwd, folder, owner.write_failed, parent=parent, id=id)
         if owner.models.current is not None:
             log.set_model(owner.models.current)
         log.set_level(owner.models.level)
         return log
-
-    def _folder(self) -> Path | None:
-        """Folder for new sessions: that of the current session, wherever it was opened from."""
-        log: SessionLog | None = getattr(self._owner, "log", None)
-        return self._owner.services.sessions if log is None else log.folder
 
     async def new_session(self, parent: str | None) -> bool:
         """Returns False if an extension cancelled it; the methods below do the same."""
         async with self._switching:
             if await self._owner.hooks.cancelled("session_before_switch", {"reason": "new"}):
                 return False
-            await self._switch("new", lambda: self.new_log(parent))
+            await self._switch("new", lambda: self.new_log(self._owner.log.folder, parent=parent))
             return True
 
     async def open_file(self, path: Path) -> bool:
@@ -153,8 +158,8 @@ class Navigator:
         return (SessionLog.resumed(found, owner.write_failed), True) if found else (self._log_at(path), False)
 
     def _log_at(self, path: Path) -> SessionLog:
-        log = self.new_log()
-        log.folder, log.path = path.parent, path
+        log = self.new_log(path.parent)
+        log.path = path
         return log
 
     async def fork(self, entry_id: str) -> tuple[str, bool]:

@@ -1,6 +1,10 @@
-"""Session operations shared by all front ends that involve more than one part of the session.
+"""Every operation on a session, once: RPC handlers, the library and extension actions all call these methods.
 
-All other operations are called on the parts themselves (`session.navigator`, `session.models`, `choices`).
+A front end translates its input into one of these calls and the result into its own format; it decides nothing. An
+operation that cannot be carried out raises CommandError with the reason.
+
+An operation that changes the session waits for a session switch in progress and then applies to the new session
+(`Navigator.wait_until_done`, which knows who must not wait).
 """
 
 from __future__ import annotations
@@ -8,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 from tau.core.agent.queues import QueueName
@@ -16,13 +20,32 @@ from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.branches import Branch
 from tau.core.conversation.tokens import context_usage
 from tau.core.conversation.tree import Tree
+from tau.core.models.patterns import select_models
 from tau.errors import CommandError
 from tau.records.base import UNSET, UnsetType, replace
+from tau.records.budgets import Budget
 from tau.records.commands import QueueMode
-from tau.records.messages import Assistant, Attachment, Image, Text
-from tau.records.replies import ContextUsage, Disposition, Queues, SessionState, SessionStats
-from tau.runtime.history.html_export import export_session
-from tau.runtime.session.session import Session
+from tau.records.events import CompactionResult
+from tau.records.messages import Assistant, Attachment, Custom, Image, Text
+from tau.records.models import Model, ThinkingLevel
+from tau.records.replies import (
+    BashResult,
+    ContextUsage,
+    Disposition,
+    Navigated,
+    Queues,
+    SessionRow,
+    SessionState,
+    SessionStats,
+    SlashCommand,
+)
+from tau.runtime.extensions.hooks import Destination
+from tau.runtime.extensions.registry import called_by_handler
+from tau.runtime.history.session_log import SessionLog
+from tau.runtime.models.selection import ModelSelection
+from tau.runtime.session import choices
+from tau.runtime.session.session import BUSY, Session
+from tau.tools import Tool
 
 if TYPE_CHECKING:
     from tau.core.conversation.stats import SessionCounts
@@ -30,126 +53,335 @@ if TYPE_CHECKING:
 # A session may be long: the first statistics read its whole file, later ones only what was added since.
 COUNTED: WeakKeyDictionary[Tree, SessionCounts] = WeakKeyDictionary()
 MODES: dict[QueueName, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
+# The queue that a value of `streamingBehavior` or `deliverAs` names, in the protocol and for extensions.
+QUEUES: dict[str | None, QueueName | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
+Delivery = Literal["steer", "followUp", "nextTurn"]
+Blocks = Sequence[Text | Image]
 
 
-# Input.
+class Operations:
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
+    async def _after_switch(self) -> Session:
+        """Return the session when a session switch in progress is done."""
+        await self._session.navigator.wait_until_done()
+        return self._session
 
-async def submit(
-    session: Session,
-    text: str,
-    blocks: Sequence[Text | Image],
-    behavior: QueueName | None,
-    *,
-    queue: bool = False,
-    attachments: Sequence[Attachment] = (),
-    aim: OutputSchema | None = None,
-) -> Disposition:
-    """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued."""
-    done = await session.input.submit(text, blocks, behavior, queue=queue, attachments=attachments, aim=aim)
-    if done == "queued":
-        await session.emit_queue_update()
-    return done
+    # Prompts and queues.
 
+    async def submit(
+        self,
+        text: str,
+        blocks: Blocks,
+        behavior: QueueName | None,
+        *,
+        queue: bool = False,
+        attachments: Sequence[Attachment] = (),
+        output_schema: OutputSchema | None = None,
+    ) -> Disposition:
+        """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued."""
+        session = self._session
+        done = await session.input.submit(
+            text, blocks, behavior, queue=queue, attachments=attachments, output_schema=output_schema
+        )
+        if done == "queued":
+            await session.emit_queue_update()
+        return done
 
-async def clear_queues(session: Session) -> Queues:
-    before = len(session.queues)
-    was = Queues(*session.clear_queues())
-    if before:
-        await session.emit_queue_update()
-    return was
+    async def send_user_message(self, content: str | Blocks, queue: QueueName | None, option: str) -> None:
+        """Submit text like a typed prompt, but literally: commands, templates and skills are not expanded.
 
+        `option` is the name of the caller's option for `queue`, for the error while a run is active.
+        """
+        session = self._session
+        blocks = [Text(content)] if isinstance(content, str) else content
+        text = "\n".join(block.text for block in blocks if isinstance(block, Text))
+        images = [block for block in blocks if isinstance(block, Image)]
+        if session.runs.streaming and queue is None:
+            raise CommandError(BUSY.replace("streamingBehavior", option))
+        if await session.input.submit(text, images, queue, source="extension") == "queued":
+            await session.emit_queue_update()
 
-# Reading the session.
+    async def send_custom(self, message: Custom, delivery: Delivery | None, *, trigger_turn: bool) -> None:
+        """Add a custom message to the next prompt, to the current run, to a run of its own, or only to the session."""
+        session = await self._after_switch()
+        await session.input.send_custom(message, delivery, trigger=trigger_turn)
 
+    async def clear_queues(self) -> Queues:
+        session = await self._after_switch()
+        before = len(session.queues)
+        cleared = Queues(*session.clear_queues())
+        if before:
+            await session.emit_queue_update()
+        return cleared
 
-def get_state(session: Session) -> SessionState:
-    return SessionState(
-        model=session.models.current,
-        thinking_level=session.models.level,
-        is_streaming=session.runs.streaming,
-        is_compacting=session.compactor.busy,
-        steering_mode=session.queues.modes["steer"],
-        follow_up_mode=session.queues.modes["follow_up"],
-        session_file=session_file(session),
-        session_id=session.log.id,
-        session_name=session.log.tree.name or UNSET,
-        auto_compaction_enabled=session.settings.compaction.enabled,
-        message_count=session.log.message_count,
-        pending_message_count=len(session.queues),
-        sandbox=session.services.sandbox or UNSET,
-    )
+    # Runs.
 
+    async def abort(self) -> None:
+        """Abort the run, compactions, extension commands and dialogs; return when they have stopped."""
+        await self._session.abort()
 
-def session_file(session: Session) -> str | UnsetType:
-    return str(session.log.path) if session.log.path is not None else UNSET
+    async def abort_run(self) -> None:
+        """Abort the run and compactions, but not the extension command that asks for it."""
+        await self._session.compactor.abort()
+        await self._session.runs.abort()
 
+    async def abort_retry(self) -> None:
+        await self._session.runs.abort_retry()
 
-def session_stats(session: Session) -> SessionStats:
-    from tau.core.conversation.stats import Counts, SessionCounts, conversation_counts
+    async def abort_compaction(self) -> None:
+        await self._session.compactor.abort()
 
-    log = session.log
-    counts: Counts
-    if session.settings.stats_of == "conversation":
-        counts = conversation_counts(log.messages)
-    else:
-        counts = COUNTED.setdefault(log.tree, SessionCounts()).update(log.tree)
-    usage = context_usage_of(session) or UNSET
-    return counts.stats(log.id, session_file(session), usage, session.models.price_unknown)
+    async def wait_idle(self) -> None:
+        """Wait until all prompts are finished."""
+        await self._session.runs.idle()
 
+    async def compact(self, instructions: str | None) -> CompactionResult:
+        session = await self._after_switch()
+        result = await session.compactor.compact(instructions)
+        session.schedule_sync()
+        return result
 
-def context_usage_of(session: Session) -> ContextUsage | None:
-    """Returns None without a model."""
-    model = session.models.current
-    if model is None:
+    async def bash(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> BashResult:
+        """Run a command of the user. `id` is that of the client's command; updates carry it."""
+        session = await self._after_switch()
+        return await session.user_bash.run(command, exclude=exclude, id=id)
+
+    def abort_bash(self) -> None:
+        self._session.user_bash.abort()
+
+    # Model and thinking level.
+
+    async def set_model(self, provider: str, id: str) -> Model:
+        return await choices.set_model(await self._after_switch(), provider, id)
+
+    async def choose_model(self, name: str) -> Model:
+        """Switch to a model by its name, as after --model: "provider/id", an id, or either with ":level"."""
+        session = await self._after_switch()
+        match = session.models.find(name, session.settings)
+        model = await choices.set_model(session, match.model.provider, match.model.id)
+        if match.level is not None:
+            await choices.set_level(session, match.level)
+        return model
+
+    def set_scoped_models(self, patterns: Sequence[str]) -> list[Model]:
+        """Limit `cycle_model` to names or patterns, as with --models. Returns the models."""
+        models = self._session.models
+        scoped, warnings = select_models(patterns, models.available)
+        if warnings and not scoped:
+            raise CommandError(" ".join(warnings))
+        models.scoped = scoped
+        return [match.model for match in scoped]
+
+    async def cycle_model(self) -> tuple[Model, ThinkingLevel, bool] | None:
+        """Switch to the next model. Returns it, its level, and True if the choice is scoped; None if there is one."""
+        session = await self._after_switch()
+        scoped = bool(session.models.scoped)
+        chosen = await choices.cycle_model(session)
+        return None if chosen is None else (*chosen, scoped)
+
+    async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
+        """Returns the level in effect: one that the model supports."""
+        session = await self._after_switch()
+        await choices.set_level(session, level)
+        return session.models.level
+
+    async def cycle_thinking_level(self) -> ThinkingLevel | None:
+        """Returns None if the model does not support thinking."""
+        return await choices.cycle_level(await self._after_switch())
+
+    # Settings.
+
+    async def set_queue_mode(self, queue: QueueName, mode: QueueMode) -> None:
+        self._session.queues.modes[queue] = mode
+        await self._session.save_settings({MODES[queue]: mode})
+
+    async def set_auto_compaction(self, enabled: bool) -> None:
+        settings = self._session.settings
+        self._session.settings = replace(settings, compaction=replace(settings.compaction, enabled=enabled))
+        await self._session.save_settings({"compaction": {"enabled": enabled}})
+
+    async def set_auto_retry(self, enabled: bool) -> None:
+        settings = self._session.settings
+        self._session.settings = replace(settings, retry=replace(settings.retry, enabled=enabled))
+        await self._session.save_settings({"retry": {"enabled": enabled}})
+
+    def set_budget(self, budget: Budget) -> Budget:
+        """Returns the limits in effect."""
+        self._session.budget.set(budget)
+        return self._session.budget.limits
+
+    def set_tools(self, names: Sequence[str]) -> None:
+        """Make exactly these tools active, from the next turn on; unknown names are ignored."""
+        self._session.tool_runner.set_active(names)
+
+    async def reload(self) -> None:
+        """Search again for context files, skills and templates, and reload extensions from files."""
+        await self._session.resources.reload()
+        self.request_reload()
+
+    def request_reload(self) -> None:
+        """Reload extensions when no handler of theirs is running."""
+        self._session.extension_lifecycle.request_reload()
+
+    def request_exit(self) -> None:
+        """Ask the front end to exit the program."""
+        self._session.request_exit()
+
+    # Session switches, navigation, entries.
+
+    async def new_session(self, parent: str | None = None) -> bool:
+        """Returns False if an extension cancelled it, as do the methods below."""
+        return await self._switchable().navigator.new_session(parent)
+
+    async def switch_session(self, path: str) -> bool:
+        """Open a session file, or start a new session at an unused path."""
+        session = self._switchable()
+        return await session.navigator.open_file(Path(session.services.cwd, as_path("sessionPath", path)))
+
+    async def fork(self, entry_id: str) -> tuple[str, bool]:
+        """Continue before a user message in a new session. Returns the message's text, and False if cancelled."""
+        return await self._switchable().navigator.fork(entry_id)
+
+    async def clone(self) -> bool:
+        return await self._switchable().navigator.clone()
+
+    async def navigate(self, destination: Destination) -> Navigated:
+        return await self._switchable().navigator.navigate(destination)
+
+    def _switchable(self) -> Session:
+        """Raises CommandError in a hook handler for which a session switch is waiting."""
+        if called_by_handler() and self._session.navigator.switching:
+            raise CommandError("A session switch is in progress; a hook handler cannot start another one.")
+        return self._session
+
+    async def set_session_name(self, name: str) -> None:
+        await choices.set_name(await self._after_switch(), name)
+
+    async def set_label(self, entry_id: str, label: str | None) -> None:
+        session = await self._after_switch()
+        if entry_id not in session.log.tree:
+            raise CommandError(f"Entry not found: {entry_id}")
+        session.log.label(entry_id, label)
+        session.schedule_sync()
+
+    async def append_entry(self, custom_type: str, data: Any) -> None:
+        session = await self._after_switch()
+        session.log.append_custom(custom_type, data)
+        session.schedule_sync()
+
+    async def export_html(self, path: str | None) -> str:
+        """Returns the path as given, or a generated one."""
+        from tau.runtime.history.html_export import export_session
+
+        session = await self._after_switch()
+        log, services = session.log, session.services
+        if path is not None:
+            as_path("outputPath", path)
+        system_prompt = await session.model_client.system_prompt()
+        return await services.machine.in_thread(lambda: export_session(log, services, system_prompt, path))
+
+    # Reading.
+
+    @property
+    def tree(self) -> Tree:
+        """The entries of the session, to read."""
+        return self._session.log.tree
+
+    @property
+    def log(self) -> SessionLog:
+        """The session as it is stored, to read."""
+        return self._session.log
+
+    @property
+    def cwd(self) -> str:
+        return self._session.services.cwd
+
+    @property
+    def models(self) -> ModelSelection:
+        """The models that can be chosen, to read; changed by the operations above."""
+        return self._session.models
+
+    @property
+    def dialect(self) -> str | None:
+        return self._session.settings.dialect
+
+    def entries_after(self, id: str | None) -> list[bytes]:
+        """The lines of the entries in the order in which they were added: all, or those after an entry."""
+        if id is not None and id not in self.tree:
+            raise CommandError(f"Entry not found: {id}")
+        return list(self.tree.after(id))
+
+    def all_tools(self) -> dict[str, Tool]:
+        return dict(self._session.tool_runner.all_tools)
+
+    def active_tools(self) -> list[str]:
+        return list(self._session.tool_runner.tools)
+
+    def state(self) -> SessionState:
+        session = self._session
+        return SessionState(
+            model=session.models.current,
+            thinking_level=session.models.level,
+            is_streaming=session.runs.streaming,
+            is_compacting=session.compactor.busy,
+            steering_mode=session.queues.modes["steer"],
+            follow_up_mode=session.queues.modes["follow_up"],
+            session_file=self._session_file(),
+            session_id=session.log.id,
+            session_name=session.log.tree.name or UNSET,
+            auto_compaction_enabled=session.settings.compaction.enabled,
+            message_count=session.log.message_count,
+            pending_message_count=len(session.queues),
+            sandbox=session.services.sandbox or UNSET,
+        )
+
+    def _session_file(self) -> str | UnsetType:
+        path = self._session.log.path
+        return UNSET if path is None else str(path)
+
+    def stats(self) -> SessionStats:
+        from tau.core.conversation.stats import Counts, SessionCounts, conversation_counts
+
+        session, log = self._session, self._session.log
+        counts: Counts
+        if session.settings.stats_of == "conversation":
+            counts = conversation_counts(log.messages)
+        else:
+            counts = COUNTED.setdefault(log.tree, SessionCounts()).update(log.tree)
+        usage = self.context_usage() or UNSET
+        return counts.stats(log.id, self._session_file(), usage, session.models.price_unknown)
+
+    def context_usage(self) -> ContextUsage | None:
+        """Returns None without a model."""
+        model = self._session.models.current
+        if model is None:
+            return None
+        tokens, percent = context_usage(Branch(self._session.log.tree), model.context_window)
+        return ContextUsage(tokens, model.context_window, percent)
+
+    def last_assistant_text(self) -> str | None:
+        """Text of the last answer that has content or was not aborted."""
+        for message in reversed(self._session.log.messages):
+            if isinstance(message, Assistant) and (message.content or message.stop_reason != "aborted"):
+                return message.text.strip() or None
         return None
-    tokens, percent = context_usage(Branch(session.log.tree), model.context_window)
-    return ContextUsage(tokens, model.context_window, percent)
 
+    async def system_prompt(self) -> str:
+        return await self._session.model_client.system_prompt()
 
-def last_assistant_text(session: Session) -> str | None:
-    """Text of the last answer that has content or was not aborted."""
-    for message in reversed(session.log.messages):
-        if isinstance(message, Assistant) and (message.content or message.stop_reason != "aborted"):
-            return message.text.strip() or None
-    return None
+    async def effective_system_prompt(self) -> str:
+        """The prompt of the current run, which an extension may have replaced."""
+        return self._session.model_client.system_override or await self.system_prompt()
 
+    async def commands(self) -> list[SlashCommand]:
+        """Commands of extensions, prompt templates and skills."""
+        return [*self._session.extension_lifecycle.commands(), *await self._session.resources.commands()]
 
-# Settings.
-
-
-async def set_mode(session: Session, queue: QueueName, mode: QueueMode) -> None:
-    session.queues.modes[queue] = mode
-    await session.save_settings({MODES[queue]: mode})
-
-
-async def set_auto_compaction(session: Session, enabled: bool) -> None:
-    settings = session.settings
-    session.settings = replace(settings, compaction=replace(settings.compaction, enabled=enabled))
-    await session.save_settings({"compaction": {"enabled": enabled}})
-
-
-async def set_auto_retry(session: Session, enabled: bool) -> None:
-    settings = session.settings
-    session.settings = replace(settings, retry=replace(settings.retry, enabled=enabled))
-    await session.save_settings({"retry": {"enabled": enabled}})
-
-
-# Files.
-
-
-async def export_html(session: Session, path: str | None) -> str:
-    """Returns the path as given, or a generated one."""
-    log, around = session.log, session.services
-    if path is not None:
-        as_path("outputPath", path)
-    told = await session.model_client.system_prompt()
-    return await around.machine.in_thread(lambda: export_session(log, around, told, path))
-
-
-async def switch_session(session: Session, path: str) -> bool:
-    """Returns False if an extension cancelled it."""
-    return await session.navigator.open_file(Path(session.services.cwd, as_path("sessionPath", path)))
+    async def sessions(self, *, everywhere: bool) -> list[SessionRow]:
+        """List the sessions of this project, or of all projects, newest first."""
+        return await self._session.navigator.sessions(everywhere)
 
 
 def as_path(field: str, text: str) -> Path:

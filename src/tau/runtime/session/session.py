@@ -11,12 +11,14 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
+from tau.core.agent.budgets import NO_BUDGET
 from tau.core.agent.draft import Draft, MessageFailed, Update
 from tau.core.agent.queues import MessageQueues, QueuedMessage, QueueName, message_texts
 from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.summaries import SummaryRequest
 from tau.errors import CommandError
 from tau.records.base import UNSET
+from tau.records.budgets import Budget
 from tau.records.dialogs import UiRequest
 from tau.records.events import (
     AgentSettled,
@@ -33,7 +35,7 @@ from tau.records.settings import Settings
 from tau.runtime.abort import AbortSignal
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.extensions.lifecycle import ExtensionLifecycle
+from tau.runtime.extensions.lifecycle import ExtensionLifecycle, LoadPlan
 from tau.runtime.extensions.registry import ExtensionRegistry
 from tau.runtime.extensions.running_commands import RunningCommands
 from tau.runtime.history.pending_bash import record_pending
@@ -47,17 +49,16 @@ from tau.runtime.runs.compactor import Compactor
 from tau.runtime.runs.driver import RunPorts
 from tau.runtime.runs.model_client import ModelClient, takes_tools
 from tau.runtime.runs.queue import RunQueue
-from tau.runtime.runs.tool_runner import ToolRunner
-from tau.runtime.services import Services
+from tau.runtime.runs.tool_runner import PermissionGate, ToolRunner
+from tau.runtime.services import Client, Services
 from tau.runtime.session.bash_updates import BashUpdates
+from tau.runtime.session.initial_log import InitialLog
 from tau.runtime.session.input import InputPipeline
 from tau.runtime.session.navigation import Navigator
 from tau.runtime.session.user_bash import UserBash
 from tau.store.resource_query import ResourceQuery
-from tau.store.sessions import OpenedSession
 
 logger = logging.getLogger(__name__)
-Client = Callable[[Event | Update | UiRequest], Awaitable[None] | None]
 NOT_QUEUED = "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
 EXTENSION_STOP_TIMEOUT_S = (
@@ -69,46 +70,54 @@ MIN_EXTENSION_STOP_TIMEOUT_S = 0.3  # the minimum, if a run that was slow to sto
 class Session:
     def __init__(
         self,
-        around: Services,
+        services: Services,
         settings: Settings,
         models: ModelSelection,
         client: Client,
-        sought: ResourceQuery,
-        found: OpenedSession | None = None,
+        resource_query: ResourceQuery,
+        initial_log: InitialLog,
+        *,
+        budget: Budget = NO_BUDGET,
+        output_schema: OutputSchema | None = None,
+        permissions: Callable[[Dialogs], PermissionGate] | None = None,
+        extension_plan: Callable[[Session], LoadPlan] | None = None,
     ) -> None:
-        """`found` is a session to resume. Raises CommandError if another process has it open."""
-        self.services = around
+        """Raises CommandError if another process has the session open."""
+        self.services = services
         self.settings = settings
         self.models = models
         self.client = client
+        self.output_schema = output_schema  # default for prompts without a schema of their own
+        self.request_exit: Callable[[], None] = lambda: None  # exits the program
         self.queues = MessageQueues(settings.steering_mode, settings.follow_up_mode)
         self.extensions = ExtensionRegistry(lambda: self.settings, self.emit_nowait)
         self.hooks = HookDispatcher(self.extensions, now)
-        self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=around.mode == "rpc")
+        self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=services.mode == "rpc")
         self.running_commands = RunningCommands(self.hooks)
-        self.extension_lifecycle = ExtensionLifecycle(self)
-        self.request_exit: Callable[[], None] = lambda: None  # exits the program; set by the front end
-        self.budget = BudgetTracker(models)
-        self.output_schema: OutputSchema | None = None  # default for prompts without a schema of their own
-        self.resources = Resources(sought, around.machine.in_thread, self.emit_nowait)
+        self.budget = BudgetTracker(models, budget)
+        self.resources = Resources(resource_query, services.machine.in_thread, self.emit_nowait)
         self.model_client = ModelClient(self)
-        self.tool_runner = ToolRunner(around, lambda: self.settings, self.hooks)
+        gate = None if permissions is None else permissions(self.dialogs)
+        self.tool_runner = ToolRunner(services, lambda: self.settings, self.hooks, gate)
         self.input = InputPipeline(self)
         self.runs = RunQueue(self, self._begin_run, self.input.before_run)
         self.compactor = Compactor(self, stop_run=self.runs.stop, hooks=self.hooks)
         self.user_bash = UserBash(
-            around.machine, around.cwd, self, lambda: self.runs.busy, self.hooks, self._bash_updates
+            services.machine, services.cwd, self, lambda: self.runs.busy, self.hooks, self._bash_updates
         )
         self.navigator = Navigator(self)
         self.local = Local()
-        self.sync = BackgroundSync(lambda: self.log, around.machine.in_thread, self.write_failed, self._write_recovered)
+        self.sync = BackgroundSync(
+            lambda: self.log, services.machine.in_thread, self.write_failed, self._write_recovered
+        )
         self._saving = asyncio.Lock()
         self._mentions: set[asyncio.Future[None]] = set()
-        self.log: SessionLog = (
-            self.navigator.new_log() if found is None else SessionLog.resumed(found, self.write_failed)
-        )
-        if found is not None:
+        self.log: SessionLog = initial_log.open(self.navigator.new_log, self.write_failed)
+        if initial_log.resumed is not None:
             self.navigator.restore_state(restore=True, starting=True)
+        if initial_log.name is not None:
+            self.log.set_name(initial_log.name)
+        self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
 
     # Prompts.
 
@@ -118,20 +127,20 @@ class Session:
         blocks: Sequence[Text | Image],
         behavior: QueueName | None,
         attachments: Sequence[Attachment] = (),
-        aim: OutputSchema | None = None,
+        output_schema: OutputSchema | None = None,
     ) -> Disposition:
         """Run the prompt or queue it. When this returns, the message is in the run or in the queue, and on disk."""
         if self.runs.streaming:
             if behavior is None:
                 raise CommandError(BUSY)
-            if aim is not None:
+            if output_schema is not None:
                 raise CommandError(NOT_QUEUED)
             self.queue(behavior, text, blocks, attachments)
             return "queued"
         self.runs.check_open()
-        model, aim = self.models.ready(), aim or self.output_schema
+        model, output_schema = self.models.ready(), output_schema or self.output_schema
         self.budget.check_model()
-        if aim is not None and not takes_tools(model):
+        if output_schema is not None and not takes_tools(model):
             raise CommandError(f"{model.id} takes no tools, and results in a shape are handed in by one.")
         message = self._user(text, blocks, attachments)
         if self.runs.busy:
@@ -144,7 +153,7 @@ class Session:
             self.log.append_prompt(message)
             self.navigator.report_damage()
         self.schedule_sync()
-        self.runs.start([message, *self.input.next_turn_messages()], aim)
+        self.runs.start([message, *self.input.next_turn_messages()], output_schema)
         return "started"
 
     def _user(self, text: str, blocks: Sequence[Text | Image], attachments: Sequence[Attachment]) -> User:

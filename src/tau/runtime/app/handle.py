@@ -1,0 +1,147 @@
+"""SessionHandle: all that a front end knows of a session: its operations, its dialogs and its life cycle.
+
+Events reach the front end through the callback that it gave to the factory. The callback may return an awaitable:
+the session then waits for it before it sends more (backpressure).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tau.core.models.pricing import OFFLINE_APIS
+from tau.llm.http import Http
+from tau.records.base import Value
+from tau.runtime.extensions.dialogs import Dialogs
+from tau.runtime.extensions.registry import ExtensionRegistry, PausableTimeout
+from tau.runtime.machine.local import LocalMachine
+from tau.runtime.runs.queue import RunQueue
+from tau.runtime.session.operations import Operations
+from tau.runtime.session.session import Session
+
+log = logging.getLogger(__name__)
+RELEASE_TIMEOUT_S = 1.0  # for connections to close
+
+
+class ExtensionActions(Value):
+    """What an extension in this process can do with its session, and what it knows of it."""
+
+    act: Callable[[str, str, dict[str, Any], PausableTimeout | None], Awaitable[Any]]
+    facts: Callable[[], dict[str, Any]]
+
+
+class SessionHandle(Operations):
+    def __init__(self, session: Session, machine: LocalMachine, http: Http) -> None:
+        super().__init__(session)
+        self._machine = machine
+        self._http = http
+
+    # Life cycle.
+
+    async def start(self) -> None:
+        """Start the extensions. Prompts are accepted afterwards."""
+        if self.has_extensions:
+            await self._session.extension_lifecycle.start()
+
+    @property
+    def has_extensions(self) -> bool:
+        return self._session.extension_lifecycle.has_extensions
+
+    async def settled(self, command_timeout_s: float | None = None) -> None:
+        """Wait until nothing is left to do: runs, and commands of extensions with the runs that they start.
+
+        With a timeout, a command that outlives it while no run is active is not waited for.
+        """
+        session = self._session
+        while True:
+            await session.runs.idle()
+            ended = await session.running_commands.wait(command_timeout_s)
+            if not session.runs.busy and (ended or command_timeout_s is not None):
+                return
+
+    async def close(self, timeout_s: float | None = None) -> bool:
+        """End everything and write what is left. Whatever has not ended within the time is killed.
+
+        Returns False if the time was not enough. No process that a tool or an extension started is left.
+        """
+        in_time = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._session.close()
+        except TimeoutError:
+            log.warning("the session did not end within %g s; giving up on it", timeout_s)
+            in_time = False
+        finally:
+            self.kill()
+        return in_time
+
+    def kill(self) -> None:
+        """Kill all processes at once."""
+        self._machine.kill_all()
+        self._session.extension_lifecycle.kill()
+
+    async def release(self) -> None:
+        """After `close`, in a process that goes on: give back threads, connections and descriptors."""
+        self._session.log.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RELEASE_TIMEOUT_S):
+                await self._http.close()
+        await self._machine.release()
+
+    def on_exit_request(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when an extension asks to exit the program."""
+        self._session.request_exit = callback
+
+    def preload(self) -> None:
+        """Load tools and the HTTP client, in a thread, so that the first prompt does not wait for them."""
+        list(self._session.services.tools.values())
+        model = self._session.models.current
+        if model is not None and model.api not in OFFLINE_APIS:
+            self._http.preload(model.base_url)
+
+    # For a front end in this process that takes part in runs itself: hooks, dialogs, progress.
+
+    @property
+    def runs(self) -> RunQueue:
+        return self._session.runs
+
+    @property
+    def extensions(self) -> ExtensionRegistry:
+        return self._session.extensions
+
+    @property
+    def dialogs(self) -> Dialogs:
+        return self._session.dialogs
+
+    def actions(self) -> ExtensionActions:
+        """The actions and facts that an extension in this process gets."""
+        from tau.runtime.session.extension_actions import actions_for, session_facts
+
+        return ExtensionActions(actions_for(self._session), lambda: session_facts(self._session))
+
+    async def wait_for_commands(self) -> None:
+        """Wait until no slash command of an extension is running."""
+        await self._session.running_commands.wait(None)
+
+    # Dialogs.
+
+    def answer_dialog(self, answer: Any) -> None:
+        self._session.dialogs.answer(answer)
+
+    def close_dialogs(self) -> None:
+        """There is no more input: cancel the open dialogs, and every later one at once."""
+        self._session.dialogs.close()
+
+    def abort_start(self) -> None:
+        """Abort what extensions wait for while they start."""
+        self._session.hooks.abort()
+        self._session.dialogs.cancel()
+
+    @property
+    def denials(self) -> Sequence[str]:
+        """Why tool calls were denied so far; the list grows."""
+        gate = self._session.tool_runner.permission_gate
+        return () if gate is None else gate.denials

@@ -1,0 +1,77 @@
+"""The models of this user, and the choice of the one to start with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from tau.core.agent.budgets import budget_problem, unknown_cost_error
+from tau.core.models.patterns import parse_level
+from tau.core.models.pricing import OFFLINE_APIS
+from tau.errors import UsageError
+from tau.llm.catalog import LOCAL_MODEL, Catalog, CatalogProblem, parse_providers
+from tau.records.models import THINKING_LEVELS, ThinkingLevel
+from tau.records.settings import Settings
+from tau.runtime.app.options import SessionOptions
+from tau.runtime.models import bundled
+from tau.runtime.models.selection import ModelSelection
+from tau.store.keys import Keys
+from tau.store.models import read_models
+
+
+def choose_model(models: ModelSelection, settings: Settings, options: SessionOptions) -> list[str]:
+    """Select the initial model, and return warnings for the user. Raises UsageError."""
+    warnings: list[str] = []
+    level = _level(options.thinking, warnings)
+    warnings += models.choose(
+        settings, pattern=options.model, provider=options.provider, scoped=options.models, level=level
+    )
+    if models.current == LOCAL_MODEL and not bundled.installed():
+        raise UsageError(bundled.HOW_TO_INSTALL)
+    if options.key is not None:
+        if models.current is None or not (options.model or options.provider or options.models):
+            raise UsageError("--api-key requires a model to be specified via --model, --provider/--model, or --models")
+        models.keys.set_key(models.current.provider, options.key)
+    if (trouble := budget_problem(options.budget) or unknown_cost_error(options.budget, models.current)) is not None:
+        raise UsageError(trouble)
+    return [*warnings, *_of_recording(options, models)]
+
+
+def _level(wanted: str | None, warnings: list[str]) -> ThinkingLevel | None:
+    if wanted is None:
+        return None
+    level = parse_level(wanted)
+    if level is None:
+        warnings.append(f'Invalid thinking level "{wanted}". Valid values: {", ".join(THINKING_LEVELS)}')
+    return level
+
+
+def _of_recording(options: SessionOptions, models: ModelSelection) -> list[str]:
+    if options.record is not None and options.replay is not None:
+        raise UsageError("--record and --replay cannot go together: what is replayed was recorded already.")
+    flag = "--record" if options.record is not None else "--replay" if options.replay is not None else None
+    if flag is None or models.current is None or models.current.api not in OFFLINE_APIS:
+        return []
+    return [f"{flag}: {models.current.id} answers without a network, so there is nothing to {flag.removeprefix('--')}."]
+
+
+def known_models(
+    agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ
+) -> tuple[ModelSelection, list[str]]:
+    """The models of this user, and the problems of the file that adds to them."""
+    path = agent_dir / "models.json"
+    content, trouble = read_models(path)
+    if content is None:
+        return ModelSelection(Catalog(environment=environment), keys), [trouble] if trouble else []
+    given, problems = parse_providers(content)
+    keys.configured = {name: provider.api_key for name, provider in given.items() if provider.api_key}
+    keys.headers = [text for provider in given.values() for text in provider.headers.values()]
+    keys.headers += [
+        text for one in given.values() for model in one.models or () for text in (model.headers or {}).values()
+    ]
+    return ModelSelection(Catalog(given, environment), keys), [problem_text(problem, path) for problem in problems]
+
+
+def problem_text(problem: CatalogProblem, path: Path) -> str:
+    return f"{problem.text}\n\nFile: {path}"

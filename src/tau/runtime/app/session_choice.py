@@ -1,0 +1,54 @@
+"""Which session file to open: the newest, the one with an id or a path, or none."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tau.errors import CommandError, UsageError
+from tau.runtime.app.options import SessionTarget
+from tau.store.listing import by_id, newest
+from tau.store.sessions import OpenedSession, folder_for, open_session
+
+_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Path | None, OpenedSession | None]:
+    """The folder for session files, and the session to resume. Raises UsageError if it cannot be opened."""
+    if not wanted.kept:
+        return None, None
+    folder = absolute(cwd, wanted.folder) if wanted.folder else folder_for(cwd, agent_dir)
+    try:
+        path = _path_of(folder, wanted, cwd)
+        return folder, open_session(path) if path is not None and os.path.lexists(path) else None
+    except CommandError as error:
+        raise UsageError(str(error)) from None
+
+
+def _path_of(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
+    if wanted.last:
+        return newest(folder, cwd)
+    if wanted.id is not None:
+        if not _ID.fullmatch(wanted.id):
+            raise UsageError("--session-id: letters, digits, '.', '_' and '-', with a letter or digit at both ends")
+        exact = [path for path in by_id(folder, folder, wanted.id, cwd) if path.stem.endswith(f"_{wanted.id}")]
+        return exact[0] if exact else None
+    named = wanted.named or wanted.copy_of
+    if named is None:
+        return None
+    if "/" in named or "\\" in named or named.endswith(".jsonl"):
+        path = absolute(cwd, named)
+        if not path.parent.is_dir():
+            raise UsageError(f"Cannot begin a session at {path}: there is no folder {path.parent}.")
+        if wanted.copy_of is not None and not path.exists():
+            raise UsageError(f"Cannot fork: there is no session {path}.")
+        return path
+    matching = by_id(folder, folder.parent, named, cwd)
+    if not matching:
+        raise UsageError(f"No session found matching '{named}'")
+    return matching[0]
+
+
+def absolute(cwd: str, path: str) -> Path:
+    return Path(cwd, Path(path).expanduser()).absolute()
