@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tau.errors import CommandError
 from tau.records.base import to_builtins
-from tau.records.events import Event, SessionInfoChanged, ThinkingLevelChanged
+from tau.records.events import SessionInfoChanged, ThinkingLevelChanged
 from tau.records.models import Model, ThinkingLevel
-from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.history.session_log import SessionLog
-from tau.runtime.models.selection import ModelSelection
+
+if TYPE_CHECKING:
+    from tau.runtime.session.session import Session
 
 
-class Owner(Protocol):
-    """The parts of a session that these functions use."""
-
-    models: ModelSelection
-    log: SessionLog
-    hooks: HookDispatcher
-
-    async def emit(self, event: Event) -> None: ...
-
-    def schedule_sync(self) -> None: ...
-
-    async def save_settings(self, changes: dict[str, Any]) -> None: ...
-
-
-async def set_model(session: Owner, provider: str, id: str) -> Model:
+async def set_model(session: Session, provider: str, id: str) -> Model:
     before = session.models.current, session.models.level
     model = session.models.set(provider, id)
     await _model_changed(session, *before, "set")
     return model
 
 
-async def cycle_model(session: Owner) -> tuple[Model, ThinkingLevel] | None:
+async def cycle_model(session: Session) -> tuple[Model, ThinkingLevel] | None:
     """Switch to the next model. Returns it with its initial thinking level, or None if there is only one model.
 
     Both are read before the first await: another command may change them while the choice is saved.
@@ -48,7 +34,7 @@ async def cycle_model(session: Owner) -> tuple[Model, ThinkingLevel] | None:
     return model, level
 
 
-async def _model_changed(session: Owner, previous: Model | None, level_before: ThinkingLevel, source: str) -> None:
+async def _model_changed(session: Session, previous: Model | None, level_before: ThinkingLevel, source: str) -> None:
     model, level = session.models.current, session.models.level
     assert model is not None
     session.log.set_model(model)
@@ -64,13 +50,13 @@ async def _model_changed(session: Owner, previous: Model | None, level_before: T
     await _tell_level(session, level_before)
 
 
-async def set_level(session: Owner, level: ThinkingLevel) -> None:
+async def set_level(session: Session, level: ThinkingLevel) -> None:
     before = session.models.level
     session.models.set_level(level)
     await _level_changed(session, before)
 
 
-async def cycle_level(session: Owner) -> ThinkingLevel | None:
+async def cycle_level(session: Session) -> ThinkingLevel | None:
     before = session.models.level
     level = session.models.cycle_level()
     if level is not None:
@@ -78,7 +64,7 @@ async def cycle_level(session: Owner) -> ThinkingLevel | None:
     return level
 
 
-async def _level_changed(session: Owner, before: ThinkingLevel) -> None:
+async def _level_changed(session: Session, before: ThinkingLevel) -> None:
     if session.models.level != before:
         session.log.set_level(session.models.level)
         session.schedule_sync()
@@ -86,14 +72,14 @@ async def _level_changed(session: Owner, before: ThinkingLevel) -> None:
         await _tell_level(session, before)
 
 
-async def _tell_level(session: Owner, before: ThinkingLevel) -> None:
+async def _tell_level(session: Session, before: ThinkingLevel) -> None:
     level = session.models.level
     if level != before:
         await session.hooks.tell("thinking_level_select", {"level": level, "previousLevel": before})
         await session.emit(ThinkingLevelChanged(level))
 
 
-async def set_name(session: Owner, name: str) -> None:
+async def set_name(session: Session, name: str) -> None:
     name = name.strip()
     if not name:
         raise CommandError("Session name cannot be empty")

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from tau.core.agent.queues import MessageQueues, QueueName
+from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
 from tau.errors import Aborted, CommandError
-from tau.records.events import Event, MessageEnd, MessageStart
+from tau.records.base import Value, replace
+from tau.records.events import MessageEnd, MessageStart
 from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
 from tau.records.replies import Disposition
 from tau.runtime.abort import AbortSignal
-from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.extensions.running_commands import RunningCommands
-from tau.runtime.history.session_log import SessionLog
-from tau.runtime.models.selection import ModelSelection
-from tau.runtime.resources import Resources
-from tau.runtime.runs.model_client import ModelClient
-from tau.runtime.runs.queue import RunQueue
-from tau.runtime.session.navigation import Navigator
+
+if TYPE_CHECKING:
+    from tau.runtime.session.session import Session
 
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 Blocks = Sequence[Text | Image]
@@ -33,42 +29,23 @@ ABORTED = "Aborted before it was accepted."
 BEHAVIORS: dict[QueueName | None, str | None] = {None: None, "steer": "steer", "follow_up": "followUp"}
 
 
-class Owner(Protocol):
-    """The parts of a session that the input pipeline uses."""
+class Submission(Value):
+    """Input as it was submitted; hooks of extensions may replace `text` and the images of `blocks`."""
 
-    model_client: ModelClient
-    running_commands: RunningCommands
-    hooks: HookDispatcher
-    log: SessionLog
-    models: ModelSelection
-    navigator: Navigator
-    queues: MessageQueues
-    resources: Resources
-    runs: RunQueue
-
-    def prompt(
-        self,
-        text: str,
-        blocks: Blocks,
-        behavior: QueueName | None,
-        attachments: Sequence[Attachment] = (),
-        output_schema: OutputSchema | None = None,
-    ) -> Disposition: ...
-
-    def queue(self, queue: QueueName, text: str, blocks: Blocks, attachments: Sequence[Attachment] = ()) -> None: ...
-
-    def schedule_sync(self) -> None: ...
-
-    async def emit(self, event: Event) -> None: ...
-
-    async def emit_queue_update(self) -> None: ...
+    text: str
+    blocks: Blocks
+    behavior: QueueName | None
+    source: str
+    queue: bool  # only queue it
+    attachments: Sequence[Attachment]
+    output_schema: OutputSchema | None
 
 
 class InputPipeline:
-    def __init__(self, owner: Owner) -> None:
-        self._owner = owner
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._turn = asyncio.Lock()
-        self._besides: list[tuple[str, Custom]] = []  # messages for the next prompt, each with the id of its session
+        self._for_next_turn: list[tuple[str, Custom]] = []  # messages, each with the id of its session
         self._aborts = 0
 
     async def submit(
@@ -86,90 +63,81 @@ class InputPipeline:
 
         Input that arrives during a session switch applies to the new session.
         """
-        owner, aborts = self._owner, self._aborts
-        await owner.navigator.wait_until_done()
-        if source == "rpc" and (found := owner.running_commands.find(text)) is not None:
+        session, aborts = self._session, self._aborts
+        given = Submission(text, blocks, behavior, source, queue, attachments, output_schema)
+        await session.navigator.wait_until_done()
+        if source == "rpc" and (found := session.running_commands.find(text)) is not None:
             if queue:
                 raise CommandError(NOT_QUEUED.format(name=found[0].name))
-            owner.running_commands.start(*found)
+            session.running_commands.start(*found)
             return "handled"
-        if not owner.hooks.extensions.wants("input"):
-            return await self._accept(text, blocks, behavior, source, queue, attachments, output_schema, aborts)
+        if not session.hooks.extensions.wants("input"):
+            return await self._accept(given, aborts)
         async with self._turn:
-            try:
-                images = [block for block in blocks if isinstance(block, Image)]
-                heard = await owner.hooks.input(text, images, source, BEHAVIORS[behavior])
-            except Aborted:
-                raise CommandError(ABORTED) from None
-            await owner.navigator.settled()
-            if heard is None:
-                return "handled"
-            text, images = heard[0], [*heard[1]]
-            texts = [block for block in blocks if isinstance(block, Text)]
-            return await self._accept(
-                text, [*texts, *images], behavior, source, queue, attachments, output_schema, aborts
-            )
+            changed = await self._after_hooks(given)
+            await session.navigator.settled()
+            return "handled" if changed is None else await self._accept(changed, aborts)
 
-    async def _accept(
-        self,
-        text: str,
-        blocks: Blocks,
-        behavior: QueueName | None,
-        source: str,
-        queue: bool,
-        attachments: Sequence[Attachment],
-        output_schema: OutputSchema | None,
-        aborts: int,
-    ) -> Disposition:
-        owner = self._owner
-        if source == "rpc":
-            text = await owner.resources.expanded(text)
-            await owner.navigator.settled()  # expansion may take a moment, in which a session switch may start
-        if queue and behavior is not None:
-            owner.queue(behavior, text, blocks, attachments)
+    async def _after_hooks(self, given: Submission) -> Submission | None:
+        """The input as extensions change it; None if one of them has handled it."""
+        images = [block for block in given.blocks if isinstance(block, Image)]
+        texts = [block for block in given.blocks if isinstance(block, Text)]
+        try:
+            changed = await self._session.hooks.input(given.text, images, given.source, BEHAVIORS[given.behavior])
+        except Aborted:
+            raise CommandError(ABORTED) from None
+        return None if changed is None else replace(given, text=changed[0], blocks=[*texts, *changed[1]])
+
+    async def _accept(self, given: Submission, aborts: int) -> Disposition:
+        session, text = self._session, given.text
+        if given.source == "rpc":
+            text = await session.resources.expanded(text)
+            await session.navigator.settled()  # expansion may take a moment, in which a session switch may start
+        if given.queue and given.behavior is not None:
+            session.queue(given.behavior, text, given.blocks, given.attachments)
             return "queued"
         if aborts != self._aborts:
             raise CommandError(ABORTED)
-        return owner.prompt(text, blocks, behavior, attachments, output_schema)
+        return session.prompt(text, given.blocks, given.behavior, given.attachments, given.output_schema)
 
     def abort(self) -> None:
         """Discard input that is not accepted yet."""
         self._aborts += 1
 
-    async def before_run(self, prompts: list[AnyMessage], switch: AbortSignal) -> list[AnyMessage]:
+    async def before_run(self, prompts: list[AnyMessage], signal: AbortSignal) -> list[AnyMessage]:
         """Return the messages that start a run, after the `before_agent_start` hooks of extensions."""
-        owner = self._owner
-        owner.model_client.system_override = None
+        session = self._session
+        session.model_client.system_override = None
         first = next((one for one in prompts if isinstance(one, User | Custom)), None)
-        if first is None or not owner.hooks.extensions.wants("before_agent_start"):
+        if first is None or not session.hooks.extensions.wants("before_agent_start"):
             return prompts
-        usual = await owner.model_client.system_prompt()
-        added, owner.model_client.system_override = await owner.hooks.before_start(first, usual, switch)
+        usual = await session.model_client.system_prompt()
+        added, session.model_client.system_override = await session.hooks.before_start(first, usual, signal)
         return [*prompts, *added]
 
     # Messages of extensions.
 
     async def send_custom(self, message: Custom, behavior: str | None, *, trigger: bool) -> None:
         """Add the message to the next prompt, to the current run, to a run of its own, or only to the session."""
-        owner = self._owner
+        session = self._session
         if behavior == "nextTurn":
-            self._besides.append((owner.log.id, message))
-        elif owner.runs.streaming:
+            self._for_next_turn.append((session.log.id, message))
+        elif session.runs.streaming:
             queue: QueueName = "follow_up" if behavior == "followUp" else "steer"
-            owner.queues.add(queue, message)
-            owner.log.record_queued(queue, message)
-            owner.schedule_sync()
-            await owner.emit_queue_update()
+            session.queues.add(queue, message)
+            session.log.record_queued(queue, message)
+            session.schedule_sync()
+            await session.emit_queue_update()
         elif trigger:
-            owner.models.ready()
-            owner.runs.start([message])
+            session.models.ready()
+            session.runs.start([message])
         else:
-            await owner.emit(MessageStart(message))
-            await owner.emit(MessageEnd(message))
-            owner.schedule_sync()
+            await session.emit(MessageStart(message))
+            await session.emit(MessageEnd(message))
+            session.schedule_sync()
 
     def next_turn_messages(self) -> list[Custom]:
         """Remove and return the messages that go with the next prompt of this session."""
-        here = self._owner.log.id
-        waiting, self._besides = self._besides, [one for one in self._besides if one[0] != here]
-        return [message for session, message in waiting if session == here]
+        here = self._session.log.id
+        waiting, self._for_next_turn = self._for_next_turn, [one for one in self._for_next_turn if one[0] != here]
+        return [message for id, message in waiting if id == here]

@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 from weakref import ref
 
 from tau.core.agent.queues import MessageQueues
@@ -23,58 +23,28 @@ from tau.core.conversation.tree import prompt_text
 from tau.errors import Aborted, CommandError
 from tau.records.base import UNSET, decode, encode, parse_stored, replace
 from tau.records.entries import CustomMessageEntry
-from tau.records.events import Event, SessionDamaged
+from tau.records.events import SessionDamaged
 from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
-from tau.records.settings import Settings
-from tau.runtime.extensions.dialogs import Dialogs
-from tau.runtime.extensions.hooks import Destination, HookDispatcher, SummaryGiven
+from tau.runtime.extensions.hooks import Destination, SummaryGiven
 from tau.runtime.extensions.registry import called_by_handler
 from tau.runtime.history.pending_bash import undelivered
 from tau.runtime.history.session_log import SessionLog
-from tau.runtime.history.sync import BackgroundSync
-from tau.runtime.models.selection import ModelSelection
-from tau.runtime.runs.compactor import BranchText, Compactor
-from tau.runtime.runs.queue import RunQueue
-from tau.runtime.runs.tool_runner import ToolRunner
-from tau.runtime.services import Services
-from tau.runtime.session.user_bash import UserBash
+from tau.runtime.runs.compactor import BranchText
 from tau.store.listing import all_session_rows, session_rows
 from tau.store.paths import agent_dir
 from tau.store.sessions import OpenedSession, folder_for, open_session
+
+if TYPE_CHECKING:
+    from tau.runtime.session.session import Session
 
 logger = logging.getLogger(__name__)
 Reason = Literal["new", "resume", "fork"]
 
 
-class Owner(Protocol):
-    """The parts of a session that the navigator uses."""
-
-    services: Services
-    settings: Settings
-    models: ModelSelection
-    queues: MessageQueues
-    log: SessionLog
-    sync: BackgroundSync
-    runs: RunQueue
-    compactor: Compactor
-    user_bash: UserBash
-    tool_runner: ToolRunner
-    hooks: HookDispatcher
-    dialogs: Dialogs
-
-    async def emit_queue_update(self) -> None: ...
-
-    def emit_nowait(self, event: Event) -> None: ...
-
-    def write_failed(self, error: OSError, log: SessionLog | None = None) -> None: ...
-
-    def schedule_sync(self) -> None: ...
-
-
 class Navigator:
-    def __init__(self, owner: Owner) -> None:
-        self._owner = owner
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._switching = asyncio.Lock()
         self._closed = False
 
@@ -107,55 +77,55 @@ class Navigator:
 
     async def stop_runs(self) -> None:
         """Abort runs and compactions."""
-        with self._owner.runs.blocked():
-            await self._owner.compactor.abort()
-            while self._owner.runs.busy:
-                await self._owner.runs.abort()
+        with self._session.runs.blocked():
+            await self._session.compactor.abort()
+            while self._session.runs.busy:
+                await self._session.runs.abort()
 
     # Session switches.
 
     def new_log(self, folder: Path | None, *, parent: str | None = None, id: str | None = None) -> SessionLog:
-        owner = self._owner
-        log = SessionLog.new(owner.services.cwd, folder, owner.write_failed, parent=parent, id=id)
-        if owner.models.current is not None:
-            log.set_model(owner.models.current)
-        log.set_level(owner.models.level)
+        session = self._session
+        log = SessionLog.new(session.services.cwd, folder, session.write_failed, parent=parent, id=id)
+        if session.models.current is not None:
+            log.set_model(session.models.current)
+        log.set_level(session.models.level)
         return log
 
     async def new_session(self, parent: str | None) -> bool:
         """Returns False if an extension cancelled it; the methods below do the same."""
         async with self._switching:
-            if await self._owner.hooks.cancelled("session_before_switch", {"reason": "new"}):
+            if await self._session.hooks.cancelled("session_before_switch", {"reason": "new"}):
                 return False
-            await self._switch("new", lambda: self.new_log(self._owner.log.folder, parent=parent))
+            await self._switch("new", lambda: self.new_log(self._session.log.folder, parent=parent))
             return True
 
     async def open_file(self, path: Path) -> bool:
         """Open a session file, or start a new session at an unused path."""
-        owner = self._owner
+        session = self._session
         async with self._switching:
-            if owner.log.path is not None and os.path.realpath(owner.log.path) == os.path.realpath(path):
+            if session.log.path is not None and os.path.realpath(session.log.path) == os.path.realpath(path):
                 return True
             switch = {"reason": "resume", "targetSessionFile": str(path)}
-            if await owner.hooks.cancelled("session_before_switch", switch):
+            if await session.hooks.cancelled("session_before_switch", switch):
                 return False
             log, exists = await self._log_for(path)
             try:
                 await self._switch("resume", lambda: log, restore=exists)
             finally:
-                if owner.log is not log:
-                    await owner.sync.sync_and_close(log, in_use=owner.user_bash.runs_in(log))
+                if session.log is not log:
+                    await session.sync.sync_and_close(log, in_use=session.user_bash.runs_in(log))
             return True
 
     async def _log_for(self, path: Path) -> tuple[SessionLog, bool]:
         """Return the session at a path, and True if it existed. Raises CommandError if another process holds it."""
-        owner = self._owner
-        if (held := owner.sync.take_back(path)) is not None:  # it was left, but a command still runs in it
-            held.trouble = owner.write_failed
+        session = self._session
+        if (held := session.sync.take_back(path)) is not None:  # it was left, but a command still runs in it
+            held.trouble = session.write_failed
             return held, True
-        found = await owner.services.machine.in_thread(lambda: _found_at(path))
+        found = await session.services.machine.in_thread(lambda: _found_at(path))
         # Lock it before anything is ended: another process may have it open.
-        return (SessionLog.resumed(found, owner.write_failed), True) if found else (self._log_at(path), False)
+        return (SessionLog.resumed(found, session.write_failed), True) if found else (self._log_at(path), False)
 
     def _log_at(self, path: Path) -> SessionLog:
         log = self.new_log(path.parent)
@@ -167,57 +137,57 @@ class Navigator:
         cancelled.
         """
         async with self._switching:
-            text = self._owner.log.fork_text(entry_id)  # raises before anything is ended
+            text = self._session.log.fork_text(entry_id)  # raises before anything is ended
             fork = {"entryId": entry_id, "position": "before"}
-            if await self._owner.hooks.cancelled("session_before_fork", fork):
+            if await self._session.hooks.cancelled("session_before_fork", fork):
                 return text, False
-            await self._switch("fork", lambda: self._owner.log.forked(entry_id))
+            await self._switch("fork", lambda: self._session.log.forked(entry_id))
             return text, True
 
     async def clone(self) -> bool:
         async with self._switching:
-            fork = {"entryId": self._owner.log.tree.leaf_id, "position": "at"}
-            if await self._owner.hooks.cancelled("session_before_fork", fork):
+            fork = {"entryId": self._session.log.tree.leaf_id, "position": "at"}
+            if await self._session.hooks.cancelled("session_before_fork", fork):
                 return False
-            await self._switch("fork", lambda: self._owner.log.cloned())
+            await self._switch("fork", lambda: self._session.log.cloned())
             return True
 
     async def _switch(self, reason: Reason, log: Callable[[], SessionLog], *, restore: bool = False) -> None:
-        owner, hooks = self._owner, self._owner.hooks
-        waited = _shown(owner.queues)
-        with owner.runs.blocked():
+        session, hooks = self._session, self._session.hooks
+        waited = _shown(session.queues)
+        with session.runs.blocked():
             left = await self._leave(reason, log)
         self.restore_state(restore=restore)
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
-        left.trouble = lambda error: owner.write_failed(error, this())
-        await owner.sync.sync_and_close(left, in_use=owner.user_bash.runs_in(left))
-        if waited != _shown(owner.queues):
-            await owner.emit_queue_update()
+        left.trouble = lambda error: session.write_failed(error, this())
+        await session.sync.sync_and_close(left, in_use=session.user_bash.runs_in(left))
+        if waited != _shown(session.queues):
+            await session.emit_queue_update()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
         await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
         await hooks.tell("session_start", {"reason": reason, **previous})
 
     async def _leave(self, reason: Reason, log: Callable[[], SessionLog]) -> SessionLog:
         """End runs, then replace the log. Returns the log that was left."""
-        owner = self._owner
+        session = self._session
         await self.stop_runs()
-        owner.dialogs.cancel()
-        await owner.hooks.tell("session_shutdown", {"reason": reason})
+        session.dialogs.cancel()
+        await session.hooks.tell("session_shutdown", {"reason": reason})
         if self._closed:
             raise CommandError("The session is being closed, so it cannot be left for another.")
-        owner.user_bash.flush()
+        session.user_bash.flush()
         self._write_all()
-        owner.services.machine.kill_background()
+        session.services.machine.kill_background()
         try:
             target = log()
         except BaseException:
-            for queue, message in owner.queues:  # the session stays, so its queued messages stay too
-                owner.log.record_queued(queue, message)
-            owner.schedule_sync()
+            for queue, message in session.queues:  # the session stays, so its queued messages stay too
+                session.log.record_queued(queue, message)
+            session.schedule_sync()
             raise
-        owner.queues.clear()
-        owner.tool_runner.reset()
-        left, owner.log = owner.log, target
+        session.queues.clear()
+        session.tool_runner.reset()
+        left, session.log = session.log, target
         return left
 
     def _write_all(self) -> None:
@@ -226,10 +196,10 @@ class Navigator:
         This includes a note that its queued messages are dropped: otherwise they would reappear when the session is
         reopened.
         """
-        log = self._owner.log
+        log = self._session.log
         try:
             log.flush()
-            if len(self._owner.queues):
+            if len(self._session.queues):
                 log.record_queues_left()
         except OSError as error:
             raise CommandError(
@@ -243,8 +213,8 @@ class Navigator:
         At program start the command line wins: a named model over the session's model, a named level over its level.
         A named level is recorded in the session before the next prompt.
         """
-        models, log = self._owner.models, self._owner.log
-        keep_model = models.fixed and (starting or self._owner.settings.keep_named_model)
+        models, log = self._session.models, self._session.log
+        keep_model = models.fixed and (starting or self._session.settings.keep_named_model)
         keep_level = models.fixed_level and starting
         level = None if keep_level else log.last_level()
         if starting and level is None:
@@ -257,22 +227,22 @@ class Navigator:
         """Restore the state of a session as it was left: model and level (if `restore`), queued messages, bash
         results.
         """
-        owner = self._owner
+        session = self._session
         if restore:
             self.restore(starting=starting)
-        for queue, message in owner.log.restore_queues():
-            owner.queues.add(queue, message)
-        owner.user_bash.restore(undelivered(owner.log))
+        for queue, message in session.log.restore_queues():
+            session.queues.add(queue, message)
+        session.user_bash.restore(undelivered(session.log))
         self.report_damage()
 
     def report_damage(self) -> None:
-        log = self._owner.log
+        log = self._session.log
         if problems := log.take_problems():
-            self._owner.emit_nowait(SessionDamaged(str(log.path), problems))
+            self._session.emit_nowait(SessionDamaged(str(log.path), problems))
 
     async def sessions(self, everywhere: bool) -> list[SessionRow]:
         """List the sessions of this project, or of all projects, newest first."""
-        around = self._owner.services
+        around = self._session.services
         folder = around.sessions
         if folder is None:
             return []
@@ -290,7 +260,7 @@ class Navigator:
 
     def _destination(self, entry_id: str) -> tuple[int, str | None]:
         """Return the new leaf for an entry, and the text to edit if the entry is a message to send again."""
-        tree = self._owner.log.tree
+        tree = self._session.log.tree
         at = tree.find(entry_id)
         if at is None:
             raise CommandError(f"Entry not found: {entry_id}")
@@ -306,42 +276,42 @@ class Navigator:
 
         A label is set on the summary if there is one, else on the entry itself.
         """
-        owner, entry_id = self._owner, wanted.entry_id
+        session, entry_id = self._session, wanted.entry_id
         async with self._switching:
             at, text = self._destination(entry_id)
             try:
                 wanted, given = await self._ask_extensions(wanted, at)
             except Aborted:
-                return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
+                return Navigated(cancelled=True, leaf_id=session.log.tree.leaf_id)
             if wanted.summarize and given is None:
-                owner.models.ready()  # raises before anything is stopped
+                session.models.ready()  # raises before anything is stopped
             await self.stop_runs()
-            owner.user_bash.flush()
+            session.user_bash.flush()
             summary = given
             if wanted.summarize and given is None:
                 summary = await self._summary(at, wanted)
                 if summary is None:
-                    return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
-            left = owner.log.tree.leaf_id
+                    return Navigated(cancelled=True, leaf_id=session.log.tree.leaf_id)
+            left = session.log.tree.leaf_id
             if summary is None:
-                owner.log.move_leaf(at)
+                session.log.move_leaf(at)
             else:
                 hooked = given is not None
-                owner.log.move_leaf(at, summary.summary, summary.details, from_hook=hooked, usage=summary.usage)
-            moved = {"newLeafId": owner.log.tree.leaf_id, "oldLeafId": left, "fromExtension": given is not None}
+                session.log.move_leaf(at, summary.summary, summary.details, from_hook=hooked, usage=summary.usage)
+            moved = {"newLeafId": session.log.tree.leaf_id, "oldLeafId": left, "fromExtension": given is not None}
             if summary is not None:
-                moved["summaryEntry"] = parse_stored(owner.log.tree.line(owner.log.tree.leaf))
+                moved["summaryEntry"] = parse_stored(session.log.tree.line(session.log.tree.leaf))
             if wanted.label is not None:
-                owner.log.label(entry_id if summary is None else owner.log.tree.leaf_id or entry_id, wanted.label)
-            owner.schedule_sync()
-            await owner.hooks.tell("session_tree", moved)
-            return Navigated(editor_text=UNSET if text is None else text, leaf_id=owner.log.tree.leaf_id)
+                session.log.label(entry_id if summary is None else session.log.tree.leaf_id or entry_id, wanted.label)
+            session.schedule_sync()
+            await session.hooks.tell("session_tree", moved)
+            return Navigated(editor_text=UNSET if text is None else text, leaf_id=session.log.tree.leaf_id)
 
     async def _ask_extensions(self, wanted: Destination, at: int) -> tuple[Destination, BranchText | None]:
         """Return the destination as changed by extensions, and a summary one of them provides. Raises Aborted if
         cancelled.
         """
-        hooks, tree = self._owner.hooks, self._owner.log.tree
+        hooks, tree = self._session.hooks, self._session.log.tree
         if not hooks.extensions.wants("session_before_tree"):
             return wanted, None
         said = await hooks.before_tree(wanted, tree, at)
@@ -359,11 +329,11 @@ class Navigator:
         return wanted, BranchText(given.summary, given.details, given.usage)
 
     async def _summary(self, at: int, wanted: Destination) -> BranchText | None:
-        tree = self._owner.log.tree
-        async with self._owner.compactor.alone() as switch:
+        tree = self._session.log.tree
+        async with self._session.compactor.alone() as switch:
             try:
                 left = abandoned_entries(tree, tree.leaf, at, tree.dropped)
-                summary = self._owner.compactor.branch_summary
+                summary = self._session.compactor.branch_summary
                 return await summary(left, switch, wanted.instructions, replace=wanted.replace)
             except Aborted:
                 return None
