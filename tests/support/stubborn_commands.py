@@ -137,7 +137,9 @@ def _parent(pid: int) -> int | None:
 
 
 def runs(pid: int) -> bool:
-    return bool(_read(pid, "cmdline"))
+    """Its command line would not do: that is empty for a moment while a process replaces its program."""
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    return bool(fields) and fields[0] not in (b"Z", b"X")
 
 
 class Ending(NamedTuple):
