@@ -30,8 +30,8 @@ from tau.records.replies import (
     SessionStats,
     SlashCommand,
 )
+from tau.runtime.clock import now
 from tau.runtime.extensions.hooks import Destination, custom
-from tau.runtime.history.session_log import now
 from tau.runtime.session import choices, extension_actions, operations
 from tau.runtime.session.session import Session
 

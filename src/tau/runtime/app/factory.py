@@ -27,6 +27,7 @@ from tau.records.settings import Settings
 from tau.runtime.app.config import ProjectConfig
 from tau.runtime.app.extension_plan import ExtensionPlan
 from tau.runtime.extensions.lifecycle import ExtensionLifecycle
+from tau.runtime.history.copies import copy_whole
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.machine.child_environment import filtered_environment
 from tau.runtime.machine.files import LocalFiles
@@ -247,15 +248,12 @@ class SessionFactory(Value):
         wanted = self.options.session
         if self.resumed is not None and wanted.copy_of is not None:
             # Only read, never locked: another process may be writing it.
-            original = SessionLog(
-                self.resumed.header, self.resumed.path.parent, session.write_failed, self.resumed.tree
-            )
-            original.path = self.resumed.path
-            session.log = original.whole_copy(self.cwd, self.folder)
+            resumed = self.resumed
+            original = SessionLog(resumed.header, resumed.path, session.write_failed, resumed.tree)
+            session.log = copy_whole(original, self.cwd, self.folder)
             session.navigator.restore_state(restore=True, starting=True)
         elif self.resumed is None and wanted.named is not None and self.folder is not None:
-            path = _in(self.cwd, wanted.named)
-            session.log.folder, session.log.path = path.parent, path
+            session.log.file.path = _in(self.cwd, wanted.named)
         elif self.resumed is None and wanted.id is not None:
             session.log = session.navigator.new_log(id=wanted.id)
         if wanted.name and wanted.name.strip():

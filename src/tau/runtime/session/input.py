@@ -155,7 +155,7 @@ class InputPipeline:
         elif owner.runs.streaming:
             queue: QueueName = "follow_up" if behavior == "followUp" else "steer"
             owner.queues.add(queue, message)
-            owner.log.record_queued(queue, message)
+            owner.log.pending_queue.record(queue, message)
             owner.schedule_sync()
             await owner.emit_queue_update()
         elif trigger:

@@ -29,7 +29,7 @@ from tau.records.replies import Navigated, SessionRow
 from tau.records.settings import Settings
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.hooks import Destination, HookDispatcher, SummaryGiven
-from tau.runtime.history.pending_bash import undelivered
+from tau.runtime.history.copies import clone, fork, fork_text
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.history.sync import BackgroundSync
 from tau.runtime.models.selection import ModelSelection
@@ -146,7 +146,7 @@ class Navigator:
         """Return the session at a path, and True if it existed. Raises CommandError if another process holds it."""
         owner = self._owner
         if (held := owner.sync.take_back(path)) is not None:  # it was left, but a command still runs in it
-            held.trouble = owner.write_failed
+            held.file.trouble = owner.write_failed
             return held, True
         found = await owner.services.machine.in_thread(lambda: _found_at(path))
         # Lock it before anything is ended: another process may have it open.
@@ -154,7 +154,7 @@ class Navigator:
 
     def _log_at(self, path: Path) -> SessionLog:
         log = self.new_log()
-        log.folder, log.path = path.parent, path
+        log.file.path = path
         return log
 
     async def fork(self, entry_id: str) -> tuple[str, bool]:
@@ -162,19 +162,19 @@ class Navigator:
         cancelled.
         """
         async with self._switching:
-            text = self._owner.log.fork_text(entry_id)  # raises before anything is ended
-            fork = {"entryId": entry_id, "position": "before"}
-            if await self._owner.hooks.cancelled("session_before_fork", fork):
+            text = fork_text(self._owner.log, entry_id)  # raises before anything is ended
+            point = {"entryId": entry_id, "position": "before"}
+            if await self._owner.hooks.cancelled("session_before_fork", point):
                 return text, False
-            await self._switch("fork", lambda: self._owner.log.forked(entry_id))
+            await self._switch("fork", lambda: fork(self._owner.log, entry_id))
             return text, True
 
     async def clone(self) -> bool:
         async with self._switching:
-            fork = {"entryId": self._owner.log.tree.leaf_id, "position": "at"}
-            if await self._owner.hooks.cancelled("session_before_fork", fork):
+            point = {"entryId": self._owner.log.tree.leaf_id, "position": "at"}
+            if await self._owner.hooks.cancelled("session_before_fork", point):
                 return False
-            await self._switch("fork", lambda: self._owner.log.cloned())
+            await self._switch("fork", lambda: clone(self._owner.log))
             return True
 
     async def _switch(self, reason: Reason, log: Callable[[], SessionLog], *, restore: bool = False) -> None:
@@ -184,7 +184,7 @@ class Navigator:
             left = await self._leave(reason, log)
         self.restore_state(restore=restore)
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
-        left.trouble = lambda error: owner.write_failed(error, this())
+        left.file.trouble = lambda error: owner.write_failed(error, this())
         await owner.sync.sync_and_close(left, in_use=owner.user_bash.runs_in(left))
         if waited != _shown(owner.queues):
             await owner.emit_queue_update()
@@ -207,7 +207,7 @@ class Navigator:
             target = log()
         except BaseException:
             for queue, message in owner.queues:  # the session stays, so its queued messages stay too
-                owner.log.record_queued(queue, message)
+                owner.log.pending_queue.record(queue, message)
             owner.schedule_sync()
             raise
         owner.queues.clear()
@@ -225,7 +225,7 @@ class Navigator:
         try:
             log.flush()
             if len(self._owner.queues):
-                log.record_queues_left()
+                log.pending_queue.clear_on_leave()
         except OSError as error:
             raise CommandError(
                 f"The session file {log.path} cannot be written: {error.strerror or error}. "
@@ -255,14 +255,14 @@ class Navigator:
         owner = self._owner
         if restore:
             self.restore(starting=starting)
-        for queue, message in owner.log.restore_queues():
+        for queue, message in owner.log.pending_queue.restore():
             owner.queues.add(queue, message)
-        owner.user_bash.restore(undelivered(owner.log))
+        owner.user_bash.restore(owner.log.pending_bash.undelivered())
         self.report_damage()
 
     def report_damage(self) -> None:
         log = self._owner.log
-        if problems := log.take_problems():
+        if problems := log.problems.take():
             self._owner.emit_nowait(SessionDamaged(str(log.path), problems))
 
     async def sessions(self, everywhere: bool) -> list[SessionRow]:

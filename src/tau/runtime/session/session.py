@@ -31,13 +31,13 @@ from tau.records.messages import Attachment, BashExecution, Image, Text, User
 from tau.records.replies import Disposition
 from tau.records.settings import Settings
 from tau.runtime.abort import AbortSignal
+from tau.runtime.clock import now
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.extensions.lifecycle import ExtensionLifecycle
 from tau.runtime.extensions.registry import ExtensionRegistry
 from tau.runtime.extensions.running_commands import RunningCommands
-from tau.runtime.history.pending_bash import record_pending
-from tau.runtime.history.session_log import SessionLog, now
+from tau.runtime.history.session_log import SessionLog
 from tau.runtime.history.sync import BackgroundSync
 from tau.runtime.models.bundled import Local
 from tau.runtime.models.selection import ModelSelection
@@ -136,7 +136,7 @@ class Session:
         message = self._user(text, blocks, attachments)
         if self.runs.busy:
             # The last run is not settled: this prompt runs next, and is recorded as queued until then.
-            self.log.record_queued("follow_up", message)
+            self.log.pending_queue.record("follow_up", message)
         else:
             self.user_bash.flush()
             if self.log.lacks_level:
@@ -156,12 +156,12 @@ class Session:
     ) -> None:
         message = self._user(text, blocks, attachments)
         self.queues.add(queue, message)
-        self.log.record_queued(queue, message)
+        self.log.pending_queue.record(queue, message)
         self.schedule_sync()
 
     def clear_queues(self) -> tuple[list[str], list[str]]:
         if len(self.queues):
-            self.log.record_cleared([message for _, message in self.queues])
+            self.log.pending_queue.clear([message for _, message in self.queues])
             self.schedule_sync()
         return self.queues.clear()
 
@@ -247,7 +247,7 @@ class Session:
         self.schedule_sync()
 
     def note_bash(self, message: BashExecution) -> None:
-        record_pending(self.log, message)
+        self.log.pending_bash.record(message)
         self.schedule_sync()
 
     def bash_ended(self, log: SessionLog) -> None:
