@@ -239,7 +239,7 @@ class Navigator:
         A named level is recorded in the session before the next prompt.
         """
         models, log = self._owner.models, self._owner.log
-        keep_model = models.fixed and (starting or self._owner.settings.keep_named_model)
+        keep_model = models.fixed and (starting or self._owner.settings.compat.keep_named_model)
         keep_level = models.fixed_level and starting
         level = None if keep_level else log.last_level()
         if starting and level is None:

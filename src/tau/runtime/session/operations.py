@@ -90,7 +90,7 @@ def session_stats(session: Session) -> SessionStats:
 
     log = session.log
     counts: Counts
-    if session.settings.stats_of == "conversation":
+    if session.settings.compat.stats_of == "conversation":
         counts = conversation_counts(log.messages)
     else:
         counts = COUNTED.setdefault(log.tree, SessionCounts()).update(log.tree)

@@ -171,7 +171,7 @@ class Session:
         """Publish an event: every event passes through here, first into the log, then to the client."""
         if isinstance(event, MessageEnd):
             self.log.append_message(event.message)
-        if isinstance(event, AgentSettled) and self.settings.keep_bash_after == "run":
+        if isinstance(event, AgentSettled) and self.settings.compat.keep_bash_after == "run":
             self.user_bash.flush()
         if isinstance(event, MessageEnd | AgentSettled):
             self.schedule_sync()
@@ -308,7 +308,9 @@ class Session:
             return "defaultProvider", "defaultModel", "defaultThinkingLevel"
         # A level forced by a model that does not support thinking says nothing about the next model.
         return (
-            ("defaultThinkingLevel",) if self.models.thinking_not_supported and self.settings.thinking_returns else ()
+            ("defaultThinkingLevel",)
+            if self.models.thinking_not_supported and self.settings.compat.thinking_returns
+            else ()
         )
 
     async def close(self) -> None:
