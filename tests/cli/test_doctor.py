@@ -141,3 +141,13 @@ def test_to_pi_it_is_a_word(tmp_path: Path) -> None:
     done = doctor(tmp_path, program="pi")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("Error: No model selected.")
+
+
+def test_settings_of_compat_are_known_in_both_places_and_their_typos_are_found(tmp_path: Path) -> None:
+    content = {"statsOf": "session", "steerafter": "turn", "compat": {"retrySuccess": "run", "keepBashafter": "run"}}
+    written(tmp_path, "settings.json", json.dumps(content, indent=1))
+    wrong = [line[5:] for line in doctor(tmp_path).stdout.splitlines() if line.startswith("  !! settings.json")]
+    assert wrong == [
+        'settings.json:3: steerafter: unknown; did you mean "steerAfter"?',
+        'settings.json:6: compat.keepBashafter: unknown; did you mean "keepBashAfter"?',
+    ]

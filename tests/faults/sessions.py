@@ -26,8 +26,8 @@ from tau.errors import CommandError
 from tau.records.base import encode
 from tau.records.messages import BashExecution, Custom, Text, Thinking, ToolResult
 from tau.records.settings import CompactionSettings
+from tau.runtime.history import copies
 from tau.runtime.history.html_export import session_page
-from tau.runtime.history.pending_bash import record_pending, undelivered
 from tau.runtime.history.session_log import SessionLog
 from tau.store.listing import session_row
 from tau.store.sessions import open_session
@@ -67,7 +67,7 @@ def _whole() -> Lines:
         log.append_message(assistant("an answer"))
         if turn == 0:
             log.move_leaf(3, "what was tried", {"readFiles": ["a.py"]})
-    record_pending(log, BashExecution("ls", "a\nb\n", 0))
+    log.pending_bash.record(BashExecution("ls", "a\nb\n", 0))
     log.append_message(BashExecution("ls", "a\nb\n", 0))
     log.append_message(Custom("note", "said by an extension", True))
     log.set_name("a name")
@@ -75,9 +75,9 @@ def _whole() -> Lines:
     log.compact("what happened", log.tree.id(8), 1234, {"readFiles": ["a.py"], "modifiedFiles": []})
     log.append_prompt(question := user("and now?"))
     log.append_message(question)
-    log.record_queued("steer", user("later"))
-    log.record_queued("follow_up", user("much later"))
-    record_pending(log, BashExecution("pwd", "/\n", 0))
+    log.pending_queue.record("steer", user("later"))
+    log.pending_queue.record("follow_up", user("much later"))
+    log.pending_bash.record(BashExecution("pwd", "/\n", 0))
     lines = b"\n".join(log.tree.line(at) for at in range(len(log.tree))).replace(log.id.encode(), b"s-1")
     for at in range(len(log.tree)):  # ids and times that are the same each time
         lines = lines.replace(log.tree.id(at).encode(), b"%08x" % at)
@@ -256,9 +256,9 @@ def _look(log: SessionLog) -> None:
     shown = json.loads(b"".join(log.messages_json()))
     assert len(at_first) >= len(shown) == there, f"{len(shown)} messages are sent, {there} are there"
     assert log.message_count == len(log.messages)
-    assert log.undelivered() is not None
-    assert undelivered(log) is not None
-    log.last_model(), log.last_level(), log.take_problems()
+    assert log.pending_queue.undelivered() is not None
+    assert log.pending_bash.undelivered() is not None
+    log.last_model(), log.last_level(), log.problems.take()
     json.loads(tree.json().decode())  # as any client reads it: ours is stricter about numbers
     for line in tree.after(None):
         json.loads(line.decode())
@@ -281,11 +281,11 @@ def _look(log: SessionLog) -> None:
 def _copies(log: SessionLog, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     log.folder = folder
-    copies = [log.cloned()]
+    made_copies = [copies.clone(log)]
     for point in log.tree.fork_points()[-1:]:
         with suppress(CommandError):  # two entries may have one id
-            copies.append(log.forked(point.entry_id))
-    for made in copies:
+            made_copies.append(copies.fork(log, point.entry_id))
+    for made in made_copies:
         made.close()
         if made.path is not None and made.path.exists():
             open_session(made.path)

@@ -119,7 +119,7 @@ def _acts(log: SessionLog, told: list[OSError]) -> list[Callable[[int], None]]:
         lambda at: log.append_message(ToolResult("call_bash", "bash", [Text("line\n" * at)], {"exitCode": 0})),
         lambda at: log.append_message(assistant("an answer")),
         lambda at: log.set_name(f"name {at}"),
-        lambda at: log.record_queued("steer", user(f"steer {at}")),
+        lambda at: log.pending_queue.record("steer", user(f"steer {at}")),
         lambda at: log.set_level("high" if at % 2 else "low"),
     ]
 
@@ -127,7 +127,7 @@ def _acts(log: SessionLog, told: list[OSError]) -> list[Callable[[int], None]]:
 def _sync(log: SessionLog, told: list[OSError]) -> None:
     try:
         log.flush()
-        if (work := log.syncing()) is not None:
+        if (work := log.file.syncing()) is not None:
             work()
     except OSError as error:
         told.append(error)

@@ -87,7 +87,7 @@ def written(folder: Path) -> Path:
     log.set_name("torn")
     log.label(log.tree.id(3), "here")
     log.compact("what happened", log.tree.id(100), 1234, {"readFiles": []})
-    log.record_queued("steer", user("later"))
+    log.pending_queue.record("steer", user("later"))
     log.close()
     assert log.path is not None
     return log.path

@@ -12,7 +12,7 @@ from tau.llm import types
 from tau.llm.catalog import DEMO, LOCAL_MODEL, SCRIPTED, Catalog, parse_providers
 from tau.records.base import UNSET, replace
 from tau.records.models import Model, Price
-from tau.records.settings import Settings
+from tau.records.settings import CompatSettings, Settings
 from tau.runtime.models.selection import ModelSelection
 from tau.store.keys import AUTHENTICATED, Keys
 
@@ -257,7 +257,7 @@ def test_cycling_goes_through_the_scoped_models_with_their_levels() -> None:
 
 
 def test_after_a_model_that_cannot_think_the_next_thinks_as_much_as_usual_if_that_is_wanted() -> None:
-    found = chosen("lab", settings=Settings(thinking_returns=True), pattern="m-2")
+    found = chosen("lab", settings=Settings(compat=CompatSettings(thinking_returns=True)), pattern="m-2")
     assert [(found.cycle(), found.level) for _ in range(2)] == [(LAB, "off"), (LAB_TWO, "medium")]
     found.set_level("high")
     assert [(found.cycle(), found.level) for _ in range(2)] == [(LAB, "off"), (LAB_TWO, "high")]

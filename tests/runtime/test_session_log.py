@@ -2,86 +2,32 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import re
 import weakref
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from support.loop_kit import MODEL, assistant, user
+from support.session_logs import counted, entries, id_of, new, reopened, sent, texts, told, unheard, written
 from tau.core.conversation.tree import ROOT
 from tau.errors import CommandError
-from tau.records.base import UNSET, Raw, decode, encode, wire_json
+from tau.records.base import UNSET, encode, wire_json
 from tau.records.entries import (
-    AnyEntry,
     CompactionEntry,
     ContextEdit,
-    CustomEntry,
-    Label,
     MessageEntry,
     ModelChange,
     SessionInfo,
     ThinkingLevelChange,
 )
-from tau.records.lines import UnknownEntry
-from tau.records.messages import CompactionSummary, Custom, Text, User
-from tau.runtime.history.session_log import SessionLog, iso, now, session_id
+from tau.records.messages import CompactionSummary
+from tau.runtime.history import copies
+from tau.runtime.history.session_log import SessionLog
 from tau.runtime.history.sync import BackgroundSync
 from tau.store.sessions import open_session
-
-Json = dict[str, Any]
-
-
-def sent(log: SessionLog) -> list[bytes]:
-    """The messages as a client gets them."""
-    return [bytes(one) for one in decode(list[Raw], b"".join(log.messages_json()))]
-
-
-def unheard(error: OSError) -> None:
-    raise AssertionError(f"nobody expected {error}")
-
-
-def new(folder: Path | None = None, trouble: Callable[[OSError], None] = unheard, **more: Any) -> SessionLog:
-    return SessionLog.new("/work", folder, trouble, **more)
-
-
-def told(*texts: str, folder: Path | None = None, trouble: Callable[[OSError], None] = unheard) -> SessionLog:
-    log = new(folder, trouble)
-    for text in texts:
-        log.append_prompt(user(text))
-        log.append_message([*log.messages][-1])
-    return log
-
-
-def entries(log: SessionLog) -> list[AnyEntry | UnknownEntry]:
-    return [log.tree.entry(at) for at in log.tree.branch]
-
-
-def id_of(log: SessionLog, at: int) -> str:
-    return log.tree.id(log.tree.branch[at])
-
-
-def written(log: SessionLog) -> list[Json]:
-    assert log.path is not None
-    return [json.loads(line) for line in log.path.read_bytes().splitlines()]
-
-
-def texts(log: SessionLog) -> list[str]:
-    """What the file says was said."""
-    return [entry["message"]["content"][0]["text"] for entry in written(log) if entry["type"] == "message"]
-
-
-def reopened(log: SessionLog) -> SessionLog:
-    assert log.path is not None
-    log.close()
-    found = open_session(log.path)
-    assert found.problems == []
-    return SessionLog.resumed(found, unheard)
 
 
 def test_what_is_said_is_an_entry_and_part_of_the_conversation() -> None:
@@ -108,11 +54,6 @@ def test_every_entry_hangs_on_the_one_before() -> None:
     assert [entry.parent_id for entry in found] == [None, *(entry.id for entry in found[:-1])]
     assert all(re.fullmatch(r"[0-9a-f]{8}", entry.id) for entry in found)
     assert (log.tree.name, log.tree.leaf_id) == ("mine", found[-1].id)
-
-
-def counted(log: SessionLog) -> tuple[int, int, int]:
-    """The number of messages by each way to ask for them."""
-    return log.message_count, len([*log.messages]), len(sent(log))
 
 
 def test_a_dropped_answer_leaves_the_conversation_but_not_the_log() -> None:
@@ -158,10 +99,10 @@ def test_a_dropped_answer_stays_dropped(tmp_path: Path, how: str) -> None:
     elif how == "reopened":
         log = reopened(log)
     elif how == "cloned":
-        log = log.cloned()
+        log = copies.clone(log)
     elif how == "forked":
         log.append_message(user("next"))
-        log = log.forked(id_of(log, -1))
+        log = copies.fork(log, id_of(log, -1))
     assert counted(log) == (2, 2, 2)
     assert ([*log.messages], sent(log)) == (kept, [wire_json(message) for message in kept])
     if how != "other place":  # a session that is opened again is at its last entry
@@ -173,7 +114,7 @@ def test_the_last_edit_of_an_entry_counts_and_only_on_its_branch() -> None:
     log.append_message(assistant("half", why="529"))
     answer = log.tree.leaf
     log.drop_last_answer()
-    log._add(ContextEdit, log.tree.id(answer), {"content": []})
+    log.file.add(ContextEdit, log.tree.id(answer), {"content": []})
     log._messages = None
     assert counted(log) == (2, 2, 2)
     log.drop_last_answer()
@@ -229,9 +170,9 @@ def test_the_file_begins_with_the_first_prompt(tmp_path: Path) -> None:
 
 def test_the_file_begins_with_a_message_that_is_queued(tmp_path: Path) -> None:
     log = new(tmp_path)
-    log.record_queued("steer", user("psst"))
+    log.pending_queue.record("steer", user("psst"))
     assert [entry["type"] for entry in written(log)] == ["session", "custom"]
-    assert reopened(log).undelivered() == [("steer", user("psst"))]
+    assert reopened(log).pending_queue.undelivered() == [("steer", user("psst"))]
 
 
 def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
@@ -244,8 +185,8 @@ def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
         lambda: log.compact("s", id_of(log, 0), 5, {}),
         lambda: log.move_leaf(0, "left", {}),
         lambda: log.label(id_of(log, 0), "here"),
-        lambda: log.record_queued("steer", user("q")),
-        lambda: log.record_cleared(()),
+        lambda: log.pending_queue.record("steer", user("q")),
+        lambda: log.pending_queue.clear(()),
     ]
     for act in acts:
         act()
@@ -255,9 +196,9 @@ def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
 
 def test_a_log_without_a_folder_stays_in_memory() -> None:
     log = told("a")
-    log.record_queued("steer", user("b"))
+    log.pending_queue.record("steer", user("b"))
     log.flush()
-    assert (log.path, log.unwritten, log.unsynced, log.syncing()) == (None, 0, False, None)
+    assert (log.path, log.unwritten, log.file.unsynced, log.file.syncing()) == (None, 0, False, None)
     log.close()
 
 
@@ -318,8 +259,8 @@ def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path)
     back = SessionLog.resumed(open_session(log.path), unheard)
     assert sent(back) == [encode(user("a")), encode(other)]
     assert [wire_json(message) for message in back.messages] == [encode(user("a")), encode(other)]
-    assert len(back.problems) == len(wrong)
-    assert (back.last_model(), back.undelivered(), back.tree.fork_points()[1:]) == (None, [], [])
+    assert len(back.problems.found) == len(wrong)
+    assert (back.last_model(), back.pending_queue.undelivered(), back.tree.fork_points()[1:]) == (None, [], [])
 
 
 def test_a_closed_log_is_freed_without_the_garbage_collector(tmp_path: Path) -> None:
@@ -343,7 +284,7 @@ def test_a_message_with_a_number_that_is_none_is_passed_over_when_it_is_read(tmp
     back = SessionLog.resumed(open_session(log.path), unheard)
     assert len(sent(back)) == 2  # nobody has looked into it
     assert [message.content for message in back.messages] == [user("b").content]
-    assert (len(sent(back)), back.message_count, len(back.problems)) == (1, 1, 1)
+    assert (len(sent(back)), back.message_count, len(back.problems.found)) == (1, 1, 1)
 
 
 # Writes that fail.
@@ -383,7 +324,7 @@ def test_what_cannot_be_written_is_told_and_written_in_order_as_soon_as_it_can(t
     log.path.mkdir()  # nothing can be written there now
     log.append_message(assistant("b"))
     log.append_message(assistant("c"))
-    assert (heard, log.unwritten, log.write_failing, log.unsynced) == ([2, 3], 3, True, True)
+    assert (heard, log.unwritten, log.file.write_failing, log.file.unsynced) == ([2, 3], 3, True, True)
     with pytest.raises(CommandError, match="cannot be written"):
         log.append_prompt(user("no"))
     with pytest.raises(OSError):
@@ -424,213 +365,6 @@ def test_a_session_that_cannot_be_written_is_not_opened(tmp_path: Path) -> None:
     log.path.unlink()
     with pytest.raises(CommandError, match="cannot be written: No such file"):
         SessionLog.resumed(found, unheard)
-
-
-# What waits to be said.
-
-
-def test_what_was_queued_and_never_said_is_remembered(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
-    messages = [User([Text(text)], at) for at, text in enumerate(["first", "second", "second", "third"])]
-    for message in messages:
-        log.record_queued("steer" if message.timestamp else "follow_up", message)
-    log.append_message(messages[1])
-    assert reopened(log).undelivered() == [("follow_up", messages[0]), ("steer", messages[2]), ("steer", messages[3])]
-
-
-def test_what_an_extension_wanted_to_say_is_remembered_too(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
-    notes = [
-        Custom("note", text, display=True, details={"n": 1}, timestamp=at) for at, text in enumerate(["a", "b", "b"])
-    ]
-    for message in notes:
-        log.record_queued("follow_up", message)
-    log.append_message(notes[1])
-    assert reopened(log).undelivered() == [("follow_up", notes[0]), ("follow_up", notes[2])]
-
-
-def test_of_two_equal_messages_one_is_left_when_one_was_said() -> None:
-    log = told("a")
-    log.record_queued("steer", user("again"))
-    log.record_queued("steer", user("again"))
-    log.append_message(user("again"))
-    assert log.undelivered() == [("steer", user("again"))]
-
-
-def test_a_cleared_queue_is_forgotten() -> None:
-    log = told("a")
-    log.record_queued("steer", dropped := user("b"))
-    log.record_cleared([dropped])
-    log.record_queued("steer", user("c"))
-    assert log.undelivered() == [("steer", user("c"))]
-
-
-def test_what_is_on_its_way_from_a_queue_survives_that_the_queue_is_cleared() -> None:
-    log = told("a")
-    for words in ("taken and said", "taken", "dropped"):
-        log.record_queued("steer", user(words))
-    log.append_message(user("taken and said"))
-    (_, _), (_, dropped) = log.restore_queues()
-    log.record_cleared([dropped])
-    assert log.undelivered() == [("steer", user("taken"))]
-    log.append_message(user("taken"))
-    assert log.undelivered() == []
-    log.record_cleared(())
-    assert log.undelivered() == []
-
-
-def test_what_was_said_is_not_said_again_on_a_branch_that_begins_before_it(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
-    log.record_queued("steer", user("b"))
-    before = log.tree.leaf
-    log.append_message(user("b"))
-    log.move_leaf(before)
-    log.append_message(user("c"))
-    assert reopened(log).undelivered() == []
-
-
-def test_what_waits_goes_on_waiting_on_another_branch(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
-    before = log.tree.leaf
-    log.record_queued("steer", user("b"))
-    log.move_leaf(before)
-    log.append_message(user("c"))
-    assert reopened(log).undelivered() == [("steer", user("b"))]
-
-
-@pytest.mark.parametrize(
-    "data", [None, 5, {}, {"queue": "zork", "message": {"role": "user", "content": "", "timestamp": 0}}]
-)
-def test_a_queue_entry_that_makes_no_sense_is_passed_over(data: Any) -> None:
-    log = told("a")
-    log._add(CustomEntry, "tau.queued", data)
-    assert log.undelivered() == []
-
-
-# Forks and clones.
-
-
-def test_a_fork_has_everything_before_a_message_and_gives_its_text_back() -> None:
-    log = told("a", "b", "c")
-    second = id_of(log, 1)
-    fork = log.forked(second)
-    assert (log.fork_text(second), [*fork.messages], fork.id == log.id) == ("b", [user("a")], False)
-    assert entries(fork) == entries(log)[:1]
-    assert [*log.messages] == [user("a"), user("b"), user("c")]
-
-
-def test_a_fork_before_the_first_message_is_empty() -> None:
-    log = told("a")
-    fork = log.forked(id_of(log, 0))
-    assert (log.fork_text(id_of(log, 0)), [*fork.messages], fork.tree.leaf_id) == ("a", [], None)
-
-
-def test_only_messages_of_the_user_can_be_forked_from() -> None:
-    log = told("a")
-    log.append_message(assistant("b"))
-    for id in ("zork", id_of(log, 1)):
-        for act in (log.forked, log.fork_text):
-            with pytest.raises(CommandError, match="Invalid entry ID for forking"):
-                act(id)
-
-
-def test_a_clone_is_the_same_and_goes_its_own_way() -> None:
-    log = told("a", "b")
-    clone = log.cloned()
-    clone.append_message(user("c"))
-    assert [*clone.messages] == [user("a"), user("b"), user("c")]
-    assert entries(clone)[:2] == entries(log)
-    assert [*log.messages] == [user("a"), user("b")]
-
-
-def test_a_copy_is_a_file_of_its_own_that_names_its_parent(tmp_path: Path) -> None:
-    log = told("a", "b", folder=tmp_path)
-    clone = log.cloned()
-    assert clone.path is not None and clone.path.parent == tmp_path and clone.path != log.path
-    assert (written(clone)[0]["parentSession"], written(clone)[1:]) == (str(log.path), written(log)[1:])
-    elsewhere = log.copy(log.tree.branch, "/other", tmp_path / "there")
-    assert (written(elsewhere)[0]["cwd"], elsewhere.path and elsewhere.path.parent) == ("/other", tmp_path / "there")
-
-
-def test_a_fork_without_messages_has_no_file_until_there_is_a_prompt(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
-    fork = log.forked(id_of(log, 0))
-    assert fork.path is not None and not fork.path.exists()
-    fork.append_prompt(user("b"))
-    assert texts(fork) == ["b"]
-
-
-def test_a_copy_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
-    (tmp_path / "blocked").write_text("")
-    with pytest.raises(CommandError, match="cannot be written: Not a directory"):
-        log.copy(log.tree.branch, folder=tmp_path / "blocked")
-
-
-def test_what_is_said_after_a_fork_is_said_once() -> None:
-    log = told("a", "b")
-    fork = log.forked(id_of(log, 1))
-    fork.append_message(user("other"))
-    assert [*fork.messages] == [user("a"), user("other")]
-
-
-def test_labels_go_to_the_end_and_what_hung_on_them_hangs_on(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
-    a = id_of(log, 0)
-    log.label(a, "here")
-    log.append_message(user("b"))
-    b = id_of(log, -1)
-    log.label("nobody", "lost")
-    clone = log.cloned()
-    assert [*clone.messages] == [user("a"), user("b")]
-    found = entries(clone)
-    assert [(entry.id, entry.parent_id) for entry in found[:2]] == [(a, None), (b, a)]
-    (label,) = found[2:]
-    assert isinstance(label, Label) and (label.target_id, label.label, label.parent_id) == (a, "here", b)
-    assert entries(reopened(clone)) == found
-
-
-def test_a_copy_keeps_what_it_does_not_know(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    lines: list[Json] = [
-        {"type": "session", "version": 3, "id": "s", "timestamp": iso(), "cwd": "/w", "mood": "good"},
-        {"type": "message", "id": "a", "parentId": None, "timestamp": iso(), "extra": 1, "message": plain("A")},
-        {"type": "label", "id": "l", "parentId": "a", "timestamp": iso(), "targetId": "a", "label": "x"},
-        {"type": "message", "id": "b", "parentId": "l", "timestamp": iso(), "message": plain("B"), "more": [1.5]},
-        {"type": "novelty", "id": "n", "parentId": "b", "data": {"deep": None}},
-        {"type": "label", "id": "m", "parentId": "n", "timestamp": iso(), "targetId": "n", "label": "y"},
-        {"type": "novelty", "id": "o", "parentId": "m", "data": 2},
-    ]
-    path.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
-    log = SessionLog.resumed(open_session(path), unheard)
-    clone = log.cloned()
-    assert [json.loads(message) for message in sent(clone)] == [plain("A"), plain("B")]
-    copied = written(clone)[1:5]
-    assert copied == [lines[1], {**lines[3], "parentId": "a"}, lines[4], {**lines[6], "parentId": "n"}]
-    path.unlink()
-    log.append_message(user("anew"))
-    assert written(log)[:-1] == lines
-
-
-def plain(text: str) -> Json:
-    return {"role": "user", "content": [{"type": "text", "text": text, "tone": "dry"}], "timestamp": 0, "via": "phone"}
-
-
-def test_what_was_queued_is_not_said_in_the_copy_too(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
-    log.record_queued("steer", user("b"))
-    assert (log.cloned().undelivered(), log.undelivered()) == ([], [("steer", user("b"))])
-
-
-def test_a_copy_of_a_damaged_session_is_sound(tmp_path: Path) -> None:
-    log = told("a", "b", "c", folder=tmp_path)
-    assert log.path is not None
-    log.close()
-    lines = log.path.read_bytes().splitlines(keepends=True)
-    log.path.write_bytes(b"".join([*lines[:2], b"\0\0\0\n", *lines[3:]]))
-    found = open_session(log.path)
-    assert len(found.problems) == 2
-    assert [*reopened(SessionLog.resumed(found, unheard).cloned()).messages] == [user("a"), user("c")]
 
 
 # Keeping it.
@@ -678,7 +412,7 @@ def test_what_was_written_is_synced_soon_also_if_it_was_written_during_a_sync(tm
         return held
 
     held = asyncio.run(main())
-    assert (held.told, held.log.unsynced) == (["sync", "sync"], False)
+    assert (held.told, held.log.file.unsynced) == (["sync", "sync"], False)
 
 
 def test_a_sync_that_fails_is_told_once_and_that_it_recovered_too(tmp_path: Path) -> None:
@@ -714,21 +448,6 @@ def test_when_an_entry_got_through_by_itself_it_is_told_too(tmp_path: Path) -> N
     assert asyncio.run(main()).told == ["failed", "sync", "recovered"]
 
 
-# Names and times.
-
-
-def test_session_ids_are_uuids_that_sort_by_time() -> None:
-    ids = [UUID(session_id()) for _ in range(100)]
-    assert {(id.version, id.variant) for id in ids} == {(7, "specified in RFC 4122")}
-    assert len(set(ids)) == 100
-    assert abs((ids[0].int >> 80) - now()) < 60_000
-
-
-def test_times_are_written_as_iso_with_milliseconds() -> None:
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", iso())
-    assert abs(datetime.fromisoformat(iso()).timestamp() * 1000 - now()) < 60_000
-
-
 def test_nothing_is_kept_by_itself_after_the_end(tmp_path: Path) -> None:
     async def main() -> None:
         held = Held(told("a", folder=tmp_path))
@@ -747,7 +466,7 @@ def test_a_log_that_was_closed_writes_nothing_more(tmp_path: Path) -> None:
     log.flush()
     with pytest.raises(CommandError, match="the session is closed"):
         log.append_prompt(user("b"))
-    assert (written(log), log.unwritten, log.unsynced) == (before, 0, True)
+    assert (written(log), log.unwritten, log.file.unsynced) == (before, 0, True)
 
 
 def test_a_session_that_was_left_and_cannot_be_synced_can_be_taken_back(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tau.core.conversation.tree import ROOT
 from tau.errors import CommandError
 from tau.records.base import encode
 from tau.records.entries import Header
+from tau.runtime.history import copies
 from tau.runtime.history.session_log import SessionLog
 from tau.store.files import make_folder
 from tau.store.sessions import OpenedSession, file_name, folder_for, open_session
@@ -299,8 +300,9 @@ def test_whatever_shapes_its_entries_have_a_session_opens_and_answers(lines: lis
     assert all(isinstance(said["role"], str) for said in told)
     assert len(log.messages) == len(told)
     json.loads(found.tree.json())
-    _ = log.message_count, log.tree.name, log.tree.fork_points(), log.last_model(), log.last_level(), log.undelivered()
-    clone = log.cloned()
+    _ = log.message_count, log.tree.name, log.tree.fork_points(), log.last_model(), log.last_level()
+    assert log.pending_queue.undelivered() is not None
+    clone = copies.clone(log)
     assert [json.loads(said) for said in sent(clone)] == told
     json.loads(clone.tree.json())
 

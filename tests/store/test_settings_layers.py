@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tau.records.settings import CompactionSettings, RetrySettings, Settings
+from tau.records.settings import CompactionSettings, CompatSettings, RetrySettings, Settings
 from tau.store.settings import Layers, SettingsFile, migrate_names, read_layers
 
 
@@ -154,6 +154,12 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
             Settings(retry=RetrySettings(max_delay_ms=6)),
         ),
         ({"retry": "x", "skills": None}, None),
+        ({"statsOf": "conversation"}, Settings(compat=CompatSettings(stats_of="conversation"))),
+        (
+            {"statsOf": "session", "steerAfter": "turn", "compat": {"statsOf": "conversation"}},
+            Settings(compat=CompatSettings(stats_of="conversation", steer_after="turn")),
+        ),
+        ({"statsOf": "conversation", "compat": 5}, None),
     ],
 )
 def test_what_older_versions_wrote_is_understood_and_left_as_it_is(tmp_path: Path, content: Any, today: Any) -> None:
@@ -180,3 +186,25 @@ def test_a_change_keeps_older_names_as_they_are(tmp_path: Path) -> None:
         "skills": {"customDirectories": ["a"]},
         "defaultModel": "b",
     }
+
+
+def test_a_mistake_in_a_setting_with_its_older_name_is_reported_by_that_name(tmp_path: Path) -> None:
+    old = file(tmp_path, {"statsOf": "zork", "compat": {"steerAfter": "zork", "retrySuccess": "run"}})
+    assert old.read() == Settings(compat=CompatSettings(retry_success="run"))
+    places = sorted(
+        problem.removeprefix(f"{old.path}:").partition(": ")[2].partition(":")[0] for problem in old.problems
+    )
+    assert places == ["compat.steerAfter", "statsOf"]
+
+
+def test_older_and_newer_names_of_two_files_are_one_setting(tmp_path: Path) -> None:
+    read = both(tmp_path, {"compat": {"statsOf": "conversation", "steerAfter": "turn"}}, {"statsOf": "session"})
+    assert read.settings.compat == CompatSettings(steer_after="turn")
+    user, project = tmp_path / "agent" / "settings.json", tmp_path / "work" / ".pi" / "settings.json"
+    assert read.origins == {"compat.statsOf": project, "compat.steerAfter": user}
+
+
+def test_a_default_of_the_dialect_gives_way_to_the_older_name(tmp_path: Path) -> None:
+    defaults = {"compat": {"statsOf": "conversation", "steerAfter": "turn"}}
+    read = read_layers(file(tmp_path, {"statsOf": "session"}), None, defaults)
+    assert read.settings.compat == CompatSettings(stats_of="session", steer_after="turn")

@@ -273,3 +273,10 @@ def _first(data: Record) -> Any:
 )
 def test_in_the_first_dialect_events_stand_for_responses(name: str, data: Any, error: Any, said: list[Any]) -> None:
     assert [json.loads(line) for line in find("2025-12").substitute(name, data, error)] == said
+
+
+def test_a_dialect_keeps_the_settings_of_a_group_that_the_next_one_does_not_change() -> None:
+    newer, older = dialects.find("1.5").defaults["compat"], dialects.find("0.73").defaults["compat"]
+    assert newer["steerAfter"] == older["steerAfter"] == "turn"
+    assert (newer["streamingUntil"], older["streamingUntil"]) == ("settled", "end")
+    assert dialects.find("2026-01").defaults["compat"] == {"statsOf": "conversation", "retrySuccess": "run"}

@@ -22,7 +22,7 @@ from tau.cli.flags import ParsedArguments
 from tau.errors import UsageError
 from tau.llm.catalog import Catalog, ModelConfig, ProviderConfig, parse_providers
 from tau.records.base import BadRecord, Record, parse
-from tau.records.settings import Settings
+from tau.records.settings import COMPAT_NAMES, CompatSettings, Settings
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions
 from tau.runtime.models.discovery import LocalServer, discover
@@ -120,7 +120,11 @@ def _settings(path: Path) -> Iterator[Finding]:
     for problem in file.problems:
         yield Finding(WRONG, problem.replace(str(path), path.name, 1))
     with suppress(OSError, BadRecord):
-        yield from _misspelt(path, "", parse(_text(path).encode()), Settings)
+        content = parse(_text(path).encode())
+        yield from _misspelt(path, "", content, Settings, COMPAT_NAMES)
+        yield from _misspelt(
+            path, "compat", content.get("compat") if isinstance(content, dict) else None, CompatSettings
+        )
 
 
 def _models_file(path: Path) -> Iterator[Finding]:
@@ -177,9 +181,9 @@ def _text(path: Path) -> str:
     return text
 
 
-def _misspelt(path: Path, place: str, entry: Any, kind: type[Record]) -> Iterator[Finding]:
+def _misspelt(path: Path, place: str, entry: Any, kind: type[Record], more: tuple[str, ...] = ()) -> Iterator[Finding]:
     """Unknown keys may belong to another program; one that is nearly a known key is reported as a typo."""
-    known = kind.__struct_encode_fields__
+    known = (*kind.__struct_encode_fields__, *more)
     for name in entry if isinstance(entry, dict) else ():
         similar = [
             known_name for known_name in known if known_name.lower() == name.lower()

@@ -7,12 +7,12 @@ buffer of an abandoned reader is freed.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from tau.client.events import RpcEvent
+from tau.concurrency.async_queue import AsyncQueue
 
 MAX_BUFFERED_EVENTS = 1000  # events
 
@@ -21,33 +21,27 @@ class Events:
     """An async iterator of events. It ends when the client is stopped, and raises AgentGone if the agent dies."""
 
     def __init__(self, limit: int | None, on_consumed: Callable[[], None]) -> None:
-        self._limit, self._on_consumed = limit, on_consumed
-        self._buffer: deque[RpcEvent] = deque()
-        self._available = asyncio.Event()
+        self._queue = AsyncQueue[RpcEvent](limit)
+        self._on_consumed = on_consumed
         self._drained = asyncio.Event()
-        self._over = False
-        self._error: BaseException | None = None
 
     @property
     def full(self) -> bool:
-        return self._limit is not None and not self._over and len(self._buffer) >= self._limit
+        return self._queue.full
 
     def push(self, event: RpcEvent) -> None:
-        if not self._over:
-            self._buffer.append(event)
+        if not self._queue.closed:
             self._drained.clear()
-            self._available.set()
+            self._queue.put(event)
 
     def finish(self, error: BaseException | None = None) -> None:
         """End the stream after the buffered events, with an error if one is given."""
-        if not self._over:
-            self._over, self._error = True, error
-            self._available.set()
+        self._queue.close(error)
 
     async def aclose(self) -> None:
         """Stop receiving events."""
         self.finish()
-        self._buffer.clear()
+        self._queue.discard()
         self._drained.set()
         self._on_consumed()
 
@@ -56,15 +50,14 @@ class Events:
 
     async def __anext__(self) -> RpcEvent:
         await self._wait_for_events()
-        event = self._buffer.popleft()
+        event = self._queue.take()
         self._on_consumed()
         return event
 
     async def batch(self) -> list[RpcEvent]:
         """Return all buffered events, at least one, for readers in another thread."""
         await self._wait_for_events()
-        events = list(self._buffer)
-        self._buffer.clear()
+        events = self._queue.take_all()
         self._on_consumed()
         return events
 
@@ -73,12 +66,11 @@ class Events:
         await self._drained.wait()
 
     async def _wait_for_events(self) -> None:
-        while not self._buffer:
+        while not self._queue.items:
             self._drained.set()
-            if self._over:
-                raise self._error or StopAsyncIteration
-            self._available.clear()
-            await self._available.wait()
+            if self._queue.closed:
+                raise self._queue.error or StopAsyncIteration
+            await self._queue.changed()
 
     async def __aenter__(self) -> Self:
         return self

@@ -16,6 +16,7 @@ from contextlib import aclosing
 from copy import deepcopy
 from typing import Any, TypeVar, overload
 
+from tau.concurrency.async_queue import AsyncQueue
 from tau.errors import ExtensionFailure
 from tau.extension_api.context import CallHandle, Channel, CommandContext, Context, Event, TargetFunction, without_none
 from tau.extension_api.hooks import HOOKS
@@ -307,31 +308,20 @@ def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> Target
     """
 
     async def run(params: dict[str, Any], call: CallHandle) -> None:
-        queue: list[Any] = []
-        changed, room = asyncio.Event(), asyncio.Event()
+        queue = AsyncQueue[Any](MAX_QUEUED_PIECES)
 
         async def produce() -> None:
             arguments = (Event(params[name]) for name in ("model", "context", "options"))
             async with aclosing(function(*arguments)) as pieces:
                 async for piece in pieces:
-                    queue.append(_piece(piece))
-                    changed.set()
-                    if len(queue) >= MAX_QUEUED_PIECES:
-                        room.clear()
-                        await room.wait()
+                    queue.put(_piece(piece))
+                    await queue.room()
 
         producer = asyncio.create_task(produce())
-        producer.add_done_callback(lambda _: changed.set())
+        producer.add_done_callback(lambda _: queue.close())
         try:
-            while queue or not producer.done():
-                batch = queue.copy()
-                queue.clear()
-                room.set()
-                if batch:
-                    await call.put(batch)
-                else:
-                    changed.clear()
-                    await changed.wait()
+            while await queue.ready():
+                await call.put(queue.take_all())
             await producer
         finally:
             if not producer.done():

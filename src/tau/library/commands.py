@@ -30,8 +30,8 @@ from tau.records.replies import (
     SlashCommand,
 )
 from tau.runtime.app.handle import SessionHandle
+from tau.runtime.clock import now
 from tau.runtime.extensions.hooks import Destination, custom
-from tau.runtime.history.session_log import now
 from tau.runtime.session.operations import Delivery
 
 Entry = AnyEntry | UnknownEntry

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import weakref
-from collections import deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self, cast
 
+from tau.concurrency.async_queue import AsyncQueue
 from tau.core.agent.draft import Update
 from tau.records.base import replace
 from tau.records.deltas import TextDelta, ThinkingDelta, ToolCallDelta
@@ -34,23 +34,20 @@ class Events:
     """An async iterator of events. It ends after the last event; `aclose`, or dropping it, ends it earlier."""
 
     def __init__(self) -> None:
-        self._buffer: deque[AgentEvent] = deque()
+        self._queue = AsyncQueue[AgentEvent]()
         self._joined: list[str] = []  # texts to be joined into the last buffered delta
-        self._available = asyncio.Event()
-        self._over = False
-        self._error: BaseException | None = None
 
     def push(self, event: AgentEvent) -> None:
-        if self._over:
+        if self._queue.closed:
             return
-        last = self._buffer[-1] if self._buffer else None
+        buffer = self._queue.items
+        last = buffer[-1] if buffer else None
         if isinstance(last, MessageUpdate) and isinstance(event, MessageUpdate) and self._join(last, event):
             return
         self._flush_joined()
         if isinstance(last, ToolUpdate) and isinstance(event, ToolUpdate) and last.tool_call_id == event.tool_call_id:
-            self._buffer.pop()
-        self._buffer.append(event)
-        self._available.set()
+            buffer.pop()
+        self._queue.put(event)
 
     def _join(self, last: MessageUpdate, event: MessageUpdate) -> bool:
         """Join a delta to the last buffered one. Consecutive deltas belong to one message: other events separate
@@ -61,40 +58,36 @@ class Events:
             return False
         self._joined = self._joined or [old.delta]
         self._joined.append(new.delta)
-        self._buffer[-1] = replace(last, usage=event.usage)
+        self._queue.items[-1] = replace(last, usage=event.usage)
         return True
 
     def _flush_joined(self) -> None:
         if self._joined:
-            last = cast("MessageUpdate", self._buffer[-1])
+            buffer = self._queue.items
+            last = cast("MessageUpdate", buffer[-1])
             piece = cast("PieceDelta", last.assistant_message_event)
-            self._buffer[-1] = replace(last, assistant_message_event=replace(piece, delta="".join(self._joined)))
+            buffer[-1] = replace(last, assistant_message_event=replace(piece, delta="".join(self._joined)))
             self._joined = []
 
     def finish(self, error: BaseException | None = None) -> None:
         """End the stream after the buffered events, with an error if one is given."""
-        if not self._over:
-            self._over, self._error = True, error
-            self._available.set()
+        self._queue.close(error)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> AgentEvent:
-        while not self._buffer:
-            if self._over:
-                error, self._error = self._error, None
-                raise error or StopAsyncIteration
-            self._available.clear()
-            await self._available.wait()
-        if len(self._buffer) == 1:
+        if not await self._queue.ready():
+            error, self._queue.error = self._queue.error, None
+            raise error or StopAsyncIteration
+        if len(self._queue) == 1:
             self._flush_joined()
-        return self._buffer.popleft()
+        return self._queue.take()
 
     async def aclose(self) -> None:
         """Stop receiving events."""
         self.finish()
-        self._buffer.clear()
+        self._queue.discard()
         self._joined = []
 
     async def __aenter__(self) -> Self:

@@ -106,6 +106,29 @@ class ExtensionSettings(Record):
     """Address space limit of an extension process; 0 means no limit."""
 
 
+class CompatSettings(Record):
+    """Behaviour that differs between versions of pi. Dialects set it; clients of one version need none of it."""
+
+    steer_after: Literal["tool", "turn"] = "tool"
+    """Deliver steering messages after the current tool call and skip the remaining ones, or after all tool calls of
+    the message."""
+    announce_answer: Literal["asked", "begun"] = "asked"
+    """Send `message_start` when the model is called, or when its answer begins."""
+    retry_success: Literal["answer", "run"] = "answer"
+    """Send `auto_retry_end` after the answer that succeeded, or at the end of the run."""
+    streaming_until: Literal["end", "settled"] = "end"
+    """`isStreaming` is true until `agent_end`, or until `agent_settled`."""
+    keep_bash_after: Literal["prompt", "run"] = "prompt"
+    """When a `bash` command of the client that ends during a run is added to the conversation: with the next prompt,
+    or at the end of the run."""
+    stats_of: Literal["session", "conversation"] = "session"
+    """`get_session_stats` counts every entry of the session, or only the messages that `get_messages` returns."""
+    keep_named_model: bool = False
+    """Keep a model named on the command line when another session is opened."""
+    thinking_returns: bool = False
+    """Restore the thinking level after using a model that does not support thinking."""
+
+
 class Settings(Record):
     default_provider: str | None = None
     """Provider of the initial model. Written when a client sets a model."""
@@ -127,24 +150,6 @@ class Settings(Record):
     """How many queued follow-up messages are delivered at once."""
     tool_execution: Literal["sequential", "parallel"] = "sequential"
     """Run the tool calls of one message one after another or in parallel."""
-    steer_after: Literal["tool", "turn"] = "tool"
-    """Deliver steering messages after the current tool call and skip the remaining ones, or after all tool calls of
-    the message."""
-    announce_answer: Literal["asked", "begun"] = "asked"
-    """Send `message_start` when the model is called, or when its answer begins."""
-    retry_success: Literal["answer", "run"] = "answer"
-    """Send `auto_retry_end` after the answer that succeeded, or at the end of the run."""
-    streaming_until: Literal["end", "settled"] = "end"
-    """`isStreaming` is true until `agent_end`, or until `agent_settled`."""
-    keep_bash_after: Literal["prompt", "run"] = "prompt"
-    """When a `bash` command of the client that ends during a run is added to the conversation: with the next prompt,
-    or at the end of the run."""
-    stats_of: Literal["session", "conversation"] = "session"
-    """`get_session_stats` counts every entry of the session, or only the messages that `get_messages` returns."""
-    keep_named_model: bool = False
-    """Keep a model named on the command line when another session is opened."""
-    thinking_returns: bool = False
-    """Restore the thinking level after using a model that does not support thinking."""
     save_models: bool = True
     """Save a model or thinking level that a client sets as the new default."""
     dialect: str | None = None
@@ -155,6 +160,7 @@ class Settings(Record):
     """Send `bash_execution_update` events while a `bash` command of the client runs."""
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
+    compat: CompatSettings = CompatSettings()
     branch_summary: BranchSummarySettings = BranchSummarySettings()
     session_dir: str | None = None
     """Folder for session files; may begin with `~` or be relative to the working directory. `--session-dir` and
@@ -199,6 +205,9 @@ class Settings(Record):
     http_idle_timeout_ms: Count = 120000
     """Timeout between two pieces of a response."""
 
+
+# These were once at the top level of a settings file, where they are still accepted.
+COMPAT_NAMES: tuple[str, ...] = CompatSettings.__struct_encode_fields__
 
 # Entries of the user's and the project's file are combined. Relative paths are relative to the file that names them.
 RESOURCE_LISTS = ("packages", "extensions", "skills", "prompts", "themes")

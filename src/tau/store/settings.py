@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from tau.records.base import BadRecord, Value, decode, encode, parse
-from tau.records.settings import RESOURCE_LISTS, STRICTER_ONLY, USER_ONLY_SETTINGS, Settings
+from tau.records.settings import COMPAT_NAMES, RESOURCE_LISTS, STRICTER_ONLY, USER_ONLY_SETTINGS, Settings
 from tau.store.files import locked, replace_file
 from tau.store.trusted_files import read_bound
 from tau.wire.position import line_of
@@ -120,8 +120,8 @@ def read_layers(
 
 
 def migrate_names(content: dict[str, Any]) -> dict[str, Any]:
-    """Translate names of older and newer versions of pi into the current ones."""
-    content = dict(content)
+    """Translate older names of tau, and names of older and newer versions of pi, into the current ones."""
+    content = group_compat(content)
     if "queueMode" in content:
         content.setdefault("steeringMode", content["queueMode"])
     if isinstance(content.get("websockets"), bool):
@@ -138,9 +138,21 @@ def migrate_names(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def group_compat(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Move settings of `compat` that have their older place, at the top level, into it. A value in `compat` wins."""
+    flat = {name: content[name] for name in COMPAT_NAMES if name in content}
+    grouped = content.get("compat", {})
+    if not flat or not isinstance(grouped, dict):
+        return dict(content)
+    return {**{name: value for name, value in content.items() if name not in flat}, "compat": {**flat, **grouped}}
+
+
 def _written(place: str, content: dict[str, Any]) -> str:
     """Return the name that the file itself uses for a setting: the inverse of `migrate_names`."""
     name = place.partition("[")[0]
+    group, _, inner = name.partition(".")
+    if group == "compat" and inner and inner not in content.get(group, {}):
+        return place.removeprefix("compat.")
     if name == "steeringMode" and name not in content:
         return "queueMode"
     if name == "skills" and isinstance(content.get(name), dict):

@@ -84,10 +84,16 @@ class Dialect(Value):
     defaults: Mapping[str, Any] = field(default_factory=dict)  # in the format of a settings file
 
     def derive(self, name: str, about: str, pi: str, **changes: Any) -> Dialect:
-        """A dialect that differs from this one: tables are merged, and entries in `changes` win."""
+        """A dialect that differs from this one: tables are merged, and entries in `changes` win.
+
+        Groups of settings in `defaults` are merged too.
+        """
         merged: dict[str, Any] = {
             key: {**getattr(self, key), **value} if isinstance(value, dict) else value for key, value in changes.items()
         }
+        for group, settings in changes.get("defaults", {}).items():
+            if isinstance(settings, dict):
+                merged["defaults"][group] = {**self.defaults.get(group, {}), **settings}
         return replace(self, name=name, about=about, pi=pi, **merged)
 
     def event_lines(self, event: Event) -> list[bytes]:

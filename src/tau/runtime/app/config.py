@@ -18,7 +18,7 @@ from tau.records.settings import Settings
 from tau.store.extension_files import extension_paths, in_folder
 from tau.store.extension_modules import module_files
 from tau.store.path_lists import PathList
-from tau.store.settings import Layers, SettingsFile, merge, read_layers
+from tau.store.settings import Layers, SettingsFile, group_compat, merge, read_layers
 from tau.store.trust import (
     Decision,
     Fingerprint,
@@ -169,10 +169,10 @@ def settings_with(settings: Settings, given: Mapping[str, Any]) -> Settings:
     """Return `settings` with the values in `given` replaced. Raises UsageError."""
     if not given:
         return settings
-    known: dict[str, Any] = to_builtins(settings)
+    given, known = group_compat(given), to_builtins(settings)
     if unknown := given.keys() - known.keys():
         raise UsageError(f"settings: there is no {', '.join(sorted(unknown))}. There are: {', '.join(known)}")
     try:
-        return decode(Settings, encode(merge(known, dict(given))))
+        return decode(Settings, encode(merge(known, given)))
     except BadRecord as error:
         raise UsageError(f"settings: {error}") from None

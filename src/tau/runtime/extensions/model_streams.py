@@ -7,10 +7,10 @@ reaches the source of the stream.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from tau.concurrency.async_queue import AsyncQueue
 from tau.errors import ExtensionFailure, ModelError
 from tau.runtime.extensions.registry import ExtensionRegistry, HandlerError
 
@@ -31,29 +31,26 @@ class ModelStreams:
         run = self._extensions.streams.get(provider)
         if run is None:
             raise ModelError(f"The extension that answers for {provider} is not there.", transient=True)
-        heard, news = deque[tuple[Any, asyncio.Future[None]]](), asyncio.Event()
+        queue = AsyncQueue[tuple[Any, asyncio.Future[None]]]()
 
-        def hear(portion: Any) -> asyncio.Future[None]:
-            heard.append((portion, taken := asyncio.get_running_loop().create_future()))
-            news.set()
-            return taken
+        def receive(chunk: Any) -> asyncio.Future[None]:
+            consumed = asyncio.get_running_loop().create_future()
+            queue.put((chunk, consumed))
+            if queue.closed:
+                consumed.cancel()
+            return consumed
 
-        asking = asyncio.ensure_future(run(params, hear))
-        asking.add_done_callback(lambda _: news.set())
+        asking = asyncio.ensure_future(run(params, receive))
+        asking.add_done_callback(lambda _: queue.close())
         settings = self._extensions.settings()
         seconds = settings.http_first_byte_timeout_ms / 1000
         try:
-            while heard or not asking.done():
-                if len(heard) > AHEAD:
+            while queue.items or await _ready_within(seconds, queue):
+                if len(queue) > AHEAD:
                     raise ModelError("The extension sent pieces without waiting for room.", transient=False)
-                if heard:
-                    yield heard[0][0]
-                    heard.popleft()[1].set_result(None)
-                    seconds = settings.http_idle_timeout_ms / 1000
-                    continue
-                news.clear()
-                async with asyncio.timeout(seconds or None):
-                    await news.wait()
+                yield queue.items[0][0]
+                queue.take()[1].set_result(None)
+                seconds = settings.http_idle_timeout_ms / 1000
             await asking
         except TimeoutError:
             raise ModelError(f"The extension said nothing for {seconds:g} s.", transient=True) from None
@@ -67,8 +64,14 @@ class ModelStreams:
         finally:
             asking.add_done_callback(_ended)
             asking.cancel()
-            for _, taken in heard:
-                taken.cancel()
+            for _, consumed in queue.items:
+                consumed.cancel()
+
+
+async def _ready_within(seconds: float, queue: AsyncQueue[Any]) -> bool:
+    """Wait for a chunk; False after the last one. 0 seconds is no limit."""
+    async with asyncio.timeout(seconds or None):
+        return await queue.ready()
 
 
 def _ended(asking: asyncio.Future[Any]) -> None:

@@ -6,15 +6,16 @@ again on each iteration, block by block, since as objects it takes several times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from itertools import chain, groupby
 
 from tau.core.conversation.tree import Tree, message_of, summary_of
-from tau.records.base import BadRecord
+from tau.records.base import BadRecord, SplicedList, escape_separators, wire_json
 from tau.records.entries import CompactionEntry
-from tau.records.lines import typed_messages
-from tau.records.messages import StoredMessage, parse_message
+from tau.records.lines import raw_messages, typed_messages
+from tau.records.messages import StoredMessage, parse_message, read_message
 
 BLOCK = 512 * 1024
 KEPT = 4 * 1024 * 1024
@@ -92,3 +93,32 @@ class Past:
     def __iter__(self) -> Iterator[StoredMessage]:
         # Compared by value: after a compaction a prompt is another object, parsed from its entry.
         return (message for message in self._conversation if message not in self._prompts)
+
+
+def messages_json(tree: Tree, unreadable: Container[int] = ()) -> SplicedList:
+    """Return the conversation as JSON, byte for byte as it was read; its parts are made when they are sent."""
+    summary, entries = tree.seen()
+    if unreadable:
+        entries = [at for at in entries if at not in unreadable]
+    return SplicedList(_portions(tree, summary, entries), tree.size)
+
+
+def _portions(tree: Tree, summary: CompactionEntry | None, entries: list[int]) -> Iterator[bytes]:
+    if summary is not None:
+        yield wire_json(summary_of(summary))
+    for kind, ats in groupby(entries, tree.kind):
+        if kind == "message":
+            for block, given in tree.message_blocks(list(ats), BLOCK, raw_messages):
+                if given := _readable(tree, block) if given is None else given:
+                    yield escape_separators(b",".join(given))
+        else:
+            yield from (wire_json(other) for at in ats if (other := message_of(tree.entry(at))) is not None)
+
+
+def _readable(tree: Tree, block: Iterable[int]) -> list[bytes]:
+    """Return the messages of a block that contains bad ones, without those that cannot be read."""
+    found = []
+    for at in block:
+        with suppress(BadRecord):
+            found.append(wire_json(read_message(tree.message_json(at))))
+    return found

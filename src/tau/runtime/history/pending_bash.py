@@ -8,45 +8,38 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tau.records.base import UNSET, BadRecord, Record, decode, encode, wire_json
+from tau.records.base import BadRecord, Record, decode, wire_json
 from tau.records.entries import CustomEntry
 from tau.records.messages import BashExecution
-from tau.runtime.history.session_log import SessionLog
+from tau.runtime.history.pending_entries import PendingEntries
 
-CUSTOM_TYPE = "tau.ran"
+ENDED = "tau.ran"
 
 
-class PendingBash(Record):
-    """The data of a CUSTOM_TYPE entry. A copy of the session, which has another id, ignores the entry."""
+class EndedCommand(Record):
+    """The data of an ENDED entry. A copy of the session, which has another id, ignores the entry."""
 
     session_id: str
     message: BashExecution
 
 
-def record_pending(log: SessionLog, message: BashExecution) -> None:
-    log.append_custom(CUSTOM_TYPE, PendingBash(log.id, message))
+class PendingBash(PendingEntries[BashExecution]):
+    marker = ENDED.encode()
+    delivered_by = ("message",)
 
+    def record(self, message: BashExecution) -> None:
+        self._file.add(CustomEntry, ENDED, EndedCommand(self._file.header.id, message))
 
-def undelivered(log: SessionLog) -> list[BashExecution]:
-    """Return the messages that an earlier process recorded and never delivered, on any branch."""
-    tree = log.tree
-    noted = [at for at in tree.of_kind("custom") if CUSTOM_TYPE.encode() in tree.line(at)]
-    waiting = [message for at in noted if (message := _read(log, at)) is not None]
-    if waiting:
-        for at in tree.of_kind("message"):
-            if at > noted[0] and b'"bashExecution"' in tree.line(at):
-                with suppress(BadRecord):
-                    told = tree.message_json(at)
-                    waiting = [one for one in waiting if wire_json(one) != told]
-    return waiting
+    def follow(self, custom_type: str, data: bytes, waiting: list[BashExecution]) -> None:
+        if custom_type == ENDED:
+            with suppress(BadRecord):
+                ended = decode(EndedCommand, data)
+                if ended.session_id == self._file.header.id:
+                    waiting.append(ended.message)
 
+    def key(self, waiting: BashExecution) -> bytes:
+        return wire_json(waiting)
 
-def _read(log: SessionLog, at: int) -> BashExecution | None:
-    entry = log.tree.entry(at)
-    if not isinstance(entry, CustomEntry) or entry.custom_type != CUSTOM_TYPE or entry.data is UNSET:
-        return None
-    try:
-        ran = decode(PendingBash, encode(entry.data))
-    except BadRecord:
-        return None
-    return ran.message if ran.session_id == log.id else None
+    def key_at(self, at: int) -> bytes | None:
+        tree = self._file.tree
+        return tree.message_json(at) if b'"bashExecution"' in tree.line(at) else None

@@ -6,16 +6,20 @@ drops all waiting messages, except those that it lists itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from tau.core.agent.queues import QueueName
-from tau.core.conversation.tree import Tree
-from tau.records.base import UNSET, BadRecord, Record, decode, encode, replace
+from tau.records.base import BadRecord, Record, decode, encode, replace
 from tau.records.entries import CustomEntry, CustomMessageEntry
 from tau.records.messages import Custom, User
+from tau.runtime.history.pending_entries import PendingEntries
+from tau.runtime.history.session_file import SessionFile
 
 QUEUED = "tau.queued"
 CLEARED = "tau.queue_cleared"
+
+Waiting = tuple[QueueName, User | Custom]
 
 
 class Queued(Record):
@@ -31,46 +35,60 @@ class Kept(Record):
     kept: list[Queued]
 
 
-def undelivered(tree: Tree) -> list[tuple[QueueName, User | Custom]]:
-    """Return the queued messages that an earlier process never delivered, on any branch: a queue has no branches."""
-    waiting: list[tuple[QueueName, User | Custom]] = []
-    if not tree.of_kind("custom"):
-        return waiting
-    for at in tree.of_kind("custom", "message", "custom_message"):
-        if tree.kind(at) == "custom" and b"tau.queue" in tree.line(at):
-            _follow(tree, at, waiting)
-        elif waiting:
+class PendingQueue(PendingEntries[Waiting]):
+    marker = b"tau.queue"
+    delivered_by = ("message", "custom_message")
+
+    def __init__(self, file: SessionFile) -> None:
+        super().__init__(file)
+        self._waiting: list[Waiting] = []  # recorded by this process, or restored, and not delivered yet
+
+    def record(self, queue: QueueName, message: User | Custom) -> None:
+        self._file.expect()
+        self._waiting.append((queue, message))
+        self._file.add(CustomEntry, QUEUED, Queued(queue, message))
+
+    def deliver(self, message: User | Custom) -> None:
+        """Called before the entry of any message is added: it marks an equal queued message as delivered."""
+        if self._waiting:
+            self.drop_delivered(self._waiting, _key(message))
+
+    def clear(self, dropped: Sequence[User | Custom]) -> None:
+        """Record that `dropped` will not be delivered. Messages taken from a queue or accepted still will be."""
+        self._waiting = [one for one in self._waiting if not any(one[1] is other for other in dropped)]
+        kept = [Kept([Queued(*one) for one in self._waiting])] if self._waiting else []
+        self._file.add(CustomEntry, CLEARED, *kept)
+
+    def clear_on_leave(self) -> None:
+        """Record cleared queues when the session is left: the write cannot be retried later, so it raises OSError."""
+        self._file.add_or_fail(CustomEntry, CLEARED)
+
+    def restore(self) -> list[Waiting]:
+        """Return the undelivered messages of a session that is resumed, and track their delivery."""
+        self._waiting = self.undelivered()
+        return [*self._waiting]
+
+    def follow(self, custom_type: str, data: bytes, waiting: list[Waiting]) -> None:
+        if custom_type == CLEARED:
+            waiting.clear()
             with suppress(BadRecord):
-                said = _as_queued(tree, at)
-                told = next((place for place, (_, message) in enumerate(waiting) if same_as(message) == said), None)
-                if told is not None:
-                    del waiting[told]
-    return waiting
+                waiting += [(one.queue, one.message) for one in decode(Kept, data).kept]
+        elif custom_type == QUEUED:
+            with suppress(BadRecord):
+                queued = decode(Queued, data)
+                waiting.append((queued.queue, queued.message))
+
+    def key(self, waiting: Waiting) -> bytes:
+        return _key(waiting[1])
+
+    def key_at(self, at: int) -> bytes | None:
+        tree = self._file.tree
+        entry = tree.entry(at) if tree.kind(at) == "custom_message" else None
+        if not isinstance(entry, CustomMessageEntry):
+            return tree.message_json(at)
+        return _key(Custom(entry.custom_type, entry.content, entry.display, entry.details))
 
 
-def _follow(tree: Tree, at: int, waiting: list[tuple[QueueName, User | Custom]]) -> None:
-    """Apply a QUEUED or CLEARED entry to the waiting messages."""
-    entry = tree.entry(at)
-    if not isinstance(entry, CustomEntry):
-        return
-    data = encode(None if entry.data is UNSET else entry.data)
-    if entry.custom_type == CLEARED:
-        waiting.clear()
-        with suppress(BadRecord):
-            waiting += [(one.queue, one.message) for one in decode(Kept, data).kept]
-    elif entry.custom_type == QUEUED:
-        with suppress(BadRecord):
-            queued = decode(Queued, data)
-            waiting.append((queued.queue, queued.message))
-
-
-def _as_queued(tree: Tree, at: int) -> bytes:
-    entry = tree.entry(at) if tree.kind(at) == "custom_message" else None
-    if not isinstance(entry, CustomMessageEntry):
-        return tree.message_json(at)
-    return same_as(Custom(entry.custom_type, entry.content, entry.display, entry.details))
-
-
-def same_as(message: User | Custom) -> bytes:
+def _key(message: User | Custom) -> bytes:
     """Return the key of a queued message: without the time of an extension's message, whose entry has its own."""
     return encode(replace(message, timestamp=0) if isinstance(message, Custom) else message)

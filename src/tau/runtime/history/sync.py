@@ -116,15 +116,15 @@ class BackgroundSync:
         except OSError as error:
             log.warning("%s was left and is not synced yet: %s", left.path, error)
             return False
-        if left.write_failing:  # the client knows of the failure, and nothing else will report the recovery
-            left.write_failing = False
+        if left.file.write_failing:  # the client knows of the failure, and nothing else will report the recovery
+            left.file.write_failing = False
             self._recovered(left)
         self._close(left)
         return True
 
     async def _synced(self, left: SessionLog) -> None:
-        left.flush()
-        if (work := left.syncing()) is not None:
+        left.file.flush()
+        if (work := left.file.syncing()) is not None:
             await self._in_thread(work)
 
     async def _sync_loop(self) -> None:
@@ -133,7 +133,7 @@ class BackgroundSync:
             while True:
                 await asyncio.sleep(pause)
                 done = await self.sync_now()
-                if done and not self._log().unsynced:  # there may have been a write meanwhile
+                if done and not self._log().file.unsynced:  # there may have been a write meanwhile
                     return
                 pause = SYNC_DELAY_S if done else RETRY_DELAY_S
         finally:
@@ -143,18 +143,18 @@ class BackgroundSync:
         """Write and sync; False if it must be retried."""
         kept = self._log()
         try:
-            kept.flush()
-            if (work := kept.syncing()) is not None:
+            kept.file.flush()
+            if (work := kept.file.syncing()) is not None:
                 await self._in_thread(work)
         except OSError as error:
-            if not kept.write_failing:
-                kept.write_failing = True
+            if not kept.file.write_failing:
+                kept.file.write_failing = True
                 self._trouble(error)
             return False
-        if kept.unwritten:  # an entry could not be written during the sync
+        if kept.file.unwritten:  # an entry could not be written during the sync
             return False
-        if kept.write_failing:
-            kept.write_failing = False
+        if kept.file.write_failing:
+            kept.file.write_failing = False
             self._recovered(kept)
         return True
 

@@ -104,7 +104,7 @@ class ModelSelection:
         usual = settings.default_thinking_level or "medium"
         self.start_level = level or (chosen.level if chosen else None) or usual
         self.level = clamp(self.start_level, self.current)
-        self._returning = usual if settings.thinking_returns else None
+        self._returning = usual if settings.compat.thinking_returns else None
         return warnings
 
     def find(self, name: str, settings: Settings) -> ModelMatch:

@@ -39,8 +39,8 @@ from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, Settings
 from tau.runtime.abort import AbortSignal
+from tau.runtime.clock import iso, now
 from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.history.session_log import iso, now
 from tau.runtime.runs.driver import ABORT_GRACE_S
 from tau.wire.unfinished import PartialJson
 

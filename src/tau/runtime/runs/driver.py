@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from tau.concurrency.async_queue import AsyncQueue
 from tau.core.agent.draft import Draft, MessageDone, MessageFailed, Update
 from tau.core.agent.loop import (
     AskModel,
@@ -91,26 +91,17 @@ class MessageChain:
         return chain(self._history, self._new)
 
 
-class ResultQueue:
+class ResultQueue(AsyncQueue[Any]):
     """Results on their way to the loop. Progress of a tool is coalesced."""
 
     def __init__(self) -> None:
-        self._facts: deque[Any] = deque()
+        super().__init__(limit=RESULT_QUEUE_LIMIT + 1)
         self._shown: dict[int, ToolProgress] = {}
-        self._news = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-
-    def put(self, *facts: Any) -> None:
-        self._facts.extend(facts)
-        self._news.set()
-        if len(self._facts) > RESULT_QUEUE_LIMIT:
-            self._room.clear()
 
     async def put_with_backpressure(self, facts: Sequence[Any]) -> None:
         """Wait for room, then put. A cancelled wait puts the facts too: they are part of the answer already."""
         try:
-            await self._room.wait()
+            await self.room()
         finally:
             self.put(*facts)
 
@@ -123,20 +114,10 @@ class ResultQueue:
 
     def next(self) -> Any:
         """Return the next fact, or None."""
-        if not self._facts:
+        if not self.items:
             return None
-        fact = self._facts.popleft()
-        if not self._facts:
-            self._room.set()
+        fact = self.take()
         return self._shown.pop(fact.key) if isinstance(fact, ProgressMark) else fact
-
-    async def wait(self) -> None:
-        """Wait until there may be a new fact. `wake` ends the wait without one."""
-        await self._news.wait()
-        self._news.clear()
-
-    def wake(self) -> None:
-        self._news.set()
 
 
 class Driver:
@@ -194,13 +175,13 @@ class Driver:
     async def _next(self) -> Any:
         while (fact := self._inbox.next()) is None:
             if not self._signal.aborted:
-                await self._inbox.wait()
+                await self._inbox.changed()
                 continue
             if self._abort_deadline is None:
                 self._abort_deadline = asyncio.get_running_loop().time() + ABORT_GRACE_S
             try:
                 async with asyncio.timeout_at(self._abort_deadline):
-                    await self._inbox.wait()
+                    await self._inbox.changed()
             except TimeoutError:
                 # After a stall of the event loop, the fact may arrive together with the timeout.
                 fact = self._inbox.next()

@@ -17,9 +17,11 @@ from tau.records.base import replace
 from tau.records.messages import StoredMessage, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
+from tau.runtime.clock import now
 from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.extensions.model_streams import ModelStreams
-from tau.runtime.history.session_log import SessionLog, now, session_id
+from tau.runtime.history.ids import session_id
+from tau.runtime.history.session_log import SessionLog
 from tau.runtime.models.bundled import Local
 from tau.runtime.models.selection import ModelAccess, ModelSelection
 from tau.runtime.resources import Resources

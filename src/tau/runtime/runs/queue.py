@@ -118,7 +118,7 @@ class RunQueue:
     @property
     def streaming(self) -> bool:
         """True from the acceptance of a prompt to its agent_end, or to its settling if the settings say so."""
-        until_settled = self._working and self._owner.settings.streaming_until == "settled"
+        until_settled = self._working and self._owner.settings.compat.streaming_until == "settled"
         return self._streaming or bool(self._accepted) or until_settled
 
     @property
@@ -244,8 +244,8 @@ class RunQueue:
                 prompts,
                 owner.log.messages.but(prompts),
                 parallel=owner.settings.tool_execution == "parallel",
-                skip=owner.settings.steer_after == "tool",
-                early=owner.settings.announce_answer == "asked",
+                skip=owner.settings.compat.steer_after == "tool",
+                early=owner.settings.compat.announce_answer == "asked",
                 steered=not queued,
             )
             hands = self._ports(outcome)
@@ -330,7 +330,7 @@ class RunQueue:
 
     def _succeeded(self, event: MessageEnd | AgentEnd) -> bool:
         """True if a retry succeeded and the settings say to announce it at this event."""
-        if self._owner.settings.retry_success == "run":
+        if self._owner.settings.compat.retry_success == "run":
             if not isinstance(event, AgentEnd):
                 return False
             answers = [message for message in event.messages if isinstance(message, Assistant)]

@@ -18,7 +18,7 @@ from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome, StructuredOutput
 from tau.records.messages import Custom, Text
-from tau.runtime.history.session_log import now
+from tau.runtime.clock import now
 from tau.tools import Tool, ToolContext
 
 

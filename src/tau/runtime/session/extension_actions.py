@@ -26,10 +26,10 @@ from tau.records.base import (
 from tau.records.entries import Label
 from tau.records.messages import Image, Text
 from tau.records.models import ThinkingLevel
+from tau.runtime.clock import now
 from tau.runtime.extensions.dialogs import dialog_id
 from tau.runtime.extensions.hooks import Destination, custom
 from tau.runtime.extensions.registry import PausableTimeout, current_timeout
-from tau.runtime.history.session_log import now
 from tau.runtime.session.operations import QUEUES, Operations
 from tau.runtime.session.session import Session
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from tau.records.base import Value
-from tau.runtime.history.session_log import SessionLog, Trouble
+from tau.runtime.history.copies import copy_whole
+from tau.runtime.history.session_file import Trouble
+from tau.runtime.history.session_log import SessionLog
 from tau.store.sessions import OpenedSession
 
 
@@ -30,11 +32,10 @@ class InitialLog(Value):
         if self.resumed is None:
             log = new_log(self.folder, id=self.id)
             if self.path is not None:
-                log.folder, log.path = self.path.parent, self.path
+                log.file.path = self.path
             return log
         if not self.copied:
             return SessionLog.resumed(self.resumed, trouble)
         # Only read, never locked: another process may be writing it.
-        original = SessionLog(self.resumed.header, self.resumed.path.parent, trouble, self.resumed.tree)
-        original.path = self.resumed.path
-        return original.whole_copy(self.cwd, self.folder)
+        original = SessionLog(self.resumed.header, self.resumed.path, trouble, self.resumed.tree)
+        return copy_whole(original, self.cwd, self.folder)

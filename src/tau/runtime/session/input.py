@@ -125,7 +125,7 @@ class InputPipeline:
         elif session.runs.streaming:
             queue: QueueName = "follow_up" if behavior == "followUp" else "steer"
             session.queues.add(queue, message)
-            session.log.record_queued(queue, message)
+            session.log.pending_queue.record(queue, message)
             session.schedule_sync()
             await session.emit_queue_update()
         elif trigger:

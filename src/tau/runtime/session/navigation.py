@@ -28,7 +28,7 @@ from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
 from tau.runtime.extensions.hooks import Destination, SummaryGiven
 from tau.runtime.extensions.registry import called_by_handler
-from tau.runtime.history.pending_bash import undelivered
+from tau.runtime.history.copies import clone, fork, fork_text
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.runs.compactor import BranchText
 from tau.store.listing import all_session_rows, session_rows
@@ -121,7 +121,7 @@ class Navigator:
         """Return the session at a path, and True if it existed. Raises CommandError if another process holds it."""
         session = self._session
         if (held := session.sync.take_back(path)) is not None:  # it was left, but a command still runs in it
-            held.trouble = session.write_failed
+            held.file.trouble = session.write_failed
             return held, True
         found = await session.services.machine.in_thread(lambda: _found_at(path))
         # Lock it before anything is ended: another process may have it open.
@@ -129,7 +129,7 @@ class Navigator:
 
     def _log_at(self, path: Path) -> SessionLog:
         log = self.new_log(path.parent)
-        log.path = path
+        log.file.path = path
         return log
 
     async def fork(self, entry_id: str) -> tuple[str, bool]:
@@ -137,19 +137,19 @@ class Navigator:
         cancelled.
         """
         async with self._switching:
-            text = self._session.log.fork_text(entry_id)  # raises before anything is ended
-            fork = {"entryId": entry_id, "position": "before"}
-            if await self._session.hooks.cancelled("session_before_fork", fork):
+            text = fork_text(self._session.log, entry_id)  # raises before anything is ended
+            point = {"entryId": entry_id, "position": "before"}
+            if await self._session.hooks.cancelled("session_before_fork", point):
                 return text, False
-            await self._switch("fork", lambda: self._session.log.forked(entry_id))
+            await self._switch("fork", lambda: fork(self._session.log, entry_id))
             return text, True
 
     async def clone(self) -> bool:
         async with self._switching:
-            fork = {"entryId": self._session.log.tree.leaf_id, "position": "at"}
-            if await self._session.hooks.cancelled("session_before_fork", fork):
+            point = {"entryId": self._session.log.tree.leaf_id, "position": "at"}
+            if await self._session.hooks.cancelled("session_before_fork", point):
                 return False
-            await self._switch("fork", lambda: self._session.log.cloned())
+            await self._switch("fork", lambda: clone(self._session.log))
             return True
 
     async def _switch(self, reason: Reason, log: Callable[[], SessionLog], *, restore: bool = False) -> None:
@@ -159,7 +159,7 @@ class Navigator:
             left = await self._leave(reason, log)
         self.restore_state(restore=restore)
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
-        left.trouble = lambda error: session.write_failed(error, this())
+        left.file.trouble = lambda error: session.write_failed(error, this())
         await session.sync.sync_and_close(left, in_use=session.user_bash.runs_in(left))
         if waited != _shown(session.queues):
             await session.emit_queue_update()
@@ -182,7 +182,7 @@ class Navigator:
             target = log()
         except BaseException:
             for queue, message in session.queues:  # the session stays, so its queued messages stay too
-                session.log.record_queued(queue, message)
+                session.log.pending_queue.record(queue, message)
             session.schedule_sync()
             raise
         session.queues.clear()
@@ -200,7 +200,7 @@ class Navigator:
         try:
             log.flush()
             if len(self._session.queues):
-                log.record_queues_left()
+                log.pending_queue.clear_on_leave()
         except OSError as error:
             raise CommandError(
                 f"The session file {log.path} cannot be written: {error.strerror or error}. "
@@ -214,7 +214,7 @@ class Navigator:
         A named level is recorded in the session before the next prompt.
         """
         models, log = self._session.models, self._session.log
-        keep_model = models.fixed and (starting or self._session.settings.keep_named_model)
+        keep_model = models.fixed and (starting or self._session.settings.compat.keep_named_model)
         keep_level = models.fixed_level and starting
         level = None if keep_level else log.last_level()
         if starting and level is None:
@@ -230,14 +230,14 @@ class Navigator:
         session = self._session
         if restore:
             self.restore(starting=starting)
-        for queue, message in session.log.restore_queues():
+        for queue, message in session.log.pending_queue.restore():
             session.queues.add(queue, message)
-        session.user_bash.restore(undelivered(session.log))
+        session.user_bash.restore(session.log.pending_bash.undelivered())
         self.report_damage()
 
     def report_damage(self) -> None:
         log = self._session.log
-        if problems := log.take_problems():
+        if problems := log.problems.take():
             self._session.emit_nowait(SessionDamaged(str(log.path), problems))
 
     async def sessions(self, everywhere: bool) -> list[SessionRow]:

@@ -346,7 +346,7 @@ class Operations:
 
         session, log = self._session, self._session.log
         counts: Counts
-        if session.settings.stats_of == "conversation":
+        if session.settings.compat.stats_of == "conversation":
             counts = conversation_counts(log.messages)
         else:
             counts = COUNTED.setdefault(log.tree, SessionCounts()).update(log.tree)

@@ -33,13 +33,13 @@ from tau.records.messages import Attachment, BashExecution, Image, Text, User
 from tau.records.replies import Disposition
 from tau.records.settings import Settings
 from tau.runtime.abort import AbortSignal
+from tau.runtime.clock import now
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.extensions.lifecycle import ExtensionLifecycle, LoadPlan
 from tau.runtime.extensions.registry import ExtensionRegistry
 from tau.runtime.extensions.running_commands import RunningCommands
-from tau.runtime.history.pending_bash import record_pending
-from tau.runtime.history.session_log import SessionLog, now
+from tau.runtime.history.session_log import SessionLog
 from tau.runtime.history.sync import BackgroundSync
 from tau.runtime.models.bundled import Local
 from tau.runtime.models.selection import ModelSelection
@@ -145,7 +145,7 @@ class Session:
         message = self._user(text, blocks, attachments)
         if self.runs.busy:
             # The last run is not settled: this prompt runs next, and is recorded as queued until then.
-            self.log.record_queued("follow_up", message)
+            self.log.pending_queue.record("follow_up", message)
         else:
             self.user_bash.flush()
             if self.log.lacks_level:
@@ -165,12 +165,12 @@ class Session:
     ) -> None:
         message = self._user(text, blocks, attachments)
         self.queues.add(queue, message)
-        self.log.record_queued(queue, message)
+        self.log.pending_queue.record(queue, message)
         self.schedule_sync()
 
     def clear_queues(self) -> tuple[list[str], list[str]]:
         if len(self.queues):
-            self.log.record_cleared([message for _, message in self.queues])
+            self.log.pending_queue.clear([message for _, message in self.queues])
             self.schedule_sync()
         return self.queues.clear()
 
@@ -180,7 +180,7 @@ class Session:
         """Publish an event: every event passes through here, first into the log, then to the client."""
         if isinstance(event, MessageEnd):
             self.log.append_message(event.message)
-        if isinstance(event, AgentSettled) and self.settings.keep_bash_after == "run":
+        if isinstance(event, AgentSettled) and self.settings.compat.keep_bash_after == "run":
             self.user_bash.flush()
         if isinstance(event, MessageEnd | AgentSettled):
             self.schedule_sync()
@@ -256,7 +256,7 @@ class Session:
         self.schedule_sync()
 
     def note_bash(self, message: BashExecution) -> None:
-        record_pending(self.log, message)
+        self.log.pending_bash.record(message)
         self.schedule_sync()
 
     def bash_ended(self, log: SessionLog) -> None:
@@ -317,7 +317,9 @@ class Session:
             return "defaultProvider", "defaultModel", "defaultThinkingLevel"
         # A level forced by a model that does not support thinking says nothing about the next model.
         return (
-            ("defaultThinkingLevel",) if self.models.thinking_not_supported and self.settings.thinking_returns else ()
+            ("defaultThinkingLevel",)
+            if self.models.thinking_not_supported and self.settings.compat.thinking_returns
+            else ()
         )
 
     async def close(self) -> None:

@@ -19,8 +19,9 @@ from tau.records.base import UNSET
 from tau.records.messages import BashExecution
 from tau.records.replies import BashResult
 from tau.runtime.abort import AbortSignal
+from tau.runtime.clock import now
 from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.history.session_log import SessionLog, now
+from tau.runtime.history.session_log import SessionLog
 from tau.runtime.session.bash_updates import BashUpdates
 from tau.tools import Exit, Machine, Stream
 from tau.tools.bash import CommandOutput

@@ -39,10 +39,12 @@ DIALECT = PI_1_5.derive(
     },
     lacks=frozenset({c.ClearQueue, c.GetAvailableThinkingLevels, c.GetEntries, c.GetTree}),
     defaults={
-        "streamingUntil": "end",
-        "keepBashAfter": "prompt",
-        "statsOf": "conversation",
-        "thinkingReturns": True,
+        "compat": {
+            "streamingUntil": "end",
+            "keepBashAfter": "prompt",
+            "statsOf": "conversation",
+            "thinkingReturns": True,
+        },
         "saveModels": True,
         "bashUpdates": False,
         "compaction": {"betweenTurns": False},

@@ -74,11 +74,13 @@ DIALECT = Dialect(
     },
     defaults={
         "toolExecution": "parallel",
-        "steerAfter": "turn",
-        "announceAnswer": "begun",
-        "streamingUntil": "settled",
-        "keepBashAfter": "run",
-        "keepNamedModel": True,
+        "compat": {
+            "steerAfter": "turn",
+            "announceAnswer": "begun",
+            "streamingUntil": "settled",
+            "keepBashAfter": "run",
+            "keepNamedModel": True,
+        },
         "saveModels": False,
         "bashUpdates": True,
     },

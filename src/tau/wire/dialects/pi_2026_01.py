@@ -20,5 +20,5 @@ DIALECT = PI_2026_03.derive(
     replies={c.GetState: reply_without(replies.SessionState, "session_name")},
     lacks=PI_2026_03.lacks | {c.SetSessionName, c.GetCommands},
     names={"branch": c.Fork, "get_branch_messages": c.GetForkMessages},
-    defaults={"defaultThinkingLevel": "off", "retrySuccess": "run"},
+    defaults={"defaultThinkingLevel": "off", "compat": {"retrySuccess": "run"}},
 )

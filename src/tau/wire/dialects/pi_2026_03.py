@@ -58,5 +58,5 @@ DIALECT = DEFAULT.derive(
             c.Navigate,
         }
     ),
-    defaults={"compaction": {"betweenTurns": False}, "statsOf": "conversation"},
+    defaults={"compaction": {"betweenTurns": False}, "compat": {"statsOf": "conversation"}},
 )

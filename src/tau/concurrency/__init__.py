@@ -1,0 +1,1 @@
+"""Building blocks for asyncio that every layer with an event loop may use."""
