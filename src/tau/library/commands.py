@@ -30,7 +30,8 @@ from tau.records.replies import (
     SessionStats,
     SlashCommand,
 )
-from tau.runtime.extensions.hooks import Destination, custom
+from tau.runtime.extensions.hook_answers import read_custom
+from tau.runtime.extensions.hooks import Destination
 from tau.runtime.history.session_log import now
 from tau.runtime.session import choices, extension_actions, operations
 from tau.runtime.session.session import Session
@@ -168,8 +169,9 @@ class Commands:
         deliver_as: Deliver | Literal["next_turn"] | None = None,
     ) -> None:
         """Add a custom message of the program to the conversation: now, or as `deliver_as` says."""
-        fields = {"customType": custom_type, "content": content if isinstance(content, str) else list(content)}
-        message = custom({**fields, "display": display} | ({} if details is UNSET else {"details": details}), now())
+        given = content if isinstance(content, str) else list(content)
+        fields = {"customType": custom_type, "content": given, "display": display}
+        message = read_custom(fields | ({} if details is UNSET else {"details": details}), now())
         delivery = "nextTurn" if deliver_as == "next_turn" else DELIVER[deliver_as]
         await self._require_session().input.send_custom(message, delivery, trigger=trigger_turn)
 

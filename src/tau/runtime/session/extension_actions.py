@@ -29,7 +29,8 @@ from tau.records.entries import Label
 from tau.records.messages import Image, Text
 from tau.records.models import ThinkingLevel
 from tau.runtime.extensions.dialogs import dialog_id
-from tau.runtime.extensions.hooks import Destination, custom
+from tau.runtime.extensions.hook_answers import read_custom
+from tau.runtime.extensions.hooks import Destination
 from tau.runtime.extensions.registry import PausableTimeout, current_timeout
 from tau.runtime.history.session_log import now
 from tau.runtime.session import choices
@@ -54,7 +55,7 @@ class SendMessage(Record):
 
 
 async def send_message(session: Session, wanted: SendMessage) -> None:
-    await session.input.send_custom(custom(wanted.message, now()), wanted.deliver_as, trigger=wanted.trigger_turn)
+    await session.input.send_custom(read_custom(wanted.message, now()), wanted.deliver_as, trigger=wanted.trigger_turn)
 
 
 class SendUserMessage(Record):

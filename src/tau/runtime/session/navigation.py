@@ -28,7 +28,8 @@ from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
 from tau.records.settings import Settings
 from tau.runtime.extensions.dialogs import Dialogs
-from tau.runtime.extensions.hooks import Destination, HookDispatcher, SummaryGiven
+from tau.runtime.extensions.hook_answers import SummaryGiven
+from tau.runtime.extensions.hooks import Destination, HookDispatcher
 from tau.runtime.history.pending_bash import undelivered
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.history.sync import BackgroundSync
