@@ -15,7 +15,7 @@ from tau.extension_api.api import Bus, Pi
 from tau.extension_api.context import CommandContext, SessionView, Ui
 from tau.extension_api.hooks import HOOKS
 from tau.records.base import decode
-from tau.runtime.extensions import process
+from tau.runtime.extensions import connection
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 GUIDE = (DOCS / "extensions.md").read_text(encoding="utf-8")
@@ -69,9 +69,9 @@ def test_every_fact_and_every_kind_is_told() -> None:
 
 
 def test_the_limits_are_those_of_the_program() -> None:
-    assert f"more than {process.MESSAGES:,} messages" in PROTOCOL
-    assert f"more than {process.ACTIONS:,} actions" in PROTOCOL
-    assert f"within {process.REACHABLE:g} s" in PROTOCOL
+    assert f"more than {connection.MAX_MESSAGES_PER_SECOND:,} messages" in PROTOCOL
+    assert f"more than {connection.MAX_ACTIONS:,} actions" in PROTOCOL
+    assert f"within {connection.PING_TIMEOUT_S:g} s" in PROTOCOL
     assert f"{messages.MAX_LINE_BYTES // 1024 // 1024} MiB" in PROTOCOL
 
 

@@ -16,10 +16,9 @@ from support.loop_kit import byte_by_byte, new_draft
 from tau.core.agent.draft import MessageDone, Update
 from tau.core.conversation.provider_messages import ModelMessage
 from tau.errors import ModelError
-from tau.llm.types import CallOptions, ModelContext, ModelRequest
+from tau.llm.types import Api, CallOptions, ModelContext, ModelRequest
 from tau.records.base import encode, parse
 from tau.records.models import Model
-from tau.wire.sse import SSEDecoder
 
 STREAMS = Path(__file__).parent.parent / "golden" / "streams"
 CALLS: list[dict[str, Any]] = [
@@ -58,11 +57,12 @@ def recorded(name: str) -> list[bytes]:
 class Reading:
     """One response being read: what was told so far, and its draft."""
 
-    def __init__(self, api: ModuleType, model: Model, portions: Iterable[bytes] = ()) -> None:
+    def __init__(self, api: ModuleType | Api, model: Model, portions: Iterable[bytes] = ()) -> None:
         self.draft = new_draft(model)
         self.told: list[Any] = []
-        self._decoder = getattr(api, "Decoder", SSEDecoder)()
-        self._reader = api.Reader(self.draft)
+        http = api.API if isinstance(api, ModuleType) else api
+        self._decoder = http.decoder()
+        self._reader = http.reader(self.draft)
         for portion in portions:
             self.feed(portion)
 

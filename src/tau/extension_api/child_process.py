@@ -2,16 +2,12 @@
 
 It isolates the extension from tau. The channel to tau is a socket that programs started from here do not inherit.
 Standard input is empty, and everything written to standard output goes to standard error. The process dies with tau,
-and its memory is limited.
-
-A pong means two things: the process responds, and no cancelled call is still running. tau therefore kills a process in
-which cancelled code does not stop.
+and its memory is limited. tau_connection.py speaks the protocol.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import ctypes
 import os
 import resource
@@ -19,247 +15,40 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
-from inspect import isawaitable
-from typing import Any
 
-from tau.errors import ExtensionFailure
-from tau.extension_api.api import Pi
-from tau.extension_api.context import TargetFunction
-from tau.extension_api.loader import describe_error, error_location, error_text, load_setup
-from tau.extension_api.messages import (
-    Action,
-    Answer,
-    Call,
-    Cancel,
-    Facts,
-    Failed,
-    FromTau,
-    Load,
-    Loaded,
-    Message,
-    Ping,
-    Pong,
-    Register,
-    Stop,
-    Tell,
-    Trouble,
-    Unregister,
-    Update,
-)
-from tau.records.base import UNSET, UnsetType, decode, encode
+from tau.extension_api.messages import Load
+from tau.extension_api.tau_connection import TauConnection
 from tau.wire.lines import LineDecoder, LineTooLong
 
 PR_SET_PDEATHSIG = 1
 MIB = 1024 * 1024
 NO_LINE_LIMIT = 1 << 62  # lines from tau need no limit
 
-current_call: contextvars.ContextVar[int | UnsetType] = contextvars.ContextVar("call", default=UNSET)
 
-
-class ActiveCall:
-    """A call in progress. Updates are coalesced: of those not sent yet, only the newest is sent."""
-
-    def __init__(self, id: int, channel: ChildChannel) -> None:
-        self.id = id
-        self.cancelled = False
-        self.task: asyncio.Task[None] | None = None
-        self._channel = channel
-        self._newest: list[Any] = []
-
-    def update(self, value: Any) -> None:
-        scheduled = bool(self._newest)
-        self._newest[:] = [value]
-        if not scheduled:
-            self._channel.call_soon(self.flush)
-
-    async def put(self, value: Any) -> None:
-        await self._channel.request(lambda id: Update(self.id, value, id))
-
-    def flush(self) -> None:
-        if self._newest:
-            self._channel.send(Update(self.id, self._newest.pop()))
-
-
-class ChildChannel(asyncio.Protocol):
-    """The extension's end of the channel to tau."""
+class SocketTransport(asyncio.Protocol):
+    """One message per line over the socket to tau."""
 
     def __init__(self) -> None:
-        self.facts: dict[str, Any] = {}
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self.connection = TauConnection(self, _limit_memory)
         self._decoder = LineDecoder(NO_LINE_LIMIT)
-        self._transport: asyncio.Transport | None = None
-        self._pi: Pi | None = None
-        self._path = ""
-        self._count = 0
-        self._runs: dict[int, TargetFunction] = {}
-        self._calls: dict[int, ActiveCall] = {}
-        self._pending: dict[int, asyncio.Future[Any]] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self.closed: asyncio.Future[None] = self._loop.create_future()
+        self._socket: asyncio.Transport | None = None
 
-    # asyncio.Protocol
+    def send(self, message: bytes) -> None:
+        if self._socket is not None and not self._socket.is_closing():
+            self._socket.write(message + b"\n")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._socket = transport
 
     def data_received(self, data: bytes) -> None:
         for line in self._decoder.feed(data):
             if not isinstance(line, LineTooLong):
-                message: Message = decode(FromTau, line, nesting=None)  # type: ignore[arg-type]
-                MESSAGE_HANDLERS[type(message)](self, message)
+                self.connection.received(line)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end()
-
-    # Messages to tau
-
-    def call_soon(self, work: Callable[[], None]) -> None:
-        """Schedule work with the socket in the event loop; thread-safe."""
-        if threading.get_ident() == self._thread:
-            self._loop.call_soon(work)
-        else:
-            self._loop.call_soon_threadsafe(work)
-
-    def send(self, message: Message) -> None:
-        self._write(encode(message) + b"\n")
-
-    def register(self, kind: str, name: str, spec: dict[str, Any], run: TargetFunction | None = None) -> int:
-        self._count += 1
-        target = self._count
-        if run is not None:
-            self._runs[target] = run
-        self.send(Register(kind, target, name, spec))
-        return target
-
-    def unregister(self, target: int) -> None:
-        self._runs.pop(target, None)
-        self.send(Unregister(target))
-
-    def tell(self, name: str, params: dict[str, Any]) -> None:
-        self.send(Tell(name, params, current_call.get()))
-
-    async def act(self, name: str, params: dict[str, Any]) -> Any:
-        return await self.request(lambda id: Action(id, name, params, current_call.get()))
-
-    async def request(self, message: Callable[[int], Message]) -> Any:
-        """Send a message with a new id and wait for its answer."""
-        self._count += 1
-        id = self._count
-        answer = self._pending[id] = self._loop.create_future()
-        try:
-            self.send(message(id))
-            return await answer
-        finally:
-            self._pending.pop(id, None)
-
-    def report_failure(self, error: BaseException | None, what: str = "") -> None:
-        """Report a failure outside of any call."""
-        with suppress(Exception):
-            self.send(Trouble(describe_error(error, self._path) if error else what))
-
-    def _write(self, data: bytes) -> None:
-        if threading.get_ident() != self._thread:
-            self._loop.call_soon_threadsafe(self._write, data)
-        elif self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    # Messages from tau
-
-    def _load(self, message: Load) -> None:
-        self.facts = message.facts
-        self._path = message.path
-        _limit_memory(message.memory_limit_mb)
-        self._keep(self._loop.create_task(self._set_up(message)))
-
-    async def _set_up(self, message: Load) -> None:
-        pi = Pi(self, message.flags, message.following)
-        try:
-            setup = load_setup(message.path, message.modules)
-        except ExtensionFailure as failure:  # its text contains the location
-            self.send(Failed(str(failure)))
-            return
-        try:
-            value = setup(pi)
-            if isawaitable(value):
-                await value
-        except Exception as error:
-            self.send(Failed(describe_error(error, message.path)))
-        else:
-            pi.mark_loaded()
-            self.send(Loaded())
-
-    def _update_facts(self, message: Facts) -> None:
-        self.facts.update(message.facts)
-
-    def _call(self, message: Call) -> None:
-        run = self._runs.get(message.target)
-        if run is None:  # unregistered while the call was in transit
-            self.send(Answer(message.id))
-            return
-        call = self._calls[message.id] = ActiveCall(message.id, self)
-        call.task = self._loop.create_task(self._answer(call, run, message.params))
-
-    async def _answer(self, call: ActiveCall, run: TargetFunction, params: dict[str, Any]) -> None:
-        current_call.set(call.id)
-        try:
-            answer = Answer(call.id, await run(params, call))
-            call.flush()
-            data = encode(answer)
-        except Exception as error:
-            data = encode(Answer(call.id, error=error_text(error), where=error_location(error, self._path) or UNSET))
-        finally:
-            del self._calls[call.id]
-        self._write(data + b"\n")
-
-    def _cancel(self, message: Cancel) -> None:
-        call = self._calls.get(message.id)
-        if call is not None and call.task is not None:
-            call.cancelled = True
-            call.task.cancel()
-
-    def _pong(self, message: Ping) -> None:
-        self._keep(self._loop.create_task(self._settle(message.id)))
-
-    async def _settle(self, id: int) -> None:
-        cancelled = [call.task for call in self._calls.values() if call.cancelled and call.task]
-        if cancelled:
-            await asyncio.wait(cancelled)
-        self.send(Pong(id))
-
-    def _answered(self, message: Answer) -> None:
-        future = self._pending.pop(message.id, None)
-        if future is None or future.done():
-            return
-        if isinstance(message.error, str):
-            future.set_exception(ExtensionFailure(message.error))
-        else:
-            future.set_result(message.value)
-
-    def _stop(self, message: Stop) -> None:
-        self._end()
-
-    def _end(self) -> None:
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    def _keep(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-MESSAGE_HANDLERS: dict[type[Message], Callable[[ChildChannel, Any], None]] = {
-    Load: ChildChannel._load,
-    Facts: ChildChannel._update_facts,
-    Call: ChildChannel._call,
-    Cancel: ChildChannel._cancel,
-    Ping: ChildChannel._pong,
-    Answer: ChildChannel._answered,
-    Stop: ChildChannel._stop,
-}
+        self.connection.end()
 
 
 def main(descriptor: int, parent: int) -> None:
@@ -277,12 +66,15 @@ def main(descriptor: int, parent: int) -> None:
     # Tasks that still run are abandoned: tau does not wait long either.
 
 
-async def _serve(connection: socket.socket) -> None:
+async def _serve(descriptor: socket.socket) -> None:
     loop = asyncio.get_running_loop()
-    _, channel = await loop.create_unix_connection(ChildChannel, sock=connection)
-    loop.set_exception_handler(lambda _, what: channel.report_failure(what.get("exception"), what.get("message", "")))
-    threading.excepthook = lambda what: channel.report_failure(what.exc_value)
-    await channel.closed
+    _, transport = await loop.create_unix_connection(SocketTransport, sock=descriptor)
+    connection = transport.connection
+    loop.set_exception_handler(
+        lambda _, what: connection.report_failure(what.get("exception"), what.get("message", ""))
+    )
+    threading.excepthook = lambda what: connection.report_failure(what.exc_value)
+    await connection.closed
 
 
 def _die_with(parent: int) -> None:
@@ -293,10 +85,10 @@ def _die_with(parent: int) -> None:
             os._exit(1)
 
 
-def _limit_memory(megabytes: int) -> None:
-    if megabytes:
+def _limit_memory(load: Load) -> None:
+    if load.memory_limit_mb:
         with suppress(ValueError, OSError):  # a lower limit is already set, or there is no such limit
-            resource.setrlimit(resource.RLIMIT_AS, (megabytes * MIB, resource.RLIM_INFINITY))
+            resource.setrlimit(resource.RLIMIT_AS, (load.memory_limit_mb * MIB, resource.RLIM_INFINITY))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,8 @@ from tau.records.replies import (
 )
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.clock import now
-from tau.runtime.extensions.hooks import Destination, custom
+from tau.runtime.extensions.hook_answers import read_custom
+from tau.runtime.extensions.hooks import Destination
 from tau.runtime.session.operations import Delivery
 
 Entry = AnyEntry | UnknownEntry
@@ -167,7 +168,9 @@ class Commands:
     ) -> None:
         """Add a custom message of the program to the conversation: now, or as `deliver_as` says."""
         fields = {"customType": custom_type, "content": content if isinstance(content, str) else list(content)}
-        message = custom({**fields, "display": display} | ({} if details is UNSET else {"details": details}), now())
+        message = read_custom(
+            {**fields, "display": display} | ({} if details is UNSET else {"details": details}), now()
+        )
         await self._require_handle().send_custom(message, DELIVERY[deliver_as], trigger_turn=trigger_turn)
 
     # Runs.

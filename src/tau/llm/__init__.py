@@ -1,7 +1,7 @@
 """Model calls: from a conversation to a stream of results.
 
-Each HTTP API is one pure module with `request` and `Reader`. Models without a network have `answer` instead, and
-models that an extension calls have `pieces`. Only http.py does I/O; other effects (a pause) are passed in.
+Each API is one pure module with an `API`: an HttpApi, an OfflineApi for models without a network, or an ExtensionApi
+for models that an extension calls. Only http.py does I/O; other effects (a pause) are passed in.
 """
 
 from __future__ import annotations
@@ -13,10 +13,19 @@ from tau.core.agent.draft import Draft, MessageDone, ResponseStarted
 from tau.core.checks.secrets import header_secrets, mask_secrets, url_secrets
 from tau.errors import ModelError, shortened
 from tau.llm import apis
-from tau.llm.types import CallEnvironment, CallOptions, Decoder, ModelContext, ModelRequest, ModelResult, Pause, Reader
+from tau.llm.types import (
+    CallEnvironment,
+    CallOptions,
+    Decoder,
+    ExtensionApi,
+    ModelContext,
+    ModelResult,
+    OfflineApi,
+    Pause,
+    Reader,
+)
 from tau.records.base import replace
 from tau.records.models import Model
-from tau.wire.sse import SSEDecoder
 
 
 async def stream(
@@ -28,7 +37,7 @@ async def stream(
     """
     api = apis.load_api(model.api)
     yield [draft.begin()]
-    if hasattr(api, "answer"):
+    if isinstance(api, OfflineApi):
         for step in api.answer(model, context, draft, world):
             if isinstance(step, Pause):
                 await world.pause(step.ms / 1000)
@@ -40,21 +49,21 @@ async def stream(
     for name in PROXIES:
         secrets += url_secrets(options.environment.get(name) or options.environment.get(name.lower()) or "")
     try:
-        if hasattr(api, "pieces"):
-            async with aclosing(api.pieces(model, context, options, draft, world)) as chunks:
-                async for results in chunks:
-                    yield results
+        if isinstance(api, ExtensionApi):
+            async with aclosing(api.stream(model, context, options, draft, world)) as answer:
+                async for part in answer:
+                    yield part
             return
-        request: ModelRequest = api.request(model, context, options)
+        request = api.request(model, context, options)
         if world.watchers is not None:
             request = await world.watchers.outgoing(request)
-        if hasattr(api, "sign"):
+        if api.sign is not None:
             request = api.sign(request, model, options)
         if world.watchers is not None:
             request = replace(request, heard=world.watchers.incoming)
         secrets += [*header_secrets(request.headers), *url_secrets(request.url)]
         started = False
-        decoder, reader = getattr(api, "Decoder", SSEDecoder)(), api.Reader(draft)
+        decoder, reader = api.decoder(), api.reader(draft)
         async with aclosing(world.transport.post(request)) as chunks:
             async for chunk in chunks:
                 results, problem = _read(chunk, decoder, reader)

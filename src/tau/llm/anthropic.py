@@ -14,6 +14,7 @@ from tau.llm.event_fields import dispatch, optional_text, require_text, server_e
 from tau.llm.types import (
     DEFAULT_OUTPUT_TOKENS,
     CallOptions,
+    HttpApi,
     ModelContext,
     ModelRequest,
     ModelResult,
@@ -296,3 +297,6 @@ HANDLERS: dict[str, Callable[[Reader, dict[str, Any]], Sequence[ModelResult]]] =
     "message_stop": Reader._message_stop,
     "error": Reader._error,
 }
+
+
+API = HttpApi(request, Reader)

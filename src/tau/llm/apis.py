@@ -1,12 +1,15 @@
-"""Registry of model APIs: the module for each. Loaded on first use, so that `pi --help` loads none."""
+"""Registry of model APIs: the module for each. Loaded on first use, so that `pi --help` loads none.
+
+A module has its API as `API`; one module can serve several names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
 
 from tau.errors import ModelError
+from tau.llm.types import Api
 
 APIS = {
     "anthropic-messages": "tau.llm.anthropic",
@@ -30,11 +33,12 @@ CREDENTIALS = {
 }
 
 
-def load_api(name: str) -> Any:
-    """The module for `name`; it has `request` and `Reader`, or `answer`, or `pieces` (see llm/__init__.py)."""
+def load_api(name: str) -> Api:
+    """The API with this name. Raises ModelError if there is none."""
     if name not in APIS:
         raise ModelError(f'The API "{name}" is not supported. Supported: {", ".join(APIS)}.', transient=False)
-    return import_module(APIS[name])
+    api: Api = import_module(APIS[name]).API
+    return api
 
 
 def credential_finder(name: str) -> Callable[[Mapping[str, str]], Mapping[str, str]] | None:

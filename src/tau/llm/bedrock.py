@@ -15,17 +15,25 @@ from urllib.parse import quote
 from tau.core.agent.draft import Draft
 from tau.core.conversation.provider_messages import ModelMessage, is_blank, strip_surrogates, strip_surrogates_in
 from tau.errors import ModelError
-from tau.llm import anthropic, types
+from tau.llm import anthropic
 from tau.llm.event_fields import MALFORMED, malformed, optional_text, require_text, token_count
 from tau.llm.event_fields import parse_event as read_event
 from tau.llm.sigv4 import Credentials, sign_headers
-from tau.llm.types import CallOptions, ModelContext, ModelRequest, ModelResult, base_url, model_headers, output_limit
+from tau.llm.types import (
+    CallOptions,
+    HttpApi,
+    ModelContext,
+    ModelRequest,
+    ModelResult,
+    Reader,
+    base_url,
+    model_headers,
+    output_limit,
+)
 from tau.records.base import encode_parts, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
-from tau.wire.eventstream import EventStreamDecoder as Decoder
-
-__all__ = ["Decoder", "Reader", "request", "sign"]
+from tau.wire.eventstream import EventStreamDecoder
 
 ANTHROPIC_API = "bedrock-anthropic-messages"
 VERSION = "bedrock-2023-05-31"
@@ -197,7 +205,7 @@ def _assistant_block(block: Text | Thinking | ToolCall, model: Model) -> dict[st
             }
 
 
-def Reader(draft: Draft) -> types.Reader:
+def reader(draft: Draft) -> Reader:
     return AnthropicReader(draft) if draft.model.api == ANTHROPIC_API else ConverseReader(draft)
 
 
@@ -320,3 +328,6 @@ HANDLERS: dict[str, Callable[[ConverseReader, dict[str, Any]], Sequence[ModelRes
     "messageStop": ConverseReader._message_stop,
     "metadata": ConverseReader._metadata,
 }
+
+
+API = HttpApi(request, reader, sign, EventStreamDecoder)

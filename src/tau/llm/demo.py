@@ -23,7 +23,7 @@ from tau.llm.demo_rules import (
     quote,
     text_of,
 )
-from tau.llm.types import CallEnvironment, ModelContext, ModelResult, Pause
+from tau.llm.types import CallEnvironment, ModelContext, ModelResult, OfflineApi, Pause
 from tau.records.base import encode
 from tau.records.messages import Image, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
@@ -157,3 +157,6 @@ def _help(offered: set[str]) -> str:
 
 def _missing_tool(tool: str, offered: set[str]) -> str:
     return f" (needs the {tool} tool, which is switched off)" if tool and tool not in offered else ""
+
+
+API = OfflineApi(answer)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from tau.core.agent.draft import Draft, MessageDone
 from tau.errors import ModelError
-from tau.llm.types import CallEnvironment, CallOptions, ModelContext, ModelResult, output_limit
+from tau.llm.types import CallEnvironment, CallOptions, ExtensionApi, ModelContext, ModelResult, output_limit
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, to_builtins
 from tau.records.messages import Usage
 from tau.records.models import Model
@@ -55,7 +55,7 @@ class DonePiece(Piece, tag="done"):
 AnyPiece = TextPiece | ThinkingPiece | CallPiece | UsagePiece | DonePiece
 
 
-async def pieces(
+async def stream(
     model: Model, context: ModelContext, options: CallOptions, draft: Draft, world: CallEnvironment
 ) -> AsyncGenerator[Sequence[ModelResult], None]:
     if world.streams is None:
@@ -139,3 +139,6 @@ class Reader:
             return []
         (_, index), self._open = self._open, None
         return [self._draft.close(index)]
+
+
+API = ExtensionApi(stream)

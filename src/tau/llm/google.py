@@ -25,6 +25,7 @@ from tau.llm.event_fields import MALFORMED, malformed, optional_text, require_te
 from tau.llm.event_fields import parse_event as read_event
 from tau.llm.types import (
     CallOptions,
+    HttpApi,
     ModelContext,
     ModelRequest,
     ModelResult,
@@ -305,3 +306,6 @@ class Reader:
         thought = token_count(usage.get("thoughtsTokenCount"))
         output = token_count(usage.get("candidatesTokenCount")) + thought
         self._draft.set_usage(usage=Usage(max(0, prompt - read), output, read, reasoning=thought))
+
+
+API = HttpApi(request, Reader)

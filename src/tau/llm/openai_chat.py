@@ -16,6 +16,7 @@ from tau.llm.compat import Compat, compat, thinking
 from tau.llm.openai_chat_reader import REASONING, Reader
 from tau.llm.types import (
     CallOptions,
+    HttpApi,
     ModelContext,
     ModelRequest,
     ToolSpec,
@@ -27,8 +28,6 @@ from tau.llm.types import (
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from tau.records.models import Model
-
-__all__ = ["Reader", "request"]
 
 NO_OUTPUT = "(no tool output)"
 SEE_IMAGE = "(see attached image)"
@@ -222,3 +221,6 @@ def _mark_cache(body: dict[str, Any], cache: Mapping[str, str]) -> None:
         if texts := [index for index, part in enumerate(parts) if part["type"] == "text"]:
             parts[texts[-1]] = {**parts[texts[-1]], "cache_control": cache}
             messages[at] = {**messages[at], "content": parts}
+
+
+API = HttpApi(request, Reader)

@@ -19,6 +19,7 @@ from tau.llm.compat import EFFORTS
 from tau.llm.event_fields import dispatch, optional_text, require_text, server_error, token_count
 from tau.llm.types import (
     CallOptions,
+    HttpApi,
     ModelContext,
     ModelRequest,
     ModelResult,
@@ -321,3 +322,6 @@ HANDLERS: dict[str, Callable[[Reader, dict[str, Any]], Sequence[ModelResult]]] =
     "response.failed": Reader._failed,
     "error": Reader._error,
 }
+
+
+API = HttpApi(request, Reader)

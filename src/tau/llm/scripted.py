@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 from tau.core.agent.draft import Draft
 from tau.errors import ModelError
-from tau.llm.types import CallEnvironment, ModelContext, ModelResult, Pause
+from tau.llm.types import CallEnvironment, ModelContext, ModelResult, OfflineApi, Pause
 from tau.records.base import BadRecord, Record, decode, encode
 from tau.records.messages import Usage
 from tau.records.models import Model
@@ -139,3 +139,6 @@ def _steps(answer: Answer, draft: Draft, turn: int) -> Iterator[tuple[Sequence[M
 
 def _pieces(text: str | list[str]) -> list[str]:
     return text if isinstance(text, list) else [text]
+
+
+API = OfflineApi(answer)

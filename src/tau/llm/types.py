@@ -1,4 +1,4 @@
-"""Types that the API modules and `stream` share: requests, options, readers, transports."""
+"""Types that the API modules and `stream` share: APIs, requests, options, readers, transports."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tau.core.checks.secrets import redact_url
 from tau.core.conversation.provider_messages import ModelMessage
 from tau.records.base import Value, field
 from tau.records.models import Model, ThinkingLevel
+from tau.wire.sse import SSEDecoder
 
 ModelResult = MessageBegun | ResponseStarted | Update | MessageDone
 DEFAULT_OUTPUT_TOKENS = 32000
@@ -131,26 +132,6 @@ class Reader(Protocol):
         ...
 
 
-class Api(Protocol):
-    """A module in llm/ for an HTTP API.
-
-    It may also have `Decoder`, if its stream is not server-sent events, and `sign(request, model, options)`, if a
-    signature covers the whole request.
-    """
-
-    def request(self, model: Model, context: ModelContext, options: CallOptions) -> ModelRequest: ...
-
-    def Reader(self, draft: Draft) -> Reader: ...
-
-
-class OfflineApi(Protocol):
-    """A module in llm/ that answers without a network."""
-
-    def answer(
-        self, model: Model, context: ModelContext, draft: Draft, world: CallEnvironment
-    ) -> Iterator[Sequence[ModelResult] | Pause]: ...
-
-
 class Transport(Protocol):
     """The network: http.py, or a replacement in tests."""
 
@@ -182,3 +163,33 @@ class CallEnvironment(Value):
     script: bytes = b""
     watchers: RequestHooks | None = None
     streams: ExtensionStreams | None = None
+
+
+class HttpApi(Value):
+    """An HTTP API: pure functions that build a request and read the response.
+
+    `sign` adds a signature that covers the whole request, after hooks have changed it. `decoder` decodes the stream of
+    the response, by default as server-sent events.
+    """
+
+    request: Callable[[Model, ModelContext, CallOptions], ModelRequest]
+    reader: Callable[[Draft], Reader]
+    sign: Callable[[ModelRequest, Model, CallOptions], ModelRequest] | None = None
+    decoder: Callable[[], Decoder] = SSEDecoder
+
+
+class OfflineApi(Value):
+    """A model that answers without a network: steps of the answer, and pauses between them."""
+
+    answer: Callable[[Model, ModelContext, Draft, CallEnvironment], Iterator[Sequence[ModelResult] | Pause]]
+
+
+class ExtensionApi(Value):
+    """A model that an extension calls: the results arrive in chunks."""
+
+    stream: Callable[
+        [Model, ModelContext, CallOptions, Draft, CallEnvironment], AsyncGenerator[Sequence[ModelResult], None]
+    ]
+
+
+Api = HttpApi | OfflineApi | ExtensionApi

@@ -1,4 +1,4 @@
-"""Hook dispatcher: builds the payload of each hook, calls the extensions and validates their answers.
+"""Hook dispatcher: builds the payload of each hook, calls the extensions and applies their answers.
 
 Payloads use the field names of the wire, and messages its format. An invalid answer is an error of the extension
 and changes nothing. Callers first check that a handler is registered: without extensions none of this runs.
@@ -7,24 +7,19 @@ and changes nothing. Callers first check that a handler is registered: without e
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from tau.core.agent.draft import Update
 from tau.core.agent.loop import ToolDone
 from tau.core.conversation.branches import abandoned_entries
 from tau.core.conversation.compaction import CompactionPlan
 from tau.core.conversation.tree import Tree
-from tau.errors import Aborted, CommandError, ExtensionFailure
+from tau.errors import Aborted, CommandError
 from tau.extension_api.hooks import HOOKS
 from tau.llm.types import ModelRequest
 from tau.records.base import (
-    MAX_RECEIVED_NESTING,
     UNSET,
-    BadRecord,
-    Record,
-    UnsetType,
     Value,
-    attach_source,
     decode,
     encode,
     encode_parts,
@@ -36,25 +31,34 @@ from tau.records.base import (
 )
 from tau.records.events import AgentStart, Event, Outcome, TurnEnd, TurnStart, event_json
 from tau.records.messages import (
-    AnyMessage,
     Custom,
     Image,
-    Other,
     StoredMessage,
     Text,
     ToolCall,
-    Usage,
     User,
-    read_message,
 )
 from tau.records.replies import BashResult
 from tau.records.settings import CompactionSettings
 from tau.runtime.abort import AbortSignal
+from tau.runtime.extensions.hook_answers import (
+    CompactionGiven,
+    check_bash,
+    check_body,
+    check_compaction,
+    check_context,
+    check_headers,
+    check_input,
+    check_result,
+    check_start,
+    check_tree,
+    read_bash_result,
+    read_blocks,
+    read_custom,
+    read_images,
+    read_one_message,
+)
 from tau.runtime.extensions.registry import ExtensionRegistry
-
-ROLES = {str(kind.__struct_config__.tag) for kind in get_args(AnyMessage)}
-# The types that answers must have.
-Content = str | list[Text | Image]
 
 
 class Destination(Value):
@@ -65,20 +69,6 @@ class Destination(Value):
     summarize: bool = False
     instructions: str | None = None
     replace: bool = False  # the instructions replace the default ones
-
-
-class SummaryGiven(Record):
-    summary: str
-    details: Any = UNSET
-    usage: Usage | UnsetType = UNSET
-
-
-class CompactionGiven(Record):
-    summary: str
-    first_kept_entry_id: str
-    tokens_before: int | UnsetType = UNSET
-    details: Any = UNSET
-    usage: Usage | UnsetType = UNSET
 
 
 class HookDispatcher:
@@ -100,7 +90,7 @@ class HookDispatcher:
 
     # Notifications.
 
-    def observe(self, event: Event | Update, switch: AbortSignal) -> Awaitable[None] | None:
+    def observe(self, event: Event | Update, signal: AbortSignal) -> Awaitable[None] | None:
         """Notify extensions of an event, before the client receives it. Do not wait for them after an abort."""
         if isinstance(event, AgentStart):
             self._turn = 0
@@ -118,25 +108,25 @@ class HookDispatcher:
             read: dict[str, Any] = parse(event.wire_json() if isinstance(event, Update) else event_json(event))
             return {**read, **extra}
 
-        if HOOKS[name].streaming or switch.aborted:
+        if HOOKS[name].streaming or signal.aborted:
             self.extensions.spread(name, payload, newest=HOOKS[name].streaming)
             return None
-        return self.tell(name, payload(), switch)
+        return self.tell(name, payload(), signal)
 
-    async def tell(self, hook: str, payload: Mapping[str, Any], switch: AbortSignal | None = None) -> None:
+    async def tell(self, hook: str, payload: Mapping[str, Any], signal: AbortSignal | None = None) -> None:
         """Notify the extensions, and wait until each handler has returned or timed out, or until an abort."""
         if not self.extensions.wants(hook):
             return
         try:
-            await self.extensions.fire(hook, payload, self.idle_signal if switch is None else switch)
+            await self.extensions.fire(hook, payload, self.idle_signal if signal is None else signal)
         except Aborted:
             return
 
-    async def ask(self, hook: str, payload: Mapping[str, Any], switch: AbortSignal | None = None) -> dict[str, Any]:
+    async def ask(self, hook: str, payload: Mapping[str, Any], signal: AbortSignal | None = None) -> dict[str, Any]:
         """Return the combined answer of the extensions; empty if there is no handler. Raises Aborted."""
         if not self.extensions.wants(hook):
             return {}
-        return await self.extensions.fire(hook, payload, self.idle_signal if switch is None else switch)
+        return await self.extensions.fire(hook, payload, self.idle_signal if signal is None else signal)
 
     async def cancelled(self, hook: str, payload: Mapping[str, Any]) -> bool:
         """True if an extension cancels the operation, or on an abort."""
@@ -156,13 +146,13 @@ class HookDispatcher:
         payload: dict[str, Any] = {"text": text, "images": to_builtins(list(images)), "source": source}
         if behavior is not None:
             payload["streamingBehavior"] = behavior
-        result = await self.extensions.fire("input", payload, self.idle_signal, _check_input)
+        result = await self.extensions.fire("input", payload, self.idle_signal, check_input)
         if result.get("action") == "handled":
             return None
-        return result.get("text", text), _images(result["images"]) if "images" in result else images
+        return result.get("text", text), read_images(result["images"]) if "images" in result else images
 
     async def before_start(
-        self, prompt: User | Custom, system: str, switch: AbortSignal
+        self, prompt: User | Custom, system: str, signal: AbortSignal
     ) -> tuple[list[Custom], str | None]:
         """Return additional messages for this run, and its system prompt if an extension replaced it."""
         if not self.extensions.wants("before_agent_start"):
@@ -174,10 +164,10 @@ class HookDispatcher:
             "systemPrompt": system,
         }
         try:
-            result = await self.extensions.fire("before_agent_start", payload, switch, _check_start)
+            result = await self.extensions.fire("before_agent_start", payload, signal, check_start)
         except Aborted:
             return [], None
-        return [custom(message, self._now()) for message in result.get("messages", ())], result.get("systemPrompt")
+        return [read_custom(message, self._now()) for message in result.get("messages", ())], result.get("systemPrompt")
 
     # Model requests and responses.
 
@@ -185,22 +175,22 @@ class HookDispatcher:
         """Return the conversation as extensions changed it for this one model call."""
         shown = [parse(wire_json(message)) for message in messages]  # a copy that extensions may change
         given = {encode(one): message for one, message in zip(shown, messages, strict=True)}
-        result = await self.extensions.fire("context", {"messages": shown}, check=_check_context)
+        result = await self.extensions.fire("context", {"messages": shown}, check=check_context)
         if "messages" not in result:
             return messages
-        return [given.get(encode(said)) or _read(said, "messages") for said in result["messages"]]
+        return [given.get(encode(said)) or read_one_message(said, "messages") for said in result["messages"]]
 
     async def outgoing(self, request: ModelRequest) -> ModelRequest:
         """Return the request as extensions changed it; headers that are null are dropped."""
         if self.extensions.wants("before_provider_headers"):
             payload = {"headers": dict(request.headers)}
-            result = await self.extensions.fire("before_provider_headers", payload, check=_check_headers)
+            result = await self.extensions.fire("before_provider_headers", payload, check=check_headers)
             if "headers" in result:
                 kept = {name: value for name, value in result["headers"].items() if value is not None}
                 request = ModelRequest(request.url, kept, request.body)
         if self.extensions.wants("before_provider_request"):
             body = parse(b"".join(encode_parts(request.body)))
-            result = await self.extensions.fire("before_provider_request", {"payload": body}, check=_check_body)
+            result = await self.extensions.fire("before_provider_request", {"payload": body}, check=check_body)
             request = ModelRequest(request.url, request.headers, result.get("payload", request.body))
         return request
 
@@ -209,12 +199,12 @@ class HookDispatcher:
 
     # Tools.
 
-    async def tool_call(self, call: ToolCall, arguments: dict[str, Any], switch: AbortSignal) -> dict[str, Any]:
+    async def tool_call(self, call: ToolCall, arguments: dict[str, Any], signal: AbortSignal) -> dict[str, Any]:
         """Return `block` with a `reason`, or `input` with replaced arguments. Raises Aborted."""
         payload = {"toolName": call.name, "toolCallId": call.id, "input": parse(encode(arguments))}
-        return await self.extensions.fire("tool_call", payload, switch)
+        return await self.extensions.fire("tool_call", payload, signal)
 
-    async def tool_result(self, done: ToolDone, arguments: dict[str, Any], switch: AbortSignal) -> ToolDone:
+    async def tool_result(self, done: ToolDone, arguments: dict[str, Any], signal: AbortSignal) -> ToolDone:
         payload = {
             "toolName": done.call.name,
             "toolCallId": done.call.id,
@@ -224,27 +214,27 @@ class HookDispatcher:
             "isError": done.is_error,
         }
         try:
-            result = await self.extensions.fire("tool_result", payload, switch, _check_result)
+            result = await self.extensions.fire("tool_result", payload, signal, check_result)
         except Aborted:
             return done
         outcome = done.outcome
         if "content" in result:
-            outcome = replace(outcome, content=_blocks(result["content"]))
+            outcome = replace(outcome, content=read_blocks(result["content"]))
         if "details" in result:
             outcome = replace(outcome, details=result["details"])
         return ToolDone(done.call, outcome, result.get("isError", done.is_error))
 
-    async def user_bash(self, command: str, exclude: bool, cwd: str, switch: AbortSignal) -> BashResult | None:
+    async def user_bash(self, command: str, exclude: bool, cwd: str, signal: AbortSignal) -> BashResult | None:
         """Return the result of an extension that runs the command itself, or None. Raises Aborted.
 
         Raises CommandError if an extension fails: it may have wanted to run the command elsewhere, so the command
         must not run here.
         """
         payload = {"command": command, "excludeFromContext": exclude, "cwd": cwd}
-        result = await self.extensions.fire("user_bash", payload, switch, _check_bash)
+        result = await self.extensions.fire("user_bash", payload, signal, check_bash)
         if result.get("block"):
             raise CommandError(str(result["reason"]))
-        return None if result.get("result") is None else _bash(result["result"])
+        return None if result.get("result") is None else read_bash_result(result["result"])
 
     # The session.
 
@@ -263,7 +253,7 @@ class HookDispatcher:
             "label": wanted.label,
         }
         payload = {"preparation": preparation}
-        return await self.extensions.fire("session_before_tree", payload, self.idle_signal, _check_tree)
+        return await self.extensions.fire("session_before_tree", payload, self.idle_signal, check_tree)
 
     async def before_compact(
         self,
@@ -271,7 +261,7 @@ class HookDispatcher:
         settings: CompactionSettings,
         tree: Tree,
         about: Mapping[str, Any],
-        switch: AbortSignal,
+        signal: AbortSignal,
     ) -> CompactionGiven | None:
         """Return the compaction that an extension provides, or None. Raises Aborted if one cancels the compaction."""
         preparation = {
@@ -287,131 +277,12 @@ class HookDispatcher:
         entries = [parse_stored(tree.line(at)) for at in tree.branch]
         payload = {"preparation": preparation, "branchEntries": entries, **about}
 
-        def check(answer: Any) -> None:
-            if isinstance(answer, Mapping) and answer.get("compaction") is not None:
-                given = _shaped(CompactionGiven, answer["compaction"], "compaction")
-                if given.first_kept_entry_id not in tree:
-                    raise ExtensionFailure("compaction.firstKeptEntryId: there is no such entry")
-
-        said = await self.extensions.fire("session_before_compact", payload, switch, check)
+        check = check_compaction(lambda id: id in tree)
+        said = await self.extensions.fire("session_before_compact", payload, signal, check)
         if said.get("cancel"):
             raise Aborted
         given = said.get("compaction")
         return None if given is None else decode(CompactionGiven, encode(given))
-
-
-# Validation of answers.
-
-
-def _shaped(kind: Any, value: Any, place: str) -> Any:
-    try:
-        return decode(kind, encode(value), MAX_RECEIVED_NESTING)
-    except (BadRecord, TypeError) as error:
-        raise ExtensionFailure(f"{place}: {error}") from None
-
-
-def _field(answer: Any, name: str, kind: Any) -> None:
-    if isinstance(answer, Mapping) and answer.get(name) is not None:
-        _shaped(kind, answer[name], name)
-
-
-def _check_input(answer: Any) -> None:
-    _field(answer, "images", list[Image])
-
-
-def _check_start(answer: Any) -> None:
-    if isinstance(answer, Mapping) and answer.get("message") is not None:
-        custom(answer["message"], 0)
-    _field(answer, "systemPrompt", str)
-
-
-def _check_context(answer: Any) -> None:
-    if not isinstance(answer, Mapping) or answer.get("messages") is None:
-        return
-    if not isinstance(answer["messages"], list):
-        raise ExtensionFailure("messages: expected a list")
-    for at, message in enumerate(answer["messages"]):
-        _read(message, f"messages[{at}]")
-
-
-def _check_headers(answer: Any) -> None:
-    _field(answer, "headers", dict[str, str | None])
-
-
-def _check_body(answer: Any) -> None:
-    _shaped(dict[str, Any], answer, "payload")
-
-
-def _check_result(answer: Any) -> None:
-    _field(answer, "content", Content)
-    _field(answer, "isError", bool)
-
-
-def _check_tree(answer: Any) -> None:
-    _field(answer, "summary", SummaryGiven)
-    _field(answer, "customInstructions", str)
-    _field(answer, "replaceInstructions", bool)
-    _field(answer, "label", str)
-
-
-def _check_bash(answer: Any) -> None:
-    if not isinstance(answer, Mapping):
-        return
-    if answer.get("result") is not None:
-        _bash(answer["result"])
-    elif answer.get("operations") is not None:
-        raise ExtensionFailure("operations: not supported here; run the command yourself and answer with its result")
-
-
-def _images(given: Any) -> list[Image]:
-    return decode(list[Image], encode(given))
-
-
-def _blocks(given: Any) -> list[Text | Image]:
-    return [Text(given)] if isinstance(given, str) else decode(list[Text | Image], encode(given))
-
-
-def _read(given: Any, place: str) -> StoredMessage:
-    try:
-        data = encode(given)
-        message = read_message(data)
-        if isinstance(message, Other) and message.role in ROLES:
-            decode(AnyMessage, data)  # type: ignore[arg-type]  # raises with the details
-    except (BadRecord, TypeError) as error:
-        raise ExtensionFailure(f"{place}: {error}") from None
-    return message
-
-
-def custom(given: Any, now: int) -> Custom:
-    """Parse a message of an extension: customType, content, display, optional details. Raises ExtensionFailure."""
-    if not isinstance(given, Mapping):
-        raise ExtensionFailure("message: expected an object")
-    message = {"display": True, **given, "role": "custom", "timestamp": now}
-    made = _shaped(Custom, message, "message")
-    assert isinstance(made, Custom)
-    return attach_source(made, encode(made))
-
-
-def _bash(given: Any) -> BashResult:
-    blank = {"output": "", "cancelled": False, "truncated": False, "stdout": "", "stderr": "", "signal": None}
-    if not isinstance(given, Mapping):
-        raise ExtensionFailure("result: expected an object")
-    read = {name: value for name, value in given.items() if value is not None}
-    shaped = _shaped(dict[str, Any], {**blank, "stdout": given.get("output", ""), **read}, "result")
-    exit_code, path = shaped.get("exitCode", UNSET), shaped.get("fullOutputPath", UNSET)
-    for name, kind in (("output", str), ("exitCode", int), ("cancelled", bool), ("truncated", bool)):
-        if name in shaped and not isinstance(shaped[name], kind):
-            raise ExtensionFailure(f"result.{name}: expected {kind.__name__}")
-    return BashResult(
-        output=shaped["output"],
-        exit_code=exit_code,
-        cancelled=shaped["cancelled"],
-        truncated=shaped["truncated"],
-        full_output_path=path,
-        stdout=str(shaped["stdout"]),
-        stderr=str(shaped["stderr"]),
-        signal=shaped["signal"],
-    )
 
 
 def refused(reason: Any) -> Outcome:

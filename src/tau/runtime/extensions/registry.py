@@ -140,9 +140,9 @@ class ExtensionRegistry:
         self._told.pop(handler, None)
 
     async def fire(
-        self, hook: str, payload: Mapping[str, Any], switch: AbortSignal | None = None, check: Check | None = None
+        self, hook: str, payload: Mapping[str, Any], signal: AbortSignal | None = None, check: Check | None = None
     ) -> dict[str, Any]:
-        """Call the handlers of a hook and return their combined answer. Raises Aborted when `switch` is aborted.
+        """Call the handlers of a hook and return their combined answer. Raises Aborted when `signal` is aborted.
 
         `check` raises ExtensionFailure for an invalid answer. The failure of a handler is reported; it refuses the
         call if the hook is a gate, and otherwise counts as no answer.
@@ -152,7 +152,7 @@ class ExtensionRegistry:
         result: dict[str, Any] = {}
         for handler in list(self.handlers.get(hook, ())):
             try:
-                answer = await self.ask(handler.call(shown), self._limit(hook), switch)
+                answer = await self.ask(handler.call(shown), self._limit(hook), signal)
                 if check is not None and answer is not None:
                     check(answer)
             except ExtensionFailure as failure:
@@ -181,10 +181,10 @@ class ExtensionRegistry:
         except ExtensionFailure as failure:
             self.report(handler.path, hook, str(failure))
 
-    async def ask(self, work: Awaitable[Any], seconds: float | None, switch: AbortSignal | None = None) -> Any:
+    async def ask(self, work: Awaitable[Any], seconds: float | None, signal: AbortSignal | None = None) -> Any:
         """Wait for work of an extension. Its errors are raised as ExtensionFailure.
 
-        The wait ends when the time is over or `switch` is aborted, even if the work has not stopped.
+        The wait ends when the time is over or `signal` is aborted, even if the work has not stopped.
         """
         patience = PausableTimeout(seconds)
         token = current_timeout.set(patience)
@@ -194,8 +194,8 @@ class ExtensionRegistry:
             current_timeout.reset(token)
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task.add_done_callback(lambda task: _ended(task, over))
-        if switch is not None:
-            switch.cancel_on_abort(over)
+        if signal is not None:
+            signal.cancel_on_abort(over)
         try:
             await patience.wait(over)
             return task.result()
@@ -210,7 +210,7 @@ class ExtensionRegistry:
         except asyncio.CancelledError:
             if _leaving():
                 raise
-            if switch is not None and switch.aborted:
+            if signal is not None and signal.aborted:
                 raise Aborted from None
             raise ExtensionFailure("It was cancelled.") from None
         except (ExtensionFailure, Aborted):

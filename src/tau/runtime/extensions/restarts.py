@@ -18,6 +18,7 @@ from typing import Any
 from tau.errors import ExtensionFailure
 from tau.extension_api.hooks import HOOKS
 from tau.extension_api.messages import Load, Register, Trouble, Unregister
+from tau.runtime.extensions.connection import ExtensionConnection
 from tau.runtime.extensions.process import ExtensionProcess
 from tau.runtime.extensions.registrations import Bus, Registrations
 from tau.runtime.extensions.registry import (
@@ -72,7 +73,7 @@ class RestartingExtension:
         self._order = order
         self._registrations = Registrations(extensions, bus, path, order)
         self._held: list[Register] | None = []  # until the other extensions have loaded, to keep the load order
-        self._process: ExtensionProcess | None = None
+        self._connection: ExtensionConnection | None = None
         self._guards: list[tuple[str, Handler]] = []
         self._again: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()  # a restart failed: its waiters do not wait for the next
@@ -89,9 +90,9 @@ class RestartingExtension:
         """
         self._held, self._died = [], None
         self._modules = await self._known_modules()
-        process = ExtensionProcess(self._load(self.path, self._modules), self, self._facts)
-        self._process = process
-        await process.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
+        load = self._load(self.path, self._modules)
+        connection = self._connection = ExtensionConnection(load, ExtensionProcess(load.cwd), self, self._facts)
+        await connection.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
 
     async def _known_modules(self) -> Mapping[str, str]:
         now = await run_in_thread(lambda: module_digests(Path(self.path)), "look at an extension")
@@ -109,7 +110,7 @@ class RestartingExtension:
         for message in held:
             self._registrations.add(message, self._invoke)
         if self._died is not None:
-            self.ended(self._died, heard=False)
+            self.ended(self._died, reported=False)
 
     @property
     def gates(self) -> list[str]:
@@ -118,7 +119,7 @@ class RestartingExtension:
 
     def give_up(self, why: str, gates: Sequence[str]) -> None:
         """Mark the extension as failed to load. The gates that it had before stay closed."""
-        self._process = None
+        self._connection = None
         self._down = f"It could not be loaded: {why}"
         self._guards = [(hook, self._guard(hook)) for hook in gates]
 
@@ -126,14 +127,14 @@ class RestartingExtension:
         self._stopping = True
         if self._again is not None:
             self._again.cancel()
-        if self._process is not None:
-            await self._process.stop(seconds)
+        if self._connection is not None:
+            await self._connection.stop(seconds)
         self._clear()
 
     def kill(self) -> None:
         self._stopping = True
-        if self._process is not None:
-            self._process.kill()
+        if self._connection is not None:
+            self._connection.kill()
 
     def _clear(self) -> None:
         self._registrations.clear()
@@ -144,10 +145,10 @@ class RestartingExtension:
     def _invoke(
         self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True
     ) -> Awaitable[Any]:
-        assert self._process is not None
-        return self._process.call(target, params, update, loud=loud)
+        assert self._connection is not None
+        return self._connection.call(target, params, update, loud=loud)
 
-    # Called by the process.
+    # Called by the connection.
 
     def registered(self, message: Register) -> None:
         if self._held is not None:
@@ -160,15 +161,15 @@ class RestartingExtension:
             self._held = [held for held in self._held if held.target != message.target]
         self._registrations.remove(message.target)
 
-    def troubled(self, message: Trouble) -> None:
+    def report_trouble(self, message: Trouble) -> None:
         self._extensions.report(self.path, message.event, message.error)
 
-    async def acted(self, name: str, params: dict[str, Any]) -> Any:
+    async def perform(self, name: str, params: dict[str, Any]) -> Any:
         if name == "emit":
             return await self._bus.emit(str(params.get("channel")), params.get("data"))
         return await self._act(self.path, name, params, current_timeout.get())
 
-    def ended(self, why: str, *, heard: bool) -> None:
+    def ended(self, why: str, *, reported: bool) -> None:
         if self._stopping:
             return
         if self._held is not None:  # not installed yet, so nothing depends on it
@@ -182,7 +183,7 @@ class RestartingExtension:
             self._down = f"{why} It was started again {RESTARTS} times within 10 minutes and stays down now."
             self._extensions.report(self.path, "exit", self._down)
             return
-        if not heard:
+        if not reported:
             self._extensions.report(self.path, "exit", why)
         self._restarts.append(now)
         self._again = asyncio.get_running_loop().create_task(self._start_again())

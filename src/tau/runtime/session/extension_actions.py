@@ -28,7 +28,8 @@ from tau.records.messages import Image, Text
 from tau.records.models import ThinkingLevel
 from tau.runtime.clock import now
 from tau.runtime.extensions.dialogs import dialog_id
-from tau.runtime.extensions.hooks import Destination, custom
+from tau.runtime.extensions.hook_answers import read_custom
+from tau.runtime.extensions.hooks import Destination
 from tau.runtime.extensions.registry import PausableTimeout, current_timeout
 from tau.runtime.session.operations import QUEUES, Operations
 from tau.runtime.session.session import Session
@@ -50,7 +51,7 @@ class SendMessage(Record):
 
 
 async def send_message(session: Operations, wanted: SendMessage) -> None:
-    message = custom(wanted.message, now())
+    message = read_custom(wanted.message, now())
     await session.send_custom(message, wanted.deliver_as, trigger_turn=wanted.trigger_turn)
 
 

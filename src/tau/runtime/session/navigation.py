@@ -26,7 +26,8 @@ from tau.records.entries import CustomMessageEntry
 from tau.records.events import SessionDamaged
 from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
-from tau.runtime.extensions.hooks import Destination, SummaryGiven
+from tau.runtime.extensions.hook_answers import SummaryGiven
+from tau.runtime.extensions.hooks import Destination
 from tau.runtime.extensions.registry import called_by_handler
 from tau.runtime.history.copies import clone, fork, fork_text
 from tau.runtime.history.session_log import SessionLog

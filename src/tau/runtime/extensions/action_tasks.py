@@ -1,0 +1,76 @@
+"""The actions of an extension that are in progress: one task each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from tau.extension_api.messages import DIALOGS, Action, Answer, Tell, Trouble
+
+Tasks = set[asyncio.Task[None]]
+
+
+class Performer(Protocol):
+    """Performs actions, and reports those that failed and have no answer."""
+
+    async def perform(self, name: str, params: dict[str, Any]) -> Any: ...
+
+    def report_trouble(self, message: Trouble) -> None: ...
+
+
+class ActionTasks:
+    """Performs the actions that an extension requests, and sends their answers."""
+
+    def __init__(self, performer: Performer, send_answer: Callable[[Answer], None]) -> None:
+        self._performer = performer
+        self._send_answer = send_answer
+        self._tasks: Tasks = set()
+        self._dialogs: Tasks = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, message: Tell | Action, dialogs_of_call: Tasks | None) -> None:
+        """Perform an action in a task. `dialogs_of_call`: the open dialogs of the call that requests it, if any."""
+        task = self._create_task(self._perform(message))
+        if message.name in DIALOGS:  # a dialog is withdrawn when its call or its extension ends
+            _keep(task, self._dialogs)
+            if dialogs_of_call is not None:
+                _keep(task, dialogs_of_call)
+
+    def answer_when(self, room: asyncio.Future[None] | None, id: int, send: Callable[[Answer], None]) -> None:
+        """Answer an update as soon as there is room for more."""
+        self._create_task(_send_when(room, Answer(id), send))
+
+    def cancel_dialogs(self) -> None:
+        for task in self._dialogs:
+            task.cancel()
+
+    def _create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        _keep(task, self._tasks)
+        return task
+
+    async def _perform(self, message: Tell | Action) -> None:
+        try:
+            value = await self._performer.perform(message.name, message.params)
+            answer = Answer(message.id, value) if isinstance(message, Action) else None
+        except Exception as error:
+            if isinstance(message, Tell):
+                self._performer.report_trouble(Trouble(str(error), message.name))
+                return
+            answer = Answer(message.id, error=str(error) or type(error).__name__)
+        if answer is not None:
+            self._send_answer(answer)
+
+
+async def _send_when(room: asyncio.Future[None] | None, answer: Answer, send: Callable[[Answer], None]) -> None:
+    if room is not None:
+        await asyncio.wait([room])
+    send(answer)
+
+
+def _keep(task: asyncio.Task[None], tasks: Tasks) -> None:
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
