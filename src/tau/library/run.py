@@ -16,7 +16,7 @@ from tau.library.results import Result, result_of
 from tau.library.subscriptions import AgentEvent, EventHub, Events
 from tau.records.events import AgentSettled, AutoRetryStart, MessageEnd
 from tau.records.messages import AnyMessage, Assistant
-from tau.runtime.runs.queue import PromptOutcome
+from tau.runtime.runs.prompt_run import PromptOutcome
 from tau.runtime.session.session import Session
 
 

@@ -14,7 +14,7 @@ from tau.errors import ModelError
 from tau.llm.catalog import LOCAL_MODEL
 from tau.llm.types import CallEnvironment, CallOptions, ModelContext
 from tau.records.base import replace
-from tau.records.messages import StoredMessage, Text, User
+from tau.records.messages import Assistant, StoredMessage, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
 from tau.runtime.extensions.hooks import HookDispatcher
@@ -27,6 +27,8 @@ from tau.runtime.runs.budget import BudgetTracker
 from tau.runtime.runs.tool_runner import ToolRunner
 from tau.runtime.services import Services
 from tau.wire.unfinished import PartialJson
+
+UNKNOWN_MODEL = Model("unknown", "unknown", "unknown", "unknown", "")  # the origin of an answer without a model
 
 
 class Owner(Protocol):
@@ -58,6 +60,10 @@ class ModelClient:
         if model is None:
             raise ModelError("No model selected.")
         return Draft(model, now(), PartialJson)
+
+    def failed_answer(self, error: str) -> Assistant:
+        """Return an answer that reports an error; possible without a model too, so that a run can always end."""
+        return Draft(self._owner.models.current or UNKNOWN_MODEL, now(), PartialJson).fail("error", error).message
 
     async def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
         owner = self._owner
