@@ -40,7 +40,7 @@ from tau.errors import Aborted, ModelError, ToolError
 from tau.records.base import Value, replace
 from tau.records.events import Event, Outcome
 from tau.records.messages import StoredMessage, ToolCall
-from tau.runtime.abort import AbortSignal
+from tau.runtime.abort import AbortSignal, cancelled_from_outside
 from tau.tools.partial_result import CancelledWithResult
 from tau.wire.unfinished import PartialJson
 
@@ -315,7 +315,7 @@ class Driver:
         except asyncio.CancelledError:
             if self._signal.aborted:
                 last = draft.fail("aborted", self._signal.reason or ABORTED_ANSWER)
-            elif _cancelled_from_outside():
+            elif cancelled_from_outside():
                 raise
             else:
                 last = draft.fail("error", "The model call was cancelled.", transient=False)
@@ -350,7 +350,7 @@ class Driver:
             outcome = await tools.execute(call, arguments, progress)
             done = ToolDone(call, outcome)
         except asyncio.CancelledError as stop:
-            if not self._signal.aborted and _cancelled_from_outside():
+            if not self._signal.aborted and cancelled_from_outside():
                 raise
             text = stop.text if isinstance(stop, CancelledWithResult) else str(Aborted())
             done = ToolDone(call, error_outcome(text), is_error=True)
@@ -362,7 +362,7 @@ class Driver:
         try:
             done = await tools.review(done, arguments)
         except asyncio.CancelledError:
-            if not self._signal.aborted and _cancelled_from_outside():
+            if not self._signal.aborted and cancelled_from_outside():
                 raise
         self._done(replace(done, duration_ms=max(0, self._ports.now() - begun)))
 
@@ -376,12 +376,6 @@ class Driver:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=ABORT_GRACE_S if self._abort_deadline is None else 0.05)
-
-
-def _cancelled_from_outside() -> bool:
-    """True if this task itself was cancelled; otherwise something it awaited was, which is only a failure."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 async def run_agent(loop: Generator[LoopRequest, Any, RunEnd], ports: RunPorts, signal: AbortSignal) -> RunEnd:
