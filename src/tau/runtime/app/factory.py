@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,6 +26,7 @@ from tau.records.models import THINKING_LEVELS, ThinkingLevel
 from tau.records.settings import Settings
 from tau.runtime.app.config import ProjectConfig
 from tau.runtime.app.extension_plan import ExtensionPlan
+from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.lifecycle import ExtensionLifecycle
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.machine.child_environment import filtered_environment
@@ -36,6 +37,7 @@ from tau.runtime.machine.protected_files import ProtectedFiles
 from tau.runtime.machine.supervisor_client import SandboxUnavailable
 from tau.runtime.models import bundled
 from tau.runtime.models.selection import ModelSelection
+from tau.runtime.runs.tool_runner import PermissionGate
 from tau.runtime.services import Mode, Services
 from tau.runtime.session.session import Client, Session
 from tau.store.extension_files import FoundExtension
@@ -141,20 +143,28 @@ class SessionFactory(Value):
         around = Services(self.cwd, machine, transport, tools, file, self.folder, self.script, mode, agent_dir, level)
         copied = self.options.session.copy_of is not None
         session = Session(
-            around, self.settings, self.models, client, self.resource_query(), None if copied else self.resumed
+            around,
+            self.settings,
+            self.models,
+            client,
+            self.resource_query(),
+            None if copied else self.resumed,
+            budget=self.options.budget,
+            permission_gate=self._permission_gate(machine, mode),
         )
         session.extension_lifecycle = ExtensionLifecycle(session, ExtensionPlan(self, session, machine, http, tools))
         self._settle(session)
-        session.budget.limits, session.output_schema = self.options.budget, self.output_schema
-        if self.permissions is not None:
-            from tau.runtime.runs.permissions import Permits
-
-            asks = mode != "rpc" or self.dialect.dialogs
-            inside = (lambda path: machine.files.real(path)) if level else None
-            session.tool_runner.permission_gate = Permits(
-                self.permissions, session.dialogs, self.cwd, machine.in_thread, asks=asks, inside=inside
-            )
+        session.output_schema = self.output_schema
         return session, machine, http
+
+    def _permission_gate(self, machine: LocalMachine, mode: Mode) -> Callable[[Dialogs], PermissionGate] | None:
+        if self.permissions is None:
+            return None
+        from tau.runtime.runs.permissions import Permits
+
+        asks = mode != "rpc" or self.dialect.dialogs
+        inside = (lambda path: machine.files.real(path)) if machine.sandbox is not None else None
+        return lambda dialogs: Permits(self.permissions, dialogs, self.cwd, machine.in_thread, asks=asks, inside=inside)
 
     def with_sandbox(self) -> SessionFactory:
         """Return a factory with its sandbox, if one is wanted. Blocks; raises UsageError if it is not available."""

@@ -45,7 +45,13 @@ class PermissionGate(Protocol):
 
 
 class ToolRunner:
-    def __init__(self, services: Services, settings: Callable[[], Settings], hooks: HookDispatcher) -> None:
+    def __init__(
+        self,
+        services: Services,
+        settings: Callable[[], Settings],
+        hooks: HookDispatcher,
+        permission_gate: PermissionGate | None = None,
+    ) -> None:
         self._services = services
         self._settings = settings
         self._hooks = hooks
@@ -54,7 +60,7 @@ class ToolRunner:
         self._chosen: list[str] | None = None  # selected by an extension, out of `_choice`
         self._choice: frozenset[str] = frozenset()
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
-        self.permission_gate: PermissionGate | None = None
+        self.permission_gate = permission_gate
         self.reset()
 
     # Available tools.

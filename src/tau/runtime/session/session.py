@@ -11,12 +11,14 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
+from tau.core.agent.budgets import NO_BUDGET
 from tau.core.agent.draft import Draft, Update
 from tau.core.agent.queues import MessageQueues, QueuedMessage, QueueName, message_texts
 from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.summaries import SummaryRequest
 from tau.errors import CommandError
 from tau.records.base import UNSET
+from tau.records.budgets import Budget
 from tau.records.dialogs import UiRequest
 from tau.records.events import (
     AgentSettled,
@@ -46,7 +48,7 @@ from tau.runtime.runs.compactor import Compactor
 from tau.runtime.runs.model_client import ModelClient, takes_tools
 from tau.runtime.runs.prompt_run import RunParts
 from tau.runtime.runs.queue import RunQueue
-from tau.runtime.runs.tool_runner import ToolRunner
+from tau.runtime.runs.tool_runner import PermissionGate, ToolRunner
 from tau.runtime.services import Services
 from tau.runtime.session.bash_updates import BashUpdates
 from tau.runtime.session.input import InputPipeline
@@ -74,8 +76,14 @@ class Session:
         client: Client,
         sought: ResourceQuery,
         found: OpenedSession | None = None,
+        *,
+        budget: Budget = NO_BUDGET,
+        permission_gate: Callable[[Dialogs], PermissionGate] | None = None,
     ) -> None:
-        """`found` is a session to resume. Raises CommandError if another process has it open."""
+        """`found` is a session to resume. `permission_gate` makes the gate for tool calls, which asks by dialogs.
+
+        Raises CommandError if another process has the session open.
+        """
         self.services = around
         self.settings = settings
         self.models = models
@@ -87,11 +95,15 @@ class Session:
         self.running_commands = RunningCommands(self.hooks)
         self.extension_lifecycle = ExtensionLifecycle(self)
         self.request_exit: Callable[[], None] = lambda: None  # exits the program; set by the front end
-        self.budget = BudgetTracker(models)
+        self.budget = BudgetTracker(models, budget)
         self.output_schema: OutputSchema | None = None  # default for prompts without a schema of their own
         self.resources = Resources(sought, around.machine.in_thread, self.emit_nowait)
-        self.model_client = ModelClient(self)
-        self.tool_runner = ToolRunner(around, lambda: self.settings, self.hooks)
+        gate = None if permission_gate is None else permission_gate(self.dialogs)
+        self.tool_runner = ToolRunner(around, lambda: self.settings, self.hooks, gate)
+        self.local = Local()
+        self.model_client = ModelClient(
+            self, around, models, self.resources, self.tool_runner, self.hooks, self.budget, self.local
+        )
         self.input = InputPipeline(self)
         self.compactor = Compactor(self, stop_run=lambda: self.runs.stop(), hooks=self.hooks)
         parts = RunParts(
@@ -102,7 +114,6 @@ class Session:
             around.machine, around.cwd, self, lambda: self.runs.busy, self.hooks, self._bash_updates
         )
         self.navigator = Navigator(self)
-        self.local = Local()
         self.sync = BackgroundSync(lambda: self.log, around.machine.in_thread, self.write_failed, self._write_recovered)
         self._saving = asyncio.Lock()
         self._mentions: set[asyncio.Future[None]] = set()
