@@ -139,7 +139,7 @@ def test_what_waits_in_the_queues_is_taken() -> None:
     told = play(
         agent_run([user("hi")]),
         Stage([speaks("a"), speaks("b"), speaks("c")]),
-        take=lambda queue: queued[queue].pop(0) if queued[queue] else [],
+        take_queued=lambda queue: queued[queue].pop(0) if queued[queue] else [],
     )
     assert [messages[-1] for messages in told.asked] == [user("hi"), user("and"), user("later")]
 
@@ -187,6 +187,22 @@ def test_a_model_call_whose_own_work_was_cancelled_has_failed() -> None:
     assert told.end is not None and told.end.ending.message.stop_reason == "error"
 
 
+def test_a_model_call_that_cannot_report_its_end_is_reported_although_no_model_is_selected_any_more() -> None:
+    def broken(*arguments: Any, **options: Any) -> MessageFailed:
+        raise ValueError("a bug")
+
+    async def answer(draft: Draft) -> AsyncIterator[Sequence[Any]]:
+        yield [draft.begin()]
+        draft.fail = broken  # type: ignore[method-assign]
+        stage.ports(new_draft=broken)
+        raise ModelError("529 overloaded")
+
+    stage = Stage([answer])
+    told = play(agent_run([]), stage, seconds=10)
+    assert told.end is not None
+    assert told.end.ending.message.error_message == "Internal error: the model call broke off."
+
+
 # Aborting.
 
 
@@ -222,7 +238,7 @@ def test_an_aborted_run_leaves_the_queues_alone_and_is_not_retried() -> None:
         agent_run([]),
         Stage([silent_after(waiting)]),
         during=waiting.flip,
-        take=lambda queue: queued.pop(0),
+        take_queued=lambda queue: queued.pop(0),
         will_retry=lambda failure: True,
     )
     assert queued == [[user("still there")]]
@@ -233,7 +249,7 @@ def test_a_run_that_is_aborted_before_it_begins_asks_nobody() -> None:
     async def main() -> Stage:
         stage, switch = Stage([speaks("no")]), AbortSignal()
         switch.abort()
-        await run_agent(agent_run([user("hi")]), stage.hands(), switch)
+        await run_agent(agent_run([user("hi")]), stage.ports(), switch)
         return stage
 
     told = asyncio.run(main()).told
@@ -247,7 +263,7 @@ def test_an_abort_is_over_within_a_second_whatever_the_tools_do(parallel: bool) 
 
     async def main() -> tuple[float, Stage]:
         stage, switch = Stage([speaks(LS, CAT)], {"ls": tools[0], "cat": tools[1]}), AbortSignal()
-        run = asyncio.create_task(run_agent(agent_run([], parallel=parallel), stage.hands(), switch))
+        run = asyncio.create_task(run_agent(agent_run([], parallel=parallel), stage.ports(), switch))
         for tool in tools if parallel else tools[:1]:
             await tool.running.wait()
         now = asyncio.get_running_loop().time
@@ -270,7 +286,7 @@ def test_an_abort_is_over_within_a_second_whatever_the_model_does() -> None:
 
     async def main() -> tuple[float, Stage]:
         stage, switch = Stage([silent_after(waiting, "half")]), AbortSignal()
-        run = asyncio.create_task(run_agent(agent_run([]), stage.hands(), switch))
+        run = asyncio.create_task(run_agent(agent_run([]), stage.ports(), switch))
         await waiting.running.wait()
         now = asyncio.get_running_loop().time
         before = now()
@@ -304,7 +320,7 @@ def test_an_answer_that_stops_in_the_moment_in_which_the_wait_for_it_ends_is_tol
                 raise
 
         stage = Stage([answer])
-        run = asyncio.create_task(run_agent(agent_run([]), stage.hands(), switch))
+        run = asyncio.create_task(run_agent(agent_run([]), stage.ports(), switch))
         await running.wait()
         switch.abort()
         await run
@@ -318,7 +334,7 @@ def test_a_cancelled_run_passes_the_cancellation_on_and_leaves_no_task_behind() 
     waiting = Waiting()
 
     async def main() -> None:
-        run = asyncio.create_task(run_agent(agent_run([]), Stage([speaks(LS)], {"ls": waiting}).hands(), AbortSignal()))
+        run = asyncio.create_task(run_agent(agent_run([]), Stage([speaks(LS)], {"ls": waiting}).ports(), AbortSignal()))
         await waiting.running.wait()
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -348,7 +364,7 @@ def test_a_slow_client_makes_the_model_wait() -> None:
             await reads.wait()
             stage.told.publish(event)
 
-        run = asyncio.create_task(run_agent(agent_run([]), stage.hands(publish=slowly), AbortSignal()))
+        run = asyncio.create_task(run_agent(agent_run([]), stage.ports(publish=slowly), AbortSignal()))
         for _ in range(5 * RESULT_QUEUE_LIMIT):
             await asyncio.sleep(0)
         assert len(said) < 1.1 * RESULT_QUEUE_LIMIT
@@ -380,7 +396,7 @@ def test_a_slow_client_is_shown_only_the_newest_of_each_tool() -> None:
                 await done.acquire()
                 await done.acquire()
 
-        await run_agent(agent_run([], parallel=True), stage.hands(publish=slowly), AbortSignal())
+        await run_agent(agent_run([], parallel=True), stage.ports(publish=slowly), AbortSignal())
         return stage
 
     assert len(asyncio.run(main()).told.all(ToolUpdate)) <= 5

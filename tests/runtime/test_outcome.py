@@ -13,7 +13,7 @@ from tau.records.events import AgentSettled, BudgetExceeded
 from tau.records.messages import Assistant, Custom, ToolResult, User
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions, SessionTarget
-from tau.runtime.runs.queue import PromptOutcome
+from tau.runtime.runs.prompt_run import PromptOutcome
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

@@ -12,7 +12,7 @@ from support.virtual_clock import Clock, played
 from tau.core.agent.retry import Retry
 from tau.records.budgets import Budget
 from tau.runtime.abort import AbortSignal
-from tau.runtime.runs.queue import RetryState
+from tau.runtime.runs.retry_state import RetryState
 
 FULL = {"input": 190_000, "output": 5}
 

@@ -1,4 +1,4 @@
-"""The test kit: tell the loop by hand, play it for real with scripted hands, cut bytes into pieces."""
+"""The test kit: tell the loop by hand, play it for real with scripted ports, cut bytes into pieces."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from tau.core.agent.loop import (
     RunEnd,
     StartTool,
     TakeQueued,
+    ToolDone,
     WaitForResult,
     error_outcome,
 )
+from tau.core.agent.queues import QueuedMessage, QueueName
 from tau.core.conversation.provider_messages import ModelMessage, ProviderMessages
 from tau.errors import ModelError
-from tau.records.base import UNSET, encode, replace
+from tau.records.base import UNSET, encode
 from tau.records.events import Event, Outcome
-from tau.records.messages import AnyMessage, Assistant, StopReason, StoredMessage, Text, Thinking, ToolCall, Usage, User
+from tau.records.messages import Assistant, StopReason, StoredMessage, Text, Thinking, ToolCall, Usage, User
 from tau.records.models import Model
 from tau.runtime.abort import AbortSignal
 from tau.runtime.runs.driver import RunPorts, run_agent
@@ -204,38 +206,70 @@ def breaks(error: Exception, *pieces: str) -> Answer:
 
 
 class Stage:
-    """Hands that follow a script, and what they did."""
+    """Ports of a run that follow a script, and what went through them."""
 
     def __init__(self, answers: Sequence[Answer], tools: Mapping[str, Tool] | None = None) -> None:
         self.told = Told()
         self._answers = list(answers)
         self._tools = tools or {}
 
-    def hands(self, **instead: Any) -> RunPorts:
-        usual = RunPorts(
-            publish=self.told.publish,
-            show_queues=lambda taken, queue: None,
-            draft=new_draft,
-            ask=self._ask,
-            check=self._check,
-            execute=self._execute,
-            take=lambda queue: [],
-            will_retry=lambda failure: False,
-            now=lambda: 0,
-        )
-        return replace(usual, **instead)
+    @property
+    def model(self) -> Stage:
+        return self
 
-    async def _ask(self, messages: Sequence[AnyMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    @property
+    def tools(self) -> Stage:
+        return self
+
+    def publish(self, event: Event | Update) -> Awaitable[None] | None:
+        self.told.publish(event)
+        return None
+
+    def publish_queues(self, taken: Sequence[QueuedMessage], queue: QueueName) -> Awaitable[None] | None:
+        return None
+
+    def take_queued(self, queue: QueueName) -> list[QueuedMessage]:
+        return []
+
+    def will_retry(self, failure: MessageFailed) -> bool:
+        return False
+
+    async def compact_if_needed(self) -> Iterable[StoredMessage] | None:
+        return None
+
+    def may_continue(self) -> bool:
+        return True
+
+    def now(self) -> int:
+        return 0
+
+    def ports(self, **instead: Any) -> RunPorts:
+        """The ports of a run, some of them replaced by functions of the test."""
+        for name, function in instead.items():
+            assert hasattr(self, name), name
+            setattr(self, name, function)
+        return self
+
+    def new_draft(self) -> Draft:
+        return new_draft()
+
+    async def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
         self.told.asked.append(list(messages))
         if not self._answers:
             raise ModelError("the script is over", transient=False)
         async for facts in self._answers.pop(0)(draft):
             yield facts
 
-    async def _check(self, call: ToolCall) -> dict[str, Any] | Outcome:
+    async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         return call.arguments if call.name in self._tools else error_outcome(f"Tool {call.name} not found")
 
-    async def _execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
+    async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
+        return None
+
+    async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
+        return done
+
+    async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         self.told.ran.append((call.name, arguments))
         return await self._tools[call.name](arguments, progress)
 
@@ -248,12 +282,12 @@ def play(
     seconds: float = 30,
     **instead: Any,
 ) -> Told:
-    """Drive a telling with the stage's hands while `during` happens beside it."""
+    """Drive a telling with the ports of the stage while `during` happens beside it."""
 
     async def main() -> RunEnd:
         switch = AbortSignal()
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as tasks:
-            run = tasks.create_task(run_agent(telling, stage.hands(**instead), switch))
+            run = tasks.create_task(run_agent(telling, stage.ports(**instead), switch))
             if during is not None:
                 await during(switch)
         return run.result()

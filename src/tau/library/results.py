@@ -10,7 +10,7 @@ from tau.errors import Aborted
 from tau.records.base import UNSET
 from tau.records.events import BudgetExceeded
 from tau.records.messages import AnyMessage, Assistant, StopReason, Usage, UsageCost
-from tau.runtime.runs.queue import PromptOutcome
+from tau.runtime.runs.prompt_run import PromptOutcome
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tau.library.subscriptions import AgentEvent, EventHub, Events
 from tau.records.events import AgentSettled, AutoRetryStart, MessageEnd
 from tau.records.messages import AnyMessage, Assistant
 from tau.runtime.app.handle import SessionHandle
-from tau.runtime.runs.queue import PromptOutcome
+from tau.runtime.runs.prompt_run import PromptOutcome
 
 
 class RunTracker:

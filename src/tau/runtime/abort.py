@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+from tau.errors import Aborted
+
+T = TypeVar("T")
 
 
 class AbortSignal:
@@ -48,3 +52,40 @@ class AbortSignal:
         except TimeoutError:
             return self.aborted  # the abort may coincide with the timeout
         return True
+
+
+async def until_aborted(task: asyncio.Future[T], signal: AbortSignal | None, grace_s: float = 0) -> T:
+    """Return the result of a task. Raises Aborted when the signal is aborted before the task has ended.
+
+    When this ends early, by an abort or by a cancellation, it cancels the task and waits at most `grace_s` seconds
+    until the task has stopped. A task that does not stop is left behind; its exception is not reported.
+    """
+    end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    task.add_done_callback(lambda task: _ended(task, end))
+    if signal is not None:
+        signal.cancel_on_abort(end)
+    try:
+        await end
+    except asyncio.CancelledError:
+        if signal is None or not signal.aborted or cancelled_from_outside():
+            raise
+        raise Aborted from None
+    finally:
+        if not task.done():
+            task.cancel()
+            if grace_s:
+                await asyncio.wait({task}, timeout=grace_s)
+    return task.result()
+
+
+def _ended(task: asyncio.Future[Any], end: asyncio.Future[None]) -> None:
+    if not task.cancelled():
+        task.exception()  # retrieve it, so that asyncio does not log it when nothing waits for it
+    if not end.done():
+        end.set_result(None)
+
+
+def cancelled_from_outside() -> bool:
+    """True if the current task itself was cancelled; otherwise something it awaited was, which is only a failure."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -19,7 +19,7 @@ from tau.extension_api.hooks import HOOKS, observe
 from tau.records.base import UNSET, UnsetType, Value
 from tau.records.events import ExtensionError
 from tau.records.settings import Settings
-from tau.runtime.abort import AbortSignal
+from tau.runtime.abort import AbortSignal, cancelled_from_outside, until_aborted
 from tau.tools import Tool
 
 log = logging.getLogger(__name__)
@@ -192,13 +192,8 @@ class ExtensionRegistry:
             task = asyncio.ensure_future(work)
         finally:
             current_timeout.reset(token)
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task.add_done_callback(lambda task: _ended(task, over))
-        if signal is not None:
-            signal.cancel_on_abort(over)
         try:
-            await patience.wait(over)
-            return task.result()
+            return await patience.wait(until_aborted(task, signal))
         except TimeoutError:
             if not task.done():
                 raise ExtensionFailure(f"No answer within {seconds:g} s.") from None
@@ -208,7 +203,7 @@ class ExtensionRegistry:
                 return task.result()  # it was in time; only this task resumed too late
             raise HandlerError(str(error) or "TimeoutError") from None
         except asyncio.CancelledError:
-            if _leaving():
+            if cancelled_from_outside():
                 raise
             if signal is not None and signal.aborted:
                 raise Aborted from None
@@ -217,8 +212,6 @@ class ExtensionRegistry:
             raise
         except Exception as error:
             raise HandlerError(str(error) or type(error).__name__) from error
-        finally:
-            task.cancel()
 
     def report(self, path: str, event: str, error: str) -> None:
         log.warning("extension %s failed in %s: %s", path, event, error)
@@ -234,16 +227,3 @@ def _blocking(path: str, failure: ExtensionFailure) -> str:
     return (
         str(failure) if isinstance(failure, HandlerError) else f"Extension {path} failed, so this is blocked: {failure}"
     )
-
-
-def _ended(task: asyncio.Future[Any], over: asyncio.Future[None]) -> None:
-    if not task.cancelled():
-        task.exception()  # retrieve it, so that asyncio does not log it when nothing waits for it
-    if not over.done():
-        over.set_result(None)
-
-
-def _leaving() -> bool:
-    """True if the current task is cancelled itself, not only the work it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -29,35 +29,39 @@ from tau.runtime.models.selection import ModelSelection
 class BudgetTracker:
     def __init__(self, models: ModelSelection, limits: Budget = NO_BUDGET) -> None:
         self._models = models
-        self._switch: AbortSignal | None = None  # of the current prompt
+        self._limits = limits
+        self._signal: AbortSignal | None = None  # of the current prompt
         self._timer: asyncio.TimerHandle | None = None
         self._began = 0.0
-        self.limits = limits
         self.spent = Spent()
         self.exceeded_limit: BudgetExceeded | None = None
 
+    @property
+    def limits(self) -> Budget:
+        return self._limits
+
     def set(self, limits: Budget) -> None:
         """Set the limits for every prompt from now on, including the current one. Raises CommandError."""
-        if (trouble := budget_problem(limits) or unknown_cost_error(limits, self._models.current)) is not None:
-            raise CommandError(trouble)
-        self.limits = limits
-        if self._switch is not None:
+        if (problem := budget_problem(limits) or unknown_cost_error(limits, self._models.current)) is not None:
+            raise CommandError(problem)
+        self._limits = limits
+        if self._signal is not None:
             self._set_timer()
 
     def check_model(self) -> None:
         """Raise CommandError if the limits cannot be enforced for the model, which may have changed since."""
-        if (trouble := unknown_cost_error(self.limits, self._models.current)) is not None:
-            raise CommandError(trouble)
+        if (problem := unknown_cost_error(self._limits, self._models.current)) is not None:
+            raise CommandError(problem)
 
     # While a prompt runs.
 
-    def begin(self, switch: AbortSignal) -> None:
-        self._switch, self.spent, self.exceeded_limit = switch, Spent(), None
+    def begin(self, signal: AbortSignal) -> None:
+        self._signal, self.spent, self.exceeded_limit = signal, Spent(), None
         self._began = asyncio.get_running_loop().time()
         self._set_timer()
 
     def end(self) -> None:
-        self._switch = None
+        self._signal = None
         self._stop_timer()
 
     def count_turn(self) -> None:
@@ -65,8 +69,8 @@ class BudgetTracker:
 
     def check_streamed(self, draft: Draft, characters: int) -> None:
         """Check the limits after a delta of an answer, and abort the run if one is exceeded."""
-        if over := exceeded_while_streaming(self.limits, self.spent, draft.usage, characters):
-            self._cut(over)
+        if exceeded := exceeded_while_streaming(self._limits, self.spent, draft.usage, characters):
+            self._stop_run(exceeded)
 
     def add_usage(self, draft: Draft) -> None:
         """Add the usage of an answer that has ended, complete or not."""
@@ -75,25 +79,25 @@ class BudgetTracker:
     def allows_turn(self) -> bool:
         """True if another turn may start."""
         if self.exceeded_limit is None:
-            self.exceeded_limit = exceeded_before_turn(self.limits, self.spent, self._seconds)
+            self.exceeded_limit = exceeded_before_turn(self._limits, self.spent, self._seconds)
         return self.exceeded_limit is None
 
     @property
     def _seconds(self) -> float:
         return asyncio.get_running_loop().time() - self._began
 
-    def _cut(self, over: BudgetExceeded) -> None:
-        if self._switch is None or self._switch.aborted:
+    def _stop_run(self, exceeded: BudgetExceeded) -> None:
+        if self._signal is None or self._signal.aborted:
             return
-        self.exceeded_limit = self.exceeded_limit or over
-        self._switch.abort(limit_text(self.exceeded_limit))
+        self.exceeded_limit = self.exceeded_limit or exceeded
+        self._signal.abort(limit_text(self.exceeded_limit))
 
     def _set_timer(self) -> None:
         self._stop_timer()
-        if (limit := self.limits.time_limit) is not None:
-            later = max(0.0, limit - self._seconds)
+        if (limit := self._limits.time_limit) is not None:
+            seconds_left = max(0.0, limit - self._seconds)
             self._timer = asyncio.get_running_loop().call_later(
-                later, lambda: self._cut(budget_exceeded("time", self.spent, self._seconds, limit))
+                seconds_left, lambda: self._stop_run(budget_exceeded("time", self.spent, self._seconds, limit))
             )
 
     def _stop_timer(self) -> None:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from tau.core.agent.draft import Draft, MessageDone, MessageFailed
 from tau.core.agent.retry import next_retry
@@ -38,14 +38,13 @@ from tau.records.events import CompactionEnd, CompactionResult, CompactionStart,
 from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, Settings
-from tau.runtime.abort import AbortSignal
+from tau.runtime.abort import AbortSignal, until_aborted
 from tau.runtime.clock import iso, now
 from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.runs.driver import ABORT_GRACE_S
 from tau.wire.unfinished import PartialJson
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 About = Mapping[str, Any]
 MANUAL: About = {"reason": "manual", "willRetry": False}
@@ -351,7 +350,9 @@ class Compactor:
         made = 0
         while True:
             draft = Draft(model, now(), PartialJson)
-            ending = await _stoppable(self._ask(request, draft), switch)
+            ending = await until_aborted(asyncio.create_task(self._ask(request, draft)), switch, ABORT_GRACE_S)
+            if switch.aborted:
+                raise Aborted
             if isinstance(ending, MessageDone):
                 try:
                     return summary_text(ending.message), ending.message.usage
@@ -401,27 +402,3 @@ def _raising(error: TauError) -> Callable[[], Awaitable[CompactionResult]]:
         raise error
 
     return refuse
-
-
-async def _stoppable(work: Coroutine[Any, Any, T], switch: AbortSignal) -> T:
-    """Return the result of `work`. Raises Aborted soon after an abort, whether or not the work has stopped."""
-    task = asyncio.create_task(work)
-    over = asyncio.Event()
-
-    def done(task: asyncio.Task[T]) -> None:
-        over.set()
-        if not task.cancelled():
-            task.exception()  # mark it as retrieved, also when nothing awaits the task any more
-
-    task.add_done_callback(done)
-    switch.on_abort(over.set)
-    switch.cancel_on_abort(task)
-    try:
-        await over.wait()
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task}, timeout=ABORT_GRACE_S)
-    if switch.aborted:
-        raise Aborted
-    return task.result()

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from tau.concurrency.async_queue import AsyncQueue
 from tau.core.agent.draft import Draft, MessageDone, MessageFailed, Update
@@ -40,7 +40,9 @@ from tau.errors import Aborted, ModelError, ToolError
 from tau.records.base import Value, replace
 from tau.records.events import Event, Outcome
 from tau.records.messages import StoredMessage, ToolCall
-from tau.runtime.abort import AbortSignal
+from tau.runtime.abort import AbortSignal, cancelled_from_outside
+from tau.tools.partial_result import CancelledWithResult
+from tau.wire.unfinished import PartialJson
 
 log = logging.getLogger(__name__)
 
@@ -49,29 +51,63 @@ RESULT_QUEUE_LIMIT = 512
 ABORTED_ANSWER = "Request was aborted."
 
 
-class RunPorts(Value):
-    """The functions through which a run reaches the outside: supplied by the session, replaced by tests.
+class ModelPort(Protocol):
+    """The model calls of a run."""
 
-    `publish` and `show_queues` return None when there is nothing to wait for, so that a delta costs no task switch.
+    def new_draft(self) -> Draft: ...
+
+    def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]: ...
+
+
+class ToolPort(Protocol):
+    """The tool calls of a run, in the order of these methods."""
+
+    async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
+        """Return the arguments to run with, or the refusal of the call. Calls are checked one after another."""
+        ...
+
+    async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
+        """Return the refusal of a call, or None if it may run; called concurrently with other tool calls."""
+        ...
+
+    async def execute(
+        self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]
+    ) -> Outcome: ...
+
+    async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
+        """Return the result of a tool, or another one in its place."""
+        ...
+
+
+class RunPorts(Protocol):
+    """What a run reaches outside the loop: implemented by PromptRun, and by tests.
+
+    `publish` and `publish_queues` return None when there is nothing to wait for, so that a delta costs no task switch.
     """
 
-    publish: Callable[[Event | Update], Awaitable[None] | None]
-    show_queues: Callable[[Sequence[QueuedMessage], QueueName], Awaitable[None] | None]
-    draft: Callable[[], Draft]
-    ask: Callable[[Iterable[StoredMessage], Draft], AsyncIterator[Sequence[Any]]]
-    check: Callable[[ToolCall], Awaitable[dict[str, Any] | Outcome]]
-    execute: Callable[[ToolCall, dict[str, Any], Callable[[Outcome], None]], Awaitable[Outcome]]
-    take: Callable[[QueueName], list[QueuedMessage]]
-    will_retry: Callable[[MessageFailed], bool]
-    now: Callable[[], int]
-    # The refusal of a call, or None if it may run; checked last, concurrently with the other tool calls.
-    permit: Callable[[ToolCall, dict[str, Any]], Awaitable[Outcome | None]] | None = None
-    # Replaces the result of a tool; None if there is nothing that changes results.
-    review: Callable[[ToolDone, dict[str, Any]], Awaitable[ToolDone]] | None = None
-    # Returns the compacted conversation to continue with, or None if it did not have to become shorter.
-    fit: Callable[[], Awaitable[Iterable[StoredMessage] | None]] | None = None
-    # Called between turns. It need not handle an abort, which is delivered as the next answer.
-    may_go_on: Callable[[], bool] = lambda: True
+    @property
+    def model(self) -> ModelPort: ...
+
+    @property
+    def tools(self) -> ToolPort: ...
+
+    def publish(self, event: Event | Update) -> Awaitable[None] | None: ...
+
+    def publish_queues(self, taken: Sequence[QueuedMessage], queue: QueueName) -> Awaitable[None] | None: ...
+
+    def take_queued(self, queue: QueueName) -> list[QueuedMessage]: ...
+
+    def will_retry(self, failure: MessageFailed) -> bool: ...
+
+    async def compact_if_needed(self) -> Iterable[StoredMessage] | None:
+        """Return the compacted conversation to continue with, or None if it did not have to become shorter."""
+        ...
+
+    def may_continue(self) -> bool:
+        """True if another turn may start. It need not handle an abort, which is delivered as the next answer."""
+        ...
+
+    def now(self) -> int: ...
 
 
 class ProgressMark(Value):
@@ -121,54 +157,54 @@ class ResultQueue(AsyncQueue[Any]):
 
 
 class Driver:
-    def __init__(self, hands: RunPorts, switch: AbortSignal) -> None:
-        self._ports = hands
-        self._signal = switch
+    def __init__(self, ports: RunPorts, signal: AbortSignal) -> None:
+        self._ports = ports
+        self._signal = signal
         self._inbox = ResultQueue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._draft: Draft | None = None  # of the model call in progress
         self._running: dict[int, ToolCall] = {}
         self._abort_deadline: float | None = None  # after an abort: when to leave unfinished tasks behind
-        switch.on_abort(self._inbox.wake)
+        signal.on_abort(self._inbox.wake)
 
-    async def run(self, telling: Generator[LoopRequest, Any, RunEnd]) -> RunEnd:
-        hands, answer = self._ports, None
+    async def run(self, loop: Generator[LoopRequest, Any, RunEnd]) -> RunEnd:
+        ports, answer = self._ports, None
         try:
             while True:
                 try:
-                    act = telling.send(answer)
+                    request = loop.send(answer)
                 except StopIteration as end:
                     run: RunEnd = end.value
                     return run
                 answer = None
-                match act:
+                match request:
                     case WaitForResult():
                         answer = self._inbox.next()
                         if answer is None:
                             answer = await self._next()
                     case Publish(event):
-                        if (waiting := hands.publish(event)) is not None:
+                        if (waiting := ports.publish(event)) is not None:
                             await waiting
                     case AskModel(history, new):
                         self._start_model_call(MessageChain(history, new))
                     case CheckToolCall(call):
-                        answer = await hands.check(call)
+                        answer = await ports.tools.check(call)
                     case StartTool(call, arguments):
                         self._start_tool(call, arguments)
                     case TakeQueued(queue):
                         # An aborted run takes nothing: queued messages stay queued.
-                        answer = [] if self._signal.aborted else hands.take(queue)
+                        answer = [] if self._signal.aborted else ports.take_queued(queue)
                     case PublishQueues(taken, queue):
-                        if (waiting := hands.show_queues(taken, queue)) is not None:
+                        if (waiting := ports.publish_queues(taken, queue)) is not None:
                             await waiting
                     case CompactIfNeeded():
-                        answer = await hands.fit() if hands.fit is not None and not self._signal.aborted else None
+                        answer = None if self._signal.aborted else await ports.compact_if_needed()
                     case CheckBudget():
-                        answer = hands.may_go_on()
+                        answer = ports.may_continue()
                     case CheckRetry(failure):
-                        answer = not self._signal.aborted and hands.will_retry(failure)
+                        answer = not self._signal.aborted and ports.will_retry(failure)
                     case ReadClock():
-                        answer = hands.now()
+                        answer = ports.now()
         finally:
             await self._cancel_tasks()
 
@@ -200,7 +236,7 @@ class Driver:
         return ToolDone(call, error_outcome(str(Aborted())), is_error=True)
 
     def _start_model_call(self, messages: Iterable[StoredMessage]) -> None:
-        draft = self._draft = self._ports.draft()
+        draft = self._draft = self._ports.model.new_draft()
         if self._signal.aborted:
             self._draft = None
             self._inbox.put(draft.begin(), draft.fail("aborted", self._signal.reason or ABORTED_ANSWER))
@@ -241,7 +277,8 @@ class Driver:
             if self._signal.aborted:
                 self._inbox.put(draft.begin(), draft.fail("aborted", self._signal.reason or ABORTED_ANSWER))
             else:
-                blank = self._ports.draft()  # the content of `draft` may be what broke the call
+                # The content of `draft` may be what broke the call.
+                blank = Draft(draft.model, self._ports.now(), PartialJson)
                 self._inbox.put(blank.fail("error", "Internal error: the model call broke off.", transient=False))
 
     def _report_missing_result(self, call: ToolCall) -> None:
@@ -253,13 +290,13 @@ class Driver:
         """Stream one model call into the result queue. A failure goes to the run, as a failed message."""
         last: Any = None
         try:
-            async for facts in self._ports.ask(messages, draft):
+            async for facts in self._ports.model.stream_answer(messages, draft):
                 last = facts[-1] if facts else last
                 await self._inbox.put_with_backpressure(facts)
         except asyncio.CancelledError:
             if self._signal.aborted:
                 last = draft.fail("aborted", self._signal.reason or ABORTED_ANSWER)
-            elif _cancelled_from_outside():
+            elif cancelled_from_outside():
                 raise
             else:
                 last = draft.fail("error", "The model call was cancelled.", transient=False)
@@ -285,30 +322,29 @@ class Driver:
             if not self._signal.aborted:
                 self._inbox.progress(ToolProgress(call, outcome))
 
-        begun = self._ports.now()
+        tools, begun = self._ports.tools, self._ports.now()
         try:
-            if self._ports.permit is not None:
-                if (refused := await self._ports.permit(call, arguments)) is not None:
-                    self._done(ToolDone(call, refused, is_error=True))
-                    return
-                begun = self._ports.now()
-            outcome = await self._ports.execute(call, arguments, progress)
+            if (refusal := await tools.permit(call, arguments)) is not None:
+                self._done(ToolDone(call, refusal, is_error=True))
+                return
+            begun = self._ports.now()
+            outcome = await tools.execute(call, arguments, progress)
             done = ToolDone(call, outcome)
         except asyncio.CancelledError as stop:
-            if not self._signal.aborted and _cancelled_from_outside():
+            if not self._signal.aborted and cancelled_from_outside():
                 raise
-            done = ToolDone(call, error_outcome(getattr(stop, "text", str(Aborted()))), is_error=True)
+            text = stop.text if isinstance(stop, CancelledWithResult) else str(Aborted())
+            done = ToolDone(call, error_outcome(text), is_error=True)
         except ToolError as error:
             done = ToolDone(call, error_outcome(str(error)), is_error=True)
         except Exception as error:
             log.exception("tool %s failed in an unforeseen way", call.name)
             done = ToolDone(call, error_outcome(f"{type(error).__name__}: {error}"), is_error=True)
-        if self._ports.review is not None:
-            try:
-                done = await self._ports.review(done, arguments)
-            except asyncio.CancelledError:
-                if not self._signal.aborted and _cancelled_from_outside():
-                    raise
+        try:
+            done = await tools.review(done, arguments)
+        except asyncio.CancelledError:
+            if not self._signal.aborted and cancelled_from_outside():
+                raise
         self._done(replace(done, duration_ms=max(0, self._ports.now() - begun)))
 
     def _done(self, done: ToolDone) -> None:
@@ -323,11 +359,5 @@ class Driver:
             await asyncio.wait(self._tasks, timeout=ABORT_GRACE_S if self._abort_deadline is None else 0.05)
 
 
-def _cancelled_from_outside() -> bool:
-    """True if this task itself was cancelled; otherwise something it awaited was, which is only a failure."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-async def run_agent(telling: Generator[LoopRequest, Any, RunEnd], hands: RunPorts, switch: AbortSignal) -> RunEnd:
-    return await Driver(hands, switch).run(telling)
+async def run_agent(loop: Generator[LoopRequest, Any, RunEnd], ports: RunPorts, signal: AbortSignal) -> RunEnd:
+    return await Driver(ports, signal).run(loop)

@@ -14,7 +14,7 @@ from tau.errors import ModelError
 from tau.llm.catalog import LOCAL_MODEL
 from tau.llm.types import CallEnvironment, CallOptions, ModelContext
 from tau.records.base import replace
-from tau.records.messages import StoredMessage, Text, User
+from tau.records.messages import Assistant, StoredMessage, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
 from tau.runtime.clock import now
@@ -30,47 +30,63 @@ from tau.runtime.runs.tool_runner import ToolRunner
 from tau.runtime.services import Services
 from tau.wire.unfinished import PartialJson
 
+UNKNOWN_MODEL = Model("unknown", "unknown", "unknown", "unknown", "")  # the origin of an answer without a model
+
 
 class Owner(Protocol):
-    """The parts of a session that a model call needs."""
+    """The session of a model call. Its settings and its log can be replaced."""
 
-    services: Services
     settings: Settings
-    models: ModelSelection
     log: SessionLog
-    local: Local
-    tool_runner: ToolRunner
-    hooks: HookDispatcher
-    resources: Resources
-    budget: BudgetTracker
 
 
 class ModelClient:
-    def __init__(self, owner: Owner) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        services: Services,
+        models: ModelSelection,
+        resources: Resources,
+        tool_runner: ToolRunner,
+        hooks: HookDispatcher,
+        budget: BudgetTracker,
+        local: Local,
+    ) -> None:
         self._owner = owner
+        self._services = services
+        self._models = models
+        self._resources = resources
+        self._tool_runner = tool_runner
+        self._hooks = hooks
+        self._budget = budget
+        self._local = local
         self._calls = 0
         self.system_override: str | None = None  # set by an extension, for this run
 
     async def system_prompt(self) -> str:
-        return await self._owner.resources.prompt(list(self._owner.tool_runner.tools.values()))
+        return await self._resources.prompt(list(self._tool_runner.tools.values()))
 
     def new_draft(self) -> Draft:
         """Return an empty draft for the current model; it keeps its model if the session changes to another."""
-        model = self._owner.models.current
+        model = self._models.current
         if model is None:
             raise ModelError("No model selected.")
         return Draft(model, now(), PartialJson)
 
+    def failed_answer(self, error: str) -> Assistant:
+        """Return an answer that reports an error; possible without a model too, so that a run can always end."""
+        return Draft(self._models.current or UNKNOWN_MODEL, now(), PartialJson).fail("error", error).message
+
     async def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
-        owner = self._owner
-        level, log = owner.models.level, owner.log.id
-        tools = list(owner.tool_runner.tools.values()) if takes_tools(draft.model) else []
-        if owner.hooks.extensions.wants("context"):
-            messages = await owner.hooks.context([*messages])
-        spoken = ProviderMessages(messages, draft.model, block_images=owner.settings.images.block_images)
-        system = await owner.resources.prompt(tools) if self.system_override is None else self.system_override
-        context = ModelContext(system, spoken, tools)
-        async for facts in self._stream(context, draft, level, log):
+        level, session = self._models.level, self._owner.log.id
+        tools = list(self._tool_runner.tools.values()) if takes_tools(draft.model) else []
+        if self._hooks.extensions.wants("context"):
+            messages = await self._hooks.context([*messages])
+        block_images = self._owner.settings.images.block_images
+        provider_messages = ProviderMessages(messages, draft.model, block_images=block_images)
+        system = await self._resources.prompt(tools) if self.system_override is None else self.system_override
+        context = ModelContext(system, provider_messages, tools)
+        async for facts in self._stream(context, draft, level, session):
             yield facts
 
     async def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
@@ -82,32 +98,32 @@ class ModelClient:
     async def _stream(
         self, context: ModelContext, draft: Draft, level: ThinkingLevel, session: str, max_tokens: int | None = None
     ) -> AsyncIterator[Sequence[Any]]:
-        around = self._owner.services
         model, key, environment = await self._with_credentials(draft.model)
         settings = self._owner.settings
         interleaved = settings.interleaved_thinking
         options = CallOptions(
             key, level, settings.thinking_budgets, session, max_tokens, environment, now(), interleaved
         )
-        extensions = self._owner.hooks.extensions
-        hooks = self._owner.hooks if extensions.handlers else None
+        extensions = self._hooks.extensions
+        hooks = self._hooks if extensions.handlers else None
         streams = ModelStreams(extensions) if extensions.streams else None
-        world = CallEnvironment(around.transport, asyncio.sleep, self._calls, around.script, hooks, streams)
+        services = self._services
+        call = CallEnvironment(services.transport, asyncio.sleep, self._calls, services.script, hooks, streams)
         self._calls += 1
-        budget, characters, counted = self._owner.budget, 0, False
+        budget, characters, counted = self._budget, 0, False
         try:
-            async for facts in llm.stream(model, context, options, draft, world):
+            async for facts in llm.stream(model, context, options, draft, call):
                 if facts and isinstance(facts[-1], MessageDone):
                     # Count the usage before a consumer can act on the answer.
                     budget.add_usage(draft)
                     counted = True
-                    self._owner.models.accepted(model)
+                    self._models.accepted(model)
                 yield facts
                 if not counted:
                     characters += sum(fact.weight for fact in facts if isinstance(fact, Update))
                     budget.check_streamed(draft, characters)
         except ModelError as error:
-            if not (is_authentication_failure(error) and self._owner.models.refresh_credentials(model)):
+            if not (is_authentication_failure(error) and self._models.refresh_credentials(model)):
                 raise
             raise ModelError(str(error), status=error.status, transient=True) from None
         finally:
@@ -116,12 +132,11 @@ class ModelClient:
 
     async def _with_credentials(self, model: Model) -> ModelAccess:
         """Return the model as it is to be called: with its key, headers and base URL."""
-        owner = self._owner
         if model == LOCAL_MODEL:
-            return ModelAccess(replace(model, base_url=await owner.local.base_url()), None, {})
-        if owner.models.takes_time(model):
-            return await owner.services.machine.in_thread(lambda: owner.models.asked(model))
-        return owner.models.asked(model)
+            return ModelAccess(replace(model, base_url=await self._local.base_url()), None, {})
+        if self._models.takes_time(model):
+            return await self._services.machine.in_thread(lambda: self._models.asked(model))
+        return self._models.asked(model)
 
 
 def is_authentication_failure(error: ModelError) -> bool:

@@ -47,19 +47,19 @@ class PermissionGate(Protocol):
 class ToolRunner:
     def __init__(
         self,
-        around: Services,
+        services: Services,
         settings: Callable[[], Settings],
         hooks: HookDispatcher,
         permission_gate: PermissionGate | None = None,
     ) -> None:
-        self._around = around
+        self._services = services
         self._settings = settings
         self._hooks = hooks
-        self._machine = around.machine
-        self._switch = AbortSignal()
+        self._machine = services.machine
+        self._signal = AbortSignal()
         self._chosen: list[str] | None = None  # selected by an extension, out of `_choice`
         self._choice: frozenset[str] = frozenset()
-        self.extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
+        self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
         self.permission_gate = permission_gate
         self.reset()
 
@@ -68,20 +68,20 @@ class ToolRunner:
     @property
     def all_tools(self) -> dict[str, Tool]:
         """All tools that the model could get. A tool of an extension replaces a built-in one of the same name."""
-        return {**TOOLS, **self._around.tools, **self._hooks.extensions.tools}
+        return {**TOOLS, **self._services.tools, **self._hooks.extensions.tools}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The tools that the model has. A tool that an extension registers is among them immediately."""
-        return {**self._selected_tools, **self.extra_tools} if self.extra_tools else self._selected_tools
+        return {**self._selected_tools, **self._extra_tools} if self._extra_tools else self._selected_tools
 
     @property
     def _selected_tools(self) -> Mapping[str, Tool]:
         added = self._hooks.extensions.tools
         if not added and self._chosen is None:
-            return self._around.tools
+            return self._services.tools
         known = self.all_tools
-        chosen = self._around.tools if self._chosen is None else self._chosen
+        chosen = self._services.tools if self._chosen is None else self._chosen
         names = [*chosen, *(name for name in added if name not in self._choice)]
         return {name: known[name] for name in names if name in known}
 
@@ -93,11 +93,18 @@ class ToolRunner:
 
     # Tool calls.
 
-    def begin_run(self, switch: AbortSignal) -> None:
-        """Start a run: an abort kills the background processes that its commands leave behind."""
-        self._switch = switch
-        self._machine = self._around.machine.sub_machine()
-        switch.on_abort(self._machine.kill_background)
+    def begin_run(self, signal: AbortSignal, extra_tools: Mapping[str, Tool]) -> None:
+        """Start the run of a prompt. The model also gets `extra_tools`, until `end_run`.
+
+        An abort kills the background processes that the commands of the run leave behind.
+        """
+        self._signal = signal
+        self._extra_tools = extra_tools
+        self._machine = self._services.machine.sub_machine()
+        signal.on_abort(self._machine.kill_background)
+
+    def end_run(self) -> None:
+        self._extra_tools = {}
 
     def reset(self) -> None:
         """Start another conversation: its model has not read any file yet."""
@@ -114,7 +121,7 @@ class ToolRunner:
         if isinstance(arguments, Outcome) or not self._hooks.extensions.wants("tool_call"):
             return arguments
         try:
-            said = await self._hooks.tool_call(call, arguments, self._switch)
+            said = await self._hooks.tool_call(call, arguments, self._signal)
         except Aborted as aborted:
             return error_outcome(str(aborted))
         if said.get("block"):
@@ -122,8 +129,8 @@ class ToolRunner:
         return _fitting(tool, said["input"]) if "input" in said else arguments
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
-        """Return the refusal of a call, or None if it may run. Exempt are `extra_tools`: they only take a result."""
-        if self.permission_gate is None or call.name in self.extra_tools:
+        """Return the refusal of a call, or None if it may run. Exempt are extra tools: they only take a result."""
+        if self.permission_gate is None or call.name in self._extra_tools:
             return None
         return await self.permission_gate.permit(call, arguments)
 
@@ -132,7 +139,7 @@ class ToolRunner:
         withheld = None if self.permission_gate is None else self.permission_gate.withheld(call.name, arguments)
         checked = None if self.permission_gate is None else self.permission_gate.checked(call)
         context = ToolContext(
-            self._machine, self._around.cwd, progress, self._reads, resize, call.id, withheld, checked
+            self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked
         )
         return await self.tools[call.name].run(arguments, context)
 
@@ -140,7 +147,7 @@ class ToolRunner:
         """Return the result after the `tool_result` hooks of extensions."""
         if not self._hooks.extensions.wants("tool_result"):
             return done
-        return await self._hooks.tool_result(done, arguments, self._switch)
+        return await self._hooks.tool_result(done, arguments, self._signal)
 
 
 def _fitting(tool: Tool, given: dict[str, Any]) -> dict[str, Any] | Outcome:

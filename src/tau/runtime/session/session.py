@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from tau.core.agent.budgets import NO_BUDGET
-from tau.core.agent.draft import Draft, MessageFailed, Update
+from tau.core.agent.draft import Draft, Update
 from tau.core.agent.queues import MessageQueues, QueuedMessage, QueueName, message_texts
 from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.summaries import SummaryRequest
@@ -32,7 +32,6 @@ from tau.records.events import (
 from tau.records.messages import Attachment, BashExecution, Image, Text, User
 from tau.records.replies import Disposition
 from tau.records.settings import Settings
-from tau.runtime.abort import AbortSignal
 from tau.runtime.clock import now
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.hooks import HookDispatcher
@@ -46,8 +45,8 @@ from tau.runtime.models.selection import ModelSelection
 from tau.runtime.resources import Resources
 from tau.runtime.runs.budget import BudgetTracker
 from tau.runtime.runs.compactor import Compactor
-from tau.runtime.runs.driver import RunPorts
 from tau.runtime.runs.model_client import ModelClient, takes_tools
+from tau.runtime.runs.prompt_run import RunParts
 from tau.runtime.runs.queue import RunQueue
 from tau.runtime.runs.tool_runner import PermissionGate, ToolRunner
 from tau.runtime.services import Client, Services
@@ -96,17 +95,22 @@ class Session:
         self.running_commands = RunningCommands(self.hooks)
         self.budget = BudgetTracker(models, budget)
         self.resources = Resources(resource_query, services.machine.in_thread, self.emit_nowait)
-        self.model_client = ModelClient(self)
         gate = None if permissions is None else permissions(self.dialogs)
         self.tool_runner = ToolRunner(services, lambda: self.settings, self.hooks, gate)
+        self.local = Local()
+        self.model_client = ModelClient(
+            self, services, models, self.resources, self.tool_runner, self.hooks, self.budget, self.local
+        )
         self.input = InputPipeline(self)
-        self.runs = RunQueue(self, self._begin_run, self.input.before_run)
-        self.compactor = Compactor(self, stop_run=self.runs.stop, hooks=self.hooks)
-        self.user_bash = UserBash(
+        self.compactor = Compactor(self, stop_run=lambda: self.runs.stop(), hooks=self.hooks)
+        parts = RunParts(
+            self.queues, self.budget, self.compactor, self.model_client, self.tool_runner, self.input.before_run
+        )
+        self.runs: RunQueue = RunQueue(self, parts, on_run_start=lambda: self.user_bash.flush())
+        self.user_bash: UserBash = UserBash(
             services.machine, services.cwd, self, lambda: self.runs.busy, self.hooks, self._bash_updates
         )
         self.navigator = Navigator(self)
-        self.local = Local()
         self.sync = BackgroundSync(
             lambda: self.log, services.machine.in_thread, self.write_failed, self._write_recovered
         )
@@ -185,8 +189,8 @@ class Session:
         if isinstance(event, MessageEnd | AgentSettled):
             self.schedule_sync()
         if self.extensions.handlers:
-            switch = self.runs.signal if self.runs.busy else self.hooks.idle_signal
-            if (waiting := self.hooks.observe(event, switch)) is not None:
+            signal = self.runs.signal or self.hooks.idle_signal
+            if (waiting := self.hooks.observe(event, signal)) is not None:
                 return self._client_after(waiting, event)
         return self.client(event)
 
@@ -217,29 +221,7 @@ class Session:
         steering, follow_up = self.queues.texts("steer"), self.queues.texts("follow_up")
         return QueueUpdate(*((ahead + steering, follow_up) if queue == "steer" else (steering, ahead + follow_up)))
 
-    # Used by runs and compactions.
-
-    def _begin_run(self, switch: AbortSignal) -> None:
-        self.user_bash.flush()
-        self.tool_runner.begin_run(switch)
-
-    def run_ports(self) -> RunPorts:
-        return RunPorts(
-            publish=self.publish,
-            show_queues=self.publish_queues,
-            draft=self.model_client.new_draft,
-            ask=self.model_client.stream_answer,
-            check=self.tool_runner.check,
-            execute=self.tool_runner.execute,
-            take=self.queues.take,
-            will_retry=_never,
-            now=now,
-            permit=self.tool_runner.permit,
-            review=self.tool_runner.review,
-        )
-
-    def new_draft(self) -> Draft:
-        return self.model_client.new_draft()
+    # Used by compactions.
 
     def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
         return self.model_client.stream_summary(request, draft)
@@ -339,7 +321,3 @@ class Session:
         self.local.stop()
         await self.sync.close()
         self.log.close()
-
-
-def _never(failure: MessageFailed) -> bool:
-    return False
