@@ -1,9 +1,9 @@
 """RPC command handlers.
 
-A handler takes the session and the command and returns the `data` of the response: a record, None for null, UNSET for
-no data. It raises CommandError for what cannot be done. Handlers that do not wait for anything are plain functions
-and finish before the next line is handled. Commands that modify the session wait for a session switch in progress
-(`navigator.wait_until_done`) and apply to the new session.
+A handler takes the session and the command, and for the kinds in WITH_REQUEST also the Request. It returns the `data`
+of the response: a record, None for null, UNSET for no data. It raises CommandError for what cannot be done. Handlers
+that do not wait for anything are plain functions and finish before the next line is handled. Commands that modify the
+session wait for a session switch in progress (`navigator.wait_until_done`) and apply to the new session.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tau.core.checks.secrets import redact_model
 from tau.errors import CommandError
 from tau.records import commands as c
 from tau.records import replies as r
-from tau.records.base import UNSET, Raw, UnsetType, replace, wire_json
+from tau.records.base import UNSET, Raw, UnsetType, replace
 from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
 from tau.records.models import Model
-from tau.rpc.envelopes import parse_envelope
 from tau.runtime.extensions.hooks import Destination
+from tau.runtime.protocol.requests import Request
 from tau.runtime.session import choices, operations
 from tau.runtime.session.session import Session
 from tau.wire import dialects
@@ -161,9 +161,8 @@ def set_budget(session: Session, command: c.SetBudget) -> Budget:
     return session.budget.limits
 
 
-async def bash(session: Session, command: c.Bash) -> r.BashResult:
-    envelope = parse_envelope(wire_json(command))  # bash_execution_update events carry the id of the command
-    id = envelope.id if bytes(envelope.id) else UNSET
+async def bash(session: Session, command: c.Bash, request: Request) -> r.BashResult:
+    id = Raw(request.id) if request.id else UNSET  # bash_execution_update events carry the id of the command
     await session.navigator.wait_until_done()
     return await session.user_bash.run(command.command, exclude=command.exclude_from_context is True, id=id)
 
@@ -240,7 +239,7 @@ def get_protocol(session: Session, command: c.GetProtocol) -> r.Protocol:
     return r.Protocol(dialect.name, dialect.pi, __version__, [*dialects.NAMES], capabilities)
 
 
-HANDLERS: dict[type[c.Command], Callable[[Session, Any], Any]] = {
+HANDLERS: dict[type[c.Command], Callable[..., Any]] = {
     c.Prompt: prompt,
     c.Steer: steer,
     c.FollowUp: follow_up,
@@ -279,3 +278,5 @@ HANDLERS: dict[type[c.Command], Callable[[Session, Any], Any]] = {
     c.GetCommands: get_commands,
     c.GetProtocol: get_protocol,
 }
+
+WITH_REQUEST = frozenset({c.Bash})  # their handlers also take the Request, as a third argument

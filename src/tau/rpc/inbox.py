@@ -12,12 +12,11 @@ import os
 import threading
 from collections import deque
 
-from tau.wire.lines import LineDecoder, LineTooLong
+from tau.runtime.protocol.requests import InputLine
+from tau.wire.lines import LineDecoder
 
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 READ_BYTES = 256 * 1024
-
-InputLine = bytes | LineTooLong
 
 
 class Inbox:
