@@ -1,16 +1,20 @@
-"""RPC server: one session for one client."""
+"""RPC server: one session for one client, on any transport."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 
+from tau.core.agent.draft import Update
+from tau.records.dialogs import UiRequest
+from tau.records.events import Event
 from tau.rpc.commands import HANDLERS, WITH_REQUEST
-from tau.rpc.inbox import Inbox
-from tau.rpc.outbox import Outbox
 from tau.runtime.protocol.dispatcher import Dispatcher, HandlerTable
+from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
 from tau.runtime.protocol.startup import Startup
+from tau.runtime.protocol.transport import Transport
 from tau.runtime.session.session import Session
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
@@ -19,46 +23,74 @@ LINES_PER_YIELD = 64
 COMMAND_TIMEOUT_S = 1.0  # for a slash command of an extension to end after the input has ended and no run is active
 
 
-class Server:
-    def __init__(self, session: Session, inbox: Inbox, outbox: Outbox, dialect: Dialect = DEFAULT) -> None:
-        self._session = session
-        self._inbox = inbox
-        self._outbox = outbox
-        self.first_response_sent = asyncio.Event()
-        table = HandlerTable(HANDLERS, WITH_REQUEST)
-        self._dispatcher = Dispatcher(session, table, outbox, dialect, self.first_response_sent.set)
+def _ignore() -> None:
+    return
 
-    async def serve(self) -> None:
+
+class Server:
+    """`publish` is the client of the session that `serve` takes. Calls `on_closed` when the client disconnects."""
+
+    def __init__(
+        self, transport: Transport, dialect: Dialect = DEFAULT, on_closed: Callable[[], None] = _ignore
+    ) -> None:
+        self._transport = transport
+        self._dialect = dialect
+        self._outbox = Outbox(transport, on_closed, dialect)
+        self.first_response_sent = asyncio.Event()
+
+    def publish(self, event: Event | Update | UiRequest) -> Awaitable[None] | None:
+        """Send an event. Await the result, if there is one, before sending the next event."""
+        return self._outbox.send(event)
+
+    async def serve(self, session: Session) -> None:
         """Handle lines until the input ends, then wait for everything that was started."""
-        session = self._session
-        lines = await self._start_extensions() if session.extension_lifecycle.has_extensions else deque()
-        count = 0
-        while (line := lines.popleft() if lines else await self._inbox.next()) is not None:
-            if (backpressure := self._outbox.wait_for_room()) is not None:
-                await backpressure
-            if self._dispatcher.handle(line):
-                await asyncio.sleep(0)  # start the command before handling the next line
-            count += 1
-            if count % LINES_PER_YIELD == 0:
-                await asyncio.sleep(0)
+        table = HandlerTable(HANDLERS, WITH_REQUEST)
+        dispatcher = Dispatcher(session, table, self._outbox, self._dialect, self.first_response_sent.set)
+        has_extensions = session.extension_lifecycle.has_extensions
+        await self._handle_lines(dispatcher, await self._start(session, dispatcher) if has_extensions else deque())
         session.dialogs.close()
-        await self._dispatcher.wait()
+        await dispatcher.wait()
         await session.runs.idle()
         while not await session.running_commands.wait(COMMAND_TIMEOUT_S) and session.runs.busy:
             await session.runs.idle()  # a run that the slash command started or waits for
         await session.runs.idle()
 
-    async def _start_extensions(self) -> deque[InputLine | None]:
-        session = self._session
+    @property
+    def busy(self) -> bool:
+        """True while there is unwritten output."""
+        return self._outbox.busy
+
+    async def drain(self) -> None:
+        """Wait until all output is written or the client has disconnected."""
+        await self._outbox.drain()
+
+    async def close(self) -> None:
+        """Close the transport."""
+        await self._outbox.close()
+
+    async def _start(self, session: Session, dispatcher: Dispatcher) -> deque[InputLine | None]:
+        """Start the extensions. Returns the lines that were received meanwhile."""
 
         def abort() -> None:
             session.hooks.abort()
             session.dialogs.cancel()
 
         startup = Startup(
-            self._inbox.next,
-            answer_dialog=self._dispatcher.handle,
+            self._transport.receive,
+            answer_dialog=dispatcher.handle,
             abort=abort,
             end_of_input=session.dialogs.close,
         )
         return await startup.run(session.extension_lifecycle.start())
+
+    async def _handle_lines(self, dispatcher: Dispatcher, lines: deque[InputLine | None]) -> None:
+        receive, wait_for_room = self._transport.receive, self._outbox.wait_for_room
+        count = 0
+        while (line := lines.popleft() if lines else await receive()) is not None:
+            if (backpressure := wait_for_room()) is not None:
+                await backpressure
+            if dispatcher.handle(line):
+                await asyncio.sleep(0)  # start the command before handling the next line
+            count += 1
+            if count % LINES_PER_YIELD == 0:
+                await asyncio.sleep(0)

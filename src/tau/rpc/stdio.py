@@ -21,16 +21,14 @@ from tau.core.models.pricing import OFFLINE_APIS
 from tau.llm.http import Http
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, Event
-from tau.rpc.inbox import Inbox
-from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, GarbageCollector, StopSignal, claim_stdio, run_and_exit, within
 from tau.runtime.machine.local import LocalMachine
+from tau.runtime.protocol.pipes import PipeTransport
 from tau.runtime.session.session import Client, Session
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
-MAX_LINE_BYTES = 32 * 1024 * 1024
 log = logging.getLogger(__name__)
 WARM_UP_DELAY_S = 0.03  # lets the client send the commands that it has ready
 
@@ -45,23 +43,22 @@ def serve(open_session: Callable[[Client], OpenedSession], dialect: Dialect = DE
 
 async def _serve(open_session: Callable[[Client], OpenedSession], dialect: Dialect, stdin: int, stdout: int) -> int:
     stop = StopSignal()
-    outbox = Outbox(stdout, lambda: stop.ask(ANSWERED), dialect)
+    server = Server(PipeTransport(stdin, stdout), dialect, lambda: stop.ask(ANSWERED))
     loop, collector = asyncio.get_running_loop(), GarbageCollector()
 
     def publish(event: Event | Update | UiRequest) -> Awaitable[None] | None:
         if isinstance(event, AgentSettled):
             loop.call_soon(collector.settled, session.log.id)
-        return outbox.send(event)
+        return server.publish(event)
 
     session, machine, http = open_session(publish)
     session.request_exit = lambda: stop.ask(ANSWERED)
-    server = Server(session, Inbox(stdin, MAX_LINE_BYTES), outbox, dialect)
-    warm_up = asyncio.create_task(_warm(server, outbox, http, session))
+    warm_up = asyncio.create_task(_warm(server, http, session))
     try:
-        if await stop.unless(server.serve()) and await stop.unless(_close_and_drain(session, outbox)):
+        if await stop.unless(server.serve(session)) and await stop.unless(_close_and_drain(session, server)):
             return ANSWERED
         await within(SHUTDOWN_TIMEOUT_S * (1.3 if session.extension_lifecycle.has_extensions else 1), session.close())
-        await within(SHUTDOWN_TIMEOUT_S / 2, outbox.drain())
+        await within(SHUTDOWN_TIMEOUT_S / 2, server.drain())
         return stop.code
     finally:
         machine.kill_all()
@@ -69,17 +66,17 @@ async def _serve(open_session: Callable[[Client], OpenedSession], dialect: Diale
         warm_up.cancel()
 
 
-async def _close_and_drain(session: Session, outbox: Outbox) -> None:
+async def _close_and_drain(session: Session, server: Server) -> None:
     """Close the session, which writes and syncs pending entries, and write the remaining output."""
     await session.close()
-    await outbox.drain()
+    await server.drain()
 
 
-async def _warm(server: Server, outbox: Outbox, http: Http, session: Session) -> None:
+async def _warm(server: Server, http: Http, session: Session) -> None:
     """Load tools and the HTTP client while the user thinks about the first prompt, not while they wait."""
     await server.first_response_sent.wait()
     await asyncio.sleep(WARM_UP_DELAY_S)
-    while outbox.busy:
+    while server.busy:
         await asyncio.sleep(WARM_UP_DELAY_S)
     threading.Thread(target=_load, args=(http, session), daemon=True).start()
 
