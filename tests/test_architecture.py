@@ -56,6 +56,7 @@ INSIDE = {
         "extensions": {"", "models"},
         "runs": {"", "extensions", "history", "models"},
         "session": {"", "runs", "extensions", "history", "models"},
+        "protocol": {"", "session"},
         "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models"},
     },
 }

@@ -19,13 +19,14 @@ from tau.llm import http, scripted
 from tau.records import commands, deltas, dialogs, entries, events, messages, models, replies, tools
 from tau.records.base import Record, UnsetType
 from tau.records.settings import IGNORED_SETTINGS, USER_ONLY_SETTINGS, Settings
-from tau.rpc import inbox, outbox, server, stdio
 from tau.rpc.commands import HANDLERS
 from tau.runtime.machine import local
 from tau.runtime.machine.protected_files import OWN
+from tau.runtime.protocol import dispatcher, line_queue, outbox
 from tau.runtime.session import user_bash
 from tau.store.trust import NAMES_NEEDING_TRUST
 from tau.tools.registry import DEFAULT_TOOLS, TOOLS
+from tau.wire import lines
 from tau.wire.dialects import DEFAULT as DEFAULT_DIALECT
 from tau.wire.dialects.default import Compacted
 
@@ -259,9 +260,9 @@ def limits() -> str:
     return table(
         ("resource", "limit", "when exceeded"),
         [
-            ("an input line", size(stdio.MAX_LINE_BYTES), "rejected while it arrives, with one error"),
-            ("unprocessed input", size(inbox.MAX_QUEUED_BYTES), "stdin is not read"),
-            ("concurrent commands", str(server.MAX_CONCURRENT_COMMANDS), "rejected"),
+            ("an input line", size(lines.MAX_LINE_BYTES), "rejected while it arrives, with one error"),
+            ("unprocessed input", size(line_queue.MAX_QUEUED_BYTES), "stdin is not read"),
+            ("concurrent commands", str(dispatcher.MAX_CONCURRENT_COMMANDS), "rejected"),
             ("concurrent `bash` commands", str(user_bash.MAX_CONCURRENT), "rejected"),
             ("each message queue", f"{queues.MAX_QUEUED_MESSAGES} messages", "rejected"),
             ("unwritten output", size(outbox.HIGH_WATER_BYTES), "the run waits (backpressure)"),

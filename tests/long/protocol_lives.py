@@ -17,14 +17,11 @@ from typing import Any
 
 from long.protocol_rules import Json
 from support.rpc_process import is_gone, surroundings
-from tau.rpc.inbox import Inbox
-from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
-from tau.runtime.app.factory import load
-from tau.runtime.app.options import SessionOptions, SessionTarget
+from tau.runtime.app.factory import SessionOptions, SessionTarget, load
+from tau.runtime.protocol.pipes import PipeTransport
 from tau.wire.dialects import DEFAULT
 
-LINE_LIMIT = 32 * 1024 * 1024
 GONE_WITHIN = 10.0
 
 
@@ -104,7 +101,7 @@ class ServedHere(Life):
         self.stdout, theirs_out = os.pipe()
         self._theirs = theirs_in, theirs_out
         self._tasks = asyncio.all_tasks()
-        self._outbox = Outbox(theirs_out, lambda: None, DEFAULT)
+        self._server = Server(PipeTransport(theirs_in, theirs_out), DEFAULT)
         wishes = SessionOptions(
             model=options.get("model") and f"lab/{options['model']}",
             script=json.dumps({"answers": options["script"]}).encode(),
@@ -112,9 +109,8 @@ class ServedHere(Life):
         )
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
         opening = load(folder / "agent", wishes, environment, cwd=str(folder / "work"))
-        self._handle = opening.open(self._outbox.send, shared=True)
-        server = Server(self._handle, Inbox(theirs_in, LINE_LIMIT), self._outbox, DEFAULT)
-        self._serving = asyncio.create_task(server.serve())
+        self._handle = opening.open(self._server.publish, shared=True)
+        self._serving = asyncio.create_task(self._server.serve(self._handle))
         self._listen()
 
     async def finish(self) -> tuple[int, str]:
@@ -123,18 +119,16 @@ class ServedHere(Life):
             async with asyncio.timeout(GONE_WITHIN):
                 await self._serving
                 await self._handle.close()
-                await self._outbox.drain()
+                await self._server.drain()
         except Exception as error:
             code, why = 1, f"{type(error).__name__}: {error}"
         self._handle.kill()
         self._read()
         loop = asyncio.get_running_loop()
         loop.remove_reader(self.stdout)
-        loop.remove_reader(self._theirs[0])
-        os.close(self.stdout)  # which ends the thread of the outbox
+        await self._server.close()
         self.ended = True
-        await loop.run_in_executor(None, self._outbox._thread.join)
-        for handle in (*self._theirs, self._outbox._wake_reader, self._outbox._wake_writer):
+        for handle in (self.stdout, *self._theirs):
             os.close(handle)
         await asyncio.sleep(0)
         left = [task for task in asyncio.all_tasks() - self._tasks if not task.done()]

@@ -1,8 +1,8 @@
 """RPC command handlers.
 
-A handler takes the operations of the session and the command, and returns the `data` of the response: a record, None
-for null, UNSET for no data. It raises CommandError for what cannot be done. Handlers that do not wait for anything
-are plain functions and finish before the next line is handled.
+A handler takes the operations of the session and the command, and for the kinds in WITH_REQUEST also the Request. It
+returns the `data` of the response: a record, None for null, UNSET for no data. It raises CommandError for what cannot
+be done. Handlers that do not wait for anything are plain functions and finish before the next line is handled.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tau.core.checks.secrets import redact_model
 from tau.errors import CommandError
 from tau.records import commands as c
 from tau.records import replies as r
-from tau.records.base import UNSET, Raw, UnsetType, replace, wire_json
+from tau.records.base import UNSET, Raw, UnsetType, replace
 from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
 from tau.records.models import Model
-from tau.rpc.envelopes import parse_envelope
 from tau.runtime.extensions.hooks import Destination
+from tau.runtime.protocol.requests import Request
 from tau.runtime.session.operations import QUEUES, Operations
 from tau.wire import dialects
 
@@ -146,9 +146,8 @@ def set_budget(session: Operations, command: c.SetBudget) -> Budget:
     )
 
 
-async def bash(session: Operations, command: c.Bash) -> r.BashResult:
-    envelope = parse_envelope(wire_json(command))  # bash_execution_update events carry the id of the command
-    id = envelope.id if bytes(envelope.id) else UNSET
+async def bash(session: Operations, command: c.Bash, request: Request) -> r.BashResult:
+    id = Raw(request.id) if request.id else UNSET  # bash_execution_update events carry the id of the command
     return await session.bash(command.command, exclude=command.exclude_from_context is True, id=id)
 
 
@@ -219,7 +218,7 @@ def get_protocol(session: Operations, command: c.GetProtocol) -> r.Protocol:
     return r.Protocol(dialect.name, dialect.pi, __version__, [*dialects.NAMES], capabilities)
 
 
-HANDLERS: dict[type[c.Command], Callable[[Operations, Any], Any]] = {
+HANDLERS: dict[type[c.Command], Callable[..., Any]] = {
     c.Prompt: prompt,
     c.Steer: steer,
     c.FollowUp: follow_up,
@@ -258,3 +257,5 @@ HANDLERS: dict[type[c.Command], Callable[[Operations, Any], Any]] = {
     c.GetCommands: get_commands,
     c.GetProtocol: get_protocol,
 }
+
+WITH_REQUEST = frozenset({c.Bash})  # their handlers also take the Request, as a third argument

@@ -11,7 +11,6 @@ from typing import NoReturn
 
 from tau.core.checks.exit_codes import FAILED
 from tau.records.base import encode, wire_json
-from tau.rpc.outbox import Outbox
 from tau.runtime.app.batch import Open, Prompt, RunSummary, run_prompts, tell_failures
 from tau.runtime.app.process import (
     SHUTDOWN_TIMEOUT_S,
@@ -22,6 +21,8 @@ from tau.runtime.app.process import (
     stdout_is_closed,
     within,
 )
+from tau.runtime.protocol.outbox import Outbox
+from tau.runtime.protocol.pipes import PipeWriter
 from tau.runtime.terminal import complain
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
@@ -38,7 +39,7 @@ async def _serve(
     open_session: Open, prompts: Sequence[Prompt], dialect: Dialect, stdout: int, result: bool, lost: bool
 ) -> int:
     stop = StopSignal()
-    outbox = Outbox(stdout, lambda: stop.ask(FAILED), dialect.for_json())
+    outbox = Outbox(PipeWriter(stdout), lambda: stop.ask(FAILED), dialect.for_json())
     summary = RunSummary(outbox.send)
     handle = open_session(summary.pass_on)
     if dialect.session_line:

@@ -19,16 +19,14 @@ from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, Event
-from tau.rpc.inbox import Inbox
-from tau.rpc.outbox import Outbox
 from tau.rpc.server import Server
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, GarbageCollector, StopSignal, claim_stdio, run_and_exit, within
+from tau.runtime.protocol.pipes import PipeTransport
 from tau.runtime.services import Client
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
-MAX_LINE_BYTES = 32 * 1024 * 1024
 log = logging.getLogger(__name__)
 WARM_UP_DELAY_S = 0.03  # lets the client send the commands that it has ready
 
@@ -43,40 +41,39 @@ def serve(open_session: Open, dialect: Dialect = DEFAULT) -> NoReturn:
 
 async def _serve(open_session: Open, dialect: Dialect, stdin: int, stdout: int) -> int:
     stop = StopSignal()
-    outbox = Outbox(stdout, lambda: stop.ask(ANSWERED), dialect)
+    server = Server(PipeTransport(stdin, stdout), dialect, lambda: stop.ask(ANSWERED))
     loop, collector = asyncio.get_running_loop(), GarbageCollector()
 
     def publish(event: Event | Update | UiRequest) -> Awaitable[None] | None:
         if isinstance(event, AgentSettled):
             loop.call_soon(collector.settled, handle.log.id)
-        return outbox.send(event)
+        return server.publish(event)
 
     handle = open_session(publish)
     handle.on_exit_request(lambda: stop.ask(ANSWERED))
-    server = Server(handle, Inbox(stdin, MAX_LINE_BYTES), outbox, dialect)
-    warm_up = asyncio.create_task(_warm(server, outbox, handle))
+    warm_up = asyncio.create_task(_warm(server, handle))
     try:
-        if await stop.unless(server.serve()) and await stop.unless(_close_and_drain(handle, outbox)):
+        if await stop.unless(server.serve(handle)) and await stop.unless(_close_and_drain(handle, server)):
             return ANSWERED
         await handle.close(SHUTDOWN_TIMEOUT_S * (1.3 if handle.has_extensions else 1))
-        await within(SHUTDOWN_TIMEOUT_S / 2, outbox.drain())
+        await within(SHUTDOWN_TIMEOUT_S / 2, server.drain())
         return stop.code
     finally:
         handle.kill()
         warm_up.cancel()
 
 
-async def _close_and_drain(handle: SessionHandle, outbox: Outbox) -> None:
+async def _close_and_drain(handle: SessionHandle, server: Server) -> None:
     """Close the session, which writes and syncs pending entries, and write the remaining output."""
     await handle.close()
-    await outbox.drain()
+    await server.drain()
 
 
-async def _warm(server: Server, outbox: Outbox, handle: SessionHandle) -> None:
+async def _warm(server: Server, handle: SessionHandle) -> None:
     """Load tools and the HTTP client while the user thinks about the first prompt, not while they wait."""
     await server.first_response_sent.wait()
     await asyncio.sleep(WARM_UP_DELAY_S)
-    while outbox.busy:
+    while server.busy:
         await asyncio.sleep(WARM_UP_DELAY_S)
     threading.Thread(target=_load, args=(handle,), daemon=True).start()
 

@@ -128,9 +128,6 @@ class SessionHandle(Operations):
 
     # Dialogs.
 
-    def answer_dialog(self, answer: Any) -> None:
-        self._session.dialogs.answer(answer)
-
     def close_dialogs(self) -> None:
         """There is no more input: cancel the open dialogs, and every later one at once."""
         self._session.dialogs.close()

@@ -151,6 +151,10 @@ class Operations:
     def abort_bash(self) -> None:
         self._session.user_bash.abort()
 
+    def answer_dialog(self, answer: Any) -> None:
+        """Answer a dialog of an extension or a permission question, as in `extension_ui_response`."""
+        self._session.dialogs.answer(answer)
+
     # Model and thinking level.
 
     async def set_model(self, provider: str, id: str) -> Model:

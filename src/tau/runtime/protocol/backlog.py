@@ -99,11 +99,6 @@ class Backlog:
         """True if the only item is a snapshot that would exceed SNAPSHOT_BYTES_PER_S."""
         return len(self._items) == 1 and isinstance(self._items[0], Update) and self._now() < self.next_update
 
-    def put_back(self, rest: bytes) -> None:
-        """Return bytes that were taken but could not be written."""
-        self._items.appendleft(rest[:-1])
-        self.size += len(rest) - 1
-
     def take(self) -> bytes:
         """Take the next batch of records as bytes. Updates are encoded only here, when no more can be merged into
         them.

@@ -1,0 +1,1 @@
+"""The line protocol of RPC mode, without a transport: requests, responses, start-up, output with backpressure."""

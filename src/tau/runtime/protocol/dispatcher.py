@@ -1,0 +1,126 @@
+"""Dispatcher: runs the handler of each line and sends its response.
+
+Every line gets exactly one response, unless it is blank or the answer to a dialog. Commands start in the order of
+their lines. A command that takes time does not delay the next one, so `abort` can overtake the command that it
+aborts. It knows no transport: pipes, sockets and WebSockets share it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Container, Coroutine, Mapping
+from typing import Any
+
+from tau.errors import CommandError
+from tau.records.base import UNSET, BadRecord, UnsetType, attach_source, decode, parse
+from tau.records.commands import Command
+from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, parse_request
+from tau.runtime.protocol.responses import ResponseSink, send_response
+from tau.runtime.session.operations import Operations
+from tau.wire.dialect import Dialect
+from tau.wire.dialects import DEFAULT
+
+logger = logging.getLogger(__name__)
+
+MAX_CONCURRENT_COMMANDS = 1024
+
+
+class HandlerTable:
+    """The handlers of commands: `handler(session, command)`, and with the request for the kinds in `with_request`.
+
+    A handler returns the `data` of the response or raises CommandError. It may be a coroutine function.
+    """
+
+    def __init__(
+        self, handlers: Mapping[type[Command], Callable[..., Any]], with_request: Container[type[Command]] = ()
+    ) -> None:
+        self._handlers = handlers
+        self._with_request = with_request
+
+    def call(self, session: Operations, command: Any, request: Request) -> Any:
+        handler = self._handlers[request.kind]
+        if request.kind in self._with_request:
+            return handler(session, command, request)
+        return handler(session, command)
+
+
+class Dispatcher:
+    """Handles the lines of one client for one session. `on_response` is called after each response."""
+
+    def __init__(
+        self,
+        session: Operations,
+        handlers: HandlerTable,
+        sink: ResponseSink,
+        dialect: Dialect = DEFAULT,
+        on_response: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._session = session
+        self._handlers = handlers
+        self._sink = sink
+        self._dialect = dialect
+        self._on_response = on_response
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def handle(self, line: InputLine) -> bool:
+        """Handle one line. Returns True if it started a task."""
+        if isinstance(line, bytes) and not line.strip():
+            return False
+        try:
+            request = parse_request(line, self._dialect)
+        except InvalidLine as invalid:
+            self._respond(invalid.id, invalid.command, error=str(invalid))
+            return False
+        except Exception as error:
+            self._respond_with_bug(b"", "parse", error)
+            return False
+        if request is None:
+            assert isinstance(line, bytes)
+            self._session.answer_dialog(parse(line))
+            return False
+        return self._run(request)
+
+    async def wait(self) -> None:
+        """Wait until every command that was started has its response."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _run(self, request: Request) -> bool:
+        try:
+            command = self._dialect.fill_defaults(attach_source(decode(request.kind, request.body), request.body))
+            if len(self._tasks) >= MAX_CONCURRENT_COMMANDS:
+                raise CommandError("Too many commands are under way. Try again later.")
+            reply = self._handlers.call(self._session, command, request)
+        except (CommandError, BadRecord) as error:
+            self._respond(request.id, request.name, error=str(error))
+            return False
+        except Exception as error:
+            self._respond_with_bug(request.id, request.name, error)
+            return False
+        if not inspect.iscoroutine(reply):
+            self._respond(request.id, request.name, data=self._dialect.reply_data(request.kind, reply))
+            return False
+        task = asyncio.create_task(self._finish(request, reply))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _finish(self, request: Request, reply: Coroutine[Any, Any, Any]) -> None:
+        try:
+            data = self._dialect.reply_data(request.kind, await reply)
+        except CommandError as error:
+            self._respond(request.id, request.name, error=str(error))
+        except Exception as error:
+            self._respond_with_bug(request.id, request.name, error)
+        else:
+            self._respond(request.id, request.name, data=data)
+
+    def _respond_with_bug(self, id: bytes, name: str, error: Exception) -> None:
+        logger.error("unexpected error in command %s", name, exc_info=error)
+        self._respond(id, name, error=f"Internal error: {type(error).__name__}: {error}")
+
+    def _respond(self, id: bytes, name: str, *, data: Any = UNSET, error: str | UnsetType = UNSET) -> None:
+        send_response(self._sink, self._dialect, id, name, data, error)
+        self._on_response()

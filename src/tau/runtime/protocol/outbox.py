@@ -1,0 +1,187 @@
+"""Output to the client, in order and with backpressure.
+
+Records wait in the backlog until the transport takes them. When the backlog is too large, `wait_for_room` makes
+producers wait too.
+
+    IDLE       nothing is being written
+    SCHEDULED  the event loop will start the writer: in its next iteration, or later to coalesce large snapshots
+    WRITING    the writer takes batches until there are none
+    CLOSED     the client or this side has closed the connection: output is discarded
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from enum import Enum, auto
+
+from tau.core.agent.draft import Update
+from tau.records.dialogs import UiRequest, ui_json
+from tau.records.events import Event, ToolUpdate
+from tau.runtime.protocol.backlog import Backlog
+from tau.runtime.protocol.transport import Writer
+from tau.wire.dialect import Dialect
+from tau.wire.dialects import DEFAULT
+
+HIGH_WATER_BYTES = 4 * 1024 * 1024
+LOW_WATER_BYTES = HIGH_WATER_BYTES // 2
+
+
+class State(Enum):
+    IDLE = auto()
+    SCHEDULED = auto()
+    WRITING = auto()
+    CLOSED = auto()
+
+
+class Outbox:
+    """Owned by the event loop, which calls `on_closed` when the client has closed its end.
+
+    The writer may call `take` in a thread. The lock guards the backlog, and the state while the writer is active.
+    """
+
+    def __init__(self, writer: Writer, on_closed: Callable[[], None], dialect: Dialect = DEFAULT) -> None:
+        self._writer = writer
+        self._on_closed = on_closed
+        self._dialect = dialect
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._backlog = Backlog(dialect, self._loop.time)
+        self._state = State.IDLE
+        self._written: asyncio.Event | None = (
+            None  # set when the backlog is below LOW_WATER_BYTES, and when it is empty
+        )
+        writer.connect(self)
+
+    def send(self, event: Event | Update | UiRequest) -> Awaitable[None] | None:
+        """Queue an event. Await the result, if there is one, before sending the next event."""
+        if self._state is State.CLOSED:
+            return None
+        if isinstance(event, Update):
+            with self._lock:
+                self._backlog.add_update(event)
+        elif isinstance(event, ToolUpdate):
+            for progress in self._dialect.event_records(event):
+                with self._lock:
+                    self._backlog.add_progress(progress)
+        elif isinstance(event, UiRequest):
+            self.send_line(ui_json(event))
+        else:
+            for line in self._dialect.event_lines(event):
+                self.send_line(line)
+        self._flush_soon()
+        return self.wait_for_room()
+
+    def send_line(self, line: bytes) -> None:
+        if self._state is State.CLOSED:
+            return
+        with self._lock:
+            self._backlog.add(line)
+        self._flush_soon()
+
+    def send_large(self, pieces: Iterator[bytes], size: int) -> None:
+        """Queue one record as an iterator of pieces, which must satisfy the contract of SplicedList."""
+        if self._state is State.CLOSED:
+            return
+        with self._lock:
+            self._backlog.add_large(pieces, size)
+        self._flush_soon()
+
+    def wait_for_room(self) -> Awaitable[None] | None:
+        if self._backlog.size <= HIGH_WATER_BYTES:
+            return None
+        return self._wait_until(lambda: self._backlog.size <= LOW_WATER_BYTES)
+
+    @property
+    def busy(self) -> bool:
+        """True while there is unwritten output."""
+        return bool(self._backlog) or self._state is State.WRITING
+
+    async def drain(self) -> None:
+        """Wait until everything is written or the connection is closed."""
+        self._backlog.next_update = 0.0
+        self._flush()
+        await self._wait_until(lambda: not self.busy)
+
+    async def close(self) -> None:
+        """Close the writer. Output that is not written yet is discarded."""
+        self._end()
+        await self._writer.close()
+
+    async def _wait_until(self, condition: Callable[[], bool]) -> None:
+        while True:
+            # Created before the condition is checked, so that the writer's wake-up is not missed.
+            if self._written is None or self._written.is_set():
+                self._written = asyncio.Event()
+            if condition() or self._state is State.CLOSED:
+                return
+            await self._written.wait()
+
+    def _flush_soon(self) -> None:
+        """Schedule one write per iteration of the loop, however many records it adds.
+
+        A writer that is active needs no call: it takes batches until it finds the backlog empty under the lock.
+        """
+        if self._state is State.IDLE:
+            self._state = State.SCHEDULED
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        with self._lock:
+            if self._state in (State.WRITING, State.CLOSED):
+                return
+            if not self._backlog:
+                self._state = State.IDLE
+                return
+            if self._backlog.should_delay():
+                self._state = State.SCHEDULED
+                self._loop.call_at(self._backlog.next_update, self._flush)
+                return
+            self._state = State.WRITING
+        self._writer.write()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._state = State.CLOSED
+            self._backlog = Backlog(self._dialect, self._loop.time)
+        if self._written is not None:
+            self._written.set()
+
+    # Called by the writer.
+
+    @property
+    def size(self) -> int:
+        return self._backlog.size
+
+    def connection_lost(self) -> None:
+        if self._state is not State.CLOSED:
+            self._end()
+            self._on_closed()
+
+    def take(self) -> bytes:
+        if self._backlog.size <= LOW_WATER_BYTES:  # the previous batch is written
+            self._wake_waiters()
+        with self._lock:
+            if self._state is State.CLOSED:
+                return b""
+            delayed = self._backlog.should_delay()
+            batch = b"" if delayed else self._backlog.take()
+            if not batch:
+                self._state = State.IDLE
+        if delayed:
+            self._call_in_loop(self._flush_soon)
+        elif not batch:
+            self._wake_waiters()
+        return batch
+
+    def _wake_waiters(self) -> None:
+        written = self._written
+        if written is not None and not written.is_set():
+            self._call_in_loop(written.set)
+
+    def _call_in_loop(self, callback: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:  # the loop is closed
+            return

@@ -1,0 +1,101 @@
+"""Requests: one line from the client, parsed as far as needed to find its handler.
+
+The envelope of a line, its id and type, is decoded before the command itself, even if it is not a valid command: then
+the error response can still carry the id.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tau.records.base import (
+    MAX_RECEIVED_NESTING,
+    UNSET,
+    BadRecord,
+    Raw,
+    Record,
+    Value,
+    decode,
+    encode,
+    escape_separators,
+    parse,
+)
+from tau.records.commands import Command
+from tau.wire.dialect import Dialect
+from tau.wire.dialects import DEFAULT
+from tau.wire.lines import LineTooLong
+
+InputLine = bytes | LineTooLong
+
+
+class Envelope(Record):
+    """`id` may be any JSON value and is echoed byte for byte."""
+
+    id: Raw = Raw()
+    type: Any = UNSET
+
+
+class Request(Value):
+    """A known command that is not decoded yet."""
+
+    kind: type[Command]
+    name: str  # as in the line; the dialect's name of the command
+    id: bytes  # JSON; empty without an id
+    body: bytes  # JSON, with tau's name of the command
+
+
+class InvalidLine(Exception):
+    """A line that is not a known command. Holds the command, id and error of the response."""
+
+    def __init__(self, command: str, id: bytes, error: str) -> None:
+        super().__init__(error)
+        self.command = command
+        self.id = id
+
+
+def parse_envelope(line: bytes) -> Envelope:
+    """Decode the envelope of a line. Raises BadRecord."""
+    try:
+        if not line.isascii():
+            line.decode()  # msgspec does not validate the UTF-8 of fields that it skips
+        return decode(Envelope, line, MAX_RECEIVED_NESTING)
+    except UnicodeDecodeError:
+        raise BadRecord("not valid UTF-8") from None
+    except (BadRecord, RecursionError, UnicodeEncodeError):
+        value = parse(line, MAX_RECEIVED_NESTING)
+    if not isinstance(value, dict):
+        raise BadRecord('expected an object with a string "type"')
+    return Envelope(Raw(encode(value["id"])) if "id" in value else Raw(), value.get("type"))
+
+
+def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None:
+    """Parse a line; None for an answer to a dialog, which is not a command. Raises InvalidLine."""
+    if isinstance(line, LineTooLong):
+        raise InvalidLine("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
+    try:
+        envelope = parse_envelope(line)
+    except BadRecord as error:
+        raise InvalidLine("parse", b"", f"Failed to parse command: {error}") from None
+    id, name = escape_separators(bytes(envelope.id)), envelope.type
+    if not isinstance(name, str):
+        raise InvalidLine("parse", id, 'Failed to parse command: expected an object with a string "type"')
+    if name == "extension_ui_response":
+        return None
+    kind = dialect.command_type(name)
+    if kind is None:
+        raise InvalidLine(name, id, f"Unknown command: {name}")
+    return Request(kind, name, id, with_canonical_type(line, kind, name))
+
+
+def with_canonical_type(line: bytes, kind: type[Command], name: str) -> bytes:
+    """Replace the dialect's name of a command by tau's, because records are decoded by their tag."""
+    canonical = str(kind.__struct_config__.tag)
+    return line if name == canonical else encode({**parse(line), "type": canonical})
+
+
+def line_type(line: InputLine | None) -> Any:
+    """The `type` of a line; None if it has none or is not valid."""
+    try:
+        return parse_envelope(line).type if isinstance(line, bytes) else None
+    except BadRecord:
+        return None
