@@ -25,8 +25,8 @@ from support.anthropic_server import ModelServer
 from support.rpc_process import Agent, Json, text
 
 PEERS = os.environ.get("TAU_PEERS")
-PROGRAM = "node_modules/@mariozechner/pi-coding-agent"
-RELEASES = sorted(path.parents[2].name for path in Path(PEERS).glob(f"*/{PROGRAM}")) if PEERS else []
+PROGRAM = "node_modules/@*/pi-coding-agent"  # of @mariozechner, and from 0.74 on of @earendil-works
+RELEASES = {path.parents[2].name: path for path in sorted(Path(PEERS).glob(f"*/{PROGRAM}"))} if PEERS else {}
 
 
 def not_run() -> str | None:
@@ -38,20 +38,18 @@ def not_run() -> str | None:
 
 
 @pytest.fixture(scope="module")
-def peers(request: pytest.FixtureRequest) -> Path:
+def installed(request: pytest.FixtureRequest) -> None:
     if why := not_run():
         capture = request.config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():  # said aloud, not only counted
             print(f"\n*** {why} ***", file=sys.stderr)
         pytest.skip(why)
-    assert PEERS is not None
-    return Path(PEERS)
 
 
-@pytest.fixture(params=RELEASES or ["none"])
-def pi(request: pytest.FixtureRequest, peers: Path) -> list[str]:
+@pytest.fixture(params=list(RELEASES) or ["none"])
+def pi(request: pytest.FixtureRequest, installed: None) -> list[str]:
     """The command line of a release."""
-    folder = peers / request.param / PROGRAM
+    folder = RELEASES[request.param]
     return ["node", str(folder / json.loads((folder / "package.json").read_text())["bin"]["pi"]), "--mode", "rpc"]
 
 
@@ -89,7 +87,7 @@ def say(agent: Agent, words: str) -> None:
 
 
 def known(agent: Agent) -> Json:
-    """What both know of a session."""
+    """What both know of a session. Newer releases of pi keep the system prompt among the messages; tau does not."""
     state = agent.get("get_state")
     model = state["model"]
     return {
@@ -98,7 +96,7 @@ def known(agent: Agent) -> Json:
         "name": state.get("sessionName"),
         "model": (model["provider"], model["id"]),
         "level": state["thinkingLevel"],
-        "messages": agent.get("get_messages")["messages"],
+        "messages": [one for one in agent.get("get_messages")["messages"] if one["role"] != "system"],
     }
 
 
