@@ -1,10 +1,8 @@
 """Real pi and tau take turns on the same session files.
 
-TAU_PEERS names a folder with a release of pi in each of its folders, as npm puts
-them there:
+TAU_PEERS names a folder with releases of pi (see support/pi_releases.py):
 
-    mkdir -p peers/0.73.1 && cd peers/0.73.1 && npm install @mariozechner/pi-coding-agent@0.73.1
-    TAU_PEERS=$PWD/.. make test ARGS=tests/interop
+    TAU_PEERS=peers make test ARGS=tests/interop
 
 They get a model on loopback, and folders of their own.
 """
@@ -12,8 +10,6 @@ They get a model on loopback, and folders of their own.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,19 +18,14 @@ from typing import Any
 import pytest
 
 from support.anthropic_server import ModelServer
+from support.pi_releases import PEERS, RELEASES
 from support.rpc_process import Agent, Json, text
-
-PEERS = os.environ.get("TAU_PEERS")
-PROGRAM = "node_modules/@*/pi-coding-agent"  # of @mariozechner, and from 0.74 on of @earendil-works
-RELEASES = {path.parents[2].name: path for path in sorted(Path(PEERS).glob(f"*/{PROGRAM}"))} if PEERS else {}
 
 
 def not_run() -> str | None:
     if not PEERS:
         return "TAU_PEERS is not set: sessions were NOT tried with real pi"
-    if shutil.which("node") is None:
-        return "node is not on this machine: sessions were NOT tried with real pi"
-    return None if RELEASES else f"there is no {PROGRAM} in {PEERS}/*: sessions were NOT tried with real pi"
+    return None if RELEASES else f"no node, or no release of pi in {PEERS}: sessions were NOT tried with real pi"
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +40,7 @@ def installed(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(params=list(RELEASES) or ["none"])
 def pi(request: pytest.FixtureRequest, installed: None) -> list[str]:
     """The command line of a release."""
-    folder = RELEASES[request.param]
-    return ["node", str(folder / json.loads((folder / "package.json").read_text())["bin"]["pi"]), "--mode", "rpc"]
+    return [*RELEASES[request.param], "--mode", "rpc"]
 
 
 class Desk:
