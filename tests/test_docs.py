@@ -76,6 +76,21 @@ def test_every_link_leads_somewhere() -> None:
     assert links - {anchor(title) for title in TITLES} == set()
 
 
+@pytest.mark.parametrize("guide", ["docs/architecture.in.md", "CONTRIBUTING.md", "AGENTS.md"])
+def test_a_guide_for_contributors_names_files_and_names_that_exist(guide: str) -> None:
+    root = FOLDER.parent
+    text = (root / guide).read_text(encoding="utf-8")
+    bases = (root, root / "src/tau")
+
+    def found(path: str) -> list[Path]:
+        return [base / path for base in bases if (base / path).exists()]
+
+    paths = set(re.findall(r"`((?:[\w.]+/)+(?:[\w.]+)?|(?:[\w.]+/)*\w+\.(?:py|md))`", text)) - {"build/site"}
+    assert [path for path in sorted(paths) if not found(path)] == []
+    named = re.findall(r"`(?:\w+\.)?(\w+)` in `([\w/]+\.py)`", text)
+    assert [(name, path) for name, path in named if not re.search(rf"\b{name}\b", found(path)[0].read_text())] == []
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [

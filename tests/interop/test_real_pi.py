@@ -1,10 +1,8 @@
 """Real pi and tau take turns on the same session files.
 
-TAU_PEERS names a folder with a release of pi in each of its folders, as npm puts
-them there:
+TAU_PEERS names a folder with releases of pi (see support/pi_releases.py):
 
-    mkdir -p peers/0.73.1 && cd peers/0.73.1 && npm install @mariozechner/pi-coding-agent@0.73.1
-    TAU_PEERS=$PWD/.. make test ARGS=tests/interop
+    TAU_PEERS=peers make test ARGS=tests/interop
 
 They get a model on loopback, and folders of their own.
 """
@@ -12,8 +10,6 @@ They get a model on loopback, and folders of their own.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,37 +18,29 @@ from typing import Any
 import pytest
 
 from support.anthropic_server import ModelServer
+from support.pi_releases import PEERS, RELEASES
 from support.rpc_process import Agent, Json, text
-
-PEERS = os.environ.get("TAU_PEERS")
-PROGRAM = "node_modules/@mariozechner/pi-coding-agent"
-RELEASES = sorted(path.parents[2].name for path in Path(PEERS).glob(f"*/{PROGRAM}")) if PEERS else []
 
 
 def not_run() -> str | None:
     if not PEERS:
         return "TAU_PEERS is not set: sessions were NOT tried with real pi"
-    if shutil.which("node") is None:
-        return "node is not on this machine: sessions were NOT tried with real pi"
-    return None if RELEASES else f"there is no {PROGRAM} in {PEERS}/*: sessions were NOT tried with real pi"
+    return None if RELEASES else f"no node, or no release of pi in {PEERS}: sessions were NOT tried with real pi"
 
 
 @pytest.fixture(scope="module")
-def peers(request: pytest.FixtureRequest) -> Path:
+def installed(request: pytest.FixtureRequest) -> None:
     if why := not_run():
         capture = request.config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():  # said aloud, not only counted
             print(f"\n*** {why} ***", file=sys.stderr)
         pytest.skip(why)
-    assert PEERS is not None
-    return Path(PEERS)
 
 
-@pytest.fixture(params=RELEASES or ["none"])
-def pi(request: pytest.FixtureRequest, peers: Path) -> list[str]:
+@pytest.fixture(params=list(RELEASES) or ["none"])
+def pi(request: pytest.FixtureRequest, installed: None) -> list[str]:
     """The command line of a release."""
-    folder = peers / request.param / PROGRAM
-    return ["node", str(folder / json.loads((folder / "package.json").read_text())["bin"]["pi"]), "--mode", "rpc"]
+    return [*RELEASES[request.param], "--mode", "rpc"]
 
 
 class Desk:
@@ -89,7 +77,7 @@ def say(agent: Agent, words: str) -> None:
 
 
 def known(agent: Agent) -> Json:
-    """What both know of a session."""
+    """What both know of a session. Newer releases of pi keep the system prompt among the messages; tau does not."""
     state = agent.get("get_state")
     model = state["model"]
     return {
@@ -98,7 +86,7 @@ def known(agent: Agent) -> Json:
         "name": state.get("sessionName"),
         "model": (model["provider"], model["id"]),
         "level": state["thinkingLevel"],
-        "messages": agent.get("get_messages")["messages"],
+        "messages": [one for one in agent.get("get_messages")["messages"] if one["role"] != "system"],
     }
 
 
