@@ -23,6 +23,10 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input --quiet --quiet
 LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
 
+# The tests start some thousand processes: each would compile again what has changed since `make setup`, and every
+# run would rewrite the assertions of all tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-fast test-local check bench bench-gate format docs site coverage gate fuzz soak lock clean
@@ -60,6 +64,7 @@ test-fast: $(READY)  ## the tests without processes and connections (-m unit); A
 	@$(PY) -m pytest -q -n 2 --dist loadgroup -m unit $(ARGS)
 
 test: $(READY)  ## run all tests; ARGS="-k name" for some of them
+	@$(PY) -m compileall -q src tests
 	@$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
 
 test-local: $(READY)  ## ask a real language model on this machine (installs about 130 MB)
