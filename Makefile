@@ -4,7 +4,6 @@
 
 PYTHON ?= python3
 UV ?= uv
-UNIT := tests/core tests/wire tests/records tests/llm --ignore tests/core/test_bash_evasions.py --ignore tests/llm/test_http.py
 ARGS ?=
 PEERS ?=
 
@@ -23,6 +22,10 @@ READY := $(VENV)/ready
 PIP := $(PY) -m pip --disable-pip-version-check --no-input --quiet --quiet
 LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
+
+# The tests start some thousand processes: each would compile again what has changed since `make setup`, and every
+# run would rewrite the assertions of all tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -57,10 +60,11 @@ $(READY): $(RUNTIME) requirements-dev.txt
 demo: $(RUNTIME)  ## watch the agent work on this repository, offline
 	@$(PY) examples/demo.py $(ARGS)
 
-test-fast: $(READY)  ## the tests without processes: core, wire, records, readers; ARGS="-k name" for some of them
-	@$(PY) -m pytest -q -n 2 --dist loadgroup $(UNIT) $(ARGS)
+test-fast: $(READY)  ## the tests without processes and connections (-m unit); ARGS="-k name" for some of them
+	@$(PY) -m pytest -q -n 2 --dist loadgroup -m unit $(ARGS)
 
 test: $(READY)  ## run all tests; ARGS="-k name" for some of them
+	@$(PY) -m compileall -q src tests
 	@$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
 
 test-local: $(READY)  ## ask a real language model on this machine (installs about 130 MB)
@@ -100,11 +104,12 @@ coverage: $(READY)  ## run the tests and show the lines they never reach
 gate: $(READY)  ## every figure that a change must keep; ARGS="--only R1 R4"
 	@$(PY) -m tests.gate $(ARGS)
 
-fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands; FUZZ_LINES=20000
+fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, evasions; FUZZ_LINES=20000
 	@$(PY) tests/long/fuzz.py $(FUZZ_LINES)
 	@$(PY) tests/long/fuzz_edit.py $(FUZZ_EDITS)
 	@$(PY) tests/long/fuzz_files.py $(FUZZ_FILES)
 	@$(PY) tests/long/protocol_model.py $(FUZZ_SEQUENCES)
+	@$(PY) tests/long/bash_evasions.py
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)

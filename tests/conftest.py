@@ -1,20 +1,28 @@
 """For all tests: what they must not depend on.
 
 Examples of property tests are the same on every machine, and take the time they take. Signals have their default
-actions. Reports can be sent to the process that prints them.
+actions. Reports can be sent to the process that prints them. Unit tests (`-m unit`) start no process. A failed test
+prints the promises that it holds.
 """
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Generator
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.promise_catalogue import described
+from support.unit_tests import FOLDERS, Guard, mark_unit_tests
+
 settings.register_profile("tau", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tau")
+guard = Guard()
+HERE = Path(__file__).parent
 
 
 def pytest_configure() -> None:
@@ -23,6 +31,39 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """To import the files of all other tests would take as long as to run the unit tests."""
+    outside = collection_path.parent == HERE and collection_path.name not in FOLDERS
+    return True if outside and config.option.markexpr == "unit" else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_unit_tests(items, HERE)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    with guard.active() if item.get_closest_marker("unit") else nullcontext():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    with guard.active() if item.get_closest_marker("unit") else nullcontext():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a failed test promises, below its traceback."""
+    report = yield
+    rows = dict.fromkeys(str(row) for mark in item.iter_markers("promise") for row in mark.args)
+    if report.failed and rows:
+        report.sections.append(("Promises of this test (docs/reliability.md)", "\n".join(map(described, rows))))
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

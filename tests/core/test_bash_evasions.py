@@ -1,36 +1,27 @@
-"""Lines that try to get past a deny rule, against a real bash, and ordinary lines that must not be asked about.
+"""Lines that try to get past a deny rule, and ordinary lines that must not be asked about.
 
-bash_evasions.json: `rule` is the denied command, `runs` that the line really runs it
-on a machine that has the programs in `needs`. What `rm` and `curl` do here is to
-remove or empty the file `victim`; `git push` fills the repository remote.git.
 ordinary_commands.json: commands of public repositories, with their sources.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from support.bash_evasions import (
+    EVASIONS,
+    harmless_lines,
+    is_possible,
+    ran_what_is_denied,
+    representative,
+    why_not_here,
+)
 from tau.core.checks.permissions import Call, Rules
 from tau.records.permissions import Permissions, Rule
 
-FOLDER = Path(__file__).parent
-EVASIONS: list[dict[str, Any]] = json.loads((FOLDER / "bash_evasions.json").read_text())
-ORDINARY: list[dict[str, str]] = json.loads((FOLDER / "ordinary_commands.json").read_text())
-AT_ONCE = 60  # lines in one test
-CHUNKS = [EVASIONS[at : at + AT_ONCE] for at in range(0, len(EVASIONS), AT_ONCE)]
-CONTENT = "keep\n"
-LIMIT_S = 60
+ORDINARY: list[dict[str, str]] = json.loads((Path(__file__).parent / "ordinary_commands.json").read_text())
 RULE_SETS = [["rm"], ["git push"], ["curl"], ["rm", "git push", "curl", "docker push", "npm publish"]]
 MUST_PASS = [
     "npm ci && npm test",
@@ -82,64 +73,6 @@ def verdict(line: str, *denied: str) -> str:
     return rules.verdict(Call("bash", commands=[line])).what
 
 
-def prepare(folder: Path, rule: str) -> None:
-    folder.mkdir()
-    (folder / "victim").write_text(CONTENT)
-    if rule != "git push":
-        return
-    for arguments in (
-        ["init", "-q", "-b", "main", "."],
-        ["-c", "user.name=a", "-c", "user.email=b@c", "commit", "-q", "--allow-empty", "-m", "x"],
-        ["init", "-q", "--bare", "remote.git"],
-        ["remote", "add", "origin", "./remote.git"],
-        ["config", "push.default", "current"],
-        ["config", "push.autoSetupRemote", "true"],
-    ):
-        subprocess.run(["git", *arguments], cwd=folder, env=environment(folder), check=True, capture_output=True)
-
-
-def environment(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "BASH", "PYTHON"))}
-    return {**kept, "HOME": str(folder), "TERM": "dumb", "GIT_CONFIG_NOSYSTEM": "1"}
-
-
-def ran_what_is_denied(case: dict[str, Any], folder: Path, patience_s: float = 0) -> bool:
-    """Run a line in a real bash, in a new folder. `patience_s` is for what it leaves in the background."""
-    prepare(folder, case["rule"])
-    process = subprocess.Popen(
-        ["bash", "-c", case["line"]],
-        cwd=folder,
-        env=environment(folder),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        process.wait(LIMIT_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    until = time.monotonic() + patience_s
-    while not has_happened(case["rule"], folder):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def has_happened(rule: str, folder: Path) -> bool:
-    if rule == "git push":
-        return (folder / "remote.git" / "refs" / "heads" / "main").exists()
-    victim = folder / "victim"
-    return not victim.exists() or victim.read_text() != CONTENT
-
-
-def is_possible(case: dict[str, Any]) -> bool:
-    needs = case.get("needs", [])
-    return all(os.geteuid() == 0 if name == "root" else shutil.which(name) is not None for name in needs)
-
-
 def test_there_are_enough_lines_of_every_class() -> None:
     assert len(EVASIONS) >= 330
     assert sum(case.get("runs", False) for case in EVASIONS) >= 330
@@ -147,33 +80,28 @@ def test_there_are_enough_lines_of_every_class() -> None:
     assert all(line["repository"] and line["path"] for line in ORDINARY)
 
 
-@pytest.mark.parametrize("at", range(len(CHUNKS)))
-def test_no_line_runs_what_is_denied(at: int, tmp_path: Path) -> None:
-    """A line that is asked about is denied where no client can answer. What is allowed really runs."""
-    allowed = [case for case in CHUNKS[at] if verdict(case["line"], case["rule"]) == "allow"]
-    evaded = [
-        case["line"]
-        for number, case in enumerate(allowed)
-        if is_possible(case) and ran_what_is_denied(case, tmp_path / str(number), patience_s=1)
-    ]
-    assert evaded == []
+def test_no_line_that_runs_what_is_denied_is_allowed() -> None:
+    """A line that is asked about is denied where no client can answer."""
+    allowed = [case["line"] for case in EVASIONS if verdict(case["line"], case["rule"]) == "allow" and case.get("runs")]
+    assert allowed == []
 
 
-@pytest.mark.parametrize("at", range(len(CHUNKS)))
-def test_without_rules_the_lines_really_run_what_is_denied(at: int, tmp_path: Path) -> None:
-    """Otherwise the lines would prove nothing."""
-    if sys.platform != "linux" or shutil.which("bash") is None:
-        pytest.skip("the lines are for bash and the programs of Linux")
-    cases = [case for case in CHUNKS[at] if case.get("runs") and is_possible(case)]
-    with ThreadPoolExecutor(4) as pool:
-        ran = list(pool.map(lambda case: ran_what_is_denied(case[1], tmp_path / str(case[0])), enumerate(cases)))
-    harmless = [case for case, deleted in zip(cases, ran, strict=True) if not deleted]
-    # Lines with a process in the background are slow on a busy machine: these get another try, alone.
-    assert [
-        case["line"]
-        for at, case in enumerate(harmless)
-        if not ran_what_is_denied(case, tmp_path / f"again{at}", patience_s=10)
-    ] == []
+@pytest.mark.process
+def test_a_line_that_is_allowed_does_not_run_what_is_denied(tmp_path: Path) -> None:
+    """For the lines that do not say that they run it: what is allowed really runs."""
+    allowed = [case for case in EVASIONS if verdict(case["line"], case["rule"]) == "allow" and is_possible(case)]
+    ran = [ran_what_is_denied(case, tmp_path / str(number), patience_s=1) for number, case in enumerate(allowed)]
+    assert [case["line"] for case, denied in zip(allowed, ran, strict=True) if denied] == []
+
+
+@pytest.mark.process
+def test_without_rules_the_lines_really_run_what_is_denied(tmp_path: Path) -> None:
+    """Otherwise the lines would prove nothing. One line of each class; `make fuzz` runs all of them."""
+    if why := why_not_here():
+        pytest.skip(why)
+    cases = representative(case for case in EVASIONS if case.get("runs"))
+    assert len(cases) >= 100
+    assert harmless_lines(cases, tmp_path) == []
 
 
 @pytest.mark.parametrize("line", MUST_PASS)

@@ -68,6 +68,7 @@ def test_what_cannot_be_read_is_told_and_harms_nobody(head: str, why: str) -> No
     assert str(told.value) == why
 
 
+@pytest.mark.process
 def test_plain_lines_do_not_load_yaml() -> None:
     ask = (
         "import sys; from tau.core.text.frontmatter import parse_page; "

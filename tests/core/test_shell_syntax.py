@@ -144,6 +144,7 @@ def test_what_is_plain_is_what_a_shell_makes_of_it(words: list[str], line: str) 
         assert read == words
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", ["'a;b' \"c'd\" e'f'\"g\" ''", "'two\nlines' {a} ~x", "a=b !x 'it' %s"])
 def test_a_shell_runs_a_plain_line_as_the_words_it_was_read_as(words: str) -> None:
     line = f"printf '[%s]' {words}"
@@ -211,6 +212,7 @@ PIECES = [
 CHANGES = st.lists(st.tuples(st.floats(0, 1), st.sampled_from(PIECES), st.integers(0, 2)), max_size=3)
 
 
+@pytest.mark.process
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(base=st.sampled_from(BASES), changes=CHANGES)
 def test_bash_runs_no_command_in_a_line_that_was_understood_without_it(
@@ -353,6 +355,7 @@ def test_what_is_beyond_the_limits_is_unclear(kind: str) -> None:
     assert Line(HOSTILE[kind]).unclear
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("missing", ["tree_sitter", "tree_sitter_bash"])
 def test_without_the_parser_every_command_is_asked_about_where_some_are_denied(missing: str) -> None:
     ask = f"""
@@ -368,6 +371,7 @@ for rules in (Permissions(deny=[Rule(command="rm")], otherwise="allow"), Permiss
     assert told.splitlines() == ["ask ask", "allow allow"]
 
 
+@pytest.mark.process
 def test_the_parser_is_loaded_only_when_a_command_is_judged() -> None:
     ask = """
 import sys

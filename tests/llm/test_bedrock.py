@@ -238,6 +238,7 @@ def test_without_credentials_it_says_what_to_set(environment: dict[str, str]) ->
     assert caught.value.transient is False
 
 
+@pytest.mark.process
 def test_what_is_signed_is_what_is_sent() -> None:
     """A server sees the path, the headers and the body over which the signature went."""
 
@@ -279,6 +280,7 @@ def test_what_stands_in_the_environment_is_taken_as_it_is() -> None:
         assert credentials.find_credentials(environment) == environment
 
 
+@pytest.mark.process
 def test_a_profile_is_found_by_botocore(tmp_path: Path) -> None:
     pytest.importorskip("botocore")
     (tmp_path / "credentials").write_text("[work]\naws_access_key_id=AKIDWORK\naws_secret_access_key=s\n")

@@ -45,6 +45,8 @@ from tau.records.base import encode, parse
 from tau.records.messages import Assistant, Text, ToolResult
 from tau.records.settings import RetrySettings
 
+pytestmark = pytest.mark.process
+
 each_api = pytest.mark.parametrize("speaker", SPEAKERS, ids=[speaker.api for speaker in SPEAKERS])
 LS = ("c1", "bash", '{"command":"ls"}')
 RETRIES = RetrySettings()

@@ -80,10 +80,12 @@ except ModelError as error:
 """
 
 
+@pytest.mark.process
 def test_an_account_is_exchanged_for_a_token(tmp_path: Path) -> None:
     assert exchanged(tmp_path, Tokens) == "fresh-token p-1\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("said", "helps"),
     [

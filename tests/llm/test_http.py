@@ -23,6 +23,8 @@ from tau.llm.http import MAX_RESPONSE_BYTES, Http, proxy_for, retry_after_ms
 from tau.llm.types import ModelRequest
 from tau.records.base import parse
 
+pytestmark = pytest.mark.process
+
 KEY = "sk-very-secret-key"
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

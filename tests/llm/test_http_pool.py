@@ -18,6 +18,8 @@ import pytest
 from tau.llm.http_connection import MAX_BUFFERED_BYTES, BrokenResponse
 from tau.llm.http_pool import ConnectionPool, ProxyRefused
 
+pytestmark = pytest.mark.process
+
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -8,6 +8,11 @@ from hypothesis import strategies as st
 
 from tau.llm.sigv4 import Credentials, sign_headers, timestamp
 
+try:  # at once: urllib3 binds a socket when it is imported, which no unit test may do
+    from botocore import auth, awsrequest, credentials
+except ImportError:
+    auth = None
+
 NOW = 1_769_904_000_123  # 2026-02-01T00:00:00.123Z
 WHO = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
 
@@ -24,11 +29,10 @@ def test_calendars_are_hard(day: str) -> None:
 
 
 def by_botocore(url: str, headers: dict[str, str], body: bytes, who: Credentials) -> dict[str, str]:
-    auth = pytest.importorskip("botocore.auth")
-    request_type = pytest.importorskip("botocore.awsrequest").AWSRequest
-    credentials = pytest.importorskip("botocore.credentials").Credentials
-    request = request_type("POST", url, headers=headers, data=body)
-    signer = auth.SigV4Auth(credentials(who.key_id, who.secret, who.token or None), "bedrock", "eu-west-1")
+    if auth is None:
+        pytest.skip("botocore is not installed")
+    request = awsrequest.AWSRequest("POST", url, headers=headers, data=body)
+    signer = auth.SigV4Auth(credentials.Credentials(who.key_id, who.secret, who.token or None), "bedrock", "eu-west-1")
     signer.add_auth(request)
     return {name.lower(): value for name, value in request.headers.items()}
 

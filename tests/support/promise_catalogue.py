@@ -480,6 +480,16 @@ SAME = {"G15": "B07", "H09": "D09", "H05": "E11", "H04": "E12"}
 
 ROWS = {row.id: row for part in PARTS for row in part.rows}
 
+
+def described(name: str) -> str:
+    """A row and its promises in words, as docs/reliability.md has them; an unknown name as it is."""
+    row = ROWS.get(SAME.get(name, name))
+    if row is None:
+        return name
+    promises = [f"    {promise.id}: {promise.says}" for promise in PROMISES if promise.id in row.promises]
+    return "\n".join([f"{name}: {row.fault} -> {row.outcome}", *promises])
+
+
 # Rows whose tests are still missing. It should be empty; remove a row when it has its test.
 TO_COME: set[str] = set()
 

@@ -56,6 +56,7 @@ def test_strict_json_is_not_touched(value: Any) -> None:
 READ = "import sys; from tau.wire.comments import strip_comments; print(strip_comments(sys.stdin.read()))"
 
 
+@pytest.mark.process
 def test_decoration_costs_no_time() -> None:
     lines = ["/" * 80, "// " * 40, "/**/ " * 40, "/* " * 40 + "*/", " " * 10_000]
     text = "[1" + "".join(f",\n{line}\n2" for line in lines) + "]"
