@@ -44,6 +44,7 @@ class PendingQueue(PendingEntries[Waiting]):
         self._waiting: list[Waiting] = []  # recorded by this process, or restored, and not delivered yet
 
     def record(self, queue: QueueName, message: User | Custom) -> None:
+        self._file.require_open()
         self._file.expect()
         self._waiting.append((queue, message))
         self._file.add(CustomEntry, QUEUED, Queued(queue, message))

@@ -56,6 +56,11 @@ class SessionFile:
 
     # Entries.
 
+    def require_open(self) -> None:
+        """Raise CommandError if the file is closed: what is acknowledged now would not be in it."""
+        if self._closed:
+            raise CommandError("The session is closed: nothing more is recorded in it.")
+
     def add(self, kind: Any, *values: Any) -> None:
         """Add an entry at the leaf. If it cannot be written now, it waits to be written."""
         entry = self._entry(kind, values)

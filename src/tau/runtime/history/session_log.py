@@ -156,6 +156,7 @@ class SessionLog:
 
     def append_custom(self, custom_type: str, data: Any) -> None:
         """Add state of an extension, which the model never sees."""
+        self.require_open()
         self.file.add(CustomEntry, custom_type, data)
 
     def drop_last_answer(self) -> None:
@@ -170,6 +171,10 @@ class SessionLog:
 
     # Settings, labels, compactions and branches.
 
+    def require_open(self) -> None:
+        """Raise CommandError if the log is closed: what is acknowledged now would not be in the file."""
+        self.file.require_open()
+
     def set_model(self, model: Model) -> None:
         self.file.add(ModelChange, model.provider, model.id)
 
@@ -178,9 +183,11 @@ class SessionLog:
         self.file.add(ThinkingLevelChange, level)
 
     def set_name(self, name: str) -> None:
+        self.require_open()
         self.file.add(SessionInfo, name)
 
     def label(self, target: str, label: str | None) -> None:
+        self.require_open()
         self.file.add(Label, target, label)
 
     def compact(

@@ -118,8 +118,12 @@ class InputPipeline:
     # Messages of extensions.
 
     async def send_custom(self, message: Custom, behavior: str | None, *, trigger: bool) -> None:
-        """Add the message to the next prompt, to the current run, to a run of its own, or only to the session."""
+        """Add the message to the next prompt, to the current run, to a run of its own, or only to the session.
+
+        Raises CommandError if the session is closed.
+        """
         session = self._session
+        session.log.require_open()
         if behavior == "nextTurn":
             self._for_next_turn.append((session.log.id, message))
         elif session.runs.streaming:

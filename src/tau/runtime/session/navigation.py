@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 Reason = Literal["new", "resume", "fork"]
+Shown = tuple[list[str], list[str]]  # the texts of both queues
+CLOSED = "The session is closed: nothing more is done in it."
 
 
 class Navigator:
@@ -60,21 +62,31 @@ class Navigator:
         operations apply to the session that is open now.
 
         Taking the lock is necessary even if it is free: between two switches it is free for a moment, before the next
-        one takes it.
+        one takes it. Raises CommandError if the session is closed.
         """
         if called_by_handler():
             return
         async with self._switching:
             pass
+        self._check_open()
 
     @property
     def switching(self) -> bool:
         return self._switching.locked()
 
     async def settled(self) -> None:
-        """Wait for a session switch in progress; for a command that waited once already and then took a moment."""
+        """Wait for a session switch in progress; for a command that waited once already and then took a moment.
+
+        Raises CommandError if the session is closed.
+        """
         if self._switching.locked():
             await self.wait_until_done()
+        self._check_open()
+
+    def _check_open(self) -> None:
+        """What is acknowledged after `close` might not reach the file any more, so nothing is."""
+        if self._closed:
+            raise CommandError(CLOSED)
 
     async def stop_runs(self) -> None:
         """Abort runs and compactions."""
@@ -155,21 +167,20 @@ class Navigator:
 
     async def _switch(self, reason: Reason, log: Callable[[], SessionLog], *, restore: bool = False) -> None:
         session, hooks = self._session, self._session.hooks
-        waited = _shown(session.queues)
         with session.runs.blocked():
-            left = await self._leave(reason, log)
+            left, dropped = await self._leave(reason, log)
         self.restore_state(restore=restore)
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
         left.file.trouble = lambda error: session.write_failed(error, this())
         await session.sync.sync_and_close(left, in_use=session.user_bash.runs_in(left))
-        if waited != _shown(session.queues):
+        if dropped != _shown(session.queues):
             await session.emit_queue_update()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
         await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
         await hooks.tell("session_start", {"reason": reason, **previous})
 
-    async def _leave(self, reason: Reason, log: Callable[[], SessionLog]) -> SessionLog:
-        """End runs, then replace the log. Returns the log that was left."""
+    async def _leave(self, reason: Reason, log: Callable[[], SessionLog]) -> tuple[SessionLog, Shown]:
+        """End runs, then replace the log. Returns the log that was left, and the queued messages that were dropped."""
         session = self._session
         await self.stop_runs()
         session.dialogs.cancel()
@@ -186,10 +197,11 @@ class Navigator:
                 session.log.pending_queue.record(queue, message)
             session.schedule_sync()
             raise
+        dropped = _shown(session.queues)  # only now: a message may have been queued while the run ended
         session.queues.clear()
         session.tool_runner.reset()
         left, session.log = session.log, target
-        return left
+        return left, dropped
 
     def _write_all(self) -> None:
         """Write everything of the session being left to its file. Raises CommandError if that fails.
@@ -293,6 +305,7 @@ class Navigator:
                 summary = await self._summary(at, wanted)
                 if summary is None:
                     return Navigated(cancelled=True, leaf_id=session.log.tree.leaf_id)
+            self._check_open()
             left = session.log.tree.leaf_id
             if summary is None:
                 session.log.move_leaf(at)
@@ -340,7 +353,7 @@ class Navigator:
                 return None
 
 
-def _shown(queues: MessageQueues) -> tuple[list[str], list[str]]:
+def _shown(queues: MessageQueues) -> Shown:
     """The texts of both queues, as clients see them."""
     return queues.texts("steer"), queues.texts("follow_up")
 
