@@ -29,7 +29,7 @@ def run(made: Sandbox, command: str) -> str:
 
     async def work() -> None:
         machine = LocalMachine(processes=ProcessLauncher(sandbox=made))
-        await machine.run(command, cwd=made.tree, heard=lambda stream, data: said.append(data))
+        await machine.run(command, cwd=made.tree, on_output=lambda stream, data: said.append(data))
         await machine.release()
 
     asyncio.run(work())

@@ -136,7 +136,7 @@ def test_a_command_runs_in_the_folder_that_its_path_meant_to_this_process(
     async def main() -> bytes:
         said: list[bytes] = []
         machine = LocalMachine(processes=processes)
-        await machine.run("pwd", cwd="/proc/self/cwd/sub", heard=lambda stream, data: said.append(data))
+        await machine.run("pwd", cwd="/proc/self/cwd/sub", on_output=lambda stream, data: said.append(data))
         return b"".join(said)
 
     assert asyncio.run(main()) == os.fsencode(f"{work / 'sub'}\n")

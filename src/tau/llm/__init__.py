@@ -51,7 +51,7 @@ async def stream(
         if hasattr(api, "sign"):
             request = api.sign(request, model, options)
         if world.watchers is not None:
-            request = replace(request, heard=world.watchers.incoming)
+            request = replace(request, on_response=world.watchers.incoming)
         secrets += [*header_secrets(request.headers), *url_secrets(request.url)]
         started = False
         decoder, reader = getattr(api, "Decoder", SSEDecoder)(), api.Reader(draft)

@@ -77,8 +77,8 @@ class Http:
     async def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
         response = await self._begin(request)
         try:
-            if request.heard is not None:
-                await request.heard(response.status, dict(response.headers))
+            if request.on_response is not None:
+                await request.on_response(response.status, dict(response.headers))
             if response.status != 200:
                 raise await self._error_response(response, request)
             _check_type(response.headers)

@@ -187,7 +187,7 @@ async def run_search(machine: Machine, command: list[str], folder: OpenFolder, t
             enough = True
             search.cancel()
 
-    search = asyncio.ensure_future(machine.run(command, cwd=folder, heard=on_output, apart=True))
+    search = asyncio.ensure_future(machine.run(command, cwd=folder, on_output=on_output, separate_streams=True))
     try:
         exit = await search
     except asyncio.CancelledError:

@@ -14,7 +14,7 @@ from typing import Any
 from tau.errors import ExtensionFailure, ModelError
 from tau.runtime.extensions.registry import ExtensionRegistry, HandlerError
 
-AHEAD = 64  # chunks accepted from an extension that does not wait for room
+MAX_CHUNKS_AHEAD = 64  # chunks accepted from an extension that does not wait for room
 
 
 class ModelStreams:
@@ -31,30 +31,30 @@ class ModelStreams:
         run = self._extensions.streams.get(provider)
         if run is None:
             raise ModelError(f"The extension that answers for {provider} is not there.", transient=True)
-        heard, news = deque[tuple[Any, asyncio.Future[None]]](), asyncio.Event()
+        received, changed = deque[tuple[Any, asyncio.Future[None]]](), asyncio.Event()
 
-        def hear(portion: Any) -> asyncio.Future[None]:
-            heard.append((portion, taken := asyncio.get_running_loop().create_future()))
-            news.set()
-            return taken
+        def receive(chunk: Any) -> asyncio.Future[None]:
+            received.append((chunk, consumed := asyncio.get_running_loop().create_future()))
+            changed.set()
+            return consumed
 
-        asking = asyncio.ensure_future(run(params, hear))
-        asking.add_done_callback(lambda _: news.set())
+        call = asyncio.ensure_future(run(params, receive))
+        call.add_done_callback(lambda _: changed.set())
         settings = self._extensions.settings()
         seconds = settings.http_first_byte_timeout_ms / 1000
         try:
-            while heard or not asking.done():
-                if len(heard) > AHEAD:
+            while received or not call.done():
+                if len(received) > MAX_CHUNKS_AHEAD:
                     raise ModelError("The extension sent pieces without waiting for room.", transient=False)
-                if heard:
-                    yield heard[0][0]
-                    heard.popleft()[1].set_result(None)
+                if received:
+                    yield received[0][0]
+                    received.popleft()[1].set_result(None)
                     seconds = settings.http_idle_timeout_ms / 1000
                     continue
-                news.clear()
+                changed.clear()
                 async with asyncio.timeout(seconds or None):
-                    await news.wait()
-            await asking
+                    await changed.wait()
+            await call
         except TimeoutError:
             raise ModelError(f"The extension said nothing for {seconds:g} s.", transient=True) from None
         except ModelError:
@@ -62,16 +62,16 @@ class ModelStreams:
         except Exception as error:
             # The loss of the process is transient: it may be restarted by the next attempt. Whether an error that
             # the extension raised itself is transient is unknown.
-            gone = isinstance(error, ExtensionFailure) and not isinstance(error, HandlerError)
-            raise ModelError(str(error) or type(error).__name__, transient=True if gone else None) from error
+            process_lost = isinstance(error, ExtensionFailure) and not isinstance(error, HandlerError)
+            raise ModelError(str(error) or type(error).__name__, transient=True if process_lost else None) from error
         finally:
-            asking.add_done_callback(_ended)
-            asking.cancel()
-            for _, taken in heard:
-                taken.cancel()
+            call.add_done_callback(_ended)
+            call.cancel()
+            for _, consumed in received:
+                consumed.cancel()
 
 
-def _ended(asking: asyncio.Future[Any]) -> None:
+def _ended(call: asyncio.Future[Any]) -> None:
     """Retrieve an exception that nothing waits for, so that asyncio does not log it."""
-    if not asking.cancelled():
-        asking.exception()
+    if not call.cancelled():
+        call.exception()

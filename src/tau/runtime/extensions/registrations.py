@@ -45,7 +45,7 @@ class Registrations:
         self._bus = bus
         self._path = path
         self._order = order
-        self._mine: dict[int, tuple[Register, Undo]] = {}
+        self._registered: dict[int, tuple[Register, Undo]] = {}
 
     def add(self, message: Register, invoke: Invoke) -> None:
         """Add one registration. An invalid one is reported; the others stay."""
@@ -56,17 +56,17 @@ class Registrations:
             self._extensions.report(self._path, "load", f"{message.kind} {message.name}: {error}")
             return
         if undo is not None:
-            self._mine[message.target] = message, undo
+            self._registered[message.target] = message, undo
             self._extensions.changed(message.kind)
 
     def remove(self, target: int) -> None:
-        if target in self._mine:
-            message, undo = self._mine.pop(target)
+        if target in self._registered:
+            message, undo = self._registered.pop(target)
             undo()
             self._extensions.changed(message.kind)
 
     def clear(self) -> None:
-        for target in list(self._mine):
+        for target in list(self._registered):
             self.remove(target)
 
     def handlers(self, hook: str) -> list[Handler]:
@@ -121,8 +121,8 @@ class Registrations:
         if "stream" not in spec:
             return undo
 
-        def run(params: Mapping[str, Any], heard: ProgressCallback) -> Awaitable[Any]:
-            return invoke(message.target, params, heard, loud=False)
+        def run(params: Mapping[str, Any], progress: ProgressCallback) -> Awaitable[Any]:
+            return invoke(message.target, params, progress, loud=False)
 
         self._extensions.streams[message.name] = run
 
@@ -162,8 +162,8 @@ def streamed(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     models = spec.get("models")
     if not isinstance(models, list) or not models:
         raise ExtensionFailure("models: expected those that it streams the answers of")
-    own = [{**model, "api": API_NAME} if isinstance(model, Mapping) else model for model in models]
-    return {"baseUrl": f"extension:{name}", "apiKey": NO_KEY, **spec, "models": own}
+    marked = [{**model, "api": API_NAME} if isinstance(model, Mapping) else model for model in models]
+    return {"baseUrl": f"extension:{name}", "apiKey": NO_KEY, **spec, "models": marked}
 
 
 def outcome(value: Any) -> Outcome:

@@ -37,7 +37,7 @@ class PausableTimeout:
 
     def __init__(self, seconds: float | None) -> None:
         """`seconds`: None means no limit."""
-        self._left = seconds
+        self._remaining = seconds
         self._asking = 0
         self._timeout = asyncio.timeout(seconds)
 
@@ -45,16 +45,16 @@ class PausableTimeout:
     def paused(self) -> Iterator[None]:
         now = asyncio.get_running_loop().time
         if self._asking == 0 and (when := self._timeout.when()) is not None:
-            self._left = when - now()
+            self._remaining = when - now()
             self._timeout.reschedule(None)
         self._asking += 1
         try:
             yield
         finally:
             self._asking -= 1
-            if self._asking == 0 and self._left is not None:
+            if self._asking == 0 and self._remaining is not None:
                 with suppress(RuntimeError):  # the caller has stopped waiting
-                    self._timeout.reschedule(now() + self._left)
+                    self._timeout.reschedule(now() + self._remaining)
 
     @property
     def over(self) -> bool:
@@ -66,7 +66,7 @@ class PausableTimeout:
             return await work
 
 
-current_timeout: ContextVar[PausableTimeout | None] = ContextVar("patience", default=None)
+current_timeout: ContextVar[PausableTimeout | None] = ContextVar("current_timeout", default=None)
 
 
 class Handler(Value, eq=False):
@@ -106,7 +106,7 @@ class ExtensionRegistry:
         self.providers: dict[str, dict[str, Any]] = {}  # as in models.json
         self.streams: dict[str, Stream] = {}  # by provider: models that the extension calls itself
         self.changed: Callable[[str], None] = lambda kind: None  # called with the kind of a registration that changed
-        self._told: dict[Handler, set[asyncio.Task[Any]]] = {}  # tasks of `spread` that nothing waits for
+        self._notifications: dict[Handler, set[asyncio.Task[Any]]] = {}  # tasks of `spread` that nothing waits for
 
     def wants(self, hook: str) -> bool:
         return hook in self.handlers
@@ -120,17 +120,17 @@ class ExtensionRegistry:
         return handler
 
     def off(self, hook: str, handler: Handler) -> None:
-        kept = [other for other in self.handlers.get(hook, ()) if other is not handler]
-        if kept:
-            self.handlers[hook] = kept
+        remaining = [other for other in self.handlers.get(hook, ()) if other is not handler]
+        if remaining:
+            self.handlers[hook] = remaining
         else:
             self.handlers.pop(hook, None)
-        self._told.pop(handler, None)
+        self._notifications.pop(handler, None)
 
     async def fire(
-        self, hook: str, payload: Mapping[str, Any], switch: AbortSignal | None = None, check: Check | None = None
+        self, hook: str, payload: Mapping[str, Any], signal: AbortSignal | None = None, check: Check | None = None
     ) -> dict[str, Any]:
-        """Call the handlers of a hook and return their combined answer. Raises Aborted when `switch` is aborted.
+        """Call the handlers of a hook and return their combined answer. Raises Aborted when `signal` is aborted.
 
         `check` raises ExtensionFailure for an invalid answer. The failure of a handler is reported; it refuses the
         call if the hook is a gate, and otherwise counts as no answer.
@@ -140,13 +140,13 @@ class ExtensionRegistry:
         result: dict[str, Any] = {}
         for handler in list(self.handlers.get(hook, ())):
             try:
-                answer = await self.ask(handler.call(shown), self._limit(hook), switch)
+                answer = await self.ask(handler.call(shown), self._limit(hook), signal)
                 if check is not None and answer is not None:
                     check(answer)
             except ExtensionFailure as failure:
                 self.report(handler.path, hook, str(failure))
                 if rule.gate:
-                    return {"block": True, "reason": _blocking(handler.path, failure)}
+                    return {"block": True, "reason": _block_reason(handler.path, failure)}
                 continue
             shown, result, done = rule.fold(shown, result, answer)
             if done:
@@ -157,35 +157,35 @@ class ExtensionRegistry:
         """Notify the handlers without waiting. With `newest`, a handler that is still busy is skipped."""
         shown: Mapping[str, Any] | None = None
         for handler in list(self.handlers.get(hook, ())):
-            told = self._told.setdefault(handler, set())
-            if len(told) < (1 if newest else MAX_EVENTS_BEHIND):
+            tasks = self._notifications.setdefault(handler, set())
+            if len(tasks) < (1 if newest else MAX_EVENTS_BEHIND):
                 shown = {"type": hook, **payload()} if shown is None else shown
-                told.add(task := asyncio.ensure_future(self._tell_one(hook, handler, shown)))
-                task.add_done_callback(told.discard)
+                tasks.add(task := asyncio.ensure_future(self._notify(hook, handler, shown)))
+                task.add_done_callback(tasks.discard)
 
-    async def _tell_one(self, hook: str, handler: Handler, payload: Mapping[str, Any]) -> None:
+    async def _notify(self, hook: str, handler: Handler, payload: Mapping[str, Any]) -> None:
         try:
             await self.ask(handler.call(payload), self._limit(hook))
         except ExtensionFailure as failure:
             self.report(handler.path, hook, str(failure))
 
-    async def ask(self, work: Awaitable[Any], seconds: float | None, switch: AbortSignal | None = None) -> Any:
+    async def ask(self, work: Awaitable[Any], seconds: float | None, signal: AbortSignal | None = None) -> Any:
         """Wait for work of an extension. Its errors are raised as ExtensionFailure.
 
-        The wait ends when the time is over or `switch` is aborted, even if the work has not stopped.
+        The wait ends when the time is over or `signal` is aborted, even if the work has not stopped.
         """
-        patience = PausableTimeout(seconds)
-        token = current_timeout.set(patience)
+        timeout = PausableTimeout(seconds)
+        token = current_timeout.set(timeout)
         try:
             task = asyncio.ensure_future(work)
         finally:
             current_timeout.reset(token)
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task.add_done_callback(lambda task: _ended(task, over))
-        if switch is not None:
-            switch.cancel_on_abort(over)
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task.add_done_callback(lambda task: _finish(task, ended))
+        if signal is not None:
+            signal.cancel_on_abort(ended)
         try:
-            await patience.wait(over)
+            await timeout.wait(ended)
             return task.result()
         except TimeoutError:
             if not task.done():
@@ -196,9 +196,9 @@ class ExtensionRegistry:
                 return task.result()  # it was in time; only this task resumed too late
             raise HandlerError(str(error) or "TimeoutError") from None
         except asyncio.CancelledError:
-            if _leaving():
+            if _is_cancelling():
                 raise
-            if switch is not None and switch.aborted:
+            if signal is not None and signal.aborted:
                 raise Aborted from None
             raise ExtensionFailure("It was cancelled.") from None
         except (ExtensionFailure, Aborted):
@@ -217,21 +217,21 @@ class ExtensionRegistry:
         return (limits.observer_timeout_ms if HOOKS[hook].fold is observe else limits.handler_timeout_ms) / 1000
 
 
-def _blocking(path: str, failure: ExtensionFailure) -> str:
+def _block_reason(path: str, failure: ExtensionFailure) -> str:
     """The reason, for the model, why a failed gate blocks. An extension's own error text is used unchanged."""
     return (
         str(failure) if isinstance(failure, HandlerError) else f"Extension {path} failed, so this is blocked: {failure}"
     )
 
 
-def _ended(task: asyncio.Future[Any], over: asyncio.Future[None]) -> None:
+def _finish(task: asyncio.Future[Any], ended: asyncio.Future[None]) -> None:
     if not task.cancelled():
         task.exception()  # retrieve it, so that asyncio does not log it when nothing waits for it
-    if not over.done():
-        over.set_result(None)
+    if not ended.done():
+        ended.set_result(None)
 
 
-def _leaving() -> bool:
+def _is_cancelling() -> bool:
     """True if the current task is cancelled itself, not only the work it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

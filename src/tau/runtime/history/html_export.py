@@ -94,8 +94,8 @@ def _sentence(error: OSError, path: Path) -> str:
     return f"Cannot export to {path}: {(error.strerror or str(error)).lower()}"
 
 
-def session_page(log: SessionLog, told: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[bytes]:
-    """Render a session as a page; `told` is the system prompt, if the session is live.
+def session_page(log: SessionLog, system_prompt: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[bytes]:
+    """Render a session as a page; `system_prompt` is the system prompt, if the session is live.
 
     Imports the renderer lazily: few processes ever export.
     """
@@ -110,20 +110,22 @@ def session_page(log: SessionLog, told: str | None = None, tools: Sequence[Tool]
             log.tree.leaf_id,
             __version__,
             name=log.tree.name,
-            system_prompt=told,
+            system_prompt=system_prompt,
             tools=[OfferedTool(tool.name, tool.description, tool.parameters) for tool in tools],
         )
     )
 
 
-def export_session(log: SessionLog, around: Services, told: str, wanted: str | None) -> str:
+def export_session(log: SessionLog, services: Services, system_prompt: str, wanted: str | None) -> str:
     """Write the page and return its path: `wanted`, or a default name in the working directory. Blocks."""
     if log.path is None:
         raise CommandError("Cannot export in-memory session to HTML")
     if not os.path.exists(log.path):
         raise CommandError("Nothing to export yet - start a conversation first")
     name = wanted or default_name(log.path)
-    write_export(session_page(log, told, list(around.tools.values())), Path(around.cwd, Path(name).expanduser()))
+    write_export(
+        session_page(log, system_prompt, list(services.tools.values())), Path(services.cwd, Path(name).expanduser())
+    )
     return name
 
 

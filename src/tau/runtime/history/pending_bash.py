@@ -36,8 +36,8 @@ def undelivered(log: SessionLog) -> list[BashExecution]:
         for at in tree.of_kind("message"):
             if at > noted[0] and b'"bashExecution"' in tree.line(at):
                 with suppress(BadRecord):
-                    told = tree.message_json(at)
-                    waiting = [one for one in waiting if wire_json(one) != told]
+                    delivered = tree.message_json(at)
+                    waiting = [one for one in waiting if wire_json(one) != delivered]
     return waiting
 
 

@@ -41,10 +41,12 @@ def undelivered(tree: Tree) -> list[tuple[QueueName, User | Custom]]:
             _follow(tree, at, waiting)
         elif waiting:
             with suppress(BadRecord):
-                said = _as_queued(tree, at)
-                told = next((place for place, (_, message) in enumerate(waiting) if same_as(message) == said), None)
-                if told is not None:
-                    del waiting[told]
+                message_entry = _as_queued(tree, at)
+                delivered = next(
+                    (place for place, (_, message) in enumerate(waiting) if same_as(message) == message_entry), None
+                )
+                if delivered is not None:
+                    del waiting[delivered]
     return waiting
 
 

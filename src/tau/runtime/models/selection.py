@@ -98,13 +98,13 @@ class ModelSelection:
         if self.fixed:
             chosen: ModelMatch | None = self._named(pattern, provider, settings.default_provider, warnings)
         else:
-            chosen = self._usual(settings)
+            chosen = self._default_model(settings)
         self.current = chosen.model if chosen else None
         self.fixed_level = level is not None or (self.fixed and chosen is not None and chosen.level is not None)
-        usual = settings.default_thinking_level or "medium"
-        self.start_level = level or (chosen.level if chosen else None) or usual
+        default_level = settings.default_thinking_level or "medium"
+        self.start_level = level or (chosen.level if chosen else None) or default_level
         self.level = clamp(self.start_level, self.current)
-        self._returning = usual if settings.thinking_returns else None
+        self._returning = default_level if settings.thinking_returns else None
         return warnings
 
     def _asked_for(self, patterns: Sequence[str]) -> list[Model]:
@@ -113,7 +113,9 @@ class ModelSelection:
         made = [self.catalog.custom_model(server, id) for server, _, id in named if server in SERVERS and id]
         return [model for model in made if model is not None and self.usable(model)]
 
-    def _named(self, pattern: str | None, provider: str | None, usual: str | None, warnings: list[str]) -> ModelMatch:
+    def _named(
+        self, pattern: str | None, provider: str | None, default_provider: str | None, warnings: list[str]
+    ) -> ModelMatch:
         if provider is not None:
             return self._of_provider(pattern, provider, warnings)
         assert pattern is not None
@@ -127,7 +129,7 @@ class ModelSelection:
         everything = [model for name in self.catalog.providers for model in self.catalog.models_of(name)]
         found = find_model(pattern, [*everything, *OFFLINE_MODELS], usable=self.usable)
         if isinstance(found, AmbiguousModel):
-            saved = [model for model in found.models if model.provider == usual]
+            saved = [model for model in found.models if model.provider == default_provider]
             if not saved:
                 names = ", ".join(model.provider for model in found.models)
                 raise UsageError(f'Model "{pattern}" is offered by {names}. Say which is meant with --provider.')
@@ -140,17 +142,17 @@ class ModelSelection:
 
     def _of_provider(self, pattern: str | None, provider: str, warnings: list[str]) -> ModelMatch:
         name = self.catalog.canonical_name(provider)
-        own = [model for model in OFFLINE_MODELS if model.provider.lower() == provider.lower()]
-        if name is None and not own:
+        models = [model for model in OFFLINE_MODELS if model.provider.lower() == provider.lower()]
+        if name is None and not models:
             raise UsageError(f'Unknown provider "{provider}". Use --list-models to see available providers/models.')
-        own += self.catalog.models_of(name) if name else []
+        models += self.catalog.models_of(name) if name else []
         if pattern is None:
-            usual = own[0] if name is None else self.catalog.default(name)
-            if usual is None:
+            default = models[0] if name is None else self.catalog.default(name)
+            if default is None:
                 raise UsageError(f"{name} has no model that is taken by itself. Name one with --model.")
-            return ModelMatch(usual)
+            return ModelMatch(default)
         # The model ids of a server must match exactly; elsewhere a part of a name is enough.
-        match = find_exact(pattern, own) if name in SERVERS else find_model(pattern, own)
+        match = find_exact(pattern, models) if name in SERVERS else find_model(pattern, models)
         if isinstance(match, ModelMatch):
             return match
         return self._custom(name, pattern, warnings)
@@ -165,7 +167,7 @@ class ModelSelection:
             warnings.append(f'Model "{id}" not found for provider "{provider}". Using custom model id.')
         return ModelMatch(model, level)
 
-    def _usual(self, settings: Settings) -> ModelMatch | None:
+    def _default_model(self, settings: Settings) -> ModelMatch | None:
         provider, id = settings.default_provider, settings.default_model
         if self.scoped:
             saved = [match for match in self.scoped if (match.model.provider, match.model.id) == (provider, id)]
@@ -178,8 +180,8 @@ class ModelSelection:
                 saved_model = self.catalog.custom_model(provider, id)
             if saved_model:
                 return ModelMatch(saved_model)
-        usual = [model for model in ready if DEFAULT_MODELS.get(model.provider) == model.id]
-        first = usual[0] if usual else next(iter(ready), None)
+        defaults = [model for model in ready if DEFAULT_MODELS.get(model.provider) == model.id]
+        first = defaults[0] if defaults else next(iter(ready), None)
         return ModelMatch(first) if first else None
 
     # Changes.
@@ -197,11 +199,11 @@ class ModelSelection:
 
     def cycle(self) -> Model | None:
         """Switch to the next model and return it; None if there is no other."""
-        ring = self.scoped or [ModelMatch(model) for model in self.available]
-        if len(ring) < 2:
+        models = self.scoped or [ModelMatch(model) for model in self.available]
+        if len(models) < 2:
             return None
-        at = next((i for i, match in enumerate(ring) if match.model == self.current), -1)
-        match = ring[(at + 1) % len(ring)]
+        at = next((i for i, match in enumerate(models) if match.model == self.current), -1)
+        match = models[(at + 1) % len(models)]
         self._switch(match.model)
         if match.level:
             self.level = clamp(match.level, match.model)

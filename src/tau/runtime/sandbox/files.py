@@ -111,8 +111,8 @@ class ConfinedFiles:
                 self.close()
                 if last:
                     raise ToolError(GONE)
-        said, value = answer
-        if said == "error":
+        status, value = answer
+        if status == "error":
             if file is not None:
                 os.close(file)
             raise ToolError(str(value))
@@ -130,14 +130,14 @@ class ConfinedFiles:
             return None, None
 
     def _begin(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        our_end, their_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with their_end:
             path = os.pathsep.join(place for place in sys.path if place.endswith("-packages"))
             root = os.path.dirname(os.path.dirname(os.path.abspath(tau.__file__)))
             words = [os.path.realpath(sys.executable), "-I", "-S", "-X", "utf8", "-c", _START, root, path, self._places]
-            self._life = self._start(words, theirs.fileno())
-        ours.settimeout(PATIENCE)
-        self._line = ours
+            self._life = self._start(words, their_end.fileno())
+        our_end.settimeout(PATIENCE)
+        self._line = our_end
 
 
 def main() -> None:

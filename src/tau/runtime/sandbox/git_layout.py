@@ -186,27 +186,27 @@ def _end_of_section(text: str, at: int) -> int:
 def _value(text: str, at: int) -> tuple[str, int]:
     """Parse a value. Quotes may open and close anywhere in it; trailing spaces count only inside quotes."""
     found: list[str] = []
-    kept = 0  # length that survives the trimming of trailing spaces
+    length = 0  # length that survives the trimming of trailing spaces
     quoted = False
     while at < len(text) and text[at] != "\n":
-        sign = text[at]
-        if sign in "#;" and not quoted:
+        character = text[at]
+        if character in "#;" and not quoted:
             at = _end_of_line(text, at) - 1
             break
         at += 1
-        if sign == '"':
+        if character == '"':
             quoted = not quoted
-            kept = len(found)
+            length = len(found)
             continue
-        escaped = sign == "\\" and at < len(text)
+        escaped = character == "\\" and at < len(text)
         if escaped:
-            sign, at = _ESCAPED.get(text[at], text[at]), at + 1
+            character, at = _ESCAPED.get(text[at], text[at]), at + 1
             if text[at - 1] == "\n":
                 continue
-        found.append(sign)
-        if quoted or escaped or not sign.isspace():
-            kept = len(found)
-    return "".join(found[:kept]), at
+        found.append(character)
+        if quoted or escaped or not character.isspace():
+            length = len(found)
+    return "".join(found[:length]), at
 
 
 def _text(path: str) -> str | None:

@@ -32,7 +32,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
-from tau.runtime.machine.supervisor import END, HEARD, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
+from tau.runtime.machine.supervisor import END, HANDLED_SIGNALS, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
 from tau.runtime.sandbox import landlock, seccomp
 from tau.runtime.sandbox.mounts import Mount, Refused, call, check_mounts, check_sources, mount_all, refusing
 from tau.runtime.sandbox.placeholders import hold, release
@@ -95,7 +95,7 @@ class Inside(NamedTuple):
 def main() -> None:
     agent = os.getppid()
     plan = Plan.parse(sys.argv[1:])
-    for number in HEARD:
+    for number in HANDLED_SIGNALS:
         signal.signal(number, lambda number, frame: None)
     signals = adopt_orphans(ctypes.addressof(_NAME))
     with ExitStack() as cleanup:  # runs callbacks in reverse order, even if one of them fails
@@ -206,14 +206,14 @@ def _start_bubblewrap(plan: Plan) -> Inside:
     fd = os.memfd_create("filter", 0)
     os.write(fd, program)
     os.lseek(fd, 0, os.SEEK_SET)
-    said, says = os.pipe2(os.O_CLOEXEC)
+    errors_read, errors_write = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if not child:
         inside = python_words(check_inside.__name__, plan.arguments())
-        _become([BWRAP, *bubblewrap_arguments(plan), "--seccomp", str(fd), "--", *inside], says)
+        _become([BWRAP, *bubblewrap_arguments(plan), "--seccomp", str(fd), "--", *inside], errors_write)
     os.close(fd)
-    os.close(says)
-    return Inside(child, said)
+    os.close(errors_write)
+    return Inside(child, errors_read)
 
 
 def _become(words: list[str], stderr: int) -> None:
@@ -254,15 +254,15 @@ def _start_own(plan: Plan) -> Inside:
         _put("/proc/self/setgroups", "deny")
         _put("/proc/self/uid_map", f"{user} {user} 1")
         _put("/proc/self/gid_map", f"{group} {group} 1")
-    said, says = os.pipe2(os.O_CLOEXEC)
+    errors_read, errors_write = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if not child:
-        _become_runner(plan, program, says)
-    os.close(says)
-    return Inside(child, said)
+        _become_supervisor(plan, program, errors_write)
+    os.close(errors_write)
+    return Inside(child, errors_read)
 
 
-def _become_runner(plan: Plan, program: bytes, says: int) -> None:
+def _become_supervisor(plan: Plan, program: bytes, errors_write: int) -> None:
     """Set up the sandbox and exec the supervisor. Does not return.
 
     This is the first process of its PID namespace: when it ends, the kernel kills all others in it.
@@ -283,7 +283,7 @@ def _become_runner(plan: Plan, program: bytes, says: int) -> None:
         os.chdir("/")
         os.execv(plan.words[0], plan.words)
     except (Refused, OSError) as error:
-        os.write(says, _sentence(error).encode())
+        os.write(errors_write, _sentence(error).encode())
     finally:
         os._exit(127)
 
@@ -298,8 +298,8 @@ def _give_up_capabilities() -> None:
 
 
 def _filter(program: bytes) -> None:
-    kept = ctypes.create_string_buffer(program, len(program))
-    filter = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
+    buffer = ctypes.create_string_buffer(program, len(program))
+    filter = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     call(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     call(_libc.prctl(_SECCOMP, _FILTER, filter, 0, 0))
 

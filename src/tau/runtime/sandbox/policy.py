@@ -110,12 +110,12 @@ class Sandbox:
                     )
         self._check_own()
         self._check_repository()
-        kept = self._guards()
+        guards = self._guards()
         for path in self._named:
             for link in links_to(os.path.abspath(os.path.expanduser(path))):
-                if self._is_in_a_place(link) and not any(is_in(link, guard.path) for guard in kept):
+                if self._is_in_a_place(link) and not any(is_in(link, guard.path) for guard in guards):
                     raise self._refusal(f"{path} is reached by {link}, a link that commands can replace.")
-        self._check_code_paths(kept)
+        self._check_code_paths(guards)
 
     def _check_own(self) -> None:
         prefixes = (sys.prefix, sys.base_prefix)  # which may be /usr
@@ -144,11 +144,13 @@ class Sandbox:
                 return
             folder = os.path.dirname(folder)
 
-    def _check_code_paths(self, kept: Sequence[Guard]) -> None:
-        rules = {**dict.fromkeys(self._places, True), **{guard.path: guard.writable for guard in kept}}
+    def _check_code_paths(self, guards: Sequence[Guard]) -> None:
+        rules = {**dict.fromkeys(self._places, True), **{guard.path: guard.writable for guard in guards}}
         for path, loader, remedy in code_paths([os.getcwd(), self.tree]):
-            around = [place for place in rules if is_in(path, place)]
-            if (around and rules[max(around, key=len)]) or any(is_importable(place, path) for place in self._places):
+            enclosing = [place for place in rules if is_in(path, place)]
+            if (enclosing and rules[max(enclosing, key=len)]) or any(
+                is_importable(place, path) for place in self._places
+            ):
                 raise self._refusal(
                     f"{loader} {path}, and what commands write there would run outside of the sandbox. {remedy}."
                 )
@@ -254,16 +256,16 @@ class Sandbox:
 
     def _keep_in_place(self, path: str, targets: dict[str, tuple[str, bool]]) -> None:
         """Add a mount for each folder on the way to a path from the outermost folder that commands may write."""
-        around = [place for place in self._places if is_in(path, place)]
-        for folder in _between(min(around, key=len), path):
+        enclosing = [place for place in self._places if is_in(path, place)]
+        for folder in _between(min(enclosing, key=len), path):
             if not is_in(folder, self._agent_dir):
                 targets.setdefault(folder, (folder, True))
 
     def _make_places(self, targets: dict[str, tuple[str, bool]], covers: Mapping[str, str]) -> None:
         """Create mount points for targets in folders that are replaced by empty ones."""
         for target in list(targets):
-            around = [other for other in targets if other != target and is_in(target, other)]
-            cover = max(around, key=len, default="")
+            enclosing = [other for other in targets if other != target and is_in(target, other)]
+            cover = max(enclosing, key=len, default="")
             if cover in covers:
                 _make_place(covers[cover] + target.removeprefix(cover), is_folder=os.path.isdir(targets[target][0]))
         for target in list(targets):
@@ -282,12 +284,14 @@ class Sandbox:
 
     def _roots(self) -> list[str]:
         """Return the paths to read besides the system's: tau itself, skills, repositories, the user's grants."""
-        ours = [*_program(), sysconfig.get_path("scripts")]
+        own_paths = [*_program(), sysconfig.get_path("scripts")]
         skills = [os.path.join(self._agent_dir, "skills"), os.path.join(self._home, ".agents", "skills")]
-        roots = [*map(os.path.realpath, ours), *skills, *self._repositories(), *self._readable]
-        kept = dict.fromkeys(path for path in roots if os.path.exists(path) and path != "/")
+        roots = [*map(os.path.realpath, own_paths), *skills, *self._repositories(), *self._readable]
+        existing = dict.fromkeys(path for path in roots if os.path.exists(path) and path != "/")
         seen = [place for place in map(os.path.realpath, SYSTEM) if not is_in(self._home, place)]
-        return [path for path in kept if not any(is_in(path, place) for place in (*seen, *kept) if place != path)]
+        return [
+            path for path in existing if not any(is_in(path, place) for place in (*seen, *existing) if place != path)
+        ]
 
     def _repositories(self) -> Iterator[str]:
         """Yield the repository that contains the working folder, and the one that it is a linked work tree of."""

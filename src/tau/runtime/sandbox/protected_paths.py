@@ -75,17 +75,17 @@ def _could_be_made(path: str) -> bool:
 
 def _add(found: dict[str, Guard], places: Sequence[str], path: str) -> None:
     """Guard a path, or its first component that is missing or not a folder."""
-    around = [place for place in places if is_in(path, place) and path != place]
-    if not around:
+    enclosing = [place for place in places if is_in(path, place) and path != place]
+    if not enclosing:
         return
-    here = min(around, key=len)
-    for name in path.removeprefix(here.rstrip("/") + "/").split("/"):
-        here = os.path.join(here, name)
-        if os.path.islink(here):
-            raise Unprotectable(f"{here} is a link, which cannot be kept from being replaced.")
-        if not os.path.isdir(here) or is_placeholder(here):
+    folder = min(enclosing, key=len)
+    for name in path.removeprefix(folder.rstrip("/") + "/").split("/"):
+        folder = os.path.join(folder, name)
+        if os.path.islink(folder):
+            raise Unprotectable(f"{folder} is a link, which cannot be kept from being replaced.")
+        if not os.path.isdir(folder) or is_placeholder(folder):
             break
-    found[here] = Guard(here)
+    found[folder] = Guard(folder)
 
 
 def _repositories(place: str) -> Iterator[str]:
