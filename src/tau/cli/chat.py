@@ -281,9 +281,11 @@ def _save_history(path: Path) -> None:
 # The coroutines below run in the agent's loop.
 
 
-async def _open(open_session: Open, client: Callable[[Event | Update | UiRequest], None], desk: TerminalDialogs) -> Any:
+async def _open(
+    open_session: Open, client: Callable[[Event | Update | UiRequest], None], dialogs: TerminalDialogs
+) -> Any:
     opened = open_session(client)
-    desk.attach(opened[0].dialogs)
+    dialogs.attach(opened[0].dialogs)
     if opened[0].extension_lifecycle.has_extensions:
         await opened[0].extension_lifecycle.start()
     return opened

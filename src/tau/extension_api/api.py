@@ -312,9 +312,9 @@ def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> Target
 
         async def produce() -> None:
             arguments = (Event(params[name]) for name in ("model", "context", "options"))
-            async with aclosing(function(*arguments)) as pieces:
-                async for piece in pieces:
-                    queue.append(_piece(piece))
+            async with aclosing(function(*arguments)) as chunks:
+                async for chunk in chunks:
+                    queue.append(_chunk(chunk))
                     changed.set()
                     if len(queue) >= MAX_QUEUED_PIECES:
                         room.clear()
@@ -342,11 +342,11 @@ def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> Target
     return run
 
 
-def _piece(piece: Any) -> Any:
+def _chunk(chunk: Any) -> Any:
     """Translate names to those of the wire: stop_reason becomes stopReason."""
-    if not isinstance(piece, Mapping):
-        raise TypeError(f"A piece of an answer must be a dict with a type, not {piece!r}")
-    return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in piece.items()}
+    if not isinstance(chunk, Mapping):
+        raise TypeError(f"A piece of an answer must be a dict with a type, not {chunk!r}")
+    return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in chunk.items()}
 
 
 def _positional_count(function: Callable[..., Any]) -> int:

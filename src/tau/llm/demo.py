@@ -104,7 +104,7 @@ HELP = re.compile(r"(?:hi|hello|hey|help|(?:who|what) are you|what can you do)(?
 
 
 def answer(
-    model: Model, context: ModelContext, draft: Draft, world: CallEnvironment
+    model: Model, context: ModelContext, draft: Draft, environment: CallEnvironment
 ) -> Iterator[Sequence[ModelResult] | Pause]:
     input_tokens = _characters(context) // CHARS_PER_TOKEN
     draft.set_usage(usage=Usage(input=input_tokens))

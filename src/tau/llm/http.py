@@ -201,9 +201,9 @@ async def _drain(response: HttpExchange) -> None:
     """Read the little that may be left, then release the connection: reusable if the body is complete."""
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
-            left = MAX_CHUNK_BYTES
-            while left > 0 and (chunk := await response.read()):
-                left -= len(chunk)
+            remaining = MAX_CHUNK_BYTES
+            while remaining > 0 and (chunk := await response.read()):
+                remaining -= len(chunk)
     except Exception as error:
         log.debug("a connection was not reused: %s", error)
     finally:

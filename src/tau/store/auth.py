@@ -39,8 +39,8 @@ class AuthFile:
         """Set or remove the entry of one provider. On BadRecord or OSError the file is unchanged."""
         with locked(self.path):
             content = self._content()
-            kept = {name: other for name, other in content.items() if name != provider}
-            changed = kept if entry is None else {**kept, provider: entry}
+            others = {name: other for name, other in content.items() if name != provider}
+            changed = others if entry is None else {**others, provider: entry}
             replace_file(self.path, json.dumps(changed, indent=2).encode())
             os.chmod(self.path, PRIVATE_MODE)
 

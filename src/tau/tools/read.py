@@ -92,9 +92,9 @@ def read_chunks(file: BinaryIO, stopped: Callable[[], bool], beginning: bytes = 
 def _length(file: BinaryIO) -> int:
     """Return the length of a file; 0 if it has none, as in /proc, where no file is long."""
     with suppress(OSError):
-        here = file.tell()
+        position = file.tell()
         length = file.seek(0, os.SEEK_END)
-        file.seek(here)
+        file.seek(position)
         return length
     return 0
 

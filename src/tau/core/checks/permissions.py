@@ -96,13 +96,13 @@ class Call:
 class Rules:
     """`cwd` is the real path of the working folder, `home` the user's. Raises BadRules."""
 
-    def __init__(self, given: Permissions, cwd: str, home: str) -> None:
-        if not 0 < given.deadline <= LONGEST_DEADLINE:
+    def __init__(self, permissions: Permissions, cwd: str, home: str) -> None:
+        if not 0 < permissions.deadline <= LONGEST_DEADLINE:
             raise BadRules("deadline", f"must be more than 0 seconds, and at most {LONGEST_DEADLINE}")
-        self._otherwise = given.otherwise
+        self._otherwise = permissions.otherwise
         self._rules: dict[What, list[_Rule]] = {
             kind: [_Rule(rule, f"{kind}[{at}]", cwd, home) for at, rule in enumerate(rules)]
-            for kind, rules in _kinds(given)
+            for kind, rules in _kinds(permissions)
         }
 
     def verdict(self, call: Call) -> Verdict:
@@ -143,12 +143,12 @@ class Rules:
 
 
 class _Rule:
-    def __init__(self, given: Rule, place: str, cwd: str, home: str) -> None:
+    def __init__(self, rule: Rule, place: str, cwd: str, home: str) -> None:
         self.place = place
         self._cwd = cwd
         tools, paths, commands = (
             _listed(value, f"{place}.{name}")
-            for name, value in (("tool", given.tool), ("path", given.path), ("command", given.command))
+            for name, value in (("tool", rule.tool), ("path", rule.path), ("command", rule.command))
         )
         if tools is None and paths is None and commands is None:
             raise BadRules(place, "a rule names a tool, a path or a command")
@@ -223,7 +223,7 @@ class _Glob:
         try:
             # "folder/**" includes the folder itself, for tools that list it.
             globs = [text, text[:-3]] if text.endswith("/**") and text != "/**" else [text]
-            self._patterns = [compile_glob(one, ignore_case=generous, across=generous) for one in globs]
+            self._patterns = [compile_glob(pattern, ignore_case=generous, across=generous) for pattern in globs]
         except BadGlob as error:
             raise BadRules(place, f"{glob}: {error}") from None
 
@@ -274,7 +274,7 @@ def _gather(value: Any, into: list[str] | None, found: Named) -> None:
         for name, item in value.items():
             plain_name = re.sub("[_-]", "", str(name)).lower()
             if _COMMANDS.fullmatch(plain_name):
-                texts = item if isinstance(item, list) and all(isinstance(one, str) for one in item) else None
+                texts = item if isinstance(item, list) and all(isinstance(text, str) for text in item) else None
                 _gather(" ".join(map(_quoted, texts)) if texts else item, found.commands, found)
             else:
                 _gather(item, found.paths if _PATHS.fullmatch(plain_name) else None, found)
@@ -292,14 +292,14 @@ def _quoted(word: str) -> str:
     return word if word and re.fullmatch(r"[\w@%+=:,./-]+", word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-def _kinds(given: Permissions) -> list[tuple[What, list[Rule]]]:
-    return [("deny", given.deny), ("ask", given.ask), ("allow", given.allow)]
+def _kinds(permissions: Permissions) -> list[tuple[What, list[Rule]]]:
+    return [("deny", permissions.deny), ("ask", permissions.ask), ("allow", permissions.allow)]
 
 
-def _listed(given: StringOrList | UnsetType, place: str) -> list[str] | None:
-    if given is UNSET:
+def _listed(value: StringOrList | UnsetType, place: str) -> list[str] | None:
+    if value is UNSET:
         return None
-    texts = [given] if isinstance(given, str) else list(given)
+    texts = [value] if isinstance(value, str) else list(value)
     if not texts or not all(text.strip() for text in texts):
         raise BadRules(place, "must not be empty")
     return texts

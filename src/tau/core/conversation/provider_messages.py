@@ -126,7 +126,7 @@ def _drop_unreadable(message: ModelMessage, model: Model, sees: bool) -> ModelMe
                 return message
             return replace(message, content=[block for block in message.content if not _empty_thought(block)])
         return replace(
-            message, content=[kept for block in message.content if (kept := _foreign_block(block)) is not None]
+            message, content=[readable for block in message.content if (readable := _foreign_block(block)) is not None]
         )
     blocks = _blocks(message.content)
     if sees:

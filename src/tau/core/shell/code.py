@@ -120,7 +120,9 @@ def _is_plain_node(node: ast.AST) -> bool:
     if isinstance(node, ast.keyword):
         return node.arg in ("sep", "end", "flush")
     if isinstance(node, ast.ImportFrom):
-        return not any(one.name in _CALLS or (one.asname or "") in _CALLS or one.name == "*" for one in node.names)
+        return not any(
+            alias.name in _CALLS or (alias.asname or "") in _CALLS or alias.name == "*" for alias in node.names
+        )
     if isinstance(node, ast.Import):
-        return not any((one.asname or "") in _CALLS for one in node.names)
+        return not any((alias.asname or "") in _CALLS for alias in node.names)
     return True

@@ -98,16 +98,16 @@ def read_word(source: str, nodes: Sequence[Node]) -> Word:
     """The word that these adjacent nodes form. Raises NotUnderstood."""
     if _SPELLED.fullmatch(source, nodes[0].start, nodes[-1].end):
         return literal(source[nodes[0].start : nodes[-1].end])
-    holes = {hole.start: hole for node in nodes for hole in expansions_in(node)}
-    return _Reader(source, nodes[0].start, nodes[-1].end, holes).word()
+    expansions = {expansion.start: expansion for node in nodes for expansion in expansions_in(node)}
+    return _Reader(source, nodes[0].start, nodes[-1].end, expansions).word()
 
 
 class _Reader:
-    def __init__(self, source: str, start: int, end: int, holes: Mapping[int, Node]) -> None:
+    def __init__(self, source: str, start: int, end: int, expansions: Mapping[int, Node]) -> None:
         self._source = source
         self._start = self._at = start
         self._end = end
-        self._holes = holes
+        self._expansions = expansions
         self._text: list[str] = []
         self._shape: list[str] = []
         self._variables: list[str] = []
@@ -120,7 +120,7 @@ class _Reader:
             raise NotUnderstood("a comment stands where a word was expected")
         while self._at < end:
             letter = source[self._at]
-            if self._at in self._holes:
+            if self._at in self._expansions:
                 self._expansion(quoted=False)
             elif letter == "'":
                 self._single()
@@ -198,7 +198,7 @@ class _Reader:
         self._at += 1
         while self._at < end:
             letter, after = source[self._at], source[self._at + 1 : self._at + 2]
-            if self._at in self._holes:
+            if self._at in self._expansions:
                 self._expansion(quoted=True)
             elif letter == '"':
                 self._at += 1
@@ -226,22 +226,22 @@ class _Reader:
         self._at = at + 1
 
     def _expansion(self, *, quoted: bool) -> None:
-        hole = self._holes[self._at]
-        if hole.end > self._end:
+        expansion = self._expansions[self._at]
+        if expansion.end > self._end:
             raise NotUnderstood("an expansion does not end in its word")
-        if hole.kind in ("simple_expansion", "expansion"):
-            names = [_source(self._source, child) for child in _names(hole)]
+        if expansion.kind in ("simple_expansion", "expansion"):
+            names = [_source(self._source, child) for child in _names(expansion)]
             self._variables += names
-            self._many = self._many or "@" in self._source[hole.start : hole.end]
+            self._many = self._many or "@" in self._source[expansion.start : expansion.end]
         else:
-            self._runs = self._runs or hole.kind != "arithmetic_expansion"
+            self._runs = self._runs or expansion.kind != "arithmetic_expansion"
             self._many = self._many and quoted
-        text = self._source[hole.start : hole.end]
-        self._at = hole.end
+        text = self._source[expansion.start : expansion.end]
+        self._at = expansion.end
         if text in _NUMBERS:
             self._add("1")
             return
-        if hole.kind == "process_substitution":
+        if expansion.kind == "process_substitution":
             self._add("/dev/fd/")
         self._text.append(ANYTHING)
         self._fill(ANYTHING)
