@@ -100,7 +100,7 @@ def _unchunked(body: bytes) -> bytes:
         read, body = read + body[: int(size, 16)], body[int(size, 16) + 2 :]
 
 
-def test_everyone_takes_turns_and_nobody_is_always_the_first(tmp_path: Path) -> None:
+def test_programs_take_turns_and_none_is_always_first(tmp_path: Path) -> None:
     order = []
 
     def measure(place: Place, contender: Contender) -> Values:

@@ -81,7 +81,7 @@ def test_a_search_runs_nothing_of_the_repository(tmp_path: Path) -> None:
     "name",
     ["settings.json", "SYSTEM.md", "extensions", "extensions/x.py", "mcp.json", "prompts/p.md", "skills/s/SKILL.md"],
 )
-def test_a_pipe_where_a_file_should_be_holds_up_nobody(place: Place, name: str, args: Sequence[str]) -> None:
+def test_a_named_pipe_in_place_of_a_file_does_not_block(place: Place, name: str, args: Sequence[str]) -> None:
     pipe = place.work / ".pi" / name
     pipe.parent.mkdir(parents=True)
     os.mkfifo(pipe)

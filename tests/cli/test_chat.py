@@ -304,7 +304,7 @@ def test_ctrl_c_at_a_question_stops_the_answer(tmp_path: Path) -> None:
     assert not (tmp_path / "work" / "a").exists()
 
 
-def test_a_question_that_nobody_answers_in_time_denies(tmp_path: Path) -> None:
+def test_an_unanswered_permission_question_denies_after_its_deadline(tmp_path: Path) -> None:
     (tmp_path / "rules.json").write_text('{"deadline": 0.2}')
     rules = ["--permissions", "rules", str(tmp_path / "rules.json")]
     with Terminal(tmp_path, *rules, "go", answers=[*TOUCHED, {"text": "here"}]) as terminal:
@@ -345,7 +345,7 @@ def test_calls_side_by_side_are_asked_about_one_by_one(tmp_path: Path) -> None:
     assert [(tmp_path / "work" / name).exists() for name in ("a", "b")] == [True, False]
 
 
-def test_print_mode_asks_nobody_at_a_terminal_either(tmp_path: Path) -> None:
+def test_print_mode_asks_no_questions_even_at_a_terminal(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-p", *ASKING, "go", answers=TOUCHED) as terminal:
         assert "Allow" not in terminal.until("done")
         assert terminal.code() == 4

@@ -123,7 +123,7 @@ def test_a_file_that_others_can_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "auth.json").chmod(0o644)
     done = doctor(tmp_path)
     assert done.returncode == 1
-    assert "others could read it; now only you can (mode 600)" in done.stdout
+    assert "other users could read it; now only you can (mode 600)" in done.stdout
     assert "  ok openai: auth.json, from a command; " in done.stdout
     assert "x: an OAuth login, which tau does not use" in done.stdout
 

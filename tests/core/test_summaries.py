@@ -74,7 +74,7 @@ IMAGE = Image("AAAA", "image/png")
         ),
         (
             BranchSummary("S", "e1"),
-            "[User]: The conversation went down another branch before it came back here. A summary of that branch:"
+            "[User]: The user followed another branch of the conversation and then came back here. Its summary:"
             "\n\n<summary>\nS\n</summary>",
         ),
         (Other("system"), ""),

@@ -316,7 +316,7 @@ def test_nothing_is_imported_from_the_folder_one_works_in_or_the_one_the_extensi
     asyncio.run(story())
 
 
-def test_whoever_was_first_keeps_a_name(tmp_path: Path) -> None:
+def test_the_first_registration_keeps_a_name(tmp_path: Path) -> None:
     source = "def setup(pi):\n    pi.register_command('same', print)\n    pi.register_flag('same')\n"
     first, second = written(tmp_path, source, "first"), written(tmp_path, source, "second")
 
@@ -324,8 +324,8 @@ def test_whoever_was_first_keeps_a_name(tmp_path: Path) -> None:
         async with running(first, second) as lab:
             assert lab.extensions.commands["same"].path == str(first)
             assert [(error.extension_path, error.error) for error in lab.errors] == [
-                (str(second), "command same: there is one of that name already"),
-                (str(second), "flag same: there is one of that name already"),
+                (str(second), "command same: the name is already registered"),
+                (str(second), "flag same: the name is already registered"),
             ]
 
     asyncio.run(story())

@@ -100,7 +100,7 @@ def test_nothing_of_the_process_is_changed(tmp_path: Path) -> None:
     play(story())
 
 
-def test_the_run_goes_on_when_whoever_waits_is_cancelled(tmp_path: Path) -> None:
+def test_a_run_continues_when_its_waiter_is_cancelled(tmp_path: Path) -> None:
     async def story() -> tuple[str, list[str]]:
         slow = calls("bash", command="sleep 0.3; echo slept")
         async with opened(tmp_path, slow, says("done"), session=True) as agent:

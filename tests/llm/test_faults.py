@@ -295,7 +295,7 @@ def test_E22_a_stream_that_stalls_is_left_after_a_while(speaker: Speaker) -> Non
 
 @pytest.mark.promise("E23")
 @each_api
-def test_E23_nobody_there_may_be_there_later(speaker: Speaker) -> None:
+def test_E23_a_refused_connection_is_transient(speaker: Speaker) -> None:
     async def main() -> Ending:
         async with calling(speaker, sends()) as calls:
             async with serving(sends()) as gone:

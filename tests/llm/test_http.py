@@ -246,7 +246,7 @@ def test_a_connection_that_breaks_off_may_work_next_time(portions: list[bytes]) 
     assert found.transient is True
 
 
-def test_nobody_there_may_be_there_next_time() -> None:
+def test_a_refused_connection_is_transient() -> None:
     async def main() -> None:
         async with serving(says()) as url:
             pass

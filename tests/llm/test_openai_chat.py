@@ -733,7 +733,7 @@ def test_an_error_in_the_stream_is_told_in_its_own_words(error: bytes) -> None:
     assert reading.draft.message("error").content == [Text("half")]
 
 
-def test_choices_that_nobody_asked_for_are_passed_over() -> None:
+def test_unrequested_choices_are_ignored() -> None:
     second = sse({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})
     assert read(second, chunk(content="yes"), second, chunk("stop"), DONE).done.message.text == "yes"
 

@@ -124,7 +124,7 @@ def test_an_api_that_is_not_in_the_table_is_an_error() -> None:
         apis.load_api("zork")
 
 
-def test_credentials_that_are_only_a_key_need_nobody_to_find_them() -> None:
+def test_a_plain_key_needs_no_credential_lookup() -> None:
     assert apis.credential_finder("openai-completions") is None
 
 

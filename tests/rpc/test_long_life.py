@@ -102,7 +102,7 @@ def setup(pi):
 
 
 @pytest.mark.promise("Z02")
-def test_extensions_that_are_loaded_anew_and_die_again_and_again_leave_nothing_behind(tmp_path: Path) -> None:
+def test_repeated_reloads_and_crashes_of_extensions_leave_nothing_behind(tmp_path: Path) -> None:
     file = tmp_path / "ext.py"
     file.write_text(EXTENSION)
     pids: list[int] = []

@@ -485,7 +485,7 @@ def test_retries_come_to_an_end(tmp_path: Path) -> None:
 
 @pytest.mark.promise("E13")
 @pytest.mark.parametrize("message", ["401 invalid key", "400 bad request", "prompt is too long", "429 quota exceeded"])
-def test_what_waiting_cannot_mend_is_not_tried_again(tmp_path: Path, message: str) -> None:
+def test_permanent_errors_are_not_retried(tmp_path: Path, message: str) -> None:
     with Agent(tmp_path, {"error": {"message": message}}) as agent:
         events = agent.prompt("go")
         assert of("auto_retry_start", events) == []

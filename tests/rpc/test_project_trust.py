@@ -174,7 +174,7 @@ def test_the_model_that_the_project_wants_is_taken_after_a_yes(tmp_path: Path) -
         assert agent.get("get_state")["model"]["id"] == "demo"
 
 
-def test_where_nobody_can_be_asked_it_is_said_at_once(tmp_path: Path) -> None:
+def test_an_untrusted_project_is_reported_at_once_without_a_dialog(tmp_path: Path) -> None:
     prepared(tmp_path)
     with Agent(tmp_path) as agent:
         assert heeded(agent) == NOTHING

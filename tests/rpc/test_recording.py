@@ -125,7 +125,7 @@ def test_an_offline_model_leaves_nothing_to_record(tmp_path: Path) -> None:
     [
         (["--replay", "nowhere"], "--replay {work}/nowhere: there is no such folder."),
         (["--replay", "empty"], "--replay {work}/empty: there are no recordings in it."),
-        (["--replay", "broken"], "--replay {work}/broken: a file in it is no recording: version: missing"),
+        (["--replay", "broken"], "--replay {work}/broken: a file in it is not a recording: version: missing"),
         (["--record", "a", "--replay", "b"], "--record and --replay cannot go together"),
         (["--record", "file"], "--record {work}/file: File exists"),
     ],

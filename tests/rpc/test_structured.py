@@ -32,7 +32,7 @@ def test_the_result_is_what_the_model_hands_in_and_ends_the_run(tmp_path: Path) 
         assert len(said(events, "assistant")) == 1
 
 
-def test_a_result_that_does_not_fit_goes_back_and_is_mended(tmp_path: Path) -> None:
+def test_an_invalid_result_is_returned_to_the_model_and_corrected(tmp_path: Path) -> None:
     with Agent(tmp_path, hands_in(good="perhaps"), hands_in(good=False)) as agent:
         events = agent.prompt("review", outputSchema=VERDICT)
         first, second = said(events, "toolResult")

@@ -377,7 +377,7 @@ export default function (pi) {
 """
 
 
-def test_dialogs_are_answered_and_what_nobody_answers_is_cancelled(name: str, tmp_path: Path) -> None:
+def test_dialogs_without_an_answer_are_cancelled(name: str, tmp_path: Path) -> None:
     if name == "tau":
         pytest.skip("extensions of tau are not written in TypeScript")
 

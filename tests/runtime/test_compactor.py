@@ -452,7 +452,7 @@ def test_a_full_window_is_compacted_before_a_prompt() -> None:
 
 
 @pytest.mark.promise("E14")
-def test_an_overflow_is_mended_once() -> None:
+def test_an_overflow_is_compacted_once() -> None:
     async def told() -> None:
         home = Home(overflowed(), ["S"])
         assert await home.compactor.after_run(AbortSignal()) is True
@@ -470,7 +470,7 @@ def test_an_overflow_is_mended_once() -> None:
     run(told())
 
 
-def test_before_a_prompt_an_overflow_is_mended_but_its_question_not_asked_again() -> None:
+def test_before_a_prompt_an_overflow_is_compacted_without_repeating_its_request() -> None:
     async def told() -> None:
         home = Home(overflowed(), ["S"])
         home.talk.user("next")
@@ -481,7 +481,7 @@ def test_before_a_prompt_an_overflow_is_mended_but_its_question_not_asked_again(
     run(told())
 
 
-def test_an_overflow_that_cannot_be_mended_is_told() -> None:
+def test_an_overflow_that_cannot_be_compacted_is_reported() -> None:
     async def told() -> None:
         talk = Talk()
         talk.user(words(500))

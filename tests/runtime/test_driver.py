@@ -121,7 +121,7 @@ def test_tools_of_a_parallel_batch_run_at_the_same_time() -> None:
     assert told.all(TurnEnd)[0].tool_results == [result(LS, "met"), result(CAT, "met")]
 
 
-def test_progress_reaches_the_client_and_the_newest_replaces_what_nobody_saw() -> None:
+def test_progress_reaches_the_client_and_replaces_undelivered_progress() -> None:
     async def tool(arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         progress(ok("a"))
         await asyncio.sleep(0)
@@ -229,7 +229,7 @@ def test_an_aborted_run_leaves_the_queues_alone_and_is_not_retried() -> None:
     assert [end.will_retry for end in told.all(AgentEnd)] == [False]
 
 
-def test_a_run_that_is_aborted_before_it_begins_asks_nobody() -> None:
+def test_a_run_that_is_aborted_before_it_starts_calls_no_model() -> None:
     async def main() -> Stage:
         stage, switch = Stage([speaks("no")]), AbortSignal()
         switch.abort()

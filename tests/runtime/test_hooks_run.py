@@ -74,7 +74,7 @@ def test_extensions_hear_of_it_before_the_client_does(tmp_path: Path) -> None:
     play(story())
 
 
-def test_nobody_waits_for_who_watches_an_answer_stream(tmp_path: Path) -> None:
+def test_observers_of_a_streaming_answer_are_not_awaited(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path, {"blocks": [{"text": ["a", "b", "c", "d"]}]})
         seen: list[str] = []

@@ -298,7 +298,7 @@ def test_many_commands_run_at_once(tmp_path: Path) -> None:
     assert asyncio.run(main()) == [Exit(n) for n in range(20)]
 
 
-def test_work_in_a_thread_holds_nobody_up(tmp_path: Path) -> None:
+def test_work_in_a_thread_does_not_block_the_loop(tmp_path: Path) -> None:
     async def main() -> str:
         machine = LocalMachine()
         first, second = os.pipe()
@@ -313,7 +313,7 @@ def test_work_in_a_thread_holds_nobody_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("F20")
-def test_a_spill_is_private_and_has_a_name_nobody_can_guess() -> None:
+def test_a_spill_file_is_private_and_has_an_unpredictable_name() -> None:
     spill = LocalMachine().spill()
     spill.write(b"a")
     spill.write(b"b")

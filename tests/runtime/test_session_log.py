@@ -361,7 +361,7 @@ def test_a_prompt_that_cannot_be_written_is_refused_and_can_be_said_again(tmp_pa
     assert (texts(log), [*log.messages]) == (["a"], [user("a")])
 
 
-def test_a_file_that_was_deleted_is_written_anew_and_whole(tmp_path: Path) -> None:
+def test_a_deleted_session_file_is_rewritten_completely(tmp_path: Path) -> None:
     log = told("a", "b", folder=tmp_path / "deep" / "down")
     assert log.path is not None
     before = log.path.read_bytes()

@@ -348,7 +348,7 @@ def test_a_runner_killed_between_commands_is_replaced_unnoticed() -> None:
     assert play(main()) == [(Exit(0), "1\n"), (Exit(0), "2\n"), (Exit(0), "3\n")]
 
 
-def test_commands_that_nobody_waited_for_are_no_sign_of_a_dead_runner(caplog: pytest.LogCaptureFixture) -> None:
+def test_killed_commands_do_not_count_as_a_dead_supervisor(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> int:
         machine = LocalMachine()
         await run(machine, "true")

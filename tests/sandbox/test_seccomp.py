@@ -73,7 +73,7 @@ def test_programs_of_another_kind_do_not_run(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_nobody_types_into_a_terminal(machine: str) -> None:
+def test_commands_cannot_type_into_a_terminal(machine: str) -> None:
     here = ARCHITECTURES[machine]
     assert [verdict(machine, here.ioctl, 0, code) for code in (0x5412, 0x541C, 0x5413)] == [REFUSED, REFUSED, ALLOW]
 

@@ -119,7 +119,7 @@ def test_a_mistake_under_an_older_name_is_told_under_that_name(tmp_path: Path, c
     assert [problem.partition(": ")[2] for problem in wrong.problems] == [told]
 
 
-def test_a_pipe_in_the_place_of_the_file_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_named_pipe_in_place_of_the_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "settings.json")
     pipe = SettingsFile(tmp_path / "settings.json")
     assert (pipe.read(), pipe.problems) == (Settings(), [f"{pipe.path}: not a regular file"])

@@ -99,7 +99,7 @@ def test_an_ignore_file_made_to_take_for_ever_does_not(tmp_path: Path) -> None:
         ("---\nname: x\n---\n", "it has no description"),
         ("---\ndescription: [a]\n---\n", "it has no description"),
         ("---\ndescription: a: b\n---\n", "line 2: mapping values are not allowed in this context"),
-        ("---\nname: two words\ndescription: x\n---\n", "its name is not one word"),
+        ("---\nname: two words\ndescription: x\n---\n", "its name is not a single word"),
         ("---\ndescription: x\n---\n" + "x" * MAX_SKILL_BYTES, f"it has more than {MAX_SKILL_BYTES} bytes"),
         ("---\nx: " + "[" * 60_000, "it has no description"),
         ("---\nx: " + "[" * 60_000 + "\n---\n", "the fields are nested more than 16 deep"),

@@ -48,7 +48,7 @@ def remember(agent: Path, project: Path) -> None:
 # Deciding.
 
 
-def test_a_project_is_not_trusted_until_somebody_says_so(agent: Path, project: Path) -> None:
+def test_a_project_is_not_trusted_by_default(agent: Path, project: Path) -> None:
     assert said(agent, project) == Decision(
         False,
         [
@@ -300,7 +300,7 @@ def test_a_yes_is_for_the_content_that_was_asked_about(agent: Path, project: Pat
     decision = decide(project, agent, approve=True, asked_about=asked_about)
     assert not decision.trusted
     assert decision.warnings == [
-        "This project was to be trusted, but its content changed while that was decided, so nothing of it is used."
+        "This project was about to be trusted, but its content changed while that was decided, so nothing of it is used."
     ]
     trust.save_decision(project, agent, trusted=True, asked_about=asked_about)
     assert not is_trusted(agent, project)

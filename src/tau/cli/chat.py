@@ -63,7 +63,7 @@ def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
     except Quit:
         pass
     except Exception:
-        log.exception("the chat broke off")
+        log.exception("the chat ended unexpectedly")
         code = FAILED
     except KeyboardInterrupt:  # while the session is being opened
         code = exit_code_of_signal(signal.SIGINT)

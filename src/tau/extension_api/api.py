@@ -345,7 +345,7 @@ def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> Target
 def _chunk(chunk: Any) -> Any:
     """Translate names to those of the wire: stop_reason becomes stopReason."""
     if not isinstance(chunk, Mapping):
-        raise TypeError(f"A piece of an answer must be a dict with a type, not {chunk!r}")
+        raise TypeError(f"A chunk of an answer must be a dict with a type, not {chunk!r}")
     return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in chunk.items()}
 
 

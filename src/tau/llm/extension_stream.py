@@ -101,7 +101,7 @@ class Reader:
                 if results and isinstance(results[-1], MessageDone):
                     break
         except (BadRecord, TypeError) as error:
-            raise ModelError(f"The extension sent an invalid piece of an answer: {error}", transient=False) from None
+            raise ModelError(f"The extension sent an invalid chunk of an answer: {error}", transient=False) from None
         return results
 
     def end(self) -> list[ModelResult]:

@@ -197,7 +197,7 @@ class Settings(Record):
     http_first_byte_timeout_ms: Count = 300000
     """Timeout until a response begins."""
     http_idle_timeout_ms: Count = 120000
-    """Timeout between two pieces of a response."""
+    """Timeout between two chunks of a response."""
 
 
 # Entries of the user's and the project's file are combined. Relative paths are relative to the file that names them.

@@ -63,6 +63,6 @@ class AuthFile:
         try:
             os.chmod(self.path, PRIVATE_MODE)
         except OSError as error:  # the file may be mounted, or belong to another user
-            self.problems.append(f"{self.path}: others can read it, and this cannot be changed: {error.strerror}")
+            self.problems.append(f"{self.path}: other users can read it, and this cannot be changed: {error.strerror}")
         else:
-            self.problems.append(f"{self.path}: others could read it; now only you can (mode 600)")
+            self.problems.append(f"{self.path}: other users could read it; now only you can (mode 600)")

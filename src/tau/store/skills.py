@@ -100,7 +100,7 @@ def _skill(path: Path, alone: bool, origin: ResourceOrigin, problems: list[str],
         problems.append(f"skill {path} is not used: it has no description")
         return None
     if not isinstance(name, str) or name.split() != [name]:
-        problems.append(f"skill {path} is not used: its name is not one word")
+        problems.append(f"skill {path} is not used: its name is not a single word")
         return None
     problems += [f"skill {path}: {flaw}" for flaw in _flaws(name, description)]
     hidden = is_true(fields.get("disable-model-invocation"))

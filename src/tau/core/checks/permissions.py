@@ -157,7 +157,7 @@ class _Rule:
         self.by = "path" if paths is not None else "command" if commands is not None else "tool"
         self._generous = generous = not place.startswith("allow")
         if tools is not None and any(name != name.strip() for name in tools):
-            raise BadRules(f"{place}.tool", "there is a space around the name of a tool, so this fits none")
+            raise BadRules(f"{place}.tool", "there is a space around the name of a tool, so this matches none")
         self._tools = [name.casefold() for name in tools] if tools is not None and generous else tools
         self._paths = [_Glob(glob, f"{place}.path", cwd, home, generous=generous) for glob in paths or ()]
         self._commands = [_prefix(text, f"{place}.command") for text in commands or ()]
@@ -213,9 +213,9 @@ class _Glob:
         text = f"{escaped(home)}{glob[1:]}" if glob == "~" or glob.startswith("~/") else glob
         text = unicodedata.normalize("NFC", text)
         if ".." in text.split("/"):
-            raise BadRules(place, f"{glob}: a path is compared without '..' in it, so this fits nothing")
+            raise BadRules(place, f"{glob}: a path is compared without '..' in it, so this matches nothing")
         if _PLACES.match(text):
-            raise BadRules(place, f"{glob}: a place such as /, ~/ or **/ stands before braces; else make a list of it")
+            raise BadRules(place, f"{glob}: put a prefix such as /, ~/ or **/ before the braces, or use a list")
         self._absolute = text.startswith("/")
         text = "/" * self._absolute + "/".join(part for part in text.split("/") if part not in ("", ".")) or "."
         # A rule that denies "**/.env" means every such file, inside the working folder or not.
@@ -308,7 +308,7 @@ def _listed(value: StringOrList | UnsetType, place: str) -> list[str] | None:
 def _prefix(text: str, place: str) -> list[str]:
     words = plain(text)
     if words is None or any(set(word) & set("*?[") for word in words):
-        raise BadRules(place, f"{text}: must be the first words of one command, without signs of the shell or globs")
+        raise BadRules(place, f"{text}: must be the first words of one command, without shell syntax or globs")
     return words
 
 

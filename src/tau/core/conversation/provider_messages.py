@@ -30,7 +30,7 @@ from tau.records.models import Model
 ModelMessage = User | Assistant | ToolResult
 NO_RESULT = "No result provided"
 COMPACTION_PREFIX = "The earlier part of this conversation was replaced by the following summary:"
-BRANCH_PREFIX = "The conversation went down another branch before it came back here. A summary of that branch:"
+BRANCH_PREFIX = "The user followed another branch of the conversation and then came back here. Its summary:"
 
 
 # Placeholders for omitted images.

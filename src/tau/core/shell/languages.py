@@ -26,7 +26,7 @@ def judge_eval(judge: Judgement, words: Sequence[Word], command: Command | None,
         judge.code(" ".join(word.text for word in words[1:]), words[0].name)
     else:
         judge.hint(words[1:])
-        judge.doubt(f"the code for {words[0].name} is not spelled out")
+        judge.doubt(f"the code for {words[0].name} is not literal")
 
 
 def judge_source(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
@@ -81,7 +81,7 @@ def judge_script(judge: Judgement, words: Sequence[Word], command: Command | Non
     parsed = ParsedOptions(words[1:], options("cIOBTmEo", "command"))
     for value in parsed.values(options("c", "command")):
         if value is None or not value.spelled:
-            judge.doubt("the command for script is not spelled out")
+            judge.doubt("the command for script is not literal")
         else:
             judge.code(value.text, "script")
     if not parsed.has("c", "command"):

@@ -203,7 +203,7 @@ class _Judge(Judgement):
                 self.doubt(f"an option of {name} is a command")
         for value in parsed.values(takes_value):
             if value is None or not value.spelled:
-                self.doubt(f"an option of {name} is a command that is not spelled out")
+                self.doubt(f"an option of {name} is a command that is not literal")
             elif name in SETTING_OPTIONS:
                 self.hint([value])
                 if not re.fullmatch(r"[\w.:/=+, -]*", value.text):
@@ -227,7 +227,7 @@ class _Judge(Judgement):
         )
         for value in codes:
             if value is None or not value.spelled:
-                self.doubt(f"the command for {name} is not spelled out")
+                self.doubt(f"the command for {name} is not literal")
             else:
                 self.code(f"env {value.text}" if name == "env" else value.text, name)
         rest = list(parsed.rest) if not (codes and wrapper.permuted) else []
@@ -263,7 +263,7 @@ class _Judge(Judgement):
             self.code(" ".join(word.text for word in rest), name)
         else:
             self.hint(rest)
-            self.doubt(f"the command for {name} is not spelled out")
+            self.doubt(f"the command for {name} is not literal")
 
     def _variable(self, name: str, word: Word) -> None:
         """Handle a variable that env or sudo sets."""
@@ -295,7 +295,7 @@ class _Judge(Judgement):
                 or not parsed.rest[0].spelled
                 or not _spelled_before(words, parsed)
             ):
-                self.doubt(f"the code for {name} is not spelled out")
+                self.doubt(f"the code for {name} is not literal")
             elif name in OTHER_SHELLS:
                 self.doubt(f"{name} is another shell")
             else:
@@ -305,7 +305,7 @@ class _Judge(Judgement):
         elif parsed.has("rcfile", "init-file", "s") or (parsed.rest and self.is_stdin(parsed.rest[0])):
             self.doubt(f"{name} reads code from elsewhere")
         elif parsed.unsure and any(word.may_vanish or self.is_chosen(word) for word in words[1:]):
-            self.doubt(f"the script for {name} is not spelled out")
+            self.doubt(f"the script for {name} is not literal")
         elif not parsed.rest and stdin != "no":
             self.doubt(f"{name} runs what the line feeds to it")
 

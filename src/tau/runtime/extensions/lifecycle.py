@@ -136,7 +136,7 @@ class ExtensionLifecycle:
                 await self._load(plan)
             await self._ask_for_trust(plan)
             if plan.found and (unknown := sorted(plan.flags.keys() - self._owner.extensions.flags.keys())):
-                raise UsageError(f"Unknown option: --{unknown[0]}. No extension knows it either.")
+                raise UsageError(f"Unknown option: --{unknown[0]}. No extension registers it either.")
             plan.settle()
             for warning in misused_flags(plan.flags, plan.following, self._owner.extensions.flags):
                 log.warning("%s", warning)
@@ -218,7 +218,7 @@ class ExtensionLifecycle:
         except TauError as error:
             owner.extensions.report("<runtime>", "reload", str(error))
         except Exception as error:
-            log.warning("extensions could not be loaded anew", exc_info=error)
+            log.warning("extensions could not be reloaded", exc_info=error)
             owner.extensions.report("<runtime>", "reload", str(error))
 
     async def stop(self) -> None:

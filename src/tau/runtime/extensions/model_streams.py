@@ -30,7 +30,7 @@ class ModelStreams:
         """
         run = self._extensions.streams.get(provider)
         if run is None:
-            raise ModelError(f"The extension that answers for {provider} is not there.", transient=True)
+            raise ModelError(f"The extension that answers for {provider} is not running.", transient=True)
         received, changed = deque[tuple[Any, asyncio.Future[None]]](), asyncio.Event()
 
         def receive(chunk: Any) -> asyncio.Future[None]:
@@ -45,7 +45,7 @@ class ModelStreams:
         try:
             while received or not call.done():
                 if len(received) > MAX_CHUNKS_AHEAD:
-                    raise ModelError("The extension sent pieces without waiting for room.", transient=False)
+                    raise ModelError("The extension sent chunks too fast, without waiting.", transient=False)
                 if received:
                     yield received[0][0]
                     received.popleft()[1].set_result(None)
@@ -56,7 +56,7 @@ class ModelStreams:
                     await changed.wait()
             await call
         except TimeoutError:
-            raise ModelError(f"The extension said nothing for {seconds:g} s.", transient=True) from None
+            raise ModelError(f"The extension sent nothing for {seconds:g} s.", transient=True) from None
         except ModelError:
             raise
         except Exception as error:

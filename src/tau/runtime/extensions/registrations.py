@@ -152,7 +152,7 @@ KINDS: dict[str, Callable[[Registrations, Register, Invoke], Undo]] = {
 def _put(table: dict[str, Any], name: str, value: Any) -> Undo:
     """Add an entry to a table. The first registration keeps the name. Raises ExtensionFailure."""
     if name in table:
-        raise ExtensionFailure("there is one of that name already")
+        raise ExtensionFailure("the name is already registered")
     table[name] = value
     return lambda: table.pop(name) and None
 
@@ -161,7 +161,7 @@ def streamed(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Complete a provider whose models the extension calls itself: it needs neither a base URL nor an API key."""
     models = spec.get("models")
     if not isinstance(models, list) or not models:
-        raise ExtensionFailure("models: expected those that it streams the answers of")
+        raise ExtensionFailure("models: expected the models that `stream` answers for")
     marked = [{**model, "api": API_NAME} if isinstance(model, Mapping) else model for model in models]
     return {"baseUrl": f"extension:{name}", "apiKey": NO_KEY, **spec, "models": marked}
 
@@ -175,7 +175,7 @@ def outcome(value: Any) -> Outcome:
     try:
         return decode(Outcome, encode(value), MAX_RECEIVED_NESTING)
     except (BadRecord, TypeError) as error:
-        raise ToolError(f"The tool returned what is neither text nor content: {error}") from None
+        raise ToolError(f"The tool returned neither text nor content: {error}") from None
 
 
 class Bus:

@@ -185,7 +185,7 @@ class RestartingExtension:
         self._guards = [(hook, self._guard(hook)) for hook in gates]
         now = asyncio.get_running_loop().time()
         if len(self._restarts) == MAX_RESTARTS and now - self._restarts[0] < RESTART_WINDOW_S:
-            self._down = f"{why} It was started again {MAX_RESTARTS} times within 10 minutes and stays down now."
+            self._down = f"{why} It was restarted {MAX_RESTARTS} times within 10 minutes and is not restarted again."
             self._extensions.report(self.path, "exit", self._down)
             return
         if not heard:
@@ -201,11 +201,11 @@ class RestartingExtension:
                 await self.start()
                 break
             except Changed as change:
-                self._down = f"It ended and is not started again: {change}"
+                self._down = f"It ended and is not restarted: {change}"
                 self._extensions.report(self.path, "load", self._down)
                 return
             except (ExtensionFailure, OSError) as failure:
-                reported, self._down = self._down, f"It could not be started again, and will be tried again: {failure}"
+                reported, self._down = self._down, f"It could not be restarted; the restart will be retried: {failure}"
             if reported is None:
                 self._extensions.report(self.path, "load", self._down)
             await self._pause(pause)
@@ -248,7 +248,7 @@ class RestartingExtension:
                 await self._next_try(self._restart)
             now = self._registrations.handlers(hook)
             if self._down is not None or self._stopping or guard in now:
-                raise ExtensionFailure(self._down or "It is not there any more.")
+                raise ExtensionFailure(self._down or "It is no longer loaded.")
             result: dict[str, Any] = {}
             for handler in now:
                 payload, result, done = HOOKS[hook].fold(payload, result, await handler.call(payload))

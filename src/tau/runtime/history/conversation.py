@@ -81,7 +81,7 @@ class Conversation:
             except BadRecord as error:
                 if at not in self.unreadable:
                     self.unreadable.add(at)
-                    self._problem(f"entry {at + 1}: unreadable message, passed over ({error})")
+                    self._problem(f"entry {at + 1}: unreadable message, skipped ({error})")
 
 
 class Past:

@@ -90,7 +90,7 @@ def _sentence(error: OSError, path: Path) -> str:
     if isinstance(error, FileNotFoundError):
         return f"Cannot export to {path}: the folder {path.parent} does not exist"
     if isinstance(error, FileExistsError):
-        return f"Cannot export to {path}: somebody else has just made a file of that name"
+        return f"Cannot export to {path}: another program has just created this file"
     return f"Cannot export to {path}: {(error.strerror or str(error)).lower()}"
 
 

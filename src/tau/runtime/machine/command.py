@@ -65,7 +65,7 @@ def start_error(what: str, number: int, spec: CommandSpec) -> ToolError:
     if number == errno.E2BIG:
         return ToolError("The command is too long for the system; write it to a file and run that")
     if what == "limit":
-        return ToolError(f"The command had more than {number} processes at once. It was ended, and all of them.")
+        return ToolError(f"The command had more than {number} processes at once. It was killed with all of them.")
     why = os.strerror(number)
     if what == "cwd":
         return ToolError(f"Cannot work in {spec.cwd}: {why}")

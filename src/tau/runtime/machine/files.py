@@ -76,7 +76,7 @@ class LocalFiles:
             folder.path = opened_path(folder.descriptor, path)
             if not _is_same(folder.path, os.fstat(folder.descriptor)):
                 folder.close()
-                raise ToolError(f"{path} leads to a folder that has no path here")
+                raise ToolError(f"{path} leads to a folder that has no path on this machine")
         return folder
 
     def replace(self, path: str, data: bytes) -> None:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 KILL_TIMEOUT_S = 0.6  # to wait for killed processes: one may hang in the kernel, or belong to another user
 LOST = (
-    "The process that watched over this command was killed, and the command with it. It may have done part of its work."
+    "The process that supervised this command was killed, and the command with it. It may have done part of its work."
 )
 
 
@@ -107,12 +107,12 @@ class ProcessLauncher:
 
     def _confined(self) -> Supervisor:
         if self._failures > 2:
-            raise ToolError("The sandbox ends as soon as it is made. Nothing is run without it.")
+            raise ToolError("The sandbox exits as soon as it is started. Nothing runs without it.")
         with self._start_lock:
             try:
                 return self._supervisor or self._start_supervisor()
             except SandboxUnavailable as error:
-                raise ToolError(f"The sandbox cannot be made any more: {error}. Nothing is run without it.") from None
+                raise ToolError(f"The sandbox can no longer be started: {error}. Nothing runs without it.") from None
 
     def _give_up(self, why: str) -> None:
         log.warning("no process supervisor: %s; a process that leaves its group may outlive its command", why)

@@ -156,7 +156,7 @@ class LocalMachine:
             raise ToolError(f"Custom shell path not found: {self._shell_path}")
         if self._trusted_shell is not None and not self._trusted_shell.is_unchanged():
             raise ToolError(
-                f"The shell {self._shell_path} changed since the project was trusted. Nothing is run in it."
+                f"The shell {self._shell_path} changed since the project was trusted. Nothing runs in it."
             )
         return self._shell_path
 

@@ -118,4 +118,4 @@ def read(folder: Path) -> dict[str, RecordedExchange]:
     except OSError as error:
         raise UsageError(f"--replay {folder}: {error.strerror}") from None
     except BadRecord as error:
-        raise UsageError(f"--replay {folder}: a file in it is no recording: {error}") from None
+        raise UsageError(f"--replay {folder}: a file in it is not a recording: {error}") from None

@@ -21,7 +21,7 @@ from tau.store.keys import AUTHENTICATED, Keys
 HOW_TO_SET_A_KEY = (
     "Set an API key, for example ANTHROPIC_API_KEY or OPENAI_API_KEY, or describe a model in models.json in the agent "
     "folder (~/.pi/agent), then start again. Without any key, --provider ollama asks a server on this machine, and "
-    "--model demo runs the built-in offline model. `tau doctor` tells what there is."
+    "--model demo runs the built-in offline model. `tau doctor` shows what is configured."
 )
 NO_MODEL = f"No model selected.\n\n{HOW_TO_SET_A_KEY}"
 
@@ -132,7 +132,7 @@ class ModelSelection:
             saved = [model for model in found.models if model.provider == default_provider]
             if not saved:
                 names = ", ".join(model.provider for model in found.models)
-                raise UsageError(f'Model "{pattern}" is offered by {names}. Say which is meant with --provider.')
+                raise UsageError(f'Model "{pattern}" is offered by {names}. Choose one with --provider.')
             found = ModelMatch(saved[0], found.level)
         if found is None and server is not None and rest:
             return self._of_provider(rest, server, warnings)
@@ -149,7 +149,7 @@ class ModelSelection:
         if pattern is None:
             default = models[0] if name is None else self.catalog.default(name)
             if default is None:
-                raise UsageError(f"{name} has no model that is taken by itself. Name one with --model.")
+                raise UsageError(f"{name} has no default model. Choose one with --model.")
             return ModelMatch(default)
         # The model ids of a server must match exactly; elsewhere a part of a name is enough.
         match = find_exact(pattern, models) if name in SERVERS else find_model(pattern, models)
@@ -270,7 +270,7 @@ class ModelSelection:
         if key is None and self.keys.runs_command(model.provider):
             source = self.keys.source(model.provider)
             raise ModelError(
-                f"No API key for {model.provider}: the command in {source} did not tell it.", transient=False
+                f"No API key for {model.provider}: the command in {source} did not return one.", transient=False
             )
         if key == AUTHENTICATED and (find_credentials := credential_finder(model.api)) is not None:
             environment = find_credentials(environment)

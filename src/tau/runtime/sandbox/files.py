@@ -27,7 +27,7 @@ from tau.tools import Entry, OpenFile, OpenFolder
 PACKET = 64 * 1024
 PATIENCE = 120  # seconds for one response; a command can stop the process that sends it
 LONGEST = 64 * 1024 * 1024  # bytes of a memory file with the names in a folder
-GONE = "The process that reaches files in the sandbox has ended. Try again."
+GONE = "The process that accesses files in the sandbox has ended. Try again."
 _START = (
     "import sys; sys.path += [sys.argv[1], *sys.argv[2].split(':')]; from tau.runtime.sandbox.files import main; main()"
 )
@@ -55,7 +55,7 @@ class ConfinedFiles:
             raise ToolError(GONE)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise ToolError(f"{path} is no regular file")
+            raise ToolError(f"{path} is not a regular file")
         return opened(file, str(real))
 
     def folder(self, path: str) -> OpenFolder:

@@ -98,7 +98,7 @@ def _parse_all(data: bytes) -> list[_Parsed]:
         except (struct.error, IndexError, ValueError):
             continue
     if not found:
-        raise BadIndex("it is damaged, or of a version that is not known")
+        raise BadIndex("it is damaged, or its version is not supported")
     return found
 
 
@@ -138,7 +138,7 @@ def _entries(data: bytes, version: int, count: int, end: int, hash_bytes: int) -
             removed, name_at = _varint(data, name_at)
             prefix_length = len(previous) - removed
             if prefix_length < 0:
-                raise ValueError("a name that begins before its beginning")
+                raise ValueError("a name with an invalid prefix length")
         length = flags & _NAME_MASK
         name_end = data.index(b"\0", name_at) if length == _NAME_MASK else name_at + length - prefix_length
         if not name_at <= name_end < end or data[name_end]:

@@ -35,7 +35,7 @@ def code_paths(folders: Sequence[str], environment: Mapping[str, str] = os.envir
     if sys.pycache_prefix:
         remedy = "Start it without PYTHONPYCACHEPREFIX"
         yield from (
-            CodePath(path, "Python keeps compiled modules in", remedy) for path in _real(sys.pycache_prefix, folders)
+            CodePath(path, "Python caches compiled modules in", remedy) for path in _real(sys.pycache_prefix, folders)
         )
     for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
         for entry in _linked(name, environment):

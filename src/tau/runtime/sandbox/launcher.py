@@ -243,13 +243,13 @@ def bubblewrap_arguments(plan: Plan) -> Iterable[str]:
 
 def _start_own(plan: Plan) -> Inside:
     if not landlock.version():
-        raise Refused("this kernel has no Landlock, or has it switched off (it is in Linux since 5.13)")
+        raise Refused("this kernel has no Landlock (Linux 5.13 or newer), or it is disabled")
     try:
         program = seccomp.program()
     except seccomp.NoFilter as error:
         raise Refused(str(error)) from None
     user, group = os.geteuid(), os.getegid()
-    with refusing("user namespaces are not to be had here"):
+    with refusing("user namespaces are not available"):
         call(_libc.unshare(_NEW_USER | _NEW_PIDS))
         _put("/proc/self/setgroups", "deny")
         _put("/proc/self/uid_map", f"{user} {user} 1")
@@ -269,7 +269,7 @@ def _become_supervisor(plan: Plan, program: bytes, errors_write: int) -> None:
     """
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        with refusing("namespaces are not to be had here"):
+        with refusing("namespaces are not available"):
             call(_libc.unshare(_NEW_MOUNTS | _NEW_NETWORK | _NEW_IPC | _NEW_UTS))
         mount_all(plan.mounts)
         places = list(zip(check_mounts(plan.mounts), plan.mounts, strict=True))

@@ -105,7 +105,7 @@ class Sandbox:
             for granted in self._places:
                 if is_in(os.path.realpath(place), granted):
                     raise self._refusal(
-                        f"{granted} holds {what}, and everything in it could be read and written. "
+                        f"{granted} contains {what}, and everything in it could be read and written. "
                         "Start in the folder of a project."
                     )
         self._check_own()
@@ -122,14 +122,14 @@ class Sandbox:
         for place in self._own:
             if is_in(self.tree, place) and (place not in prefixes) and place != self._sessions:
                 raise self._refusal(
-                    f"the working folder {self.tree} is a part of {place}, which decides what tau itself does. "
-                    "Start somewhere else."
+                    f"the working folder {self.tree} is a part of {place}, which configures tau itself. "
+                    "Start in another folder."
                 )
         if self._agent_dir in self._writable:
-            raise self._refusal(f"{self._agent_dir}, which decides what tau itself does, cannot be granted.")
+            raise self._refusal(f"{self._agent_dir}, which configures tau itself, cannot be granted.")
         if self._sessions is not None and any(is_in(place, self._sessions) for place in self._places):
             raise self._refusal(
-                f"session files would lie in {self._sessions}, where commands can write them. "
+                f"session files would be in {self._sessions}, where commands can write them. "
                 "Choose another folder with --session-dir."
             )
 
@@ -138,7 +138,7 @@ class Sandbox:
         while True:
             if is_git_directory(folder):
                 raise self._refusal(
-                    f"{folder} is a git repository without a work tree, whose files git obeys. Start in a work tree."
+                    f"{folder} is a git repository without a work tree, whose files control git. Start in a work tree."
                 )
             if folder == "/" or stops_search(os.path.join(folder, ".git")):
                 return
@@ -279,7 +279,7 @@ class Sandbox:
         except OSError as error:
             raise SandboxUnavailable(f"{path} cannot be opened without following links: {error.strerror}") from None
         if found != self._identities.get(path, found):
-            raise SandboxUnavailable(f"{path} is another folder than when this session began")
+            raise SandboxUnavailable(f"{path} is not the same folder as when this session began")
         return found
 
     def _roots(self) -> list[str]:

@@ -82,7 +82,7 @@ def _add(found: dict[str, Guard], places: Sequence[str], path: str) -> None:
     for name in path.removeprefix(folder.rstrip("/") + "/").split("/"):
         folder = os.path.join(folder, name)
         if os.path.islink(folder):
-            raise Unprotectable(f"{folder} is a link, which cannot be kept from being replaced.")
+            raise Unprotectable(f"{folder} is a link, which cannot be protected from being replaced.")
         if not os.path.isdir(folder) or is_placeholder(folder):
             break
     found[folder] = Guard(folder)
@@ -112,7 +112,7 @@ def _of_submodules(worktree: str, place: str) -> Iterator[str]:
                 yield mark
                 yield from _led_to(mark)
     except BadIndex as error:
-        raise Unprotectable(f"{error}. What it calls submodules could not be protected.") from None
+        raise Unprotectable(f"{error}. Its submodules could not be protected.") from None
 
 
 def _is_plain(mark: str) -> bool:
