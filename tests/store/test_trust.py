@@ -300,7 +300,7 @@ def test_a_yes_is_for_the_content_that_was_asked_about(agent: Path, project: Pat
     decision = decide(project, agent, approve=True, asked_about=asked_about)
     assert not decision.trusted
     assert decision.warnings == [
-        "This project was about to be trusted, but its content changed while that was decided, so nothing of it is used."
+        "This project is not trusted, because its content changed while that was decided. Nothing of it is used."
     ]
     trust.save_decision(project, agent, trusted=True, asked_about=asked_about)
     assert not is_trusted(agent, project)

@@ -100,7 +100,7 @@ def _decide_as_asked(cwd: Path, asked_about: Fingerprint) -> Decision:
         reason = "its content changed while that was decided"
     except Untrustable as error:
         reason = str(error)
-    return Decision(False, [f"This project was about to be trusted, but {reason}, so nothing of it is used."])
+    return Decision(False, [f"This project is not trusted, because {reason}. Nothing of it is used."])
 
 
 def names_needing_trust(cwd: Path) -> list[str]:

@@ -31,23 +31,9 @@ _NODE = re.compile(
     r"\s*(?:console\.log\()?\s*(?:process\.(?:version|versions\.\w+|platform|arch)|require\((['\"])[\w./@-]+\1\)(?:\.\w+)+)\s*\)?;?\s*"
 )
 _CALLS = frozenset(
-    (
-        "print",
-        "len",
-        "str",
-        "repr",
-        "int",
-        "float",
-        "bool",
-        "list",
-        "sorted",
-        "max",
-        "min",
-        "sum",
-        "round",
-        "range",
-        "type",
-    )
+    """
+    print len str repr int float bool list sorted max min sum round range type
+    """.split()
 )
 _METHODS = frozenset(
     ("get_include", "is_available", "version", "strip", "split", "join", "format", "device_count", "show", "dirname")

@@ -26,18 +26,17 @@ _EXPANSION = re.compile(
     r"\$\{[#!]?\w*[@*#?$!-]?(\[\$?\w+\]|\[[@*]\])?([^'\"\\`{}()<>|;&\x00@\[\]]|\\.|\"[^\"'\\`$]*\")*@?\}", re.S
 )
 WORDS = frozenset(
-    (
-        *("word", "string", "raw_string", "ansi_c_string", "translated_string", "number", "concatenation"),
-        *("brace_expression", "extglob_pattern", "simple_expansion", "expansion", "command_substitution"),
-        *("process_substitution", "arithmetic_expansion", "variable_name", "subscript", "regex", "$"),
-    )
+    """
+    word string raw_string ansi_c_string translated_string number concatenation brace_expression extglob_pattern
+    simple_expansion expansion command_substitution process_substitution arithmetic_expansion variable_name
+    subscript regex $
+    """.split()
 )
 ARITHMETIC = frozenset(
-    (
-        *("binary_expression", "unary_expression", "postfix_expression", "parenthesized_expression"),
-        *("ternary_expression", "number", "word", "variable_name", "simple_expansion", "variable_assignment"),
-        *("expansion", "arithmetic_expansion", "string", "string_content"),
-    )
+    """
+    binary_expression unary_expression postfix_expression parenthesized_expression ternary_expression number word
+    variable_name simple_expansion variable_assignment expansion arithmetic_expansion string string_content
+    """.split()
 )
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 

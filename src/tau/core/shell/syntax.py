@@ -27,10 +27,9 @@ from tau.core.shell.tree import MAX_BYTES, CannotParse, Node, bytewise, parse
 from tau.core.shell.words import METACHARACTERS, NotUnderstood, Word
 
 RESERVED = frozenset(
-    (
-        *("!", "[[", "]]", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function"),
-        *("if", "in", "select", "then", "until", "while"),
-    )
+    """
+    ! [[ ]] { } case coproc do done elif else esac fi for function if in select then until while
+    """.split()
 )
 _NOT_CONTINUED = re.compile(r"['\"#]|<<|\\[^\n]")  # where backslash-newline may not be a line continuation
 _OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))

@@ -155,9 +155,7 @@ class LocalMachine:
         if not os.path.exists(self._shell_path):
             raise ToolError(f"Custom shell path not found: {self._shell_path}")
         if self._trusted_shell is not None and not self._trusted_shell.is_unchanged():
-            raise ToolError(
-                f"The shell {self._shell_path} changed since the project was trusted. Nothing runs in it."
-            )
+            raise ToolError(f"The shell {self._shell_path} changed since the project was trusted. Nothing runs in it.")
         return self._shell_path
 
     def _start(self, words: list[str], cwd: str | OpenFolder, separate_streams: bool) -> tuple[Job, dict[Stream, int]]:
