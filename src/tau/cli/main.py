@@ -36,7 +36,7 @@ COMMANDS = {
     "extension": "tau.cli.extension",
     "trust": "tau.cli.trust",
 }
-NOTHING_ASKED = "There is no prompt: give a message, or pipe text to stdin."
+NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 
 def pi() -> None:
@@ -133,7 +133,7 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     resize = factory.settings.images.auto_resize
     prompts = import_module("tau.cli.prompts").gather_prompts(arguments.words, piped=piped, resize=resize)
     if mode == "text" and not prompts:
-        raise UsageError(NOTHING_ASKED)
+        raise UsageError(NO_PROMPT)
     if mode == "json":
         front_end.serve(open_session, prompts, factory.dialect, result="result" in flags)
     front_end.serve(open_session, prompts)

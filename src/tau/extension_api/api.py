@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Fields that handlers may change in place, as well as by returning them.
 MUTABLE_FIELDS = {"tool_call": "input", "before_provider_headers": "headers"}
-MAX_QUEUED_PIECES = 256  # pieces of an answer that wait to be sent
+MAX_QUEUED_CHUNKS = 256  # pieces of an answer that wait to be sent
 TOO_EARLY = (
     "This is not possible while the extension is being loaded; do it in a handler, after the session has started"
 )
@@ -316,7 +316,7 @@ def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> Target
                 async for chunk in chunks:
                     queue.append(_chunk(chunk))
                     changed.set()
-                    if len(queue) >= MAX_QUEUED_PIECES:
+                    if len(queue) >= MAX_QUEUED_CHUNKS:
                         room.clear()
                         await room.wait()
 

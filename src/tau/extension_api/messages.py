@@ -162,7 +162,7 @@ DIALOGS = {
     "input": ("title", "placeholder?", "timeout?"),
     "editor": ("title", "prefill?"),
 }
-TELLS = {
+NOTIFICATIONS = {
     "notify": ("message", "notifyType?"),
     "set_status": ("statusKey", "statusText?"),
     "set_widget": ("widgetKey", "widgetLines?", "widgetPlacement?"),
@@ -200,7 +200,7 @@ QUERIES = {
     "switch_session": ("sessionPath",),
     "reload": (),
 }
-ACTIONS = {**DIALOGS, **TELLS, **QUERIES}
+ACTIONS = {**DIALOGS, **NOTIFICATIONS, **QUERIES}
 
 FACTS = (
     "cwd",

@@ -102,16 +102,16 @@ def _skill(path: Path, alone: bool, origin: ResourceOrigin, problems: list[str],
     if not isinstance(name, str) or name.split() != [name]:
         problems.append(f"skill {path} is not used: its name is not a single word")
         return None
-    problems += [f"skill {path}: {flaw}" for flaw in _flaws(name, description)]
+    problems += [f"skill {path}: {problem}" for problem in _name_problems(name, description)]
     hidden = is_true(fields.get("disable-model-invocation"))
     return Skill(name, description.strip(), str(path), str(path.parent), hidden, origin)
 
 
-def _flaws(name: str, description: str) -> Iterator[str]:
+def _name_problems(name: str, description: str) -> Iterator[str]:
     """Yield problems that do not keep a skill from being used."""
     if len(name) > MAX_NAME_CHARACTERS:
         yield f"its name has more than {MAX_NAME_CHARACTERS} characters"
-    if not all(letter in "abcdefghijklmnopqrstuvwxyz0123456789-" for letter in name):
+    if not all(character in "abcdefghijklmnopqrstuvwxyz0123456789-" for character in name):
         yield f"its name {name!r} has other characters than a-z, 0-9 and -"
     if name.startswith("-") or name.endswith("-") or "--" in name:
         yield f"its name {name!r} has a hyphen at an end, or two in a row"

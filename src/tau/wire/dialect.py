@@ -49,8 +49,8 @@ EVENTS: tuple[type[Event], ...] = get_args(events.AnyEvent)
 
 def form(kind: type[Record], wanted: Any, renamed: Mapping[str, str] | None = None) -> Form:
     """Convert `kind` to the record type `wanted`, which has a subset of its fields; `renamed` has different names."""
-    ours = {wire_name: name for name, wire_name in (renamed or {}).items()}
-    names = [ours.get(name, name) for name in wanted.__struct_fields__]
+    by_wire_name = {wire_name: name for name, wire_name in (renamed or {}).items()}
+    names = [by_wire_name.get(name, name) for name in wanted.__struct_fields__]
     return Form((wanted,), lambda event: (wanted(*[getattr(event, name) for name in names]),))
 
 

@@ -49,14 +49,14 @@ def mask_secrets(text: str, secrets: Iterable[str | None]) -> str:
 
 def mask_forms(found: Collection[str], text: str) -> str:
     """The same for exactly these forms, and for pieces that begin or end one of them."""
-    backwards = text[::-1]
+    reversed_text = text[::-1]
     spans: list[tuple[int, int]] = []
     for form in found:
         spans += _occurrences(form, len(form), text)
         if (least := _min_match(form, last=False)) < len(form):
             spans += _occurrences(form, least, text)
         if (least := _min_match(form, last=True)) < len(form):
-            ends = _occurrences(form[::-1], least, backwards)
+            ends = _occurrences(form[::-1], least, reversed_text)
             spans += ((len(text) - end, len(text) - start) for start, end in ends)
         if (start := _truncated_at_end(form, text)) is not None:
             spans.append((start, len(text)))
@@ -175,8 +175,8 @@ def redact_url(url: str) -> str:
     """A URL with its secrets masked."""
     head, found, rest = url.partition("://")
     # A slash in a password makes the URL invalid, but it is still shown: in the error message about it.
-    torn = "@" in rest and ":" in (host := rest.partition("/")[0]) and not re.search(r"@|:\d*$|\]$", host)
-    rest = f"{MASK}@{rest.rpartition('@')[2]}" if torn else rest
+    has_split_password = "@" in rest and ":" in (host := rest.partition("/")[0]) and not re.search(r"@|:\d*$|\]$", host)
+    rest = f"{MASK}@{rest.rpartition('@')[2]}" if has_split_password else rest
     place, slash, path = rest.partition("/")
     place = f"{MASK}@{place.rpartition('@')[2]}" if "@" in place else place
     path = re.sub(

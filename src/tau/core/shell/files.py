@@ -227,7 +227,7 @@ def _copied(script: Script, words: list[Word], operands: list[Word], at: int, wr
         targets = [word for word in words[1:] if word.text.startswith("of=")]
         return [Write(at, _last(word).removeprefix("of="), True) for word in targets]
     *sources, target = operands or [words[0]]
-    strange = [
+    unclear = [
         word
         for word in (sources or operands)
         if ANYTHING in word.text
@@ -236,11 +236,11 @@ def _copied(script: Script, words: list[Word], operands: list[Word], at: int, wr
         or any(part == ".." or any(_same(name, part) for name in written) for part in word.shape.split("/"))
     ]
     if any(word.text.startswith(("-t", "--target")) for word in words):
-        strange, target = operands, Word(ANYTHING, ANYTHING, False)
-    if not strange:
+        unclear, target = operands, Word(ANYTHING, ANYTHING, False)
+    if not unclear:
         return []
     absolute = target.text.startswith(("/", "~", ANYTHING))
-    names = {_last(target), *map(_last, strange)}
+    names = {_last(target), *map(_last, unclear)}
     return [Write(at, name, bool(CODE_FILE.fullmatch(name)), absolute) for name in names]
 
 

@@ -68,12 +68,12 @@ class ParsedOptions:
         if text[1:] in self._takes_value.long and words:  # gdb -ex, erl -eval
             self.options.append((text[1:], words.pop()))
             return
-        for at, letter in enumerate(text[1:], 1):
-            if letter in self._takes_value.short:
+        for at, character in enumerate(text[1:], 1):
+            if character in self._takes_value.short:
                 value = word._replace(text=text[at + 1 :], shape=word.shape[at + 1 :])
-                self.options.append((letter, value if text[at + 1 :] else words.pop() if words else None))
+                self.options.append((character, value if text[at + 1 :] else words.pop() if words else None))
                 return
-            self.options.append((letter, None))
+            self.options.append((character, None))
 
     def values(self, names: Options) -> Iterator[Word | None]:
         """The values of options with these names. Long names may be abbreviated."""

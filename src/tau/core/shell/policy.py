@@ -336,13 +336,13 @@ class _Judge(Judgement):
     ) -> bool:
         loaded = [value for value in parsed.values(known.options) if value is not None]
         attached = [code.text for code in codes if code is not None]
-        strange = [
+        unknown = [
             word
             for word in words[1:]
             if word.text.startswith("-") and not _OPTION.fullmatch(word.text)
             if not any(code and word.text.endswith(code) for code in attached)
         ]
-        return bool(strange) or any(not _OPTION.fullmatch(word.text) or "data:" in word.text for word in loaded)
+        return bool(unknown) or any(not _OPTION.fullmatch(word.text) or "data:" in word.text for word in loaded)
 
     def _module(self, name: str, parsed: ParsedOptions, stdin: str) -> None:
         """python -m"""

@@ -42,7 +42,7 @@ class Script(Parts):
         """`outside` are the variables of the line that contains this code. Raises NotUnderstood."""
         if len(text) > MAX_BYTES:
             raise NotUnderstood(f"it is longer than {MAX_BYTES} bytes")
-        if any(not (letter.isprintable() or letter in "\n\t") for letter in text):
+        if any(not (character.isprintable() or character in "\n\t") for character in text):
             raise NotUnderstood("it contains control characters or unusual blanks")
         if "\\\n" in text and not _NOT_CONTINUED.search(text):
             text = text.replace("\\\n", "")  # as bash does before it splits words

@@ -189,21 +189,21 @@ def _locate(source: FileText, old: str, errors: EditErrors) -> Location:
     return place
 
 
-def _occurrences(text: str, part: str, white: str = "") -> tuple[int, tuple[int, int] | None]:
-    """How often a part occurs in a text, and its first span. `white` must follow it, or the end of a line."""
-    spans = _spans(text, part, white)
+def _occurrences(text: str, part: str, whitespace: str = "") -> tuple[int, tuple[int, int] | None]:
+    """How often a part occurs in a text, and its first span. `whitespace` must follow it, or the end of a line."""
+    spans = _spans(text, part, whitespace)
     first, second = next(spans, None), next(spans, None)
     if first is None or second is None:
         return (0 if first is None else 1), first
-    return (2 + sum(1 for _ in spans) if white else max(2, text.count(part))), first
+    return (2 + sum(1 for _ in spans) if whitespace else max(2, text.count(part))), first
 
 
-def _spans(text: str, part: str, white: str) -> Iterator[tuple[int, int]]:
+def _spans(text: str, part: str, whitespace: str) -> Iterator[tuple[int, int]]:
     at = text.find(part)
     while at >= 0:
         end = at + len(part)
-        if text.startswith(white, end):
-            yield at, end + len(white)
+        if text.startswith(whitespace, end):
+            yield at, end + len(whitespace)
         elif text[end : end + 1] in ("", "\n"):
             yield at, end
         at = text.find(part, at + 1)
@@ -229,11 +229,11 @@ def _normalized_location(source: FileText, old: str, start: int, end: int) -> Lo
     if begin is None or stop is None:
         return None
     if not first.strip(WHITESPACE) and source.normalized[start] == "\n":
-        white = source.trailing_space(begin)
-        begin += len(white) - len(first) if fold(white).endswith(fold(first)) else 0
+        whitespace = source.trailing_space(begin)
+        begin += len(whitespace) - len(first) if fold(whitespace).endswith(fold(first)) else 0
     if closed:
-        white, wanted = source.trailing_space(stop), last[len(last.rstrip(WHITESPACE)) :]
-        stop += len(wanted if fold(white).startswith(fold(wanted)) else white)
+        whitespace, wanted = source.trailing_space(stop), last[len(last.rstrip(WHITESPACE)) :]
+        stop += len(wanted if fold(whitespace).startswith(fold(wanted)) else whitespace)
 
     starts: list[int | None] = []
     ends: list[int | None] = []

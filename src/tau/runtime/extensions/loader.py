@@ -202,11 +202,11 @@ class InProcessChannel:
     async def _invoke(
         self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True
     ) -> Any:
-        calling = InProcessCall(update)
+        call = InProcessCall(update)
         try:
-            return to_builtins(await self._runs[target](to_builtins(dict(params)), calling))
+            return to_builtins(await self._runs[target](to_builtins(dict(params)), call))
         except asyncio.CancelledError:
-            calling.cancelled = True
+            call.cancelled = True
             raise
 
 

@@ -234,11 +234,11 @@ class RestartingExtension:
     async def _next_try(self, again: asyncio.Task[None]) -> None:
         """Request a restart soon, and wait until it has succeeded or failed."""
         self._needed.set()
-        trying = asyncio.ensure_future(self._tried.wait())
+        attempt = asyncio.ensure_future(self._tried.wait())
         try:
-            await asyncio.wait([again, trying], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([again, attempt], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            trying.cancel()
+            attempt.cancel()
 
     def _guard(self, hook: str) -> Handler:
         """Placeholder for a gate without a process: waits for the next process and asks it, or blocks the call."""

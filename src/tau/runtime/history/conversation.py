@@ -16,8 +16,8 @@ from tau.records.entries import CompactionEntry
 from tau.records.lines import typed_messages
 from tau.records.messages import StoredMessage, parse_message
 
-BLOCK = 512 * 1024
-KEPT = 4 * 1024 * 1024
+BLOCK_BYTES = 512 * 1024
+MAX_CACHED_BYTES = 4 * 1024 * 1024
 
 
 class Conversation:
@@ -37,7 +37,7 @@ class Conversation:
         self._before: list[StoredMessage] = [summary_of(summary)] if summary is not None else []
         self._after: list[StoredMessage] = []
         self._size = len(self._before) + len(ats)
-        if tree.size_of(ats) <= KEPT:
+        if tree.size_of(ats) <= MAX_CACHED_BYTES:
             self._before += self._read()
             self._ats, self._size = (), len(self._before)
 
@@ -68,7 +68,7 @@ class Conversation:
             if kind != "message":
                 yield from self._each([*ats])
                 continue
-            for block, given in self._tree.message_blocks([*ats], BLOCK, typed_messages):
+            for block, given in self._tree.message_blocks([*ats], BLOCK_BYTES, typed_messages):
                 yield from self._each(block) if given is None else given
 
     def _each(self, ats: Sequence[int]) -> Iterator[StoredMessage]:

@@ -19,12 +19,12 @@ from tau.runtime.services import Services
 from tau.tools import Tool
 
 # Markers in the first bytes of an export: tau's and pi's.
-OUR_SIGN = b'<meta name="generator" content="tau session export">'
-PI_SIGN = b"<title>Session Export</title>"
-SIGN_WITHIN = 400
+TAU_MARKER = b'<meta name="generator" content="tau session export">'
+PI_MARKER = b"<title>Session Export</title>"
+MARKER_SEARCH_BYTES = 400
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def write_export(page: Iterable[bytes], path: Path, overwrite: bool = False) -> Path:
@@ -32,7 +32,7 @@ def write_export(page: Iterable[bytes], path: Path, overwrite: bool = False) -> 
     try:
         replaces = _replaces(path, overwrite)
         draft = path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}")
-        handle = os.open(draft, _NEW, 0o600)
+        handle = os.open(draft, _CREATE_FLAGS, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.writelines(page)
@@ -65,12 +65,12 @@ def _replaces(path: Path, overwrite: bool) -> bool:
 
 
 def _is_export(path: Path) -> bool:
-    handle = os.open(path, _LOOK)
+    handle = os.open(path, _READ_FLAGS)
     try:
-        beginning = os.read(handle, SIGN_WITHIN) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+        beginning = os.read(handle, MARKER_SEARCH_BYTES) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
     finally:
         os.close(handle)
-    return beginning[:9].lower() == b"<!doctype" and (OUR_SIGN in beginning or PI_SIGN in beginning)
+    return beginning[:9].lower() == b"<!doctype" and (TAU_MARKER in beginning or PI_MARKER in beginning)
 
 
 def _publish(draft: Path, path: Path, replaces: bool) -> None:

@@ -27,8 +27,8 @@ CHUNK_BYTES = 64 * 1024
 SILENCE_S = 0.05  # seconds of silence after the shell's exit: then a background process is assumed to hold the pipe
 MAX_DRAIN_S = 1.0  # seconds after which that is assumed even if output keeps coming
 SPILL_LIMIT = 100 * 1024 * 1024
-THREADS = 16  # at the same time
-MARKS = {"PI_CODING_AGENT": "true", "AI_AGENT": "pi"}
+MAX_THREADS = 16  # at the same time
+AGENT_VARIABLES = {"PI_CODING_AGENT": "true", "AI_AGENT": "pi"}
 
 
 class LocalMachine:
@@ -52,7 +52,7 @@ class LocalMachine:
         self.post = self._processes.post
         self.use(shell_path=shell_path, prefix=prefix, env=env, files=files)
         self._spill_limit = spill_limit
-        self._threads = asyncio.Semaphore(THREADS)
+        self._threads = asyncio.Semaphore(MAX_THREADS)
         self._jobs: list[set[Job]] = [set()]  # commands that may have processes: our own, then those of each parent
 
     def use(
@@ -160,7 +160,7 @@ class LocalMachine:
 
     def _start(self, words: list[str], cwd: str | OpenFolder, separate_streams: bool) -> tuple[Job, dict[Stream, int]]:
         """Start a command; return its job and our ends of its output pipes."""
-        env = {**(os.environ if self._env is None else self._env), **MARKS}
+        env = {**(os.environ if self._env is None else self._env), **AGENT_VARIABLES}
         if self.sandbox is not None:
             env |= self.sandbox.environment
         pipes = _pipes(2 if separate_streams else 1)

@@ -125,7 +125,7 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
             else:
                 release(ready, watchers, free, poll)
         if not reap(watchers):
-            kill(below(os.getpid(), spare=watchers))
+            kill(below(os.getpid(), except_children=watchers))
 
 
 def start(fds: Fds, watchers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
@@ -335,12 +335,12 @@ def adopt_orphans(name: int) -> int:
     Signal handlers are not set here, because watchers inherit those of the supervisor: each page that a watcher
     writes to is copied, and there is a watcher for every command.
     """
-    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     if prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) or prctl(PR_SET_PDEATHSIG, END, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
     prctl(PR_SET_NAME, name, 0, 0, 0)
-    return woken
+    return read_end
 
 
 def running() -> int:
@@ -357,7 +357,7 @@ def running() -> int:
         os.close(fd)
 
 
-def below(top: int, spare: Iterable[int] = ()) -> list[int]:
+def below(top: int, except_children: Iterable[int] = ()) -> list[int]:
     """Return all descendants of a process, without the children in `spare` and their descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
@@ -375,7 +375,7 @@ def below(top: int, spare: Iterable[int] = ()) -> list[int]:
             os.close(fd)
         # The name in parentheses may contain anything, even parentheses; the parent is the second field after it.
         children.setdefault(int(stat[stat.rindex(b")") :].split(None, 3)[2]), []).append(int(name))
-    found = [child for child in children.get(top, ()) if child not in spare]
+    found = [child for child in children.get(top, ()) if child not in except_children]
     for process in found:
         found += children.get(process, ())
     return found

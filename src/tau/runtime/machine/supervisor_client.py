@@ -23,7 +23,7 @@ from tau.runtime.machine.command import NUL, CommandSpec, ConfinedBy, start_erro
 PROGRAM = Path(__file__).with_name("supervisor.py")
 START, AT = b"start", b"start at"  # as in supervisor.py, which is not imported here because it loads ctypes
 READY_TIMEOUT_S = 20.0  # to create a sandbox; a tenth of a second is usual
-NEEDED = ("LD_LIBRARY_PATH",)  # variables that the interpreter itself may need; they contain no secrets
+PASSED_VARIABLES = ("LD_LIBRARY_PATH",)  # variables that the interpreter itself may need; they contain no secrets
 
 
 class SandboxUnavailable(Exception):
@@ -45,7 +45,7 @@ class Supervisor:
                     words,
                     stdin=their_end.fileno(),
                     stdout=subprocess.DEVNULL,
-                    env={name: os.environ[name] for name in NEEDED if name in os.environ},
+                    env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
                     cwd="/",
                     start_new_session=True,
                 )

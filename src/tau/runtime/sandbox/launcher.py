@@ -41,8 +41,8 @@ from tau.runtime.sandbox.tree_removal import remove_tree
 
 BWRAP = "/usr/bin/bwrap"  # never from PATH: a project could put another one there
 LINE = 0
-PATIENCE = 1.0  # seconds for the supervisor to end by itself
-ARGUMENT = 100_000  # characters; the kernel accepts 128 KiB in one argument
+ERROR_TIMEOUT_S = 1.0  # seconds for the supervisor to end by itself
+MAX_ARGUMENT_BYTES = 100_000  # characters; the kernel accepts 128 KiB in one argument
 
 # Paths that any program may need to read. They contain no user data.
 SYSTEM = (
@@ -75,7 +75,7 @@ class Plan(NamedTuple):
     def arguments(self) -> list[str]:
         """Serialize as arguments of a program."""
         text = json.dumps(self._asdict())
-        return [text[at : at + ARGUMENT] for at in range(0, len(text), ARGUMENT)]
+        return [text[at : at + MAX_ARGUMENT_BYTES] for at in range(0, len(text), MAX_ARGUMENT_BYTES)]
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Plan:
@@ -89,7 +89,7 @@ def _mount(source: str, target: str, writable: bool, identity: list[int] | None)
 
 class Inside(NamedTuple):
     process: int
-    said: int  # descriptor from which its error message is read
+    errors_fd: int  # descriptor from which its error message is read
 
 
 def main() -> None:
@@ -107,7 +107,7 @@ def main() -> None:
             inside = start(plan)
             _watch(inside.process, signals, agent)
             # Matters only if the supervisor has not sent "ready"; otherwise nothing reads it.
-            say(LINE, b"refused " + os.read(inside.said, 2000).strip())
+            say(LINE, b"refused " + os.read(inside.errors_fd, 2000).strip())
         except (Refused, OSError) as error:
             say(LINE, f"refused {_sentence(error)}".encode()[:2000])
 
@@ -182,7 +182,7 @@ def _lives(child: int) -> bool:
 
 
 def _end(inside: int) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + ERROR_TIMEOUT_S
     while _lives(inside) and time.monotonic() < until:
         time.sleep(0.005)
     with suppress(ProcessLookupError):

@@ -42,12 +42,12 @@ from tau.runtime.sandbox.tree_removal import remove_tree
 
 LEVELS: tuple[SandboxLevel, ...] = ("workspace", "strict")
 
-TEMPORARY = "/tmp"
+TMP = "/tmp"
 ENVIRONMENT = {
-    **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TEMPORARY),
-    "XDG_CACHE_HOME": f"{TEMPORARY}/.cache",  # the default, in the home folder, is not writable
+    **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TMP),
+    "XDG_CACHE_HOME": f"{TMP}/.cache",  # the default, in the home folder, is not writable
 }
-CONFIGURED = "/etc"
+ETC = "/etc"
 PROGRAMS = ("tau", "pi")
 MAX_MOUNTS = 1000  # bubblewrap accepts three times as many
 
@@ -77,7 +77,7 @@ class Sandbox:
         self.tree = os.path.realpath(tree)
         self._agent_dir = os.path.realpath(agent_dir)
         self._home = os.path.realpath(environment.get("HOME") or os.path.expanduser("~"))
-        self._temporary = os.path.realpath(TEMPORARY)
+        self._temporary = os.path.realpath(TMP)
         self._readable = [_granted(path, "readable") for path in readable]
         self._writable = [_granted(path, "writable") for path in writable]
         self._sessions = None if sessions is None else os.path.realpath(sessions)
@@ -100,7 +100,7 @@ class Sandbox:
         homes = {self._home, os.path.realpath(os.path.expanduser(f"~{pwd.getpwuid(os.getuid()).pw_name}"))}
         for place, what in (
             *((home, "your home folder") for home in homes if home != "/"),
-            (self._temporary, TEMPORARY),
+            (self._temporary, TMP),
         ):
             for granted in self._places:
                 if is_in(os.path.realpath(place), granted):
@@ -249,7 +249,7 @@ class Sandbox:
         os.mkdir(empty, 0o700)
         Path(no_file).touch(0o400)
         found = {path: (os.path.realpath(path), False) for path in (*self._roots(), *self._outputs)}
-        for path in not_for_all(CONFIGURED):
+        for path in not_for_all(ETC):
             found[path] = (empty if os.path.isdir(path) else no_file, False)
         found |= {target: (source, target == self._temporary) for target, source in covers.items()}
         return found | {path: (path, True) for path in (*self._writable, self.tree)}

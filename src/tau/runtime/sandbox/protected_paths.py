@@ -23,7 +23,7 @@ from tau.runtime.sandbox.git_layout import (
 )
 from tau.runtime.sandbox.placeholders import is_placeholder
 
-OBEYED = (".git", ".pi")
+CONFIG_FOLDERS = (".git", ".pi")
 
 
 class Guard(NamedTuple):
@@ -49,7 +49,7 @@ def guards(places: Sequence[str], own: Sequence[str]) -> list[Guard]:
         _add(found, places, path)
     for place in roots:
         if place == places[0] or not is_git_directory(place):  # else the user has granted a bare repository
-            for path in (*(os.path.join(place, name) for name in OBEYED), *_repositories(place)):
+            for path in (*(os.path.join(place, name) for name in CONFIG_FOLDERS), *_repositories(place)):
                 _add(found, places, path)
             found |= {guard.path: guard for guard in _against_bare_repository(place)}
     return [guard for guard in found.values() if not _is_covered(guard, found) and _could_be_made(guard.path)]
