@@ -115,7 +115,7 @@ def test_no_error_tells_a_secret_of_the_model_entry() -> None:
 @pytest.mark.parametrize("name", apis.APIS)
 def test_every_api_in_the_table_can_be_loaded(name: str) -> None:
     api = apis.load_api(name)
-    alone = hasattr(api, "answer") or hasattr(api, "pieces")
+    alone = hasattr(api, "answer") or hasattr(api, "chunks")
     assert alone or (callable(api.request) and callable(api.Reader))
 
 

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Fields that handlers may change in place, as well as by returning them.
 MUTABLE_FIELDS = {"tool_call": "input", "before_provider_headers": "headers"}
-MAX_QUEUED_CHUNKS = 256  # pieces of an answer that wait to be sent
+MAX_QUEUED_CHUNKS = 256  # chunks of an answer that wait to be sent
 TOO_EARLY = (
     "This is not possible while the extension is being loaded; do it in a handler, after the session has started"
 )
@@ -143,7 +143,7 @@ class Pi:
         """Add models, or another base URL for known ones: a dict as in models.json.
 
         With `stream`, an async generator function of (model, context, options), model calls go to that function: it
-        yields the pieces of an answer.
+        yields the chunks of an answer.
         """
         spec = dict(provider)
         stream = spec.pop("stream", None)
@@ -301,9 +301,9 @@ def _command_target(channel: Channel, handler: Callable[..., Any]) -> TargetFunc
 
 
 def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> TargetFunction:
-    """Send the pieces that the function yields. Pieces yielded during a send go out together with the next one.
+    """Send the chunks that the function yields. Chunks yielded during a send go out together with the next one.
 
-    Backpressure: with MAX_QUEUED_PIECES unsent pieces, the function is not resumed.
+    Backpressure: with MAX_QUEUED_CHUNKS unsent chunks, the function is not resumed.
     """
 
     async def run(params: dict[str, Any], call: CallHandle) -> None:

@@ -100,7 +100,7 @@ class Failed(Message, tag="failed"):
 
 
 class Update(Message, tag="update"):
-    """Progress of a tool (all of it so far), or the new pieces of a stream.
+    """Progress of a tool (all of it so far), or the new chunks of a stream.
 
     With `ask`, tau answers that id when there is room for more.
     """

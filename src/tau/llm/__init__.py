@@ -1,7 +1,7 @@
 """Model calls: from a conversation to a stream of results.
 
 Each HTTP API is one pure module with `request` and `Reader`. Models without a network have `answer` instead, and
-models that an extension calls have `pieces`. Only http.py does I/O; other effects (a pause) are passed in.
+models that an extension calls have `chunks`. Only http.py does I/O; other effects (a pause) are passed in.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ async def stream(
     for name in PROXIES:
         secrets += url_secrets(options.environment.get(name) or options.environment.get(name.lower()) or "")
     try:
-        if hasattr(api, "pieces"):
-            async with aclosing(api.pieces(model, context, options, draft, environment)) as chunks:
+        if hasattr(api, "chunks"):
+            async with aclosing(api.chunks(model, context, options, draft, environment)) as chunks:
                 async for results in chunks:
                     yield results
             return

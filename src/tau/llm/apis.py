@@ -31,7 +31,7 @@ CREDENTIALS = {
 
 
 def load_api(name: str) -> Any:
-    """The module for `name`; it has `request` and `Reader`, or `answer`, or `pieces` (see llm/__init__.py)."""
+    """The module for `name`; it has `request` and `Reader`, or `answer`, or `chunks` (see llm/__init__.py)."""
     if name not in APIS:
         raise ModelError(f'The API "{name}" is not supported. Supported: {", ".join(APIS)}.', transient=False)
     return import_module(APIS[name])

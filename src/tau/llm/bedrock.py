@@ -288,7 +288,7 @@ class ConverseReader:
         return results
 
     def _write(self, index: int, kind: Any, delta: Any) -> Sequence[ModelResult]:
-        """Add a piece. A block of text opens with its first piece."""
+        """Add a delta. A block of text opens with its first delta."""
         results: list[ModelResult] = []
         if index not in self._place:
             place = self._draft.block_count

@@ -1,6 +1,6 @@
-"""Models that an extension calls: it receives the conversation and sends the pieces of the answer.
+"""Models that an extension calls: it receives the conversation and sends the chunks of the answer.
 
-A piece is an object with a `type`: text and thinking have a `delta`, tool_call is complete, usage counts tokens, done
+A chunk is an object with a `type`: text and thinking have a `delta`, tool_call is complete, usage counts tokens, done
 ends the answer. Consecutive text belongs to the same block. Without done, the answer is complete when the extension's
 stream ends.
 """
@@ -55,7 +55,7 @@ class DonePiece(Piece, tag="done"):
 AnyStreamEvent = TextPiece | ThinkingPiece | CallPiece | UsagePiece | DonePiece
 
 
-async def pieces(
+async def chunks(
     model: Model, context: ModelContext, options: CallOptions, draft: Draft, world: CallEnvironment
 ) -> AsyncGenerator[Sequence[ModelResult], None]:
     if world.streams is None:
@@ -86,14 +86,14 @@ def params(model: Model, context: ModelContext, options: CallOptions) -> dict[st
 
 
 class Reader:
-    """Converts pieces of an extension to results."""
+    """Converts chunks of an extension to results."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._open: tuple[str, int] | None = None  # kind and index of the open block
 
     def read(self, chunk: Any) -> list[ModelResult]:
-        """Raises ModelError for an invalid piece; the draft contains what came before it."""
+        """Raises ModelError for an invalid chunk; the draft contains what came before it."""
         results: list[ModelResult] = []
         try:
             for event in decode(list[AnyStreamEvent], encode(chunk)):

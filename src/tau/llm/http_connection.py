@@ -15,7 +15,7 @@ from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-MAX_HEAD_BYTES = 64 * 1024  # headers; also anything else between two pieces of the body
+MAX_HEAD_BYTES = 64 * 1024  # headers; also anything else between two chunks of the body
 MAX_INTERIM_RESPONSES = 20
 WRITE_BYTES = 128 * 1024  # size of one write
 HANDSHAKE_TIMEOUT_S = 20.0  # for TLS through a proxy
@@ -163,7 +163,7 @@ class HttpExchange:
         self.headers: dict[str, str] = {}
         self.complete = False
         self._received = False
-        self._overhead = 0  # bytes since the last piece of the body, or since the start
+        self._overhead = 0  # bytes since the last chunk of the body, or since the start
         self._header_size = 0  # of headers, including interim responses and trailers
         self._interim = 0
         self._buffered = 0

@@ -33,13 +33,13 @@ STOP_REASONS: dict[str, StopReason] = {
 
 @dataclass
 class PendingToolCall:
-    """A tool call that is being streamed. It is shown once its name is known; until then its pieces are held."""
+    """A tool call that is being streamed. It is shown once its name is known; until then its deltas are held."""
 
     id: str
     name: str = ""
     place: int | None = None
     held: list[str] = field(default_factory=list)
-    is_complete: bool = False  # name and arguments arrived in one piece
+    is_complete: bool = False  # name and arguments arrived in one delta
     empty: str = ""  # an initial empty object: the arguments, unless others follow
     has_arguments: bool = False  # some of its arguments have arrived
 
@@ -176,7 +176,7 @@ class Reader:
         return results
 
     def _find_call(self, index: Any, id: str, name: str) -> PendingToolCall | None:
-        """The call that a piece belongs to, None for a new one.
+        """The call that a delta belongs to, None for a new one.
 
         Most servers number the calls; some omit numbers, ids or both and send each call complete; some give every
         call the number 0.

@@ -6,17 +6,17 @@ The script is JSON: {"answers": [ANSWER, ...]}, one per model call; the last ans
 up. An ANSWER has
 
     blocks        its content, in order:
-                    {"text": "Hello"} or {"text": ["Hel", "lo"]}       one piece or several
+                    {"text": "Hello"} or {"text": ["Hel", "lo"]}       one delta or several
                     {"thinking": "Hm.", "signature": "abc"}
                     {"tool": "bash", "arguments": {...}, "id": "call_1"}
                     {"tool": "bash", "arguments": "{\\"command\\": \\"ec"}  raw text, possibly incomplete
     text          short for one block of text
     stop          "stop", "length" or "toolUse"; by default depends on the blocks
     usage         {"input": 10, "output": 5, "cacheRead": 0, "cacheWrite": 0}
-    startDelayMs  delay before the first piece; delayMs: delay before each piece
-    error         {"message": "529 overloaded", "after": 2}: fail after that many pieces
-    hangAfter     hang after that many pieces
-    repeat        repeat each piece this many times, for load tests
+    startDelayMs  delay before the first delta; delayMs: delay before each delta
+    error         {"message": "529 overloaded", "after": 2}: fail after that many deltas
+    hangAfter     hang after that many deltas
+    repeat        repeat each delta this many times, for load tests
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def play(answer: Answer, draft: Draft, turn: int) -> Iterator[Sequence[ModelResu
 
 
 def _steps(answer: Answer, draft: Draft, turn: int) -> Iterator[tuple[Sequence[ModelResult], tuple[int, str] | None]]:
-    """Results to yield, or the next piece to add as (block, text)."""
+    """Results to yield, or the next delta to add as (block, text)."""
     blocks = [*answer.blocks, *([ScriptBlock(text=answer.text)] if answer.text is not None else [])]
     for block in blocks:
         at = draft.block_count

@@ -220,4 +220,4 @@ autocompleteMaxVisible cacheWarming codemode collapseChangelog doubleEscapeActio
 enableInstallTelemetry externalEditor hideThinkingBlock lastChangelogVersion markdown modelThinkingLevels outputPad
 quietStartup showCacheMissNotices showHardwareCursor terminal theme treeFilterMode tuiMode warnings
 websocketConnectTimeoutMs
-""".split()  # noqa: SIM905
+""".split()

@@ -43,7 +43,7 @@ def wipe() -> None:
 
 
 def stream(text: str) -> None:
-    """Print a piece of model output that went through a `Cleaner`, or a text that is already escaped."""
+    """Print a chunk of model output that went through a `Cleaner`, or a text that is already escaped."""
     _write(sys.stdout, terminal_text.strip_controls(text))
 
 

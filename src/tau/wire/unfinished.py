@@ -62,7 +62,7 @@ Step = Callable[["PartialJson", str, int], int]
 
 
 class PartialJson:
-    """JSON text in pieces, and valid JSON for the text so far.
+    """JSON text in chunks, and valid JSON for the text so far.
 
     `broken` is set when the text stops being JSON; everything after that position is ignored.
     """
@@ -70,13 +70,13 @@ class PartialJson:
     def __init__(self) -> None:
         self.broken = False
         self._pieces: list[str] = []
-        self._length = 0  # of the pieces before the current one
+        self._length = 0  # of the chunks before the current one
         self._safe = 0  # how much of the text to keep; 0 while there is no value
         self._quote = ""  # closes the string value that is open at _safe
         self._closers = bytearray()  # of the open containers; bytes, because safe_prefix() reverses them each time
         self._step: Step = PartialJson._structure
         self._allowed = VALUE
-        self._escape = ""  # an escape that may continue in the next piece
+        self._escape = ""  # an escape that may continue in the next chunk
         self._literal_rest = ""
         self._number_part = ""
 
@@ -88,7 +88,7 @@ class PartialJson:
         return self._pieces[0] if self._pieces else ""
 
     def feed(self, chunk: str) -> None:
-        """Add the next piece of the text, split anywhere."""
+        """Add the next chunk of the text, split anywhere."""
         self._pieces.append(chunk)
         at = 0
         while at < len(chunk) and not self.broken:

@@ -1,7 +1,7 @@
-"""The assistant message that is being streamed: pieces in, updates out.
+"""The assistant message that is being streamed: deltas in, updates out.
 
 Every provider's reader writes to a Draft, so the shape and order of updates is decided in one place. The cost is
-linear: pieces are kept in lists next to their JSON-escaped bytes, and a snapshot is spliced from these bytes only on
+linear: deltas are kept in lists next to their JSON-escaped bytes, and a snapshot is spliced from these bytes only on
 demand. An Update remembers how long the message was when the update was made (its mark), so it can wait in a queue
 and is still correct when it is written.
 
@@ -103,7 +103,7 @@ class Mark(Value):
 
 
 class Block:
-    """One content block: its text in pieces, and the same text escaped for JSON."""
+    """One content block: its text as deltas, and the same text escaped for JSON."""
 
     def __init__(self, kind: Kind, head: bytes, tail: bytes, arguments: PartialJsonParser | None = None) -> None:
         self.kind = kind
@@ -221,7 +221,7 @@ class Draft:
     def missing_tail(self, index: int, text: str) -> str:
         """The part of `text`, a block's text as the provider repeats it at the end, that was not streamed.
 
-        Empty if the streamed pieces are not a prefix of `text`: a client has read them, and they must add up to the
+        Empty if the streamed deltas are not a prefix of `text`: a client has read them, and they must add up to the
         text.
         """
         streamed = "".join(self._blocks[index].deltas)

@@ -225,7 +225,7 @@ class Tree:
     def json(self) -> bytes:
         """The whole tree as clients receive it: entries with their children and labels.
 
-        Written piece by piece and not as nested values: a branch may be deeper than any recursion.
+        Written incrementally and not as nested values: a branch may be deeper than any recursion.
         """
         labels: dict[int, Label] = {}
         for at in self.of_kind("label"):
