@@ -102,7 +102,7 @@ GATES = {
 
 @pytest.mark.promise("C16", "C17", "C26")
 @pytest.mark.parametrize("fault", GATES)
-def test_a_gate_that_fails_blocks_and_is_told_once_and_works_again(tmp_path: Path, fault: str) -> None:
+def test_a_gate_that_fails_blocks_and_is_reported_once_and_works_again(tmp_path: Path, fault: str) -> None:
     file = written(tmp_path, FAULTS)
     settings = limits(
         handler_timeout_ms=1000 if fault == "hang" else 60_000, load_timeout_ms=60_000, memory_limit_mb=512
@@ -186,7 +186,7 @@ def test_a_line_that_is_abused_ends_the_process_and_not_us(tmp_path: Path, fault
 @pytest.mark.parametrize(
     ("fault", "why"), [("task", "in a task"), ("timer", "in a thread"), ("in_thread", "in a thread")]
 )
-def test_what_fails_behind_its_back_is_told_and_nothing_ends(tmp_path: Path, fault: str, why: str) -> None:
+def test_what_fails_behind_its_back_is_reported_and_nothing_ends(tmp_path: Path, fault: str, why: str) -> None:
     file = written(tmp_path, FAULTS)
 
     async def story() -> None:

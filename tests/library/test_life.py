@@ -142,7 +142,7 @@ def test_a_caller_that_is_cancelled_at_any_moment_leaves_a_session_that_can_be_o
     play(story())
 
 
-def test_abort_ends_the_run_and_the_agent_goes_on(tmp_path: Path) -> None:
+def test_abort_ends_the_run_and_the_agent_continues(tmp_path: Path) -> None:
     async def story() -> tuple[str | None, str]:
         async with opened(tmp_path, calls("bash", command="sleep 60"), says("fine")) as agent:
             run = agent.prompt("go").start()

@@ -414,7 +414,7 @@ def test_any_other_stop_reason_is_an_error_that_names_it(reason: str) -> None:
     ],
 )
 @pytest.mark.parametrize("model", [MODEL, MESSAGES], ids=["converse", "messages"])
-def test_an_exception_in_the_stream_is_told(bad: bytes, said: str, transient: bool | None, model: Model) -> None:
+def test_an_exception_in_the_stream_is_reported(bad: bytes, said: str, transient: bool | None, model: Model) -> None:
     error, _ = fails(api, model, [], bad)
     assert (str(error), error.transient) == (said, transient)
 

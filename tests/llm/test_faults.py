@@ -171,7 +171,7 @@ def test_E12_a_server_that_is_overloaded_is_asked_again_some_times_and_works_lat
 
 @pytest.mark.promise("E13", "G12")
 @each_api
-def test_E13_a_wrong_key_is_told_without_the_key_and_not_tried_again(speaker: Speaker) -> None:
+def test_E13_a_wrong_key_is_reported_without_the_key_and_not_retried(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(401, f'{{"error":"bad key {KEY}"}}'.encode()))
     assert ending.why == '401 {"error":"bad key ***"}'
     assert not is_retryable(ending.failure)

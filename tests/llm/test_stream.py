@@ -71,7 +71,7 @@ def test_what_follows_the_end_of_an_answer_is_not_read() -> None:
     assert error is None and isinstance(told[-1], MessageDone)
 
 
-def test_what_came_before_an_event_that_makes_no_sense_is_told() -> None:
+def test_what_came_before_an_event_that_makes_no_sense_is_reported() -> None:
     """Even if both came in one portion."""
     begin = b"".join(ANSWERS["openai-completions"][:4])
     told, error = stream("openai-completions", Recorded(begin + sse("{")))

@@ -84,7 +84,7 @@ def test_an_abort_is_heard_while_an_extension_hangs_at_the_start(tmp_path: Path)
 
 
 @pytest.mark.parametrize("hook", ["project_trust", "session_start", "resources_discover"])
-def test_an_abort_during_any_start_up_hook_is_answered_and_the_program_goes_on(tmp_path: Path, hook: str) -> None:
+def test_an_abort_during_any_start_up_hook_is_answered_and_the_program_continues(tmp_path: Path, hook: str) -> None:
     code = f"""
     @pi.on("{hook}")
     async def begin(event, ctx):
@@ -121,7 +121,7 @@ def test_one_that_was_asked_for_and_cannot_be_loaded_ends_the_program(tmp_path: 
 
 
 @pytest.mark.promise("C20", "G14")
-def test_one_that_is_found_and_cannot_be_loaded_is_told_and_the_rest_works(tmp_path: Path) -> None:
+def test_one_that_is_found_and_cannot_be_loaded_is_reported_and_the_rest_works(tmp_path: Path) -> None:
     folder = tmp_path / "agent" / "extensions"
     folder.mkdir(parents=True)
     written(folder, "    raise ValueError('no good')\n", "a.py")
@@ -296,7 +296,7 @@ def test_an_abort_is_answered_whatever_an_extension_does(tmp_path: Path, where: 
 
 @pytest.mark.promise("C23")
 @pytest.mark.parametrize("how", ["signal", "end"])
-def test_the_end_is_told_to_extensions_which_cannot_hold_it_up(tmp_path: Path, how: str) -> None:
+def test_the_end_is_reported_to_extensions_which_cannot_hold_it_up(tmp_path: Path, how: str) -> None:
     code = f"""
     import os, pathlib
 

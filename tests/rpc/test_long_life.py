@@ -203,7 +203,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 @pytest.mark.promise("Z04")
-def test_a_command_that_the_kernel_ends_is_told_as_such_and_the_next_one_works(tmp_path: Path) -> None:
+def test_a_command_that_the_kernel_ends_is_reported_as_such_and_the_next_one_works(tmp_path: Path) -> None:
     with Pipe(tmp_path / "pid") as pids:
         command = f"echo begun; echo $$ >{pids.path}; sleep 1000"
         with Agent(tmp_path, calls(command), calls("echo fine"), {"text": "ok"}) as agent:
@@ -217,7 +217,7 @@ def test_a_command_that_the_kernel_ends_is_told_as_such_and_the_next_one_works(t
 
 
 @pytest.mark.promise("Z04")
-def test_when_the_kernel_ends_what_runs_commands_that_is_told_and_the_next_one_works(tmp_path: Path) -> None:
+def test_when_the_kernel_ends_what_runs_commands_that_is_reported_and_the_next_one_works(tmp_path: Path) -> None:
     with Pipe(tmp_path / "pid") as pids:
         command = f"echo begun; echo $$ >{pids.path}; sleep 1000"
         with Agent(tmp_path, calls(command), calls("echo fine"), {"text": "ok"}) as agent:

@@ -98,7 +98,7 @@ def test_without_a_yes_nothing_of_the_project_counts_and_that_is_said(tmp_path: 
         assert len(of("extension_error", agent.events)) == (answer in (FAILS, LATE))
 
 
-def test_an_answer_that_is_none_is_told_and_counts_for_nothing(tmp_path: Path) -> None:
+def test_an_answer_that_is_none_is_reported_and_counts_for_nothing(tmp_path: Path) -> None:
     prepared(tmp_path, 'return {"trusted": True}')
     with Agent(tmp_path) as agent:
         assert heeded(agent) == NOTHING

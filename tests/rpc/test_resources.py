@@ -192,7 +192,7 @@ def test_messages_stay_in_order_while_a_template_is_looked_up(tmp_path: Path) ->
 # What there is.
 
 
-def test_commands_are_told_in_both_shapes(tmp_path: Path) -> None:
+def test_commands_are_reported_in_both_shapes(tmp_path: Path) -> None:
     write(
         tmp_path,
         {

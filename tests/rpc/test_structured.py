@@ -90,7 +90,7 @@ def test_the_tool_is_there_for_that_prompt_only(tmp_path: Path) -> None:
         assert "Tool return_result not found" in json.dumps(agent.events)
 
 
-def test_a_failure_is_told_in_place_of_the_result(tmp_path: Path) -> None:
+def test_a_failure_is_reported_in_place_of_the_result(tmp_path: Path) -> None:
     failing = {"text": "", "error": {"message": "401 no such key"}}
     with Agent(tmp_path, failing) as agent:
         assert output(agent.prompt("review", outputSchema=VERDICT))["error"] == "401 no such key"

@@ -162,7 +162,7 @@ def test_a_failed_answer_keeps_what_came_and_says_whether_to_try_again() -> None
     assert told.did[-4:] == ["message_update", "message_end", "turn_end", "agent_end"]
 
 
-def test_a_bug_in_a_model_call_ends_the_answer_and_is_not_tried_again() -> None:
+def test_a_bug_in_a_model_call_ends_the_answer_and_is_not_retried() -> None:
     told = play(agent_run([]), Stage([breaks(ValueError("oops"), "half")]))
     assert told.end is not None
     assert told.end.ending == MessageFailed(assistant("half", why="ValueError: oops"), False)
@@ -287,7 +287,7 @@ def test_an_abort_is_over_within_a_second_whatever_the_model_does() -> None:
 
 
 @pytest.mark.parametrize("steps", range(6))
-def test_an_answer_that_stops_in_the_moment_in_which_the_wait_for_it_ends_is_told(steps: int) -> None:
+def test_an_answer_that_stops_in_the_moment_in_which_the_wait_for_it_ends_is_reported(steps: int) -> None:
     async def main(clock: Clock) -> Stage:
         running, switch = asyncio.Event(), AbortSignal()
 

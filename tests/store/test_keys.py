@@ -127,7 +127,7 @@ def test_the_first_variable_of_a_provider_that_is_set_is_its_key(tmp_path: Path,
         assert (found.get(provider), found.has(provider), found.source(provider)) == ("key", True, name)
 
 
-def test_tokens_are_told_from_keys(tmp_path: Path) -> None:
+def test_tokens_are_distinguished_from_keys(tmp_path: Path) -> None:
     names = ("ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
     assert [keys(tmp_path, {name: "x"}).is_token("anthropic") for name in names] == [True, True, False]
 

@@ -53,7 +53,7 @@ def test_the_first_of_a_name_counts(tmp_path: Path) -> None:
     assert found(tmp_path / "a", tmp_path / "b") == ({"x": "a"}, [problem])
 
 
-def test_what_is_no_template_is_told_or_passed_over(tmp_path: Path) -> None:
+def test_what_is_no_template_is_reported_or_passed_over(tmp_path: Path) -> None:
     (tmp_path / "big.md").write_text("x" * (MAX_TEMPLATE_BYTES + 1))
     (tmp_path / "broken.md").write_text("---\na: b: c\n---\n")
     (tmp_path / "loop.md").symlink_to("loop.md")

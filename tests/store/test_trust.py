@@ -240,7 +240,7 @@ def test_pi_can_read_what_we_write_and_keeps_what_is_its_own(agent: Path, projec
 
 
 @pytest.mark.parametrize("broken", [b"{", b"[]", b"\xff", b"true", b'{"a": NaN}'])
-def test_a_broken_file_is_told_trusts_nothing_and_is_not_written(agent: Path, project: Path, broken: bytes) -> None:
+def test_a_broken_file_is_reported_trusts_nothing_and_is_not_written(agent: Path, project: Path, broken: bytes) -> None:
     path = agent / "trust.json"
     path.write_bytes(broken)
     decision = said(agent, project)
