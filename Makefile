@@ -1,5 +1,5 @@
 # Needs Python 3.11 or newer, make, and a package index that pip can reach.
-# Every target prepares .venv by itself; it is made anew when the pins or pyproject.toml change.
+# Every target prepares .venv by itself; it is created again when the pins or pyproject.toml change.
 # Another Python beside it: make VENV=.venv-3.12 PYTHON=python3.12 test
 
 PYTHON ?= python3
@@ -88,7 +88,7 @@ format: $(READY)  ## let ruff format and fix
 	@$(PY) -m ruff check --fix-only --quiet .
 	@$(PY) -m ruff format .
 
-docs: $(READY)  ## write the pages of docs/ that have tables of the program anew
+docs: $(READY)  ## regenerate the pages of docs/ with generated tables
 	@PYTHONPATH=scripts $(PY) -m docgen $(ARGS)
 	@$(PY) scripts/reliability.py $(ARGS)
 
@@ -114,7 +114,7 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)
 
-lock:  ## pin the dependencies anew (needs uv); ARGS=--upgrade for newer ones
+lock:  ## pin the dependencies again (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt
 	@$(LOCK) --no-annotate -c requirements-dev.txt pyproject.toml -o requirements.txt
 	@echo "flit_core" | $(LOCK) --no-annotate -c requirements-dev.txt - -o requirements-build.txt

@@ -100,7 +100,7 @@ def _unchunked(body: bytes) -> bytes:
         read, body = read + body[: int(size, 16)], body[int(size, 16) + 2 :]
 
 
-def test_everyone_takes_turns_and_nobody_is_always_the_first(tmp_path: Path) -> None:
+def test_programs_take_turns_and_none_is_always_first(tmp_path: Path) -> None:
     order = []
 
     def measure(place: Place, contender: Contender) -> Values:
@@ -113,7 +113,7 @@ def test_everyone_takes_turns_and_nobody_is_always_the_first(tmp_path: Path) -> 
     assert order == [TAU, "1.0", "2.0", "1.0", "2.0", TAU, "2.0", TAU, "1.0"]
 
 
-def test_rounds_that_differ_are_told(tmp_path: Path) -> None:
+def test_rounds_that_differ_are_reported(tmp_path: Path) -> None:
     numbers = iter([10.0, 30.0, 10.0, 50.0])
     with Mock() as mock:
         job = Job("rounds", "", lambda place, contender: {"work": next(numbers)}, {"work": ""})

@@ -62,7 +62,7 @@ def test_every_command_event_and_tool_has_a_section(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [flag.name for flag in FLAGS])
-def test_every_flag_is_told(name: str) -> None:
+def test_every_flag_is_documented(name: str) -> None:
     assert f"`--{name}`" in (FOLDER / "cli.md").read_text(encoding="utf-8")
 
 

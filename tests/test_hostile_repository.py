@@ -81,7 +81,7 @@ def test_a_search_runs_nothing_of_the_repository(tmp_path: Path) -> None:
     "name",
     ["settings.json", "SYSTEM.md", "extensions", "extensions/x.py", "mcp.json", "prompts/p.md", "skills/s/SKILL.md"],
 )
-def test_a_pipe_where_a_file_should_be_holds_up_nobody(place: Place, name: str, args: Sequence[str]) -> None:
+def test_a_named_pipe_in_place_of_a_file_does_not_block(place: Place, name: str, args: Sequence[str]) -> None:
     pipe = place.work / ".pi" / name
     pipe.parent.mkdir(parents=True)
     os.mkfifo(pipe)
@@ -96,7 +96,7 @@ def test_a_huge_settings_file_is_not_read(place: Place) -> None:
     assert place.play() == set()
 
 
-def test_what_was_ignored_is_told_once_and_how_to_trust_it(tmp_path: Path) -> None:
+def test_what_was_ignored_is_reported_once_and_how_to_trust_it(tmp_path: Path) -> None:
     (tmp_path / "work" / ".pi").mkdir(parents=True)
     (tmp_path / "work" / ".pi" / "SYSTEM.md").write_text(WORDS)
     with Agent(tmp_path) as agent:
@@ -106,7 +106,7 @@ def test_what_was_ignored_is_told_once_and_how_to_trust_it(tmp_path: Path) -> No
         assert "`tau trust`" in agent.stderr and "--approve" in agent.stderr
 
 
-def test_a_decision_not_to_trust_is_not_told_again(tmp_path: Path) -> None:
+def test_a_decision_not_to_trust_is_not_reported_again(tmp_path: Path) -> None:
     (tmp_path / "work" / ".pi").mkdir(parents=True)
     (tmp_path / "work" / ".pi" / "SYSTEM.md").write_text(WORDS)
     with Agent(tmp_path, args=["--no-approve"]) as agent:

@@ -24,7 +24,7 @@ def test_nothing_is_loaded_that_is_not_meant_to_be(moment: str, tmp_path: Path) 
     )
 
 
-def test_modules_are_told_apart_by_where_they_come_from() -> None:
+def test_modules_are_distinguished_by_where_they_come_from() -> None:
     assert by_origin(["tau.errors", "msgspec", "msgspec._core", "json.decoder", "_json", "tau"]) == {
         "tau": ["tau", "tau.errors"],
         "libraries": ["msgspec"],

@@ -118,7 +118,7 @@ def test_each_tool_call_is_one_line(tmp_path: Path) -> None:
     assert "failed: " in shown[3] and shown[4:] == ["done", ""]
 
 
-def test_ctrl_c_stops_the_answer_and_the_chat_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_answer_and_the_chat_continues(tmp_path: Path) -> None:
     with Terminal(tmp_path, answers=[endless("so far "), {"text": "again"}]) as terminal:
         terminal.until("> ")
         terminal.write("go\n")
@@ -192,7 +192,7 @@ def test_the_commands_of_the_chat(tmp_path: Path) -> None:
     assert len(list((tmp_path / "agent" / "sessions").rglob("*.jsonl"))) == 2
 
 
-def test_a_failure_is_told_and_the_chat_goes_on(tmp_path: Path) -> None:
+def test_a_failure_is_reported_and_the_chat_continues(tmp_path: Path) -> None:
     answers = [{"error": {"message": "401 bad key"}}, {"text": "better"}]
     with Terminal(tmp_path, answers=answers) as terminal:
         assert "Error: 401 bad key" in terminal.ask("one")
@@ -281,7 +281,7 @@ def test_once_is_once_and_for_the_session_is_for_all_of_it(key: str, questions: 
 
 
 @pytest.mark.parametrize("keys", ["\n", "3\n", "4\n", "0\n", "-1\n", "yes\n", "1 2\n", "1\x04", "\x04"])
-def test_what_is_no_clear_yes_denies_and_the_chat_goes_on(keys: str, tmp_path: Path) -> None:
+def test_what_is_no_clear_yes_denies_and_the_chat_continues(keys: str, tmp_path: Path) -> None:
     with Terminal(tmp_path, *ASKING, "go", answers=[*TOUCHED, {"text": "here"}]) as terminal:
         terminal.until(NO)
         terminal.write(keys if keys != "1\x04" else "1\x04\x04")
@@ -304,7 +304,7 @@ def test_ctrl_c_at_a_question_stops_the_answer(tmp_path: Path) -> None:
     assert not (tmp_path / "work" / "a").exists()
 
 
-def test_a_question_that_nobody_answers_in_time_denies(tmp_path: Path) -> None:
+def test_an_unanswered_permission_question_denies_after_its_deadline(tmp_path: Path) -> None:
     (tmp_path / "rules.json").write_text('{"deadline": 0.2}')
     rules = ["--permissions", "rules", str(tmp_path / "rules.json")]
     with Terminal(tmp_path, *rules, "go", answers=[*TOUCHED, {"text": "here"}]) as terminal:
@@ -345,7 +345,7 @@ def test_calls_side_by_side_are_asked_about_one_by_one(tmp_path: Path) -> None:
     assert [(tmp_path / "work" / name).exists() for name in ("a", "b")] == [True, False]
 
 
-def test_print_mode_asks_nobody_at_a_terminal_either(tmp_path: Path) -> None:
+def test_print_mode_asks_no_questions_even_at_a_terminal(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-p", *ASKING, "go", answers=TOUCHED) as terminal:
         assert "Allow" not in terminal.until("done")
         assert terminal.code() == 4

@@ -52,7 +52,7 @@ def test_with_a_key_nothing_is_wrong(tmp_path: Path) -> None:
     assert "secret" not in done.stdout
 
 
-def test_a_server_that_answers_is_told_with_its_models(tmp_path: Path) -> None:
+def test_a_server_that_answers_is_reported_with_its_models(tmp_path: Path) -> None:
     with serving({"data": [{"id": "qwen3"}, {"id": "llama"}]}) as (address, _):
         there = {**silent(), "ollama": {"baseUrl": address}}
         written(tmp_path, "models.json", json.dumps({"providers": there}))
@@ -69,7 +69,7 @@ def test_without_anything_to_ask_that_is_what_is_wrong(tmp_path: Path) -> None:
     assert done.stdout.endswith("\nProblems found: 1.\n")
 
 
-def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
     written(tmp_path, "settings.json", '{"retry": {\n  "maxRetries": "x"},\n "defaultmodel": "y"}')
     written(
         tmp_path,
@@ -110,7 +110,7 @@ def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["settings.json", "models.json", "auth.json"])
-def test_a_file_that_is_no_json_is_told_with_the_line(tmp_path: Path, name: str) -> None:
+def test_a_file_that_is_not_json_is_reported_with_the_line(tmp_path: Path, name: str) -> None:
     written(tmp_path, name, '{\n  "a": 1\n  "b": 2\n}')
     done = doctor(tmp_path, ANTHROPIC_API_KEY="k")
     assert done.returncode == 1
@@ -118,18 +118,18 @@ def test_a_file_that_is_no_json_is_told_with_the_line(tmp_path: Path, name: str)
     assert name in wrong and "line 3 column 3" in wrong
 
 
-def test_a_file_that_others_can_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_others_can_read_is_reported(tmp_path: Path) -> None:
     written(tmp_path, "auth.json", '{"openai": {"type": "api_key", "key": "!echo sk-secret"}, "x": {"type": "oauth"}}')
     (tmp_path / "auth.json").chmod(0o644)
     done = doctor(tmp_path)
     assert done.returncode == 1
-    assert "others could read it; now only you can (mode 600)" in done.stdout
+    assert "other users could read it; now only you can (mode 600)" in done.stdout
     assert "  ok openai: auth.json, from a command; " in done.stdout
     assert "x: an OAuth login, which tau does not use" in done.stdout
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_to_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "agent"
     folder.mkdir()
     written(folder, "models.json", json.dumps({"providers": silent()}))

@@ -42,7 +42,7 @@ from tau.tools.registry import TOOLS
         (["--model", ""], ParsedArguments({"model": ""}, [], [], {}, {})),
     ],
 )
-def test_flags_words_and_what_we_do_not_know_are_told_apart(argv: list[str], given: ParsedArguments) -> None:
+def test_flags_words_and_what_we_do_not_know_are_distinguished(argv: list[str], given: ParsedArguments) -> None:
     assert parse(argv) == given
 
 

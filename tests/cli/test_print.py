@@ -111,7 +111,7 @@ def test_what_cannot_be_asked_is_one_sentence_and_runs_nothing(
 # What goes wrong.
 
 
-def test_a_failure_is_told_on_stderr_and_in_the_exit_code(tmp_path: Path) -> None:
+def test_a_failure_is_reported_on_stderr_and_in_the_exit_code(tmp_path: Path) -> None:
     answers = [{"error": {"message": "401 bad key"}}]
     assert run(tmp_path, "-p", "hi", answers=answers) == (1, "", "Error: 401 bad key\n")
 
@@ -145,7 +145,7 @@ def test_a_reader_that_is_gone_is_no_traceback(tmp_path: Path) -> None:
     assert done == (1, "", "")
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = run(tmp_path, "-p", "hi", stdout=full)
     assert done == (1, "", "Error: the answer could not be written: No space left on device\n")

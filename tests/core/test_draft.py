@@ -62,7 +62,7 @@ def shown(update: Update) -> Any:
 # What is told.
 
 
-def test_a_text_is_told_piece_by_piece() -> None:
+def test_a_text_streams_in_deltas() -> None:
     draft = new_draft()
     told = [draft.begin(), draft.open("text"), draft.add(0, "Hel"), draft.add(0, "lo"), draft.close(0)]
     assert told[0] == MessageBegun(assistant())
@@ -85,7 +85,7 @@ def test_thinking_keeps_its_signature() -> None:
     assert draft.message("stop").content == [Thinking("Hm", "abc")]
 
 
-def test_redacted_thinking_is_told_whole_and_handed_back() -> None:
+def test_redacted_thinking_arrives_complete_and_is_sent_back() -> None:
     draft = new_draft()
     assert [update.delta for update in draft.add_redacted("payload")] == [
         ThinkingStart(0),
@@ -95,7 +95,7 @@ def test_redacted_thinking_is_told_whole_and_handed_back() -> None:
     assert draft.message("stop").content == [Thinking(REDACTED, "payload", True)]
 
 
-def test_a_call_is_told_with_its_raw_pieces_and_ends_with_its_arguments() -> None:
+def test_a_call_is_reported_with_its_raw_deltas_and_ends_with_its_arguments() -> None:
     draft = new_draft()
     told = [draft.open_call("c1", "bash"), draft.add(0, '{"command":'), draft.add(0, '"ls"}'), draft.close(0)]
     assert [update.delta for update in told] == [
@@ -320,7 +320,7 @@ def test_line_separators_are_never_written_raw() -> None:
         ('{"a":' * 5000 + "1" + "}" * 5000, json.loads('{"a":' * 255 + "{}" + "}" * 255)),
     ],
 )
-def test_arguments_that_are_no_complete_object_are_told_as_unreadable(text: str, kept: dict[str, Any]) -> None:
+def test_arguments_that_are_no_complete_object_are_reported_as_unreadable(text: str, kept: dict[str, Any]) -> None:
     draft = call_of(text)
     (*_, done) = draft.finish("toolUse")
     assert done == MessageDone(assistant(ToolCall("c1", "bash", kept)), {0: text})

@@ -62,7 +62,7 @@ def test_every_scalar_stays_text(head: str, read: dict[str, object]) -> None:
         ("a: [1\nb: 2", "line 3: did not find expected ',' or ']'"),
     ],
 )
-def test_what_cannot_be_read_is_told_and_harms_nobody(head: str, why: str) -> None:
+def test_unreadable_fields_are_reported_and_do_no_harm(head: str, why: str) -> None:
     with pytest.raises(BadFrontmatter) as told:
         parse_fields(head)
     assert str(told.value) == why

@@ -275,7 +275,7 @@ def test_agent_end_says_whether_another_try_follows(retries: bool) -> None:
     assert told.all(AgentEnd) == [AgentEnd([fails().message], will_retry=retries)]
 
 
-def test_a_good_answer_is_not_tried_again() -> None:
+def test_a_good_answer_is_not_retried() -> None:
     assert tell(agent_run([]), [says("x")], retries=True).all(AgentEnd) == [AgentEnd([assistant("x")])]
 
 

@@ -134,7 +134,7 @@ def test_a_rule_allows_a_call_only_if_it_speaks_of_all_that_is_in_it() -> None:
     assert allowed == {name: name in ("one path", "a command") for name in calls}
 
 
-def test_a_command_of_which_nobody_knows_what_it_runs_is_asked_about_where_some_are_denied() -> None:
+def test_an_unclear_command_is_asked_about_if_there_are_deny_rules() -> None:
     call = Call("bash", commands=["$x -rf /"])
     assert decided(call, otherwise="allow") == "allow"
     assert rules(deny=[Rule(command="rm")], otherwise="allow").verdict(call) == Verdict("ask", "deny[0]")
@@ -158,7 +158,7 @@ def test_rules_that_are_not_about_commands_ask_nothing_about_them(line: str) -> 
     assert decided(call, ask=[Rule(command="rm")], otherwise="allow") == "ask"
 
 
-def test_a_path_that_nobody_can_follow_is_asked_about_where_some_are_denied() -> None:
+def test_a_path_that_cannot_be_resolved_is_asked_about_if_there_are_deny_rules() -> None:
     call = Call("fetch", unknown=True)
     assert decided(call, otherwise="allow") == "allow"
     assert decided(call, deny=[Rule(path="a")], otherwise="allow") == "ask"

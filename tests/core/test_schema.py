@@ -81,7 +81,7 @@ def test_what_the_message_holds_is_not_touched() -> None:
     assert sent == {"command": "ls", "timeout": "5", "more": [1]}
 
 
-def test_every_problem_is_told_with_its_place() -> None:
+def test_every_problem_is_reported_with_its_place() -> None:
     edits = {
         "type": "object",
         "properties": {
@@ -213,12 +213,12 @@ def test_of_several_schemas_the_one_that_takes_the_value_as_it_is_comes_first() 
     assert validate({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "5") == (5, [])
 
 
-def test_what_is_wrong_is_told_of_the_nearest_of_several_schemas() -> None:
+def test_what_is_wrong_is_reported_for_the_nearest_of_several_schemas() -> None:
     point = {"type": "object", "properties": {"at": {"type": "object", "required": ["x"]}}}
     assert validate({"anyOf": [{"type": "null"}, point]}, {"at": {}})[1] == ["at/x: must have required property 'x'"]
 
 
-def test_a_schema_that_is_nested_too_deeply_is_told_and_not_walked() -> None:
+def test_a_schema_that_is_nested_too_deeply_is_reported_and_not_walked() -> None:
     schema: Any = {}
     for _ in range(3_000):
         schema = {"properties": {"a": schema}}
@@ -252,7 +252,7 @@ def test_a_complaint_keeps_to_the_limits_of_a_result(arguments: Any) -> None:
     assert said.endswith(TRUNCATION_NOTICE)
 
 
-def test_a_value_with_many_mistakes_is_told_of_the_first_of_them_only() -> None:
+def test_only_the_first_of_many_mistakes_is_reported() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}
     arguments = {"n" * 300_000: ["x"] * 100_000}
     problems = check_arguments(schema, arguments)[1]

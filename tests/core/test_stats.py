@@ -91,7 +91,7 @@ def test_entries_of_any_shape_can_be_counted(entry: dict[str, Any], messages: in
     assert (counts.messages, counts.tokens.total) == (messages + 1, tokens)
 
 
-def test_a_cost_that_nobody_knows_is_said_to_be_unknown() -> None:
+def test_an_unknown_cost_is_reported_as_unknown() -> None:
     def spent(total: float, model: str) -> Assistant:
         return replace(assistant("done"), usage=Usage(1, 2, cost=UsageCost(total=total)), model=model)
 

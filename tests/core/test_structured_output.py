@@ -54,7 +54,7 @@ def test_a_schema_of_an_object_is_what_the_tool_takes() -> None:
     assert aim.parse_result({"verdict": "good", "score": "7"}) == ({"verdict": "good", "score": 7},) * 2
 
 
-def test_what_does_not_fit_is_told_to_the_model_as_of_any_tool() -> None:
+def test_what_does_not_fit_is_reported_to_the_model_as_of_any_tool() -> None:
     with pytest.raises(SchemaMismatch) as told:
         parse_output_schema(REVIEW).parse_result({"verdict": "so-so", "score": 1.5})
     assert str(told.value).splitlines()[:3] == [
@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_told_to_the_model_as_of_any_tool() -> None:
         ({"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}, [1, 2]),
     ],
 )
-def test_a_result_that_is_no_object_is_handed_in_inside_of_one(schema: dict[str, Any], value: Any) -> None:
+def test_a_result_that_is_not_object_is_handed_in_inside_of_one(schema: dict[str, Any], value: Any) -> None:
     aim = parse_output_schema(schema)
     assert aim.parameters["required"] == ["result"]
     assert aim.parse_result({"result": value}) == (value, value)

@@ -74,17 +74,17 @@ IMAGE = Image("AAAA", "image/png")
         ),
         (
             BranchSummary("S", "e1"),
-            "[User]: The conversation went down another branch before it came back here. A summary of that branch:"
+            "[User]: The user followed another branch of the conversation and then came back here. Its summary:"
             "\n\n<summary>\nS\n</summary>",
         ),
         (Other("system"), ""),
     ],
 )
-def test_each_kind_of_message_is_told_in_its_way(message: StoredMessage, text: str) -> None:
+def test_each_kind_of_message_is_rendered_in_its_way(message: StoredMessage, text: str) -> None:
     assert summary_input(message) == text
 
 
-def test_messages_are_told_with_a_blank_line_between() -> None:
+def test_messages_are_rendered_with_a_blank_line_between() -> None:
     assert conversation_text([User("hi", 0), answer(), answer("hello")]) == "[User]: hi\n\n[Assistant]: hello"
 
 
@@ -100,7 +100,7 @@ def test_long_results_are_cut(length: int, text: str) -> None:
     assert summary_input(ToolResult("1", "bash", [Text("x" * length)])) == text
 
 
-def test_lone_surrogates_are_told_too() -> None:
+def test_lone_surrogates_are_rendered_too() -> None:
     assert (
         summary_input(answer(call("1", "bash", command="\ud800"))) == '[Assistant tool calls]: bash(command="\\ud800")'
     )

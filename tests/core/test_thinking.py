@@ -63,5 +63,7 @@ def test_there_is_nothing_to_go_round_when_a_model_does_not_think() -> None:
 @pytest.mark.parametrize(
     ("level", "told"), [("off", None), ("low", "little"), ("minimal", None), ("xhigh", "max"), ("max", None)]
 )
-def test_a_level_is_told_by_the_word_of_the_model_or_by_the_usual_one(level: ThinkingLevel, told: str | None) -> None:
+def test_a_level_is_reported_by_the_word_of_the_model_or_by_the_usual_one(
+    level: ThinkingLevel, told: str | None
+) -> None:
     assert level_value(level, DEEP, {"low": "little", "minimal": "least", "xhigh": "high"}) == told

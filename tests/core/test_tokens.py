@@ -136,7 +136,7 @@ def test_a_compaction_that_kept_nothing_has_only_what_follows() -> None:
     assert since_compaction(talk.branch) == (compaction, [b])
 
 
-def test_usage_is_told_in_tokens_and_percent() -> None:
+def test_usage_is_reported_in_tokens_and_percent() -> None:
     talk = Talk()
     assert context_usage(talk.branch, 200_000) == (0, 0.0)
     talk.user(words(30))
@@ -146,7 +146,7 @@ def test_usage_is_told_in_tokens_and_percent() -> None:
     assert context_usage(talk.branch, 0) == (120, None)
 
 
-def test_nobody_knows_the_usage_between_a_compaction_and_the_next_answer() -> None:
+def test_usage_is_unknown_between_a_compaction_and_the_next_answer() -> None:
     talk = Talk()
     kept = talk.user("hi")
     talk.says("hello", used=120)

@@ -36,7 +36,7 @@ def reviewed(work: Path, *words: str) -> tuple[int, list[str]]:
     return done.returncode, (done.stdout + done.stderr).splitlines()
 
 
-def test_findings_are_told_and_fail(work: Path) -> None:
+def test_findings_are_reported_and_fail(work: Path) -> None:
     (work / "main.py").write_text("one\ntwo\nbreakpoint()\nthree\n# TODO: four\n")
     assert reviewed(work) == (
         1,

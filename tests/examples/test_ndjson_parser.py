@@ -102,7 +102,7 @@ def test_an_error(argv: list[str], last: str, tmp_path: Path) -> None:
 
 
 @DIALECTS
-def test_a_second_try_is_told_without_anything_it_does_not_know(argv: list[str], last: str, tmp_path: Path) -> None:
+def test_a_retry_is_reported_with_known_fields_only(argv: list[str], last: str, tmp_path: Path) -> None:
     answers = [{"error": {"message": "529 overloaded"}}, {"text": "at last"}]
     settings = {"retry": {"baseDelayMs": 1}}
     done = run(tmp_path, *argv, "-p", "--mode", "json", "--no-session", "go", answers=answers, settings=settings)

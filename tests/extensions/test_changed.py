@@ -74,7 +74,7 @@ def test_a_file_that_changed_is_not_executed_after_a_crash_and_its_gate_stays_sh
             await crash(lab)
             await lab.until(lambda: told(lab))
             why = f"{file} changed since the extension was loaded. {RELOAD}"
-            assert told(lab) == f"It ended and is not started again: {why}"
+            assert told(lab) == f"It ended and is not restarted: {why}"
             assert "is not started again" in (await lab.bash("ls"))["reason"]
             gate(tmp_path, "first")  # too late: only a reload looks again
             assert "is not started again" in (await lab.bash("ls"))["reason"]

@@ -152,7 +152,7 @@ def test_tools_return_text_or_content_and_report_how_far_they_are(tmp_path: Path
     asyncio.run(story())
 
 
-def test_actions_are_told_or_asked_for_and_facts_are_always_the_newest(tmp_path: Path) -> None:
+def test_actions_are_sent_or_awaited_and_facts_are_always_the_newest(tmp_path: Path) -> None:
     file = written(
         tmp_path,
         """
@@ -259,7 +259,7 @@ def test_acting_while_loading_is_refused_with_the_line(tmp_path: Path) -> None:
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n", "Its process was ended by SIGKILL."),
     ],
 )
-def test_what_cannot_be_loaded_is_told_and_the_others_load(tmp_path: Path, source: str, said: str) -> None:
+def test_what_cannot_be_loaded_is_reported_and_the_others_load(tmp_path: Path, source: str, said: str) -> None:
     bad = written(tmp_path, source, "bad")
     good = written(tmp_path, "def setup(pi):\n    pi.command('good')(print)\n", "good")
 
@@ -316,7 +316,7 @@ def test_nothing_is_imported_from_the_folder_one_works_in_or_the_one_the_extensi
     asyncio.run(story())
 
 
-def test_whoever_was_first_keeps_a_name(tmp_path: Path) -> None:
+def test_the_first_registration_keeps_a_name(tmp_path: Path) -> None:
     source = "def setup(pi):\n    pi.register_command('same', print)\n    pi.register_flag('same')\n"
     first, second = written(tmp_path, source, "first"), written(tmp_path, source, "second")
 
@@ -324,8 +324,8 @@ def test_whoever_was_first_keeps_a_name(tmp_path: Path) -> None:
         async with running(first, second) as lab:
             assert lab.extensions.commands["same"].path == str(first)
             assert [(error.extension_path, error.error) for error in lab.errors] == [
-                (str(second), "command same: there is one of that name already"),
-                (str(second), "flag same: there is one of that name already"),
+                (str(second), "command same: the name is already registered"),
+                (str(second), "flag same: the name is already registered"),
             ]
 
     asyncio.run(story())
@@ -371,7 +371,7 @@ def test_providers_come_and_go(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_provider_that_cannot_be_one_is_told_once_with_the_file_it_comes_from(tmp_path: Path) -> None:
+def test_a_provider_that_cannot_be_one_is_reported_once_with_the_file_it_comes_from(tmp_path: Path) -> None:
     file = written(
         tmp_path,
         """

@@ -102,7 +102,7 @@ GATES = {
 
 @pytest.mark.promise("C16", "C17", "C26")
 @pytest.mark.parametrize("fault", GATES)
-def test_a_gate_that_fails_blocks_and_is_told_once_and_works_again(tmp_path: Path, fault: str) -> None:
+def test_a_gate_that_fails_blocks_and_is_reported_once_and_works_again(tmp_path: Path, fault: str) -> None:
     file = written(tmp_path, FAULTS)
     settings = limits(
         handler_timeout_ms=1000 if fault == "hang" else 60_000, load_timeout_ms=60_000, memory_limit_mb=512
@@ -186,7 +186,7 @@ def test_a_line_that_is_abused_ends_the_process_and_not_us(tmp_path: Path, fault
 @pytest.mark.parametrize(
     ("fault", "why"), [("task", "in a task"), ("timer", "in a thread"), ("in_thread", "in a thread")]
 )
-def test_what_fails_behind_its_back_is_told_and_nothing_ends(tmp_path: Path, fault: str, why: str) -> None:
+def test_what_fails_behind_its_back_is_reported_and_nothing_ends(tmp_path: Path, fault: str, why: str) -> None:
     file = written(tmp_path, FAULTS)
 
     async def story() -> None:
@@ -227,19 +227,20 @@ def test_after_too_many_ends_it_stays_down_and_what_it_guards_stays_shut(tmp_pat
             for _ in range(2):
                 blocked = await lab.bash("nothing")
                 assert blocked["block"] is True
-                assert str(file) in blocked["reason"] and "stays down now" in blocked["reason"]
+                assert str(file) in blocked["reason"] and "is not restarted again" in blocked["reason"]
             assert lab.extensions.commands == {}
             assert [error for error in lab.told if error[0] == "exit"] == [
                 (
                     "exit",
-                    "Its process ended with code 8. It was started again 3 times within 10 minutes and stays down now.",
+                    "Its process ended with code 8. "
+                    "It was restarted 3 times within 10 minutes and is not restarted again.",
                 )
             ]
 
     asyncio.run(story())
 
 
-def test_an_end_that_nobody_waited_for_is_told_too(tmp_path: Path) -> None:
+def test_an_exit_without_a_pending_call_is_reported_too(tmp_path: Path) -> None:
     source = """
         import asyncio, os
 
@@ -358,7 +359,7 @@ def test_a_tool_that_takes_its_process_with_it_fails_for_the_model_and_is_back(t
     asyncio.run(story())
 
 
-def test_a_plain_tool_that_takes_long_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_slow_synchronous_tool_blocks_nothing_else(tmp_path: Path) -> None:
     source = """
         import threading
 
@@ -451,7 +452,7 @@ def test_one_that_could_not_be_started_again_is_tried_again_when_it_is_needed(tm
             unwell.cured()
             assert await lab.bash("ls") == {}
             (told,) = [error for event, error in lab.told if event == "load"]
-            assert told.startswith("It could not be started again, and will be tried again: not now (")
+            assert told.startswith("It could not be restarted; the restart will be retried: not now (")
 
     asyncio.run(story())
 
@@ -484,7 +485,7 @@ def test_however_many_need_one_that_cannot_be_started_it_is_tried_once_for_all_o
     asyncio.run(story())
 
 
-def test_loading_anew_tries_at_once_and_needs_no_luck_afterwards(tmp_path: Path) -> None:
+def test_a_reload_restarts_at_once_and_resets_the_restart_limit(tmp_path: Path) -> None:
     unwell = Unwell(tmp_path)
 
     async def story() -> None:

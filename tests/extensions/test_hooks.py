@@ -71,7 +71,7 @@ def test_messages_and_headers_and_payloads_are_replaced_one_after_the_other() ->
     assert (shown[1], result) == ({"payload": {"max": 2}}, {"payload": {"max": 3}})
 
 
-def test_input_is_transformed_until_somebody_takes_it() -> None:
+def test_input_is_transformed_until_a_handler_takes_it() -> None:
     change, handled = {"action": "transform", "text": "b"}, {"action": "handled"}
     shown, result = told("input", {"text": "a"}, {"action": "continue"}, change, {"action": "transform"})
     assert (shown[2], result) == ({"text": "b"}, {"action": "transform", "text": "b"})

@@ -36,7 +36,7 @@ def test_the_table_of_events_is_the_table_of_hooks() -> None:
 
 
 @pytest.mark.parametrize("kind", [Pi, Bus, CommandContext, SessionView, Ui])
-def test_every_method_is_told(kind: type) -> None:
+def test_every_method_is_documented(kind: type) -> None:
     names = {name for name in dir(kind) if not name.startswith("_")} - {"mark_loaded"}
     assert {name for name in names if not re.search(rf"\b{name}\b", GUIDE)} == set()
 
@@ -63,7 +63,7 @@ def test_the_tables_of_actions_name_every_parameter() -> None:
     }
 
 
-def test_every_fact_and_every_kind_is_told() -> None:
+def test_every_fact_and_every_kind_is_documented() -> None:
     assert set(re.findall(r"`(\w+)`", section(PROTOCOL, "Facts"))) >= set(messages.FACTS)
     assert tuple(rows(section(PROTOCOL, "Registering"))) == messages.KINDS
 

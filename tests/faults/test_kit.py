@@ -36,7 +36,7 @@ def test_a_slow_client_gets_every_record_in_order(tmp_path: Path) -> None:
     assert [record["id"] for record in records if record["type"] == "response" and "id" in record] == ["last"]
 
 
-def test_a_killed_agent_leaves_nobody_behind(tmp_path: Path) -> None:
+def test_a_killed_agent_leaves_no_processes_behind(tmp_path: Path) -> None:
     command = "sleep 300 & setsid sleep 300 & echo be''gun; sleep 300"
     with Agent(tmp_path, calls(command), listening=False) as agent:
         agent.write(b'{"type":"prompt","message":"go"}\n')

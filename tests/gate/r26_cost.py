@@ -43,11 +43,11 @@ def _commands(level: str | None, count: int) -> Figure:
     async def run(folder: Path) -> list[float]:
         machine = LocalMachine(processes=_processes(folder, level))
         cwd = str(folder / "work")
-        await machine.run("true", cwd=cwd, heard=lambda stream, data: None)
+        await machine.run("true", cwd=cwd, on_output=lambda stream, data: None)
         times = []
         for _ in range(count):
             begun = time.perf_counter()
-            await machine.run("true", cwd=cwd, heard=lambda stream, data: None)
+            await machine.run("true", cwd=cwd, on_output=lambda stream, data: None)
             times.append(time.perf_counter() - begun)
         await machine.release()
         return times

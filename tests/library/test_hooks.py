@@ -175,7 +175,9 @@ def asking(pi: Any) -> None:
         (None, ("no", True)),
     ],
 )
-def test_dialogs_are_answered_by_the_program_or_by_nobody(dialogs: Any, came: tuple[str, bool], tmp_path: Path) -> None:
+def test_dialogs_are_answered_by_the_program_or_have_their_defaults(
+    dialogs: Any, came: tuple[str, bool], tmp_path: Path
+) -> None:
     assert play(outcome(tmp_path, extensions=[asking], dialogs=dialogs)) == came
 
 

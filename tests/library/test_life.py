@@ -100,7 +100,7 @@ def test_nothing_of_the_process_is_changed(tmp_path: Path) -> None:
     play(story())
 
 
-def test_the_run_goes_on_when_whoever_waits_is_cancelled(tmp_path: Path) -> None:
+def test_a_run_continues_when_its_waiter_is_cancelled(tmp_path: Path) -> None:
     async def story() -> tuple[str, list[str]]:
         slow = calls("bash", command="sleep 0.3; echo slept")
         async with opened(tmp_path, slow, says("done"), session=True) as agent:
@@ -142,7 +142,7 @@ def test_a_caller_that_is_cancelled_at_any_moment_leaves_a_session_that_can_be_o
     play(story())
 
 
-def test_abort_ends_the_run_and_the_agent_goes_on(tmp_path: Path) -> None:
+def test_abort_ends_the_run_and_the_agent_continues(tmp_path: Path) -> None:
     async def story() -> tuple[str | None, str]:
         async with opened(tmp_path, calls("bash", command="sleep 60"), says("fine")) as agent:
             run = agent.prompt("go").start()

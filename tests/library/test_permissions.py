@@ -37,7 +37,7 @@ def test_dialogs_answer_what_rules_ask(tmp_path: Path) -> None:
     assert asked == ["Allow bash?\n\ntouch a"]
 
 
-def test_where_nobody_answers_it_is_denied(tmp_path: Path) -> None:
+def test_a_call_is_denied_without_a_permission_handler(tmp_path: Path) -> None:
     assert not prompted(tmp_path, permissions="ask")
 
 

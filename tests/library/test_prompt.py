@@ -59,7 +59,7 @@ def delta(event: tau.AgentEvent) -> str:
     return ""
 
 
-def test_nothing_happens_before_somebody_waits(tmp_path: Path) -> None:
+def test_a_prompt_starts_only_when_it_is_awaited(tmp_path: Path) -> None:
     async def story() -> int:
         async with opened(tmp_path) as agent:
             agent.prompt("Hi")

@@ -51,7 +51,7 @@ def test_a_session_is_found_again_by_path_by_id_and_as_the_newest(tmp_path: Path
     play(story())
 
 
-def test_one_can_fork_clone_navigate_and_begin_anew(tmp_path: Path) -> None:
+def test_an_agent_can_fork_clone_navigate_and_start_a_new_session(tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(tmp_path, says("a"), says("b"), says("c")) as agent:
             await agent.prompt("one")

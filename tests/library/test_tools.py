@@ -52,7 +52,7 @@ def test_the_schema_is_the_signature_and_the_docstring() -> None:
     assert description_of(paint) == "Paint a point.\n\nNothing else is painted."
 
 
-def test_a_parameter_is_told_of_in_other_ways_too() -> None:
+def test_a_parameter_is_reported_in_other_ways_too() -> None:
     def look(place: Annotated[str, "a folder"], deep: bool = False) -> None:
         """Look.
 

@@ -434,7 +434,7 @@ def test_a_refusal_or_an_unknown_stop_reason_is_an_error(reason: str | None) -> 
     assert caught.value.transient is False
 
 
-def test_an_error_in_the_stream_is_told_in_its_own_words() -> None:
+def test_an_error_in_the_stream_is_reported_in_its_own_words() -> None:
     reading = Reading([BEGIN, start(0, type="text", text=""), delta(0, "text", text="half")])
     with pytest.raises(ModelError) as caught:
         reading.feed(event("error", error={"type": "overloaded_error", "message": "Overloaded"}))

@@ -227,7 +227,7 @@ def test_an_account_signs() -> None:
     assert headers["x-amz-security-token"] == "token"
 
 
-def test_nobody_may_ask_where_nobody_checks() -> None:
+def test_a_server_without_authentication_needs_no_credentials() -> None:
     assert "authorization" not in signed_by(AWS_BEDROCK_SKIP_AUTH="1", **KEYS)
 
 
@@ -370,7 +370,7 @@ def test_a_stream_cut_before_its_stop_reason_is_an_error_and_never_an_answer(cou
     assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
 
 
-def test_an_answer_is_whole_with_its_stop_reason_even_if_nobody_counted() -> None:
+def test_an_answer_is_complete_with_its_stop_reason_even_without_usage() -> None:
     assert read(*RECORDED[:-1]).done.message.content == ANSWER.content
 
 
@@ -416,7 +416,7 @@ def test_any_other_stop_reason_is_an_error_that_names_it(reason: str) -> None:
     ],
 )
 @pytest.mark.parametrize("model", [MODEL, MESSAGES], ids=["converse", "messages"])
-def test_an_exception_in_the_stream_is_told(bad: bytes, said: str, transient: bool | None, model: Model) -> None:
+def test_an_exception_in_the_stream_is_reported(bad: bytes, said: str, transient: bool | None, model: Model) -> None:
     error, _ = fails(api, model, [], bad)
     assert (str(error), error.transient) == (said, transient)
 

@@ -76,7 +76,7 @@ def test_every_model_speaks_an_api_we_have() -> None:
     assert all(load_api(name) for name in {model.api for model in (*everything, *OFFLINE_MODELS)})
 
 
-def test_we_say_that_we_are_somebody_else_to_nobody() -> None:
+def test_tau_impersonates_no_other_client() -> None:
     everything = [model for provider in DEFAULT_MODELS for model in BUILT_IN.models_of(provider)]
     assert {name for model in everything for name in model.headers or {}} == {"NVCF-POLL-SECONDS"}
 

@@ -125,7 +125,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("to", STREAMS)
-def test_an_answer_that_failed_is_not_told_on(to: str) -> None:
+def test_an_answer_that_failed_is_not_sent_to_the_model(to: str) -> None:
     failed = replace(answer("openai-responses"), stop_reason="error")
     body = told_on(failed, model(to))
     assert "Hello, 😀" not in body and "echo é" not in body and "call_a" not in body

@@ -173,7 +173,7 @@ def test_E12_a_server_that_is_overloaded_is_asked_again_some_times_and_works_lat
 
 @pytest.mark.promise("E13", "G12")
 @each_api
-def test_E13_a_wrong_key_is_told_without_the_key_and_not_tried_again(speaker: Speaker) -> None:
+def test_E13_a_wrong_key_is_reported_without_the_key_and_not_retried(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(401, f'{{"error":"bad key {KEY}"}}'.encode()))
     assert ending.why == '401 {"error":"bad key ***"}'
     assert not is_retryable(ending.failure)
@@ -297,7 +297,7 @@ def test_E22_a_stream_that_stalls_is_left_after_a_while(speaker: Speaker) -> Non
 
 @pytest.mark.promise("E23")
 @each_api
-def test_E23_nobody_there_may_be_there_later(speaker: Speaker) -> None:
+def test_E23_a_refused_connection_is_transient(speaker: Speaker) -> None:
     async def main() -> Ending:
         async with calling(speaker, sends()) as calls:
             async with serving(sends()) as gone:

@@ -123,7 +123,7 @@ def test_the_words_of_the_model_and_the_budgets_of_the_user_win() -> None:
     assert config == {"includeThoughts": True, "thinkingBudget": 99}
 
 
-def test_a_turn_with_tools_is_told_as_the_api_wants_it() -> None:
+def test_a_turn_with_tools_is_sent_as_the_api_expects_it() -> None:
     one, two = call("one", a="é"), call("two")
     said = [
         user("go"),
@@ -370,7 +370,7 @@ def test_a_prompt_that_is_blocked_is_an_error() -> None:
         sse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "error"),
     ],
 )
-def test_an_error_in_the_stream_is_told_in_its_own_words(bad: bytes) -> None:
+def test_an_error_in_the_stream_is_reported_in_its_own_words(bad: bytes) -> None:
     error, reading = fails(api, MODEL, HALF, bad)
     assert is_transient(str(error)) and "Overloaded" in str(error)
     assert reading.draft.message("error").content == [Text("half")]

@@ -152,7 +152,7 @@ def test_the_request_is_json_and_wants_no_compression() -> None:
         ("201 Created", b"made", "201 made"),
     ],
 )
-def test_any_status_but_200_is_told_with_its_number_and_body(status: str, body: bytes, text: str) -> None:
+def test_any_status_but_200_is_reported_with_its_number_and_body(status: str, body: bytes, text: str) -> None:
     found = error(refusing(status, body))
     assert (str(found), found.status, found.retry_after_ms) == (text, int(status[:3]), None)
 
@@ -166,7 +166,7 @@ def test_any_status_but_200_is_told_with_its_number_and_body(status: str, body: 
     ],
 )
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_where_a_server_points_to_is_told_and_not_followed(status: int, there: str, shown: str) -> None:
+def test_where_a_server_points_to_is_reported_and_not_followed(status: int, there: str, shown: str) -> None:
     ports: list[int] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -248,7 +248,7 @@ def test_a_connection_that_breaks_off_may_work_next_time(portions: list[bytes]) 
     assert found.transient is True
 
 
-def test_nobody_there_may_be_there_next_time() -> None:
+def test_a_refused_connection_is_transient() -> None:
     async def main() -> None:
         async with serving(says()) as url:
             pass
@@ -265,7 +265,7 @@ def test_nobody_there_may_be_there_next_time() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "no-address", "ftp://x/", "http://"])
-def test_an_address_that_is_none_is_not_tried_again(url: str) -> None:
+def test_an_address_that_is_none_is_not_retried(url: str) -> None:
     async def main() -> None:
         http = Http(1, 1)
         try:
@@ -454,7 +454,7 @@ def test_a_header_of_ours_is_replaced_however_it_is_spelled() -> None:
         ("\ud83d", "the character U+D83D"),
     ],
 )
-def test_a_key_that_cannot_be_sent_is_told_by_its_header_and_not_tried_again(behind: str, what: str) -> None:
+def test_a_key_that_cannot_be_sent_is_reported_by_its_header_and_not_retried(behind: str, what: str) -> None:
     found = error(says(STREAM), headers={"x-api-key": KEY + behind})
     assert found.transient is False
     assert str(found).endswith(f"the header 'x-api-key' contains {what}, which cannot be sent")
@@ -657,7 +657,7 @@ def test_exceptions_to_a_proxy_are_understood_however_they_are_written(
 
 
 @pytest.mark.parametrize("proxy", ["http://me:geh/eim@proxy:1", "http://:3128", "http://proxy:port", "http://["])
-def test_a_proxy_at_no_address_is_told_without_its_password(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+def test_a_proxy_at_no_address_is_reported_without_its_password(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     environment(monkeypatch, https_proxy=proxy)
     with pytest.raises(ModelError) as caught:
         proxy_for("https://api.example.com")
@@ -672,7 +672,7 @@ def test_only_proxies_that_speak_http_can_be_used(monkeypatch: pytest.MonkeyPatc
         proxy_for("https://api.example.com")
 
 
-def test_a_proxy_that_is_not_there_is_told_from_a_server_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_is_not_there_is_distinguished_from_a_server_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with serving(says()) as url:
             environment(monkeypatch, https_proxy=url.replace("http://", "http://me:pass@"))
@@ -713,7 +713,7 @@ def test_a_request_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(("status", "helps"), [("407 Proxy Authentication Required", False), ("503 Busy", True)])
-def test_a_proxy_that_refuses_is_told_from_the_server(
+def test_a_proxy_that_refuses_is_distinguished_from_the_server(
     monkeypatch: pytest.MonkeyPatch, status: str, helps: bool
 ) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -778,7 +778,7 @@ def test_certificates_are_checked_against_those_the_environment_names(
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"], ids=["missing", "rubbish"])
-def test_more_certificates_that_are_none_are_told_of_and_do_no_harm(
+def test_more_certificates_that_are_none_are_reported_and_do_no_harm(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str | None
 ) -> None:
     trusted, context = certificate(tmp_path, "2")
@@ -791,7 +791,7 @@ def test_more_certificates_that_are_none_are_told_of_and_do_no_harm(
     assert told.startswith(f"cannot load NODE_EXTRA_CA_CERTS={more}: ")
 
 
-def test_a_certificate_that_is_over_is_told_and_not_tried_again(
+def test_a_certificate_that_is_over_is_reported_and_not_retried(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     try:

@@ -304,7 +304,7 @@ REFUSAL = b"HTTP/1.1 413 Too Large\r\ncontent-length: 9\r\nconnection: close\r\n
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
 @pytest.mark.parametrize("how", ["refuses and hangs up", "hangs up", "says that nothing will come"])
-def test_a_long_request_that_nobody_reads_to_its_end_is_not_sent_to_its_end(
+def test_a_long_request_that_the_server_stops_reading_is_not_sent_completely(
     secure: bool, how: str, certificate: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -610,7 +610,7 @@ def test_connections_outlive_the_loop_that_they_were_made_in() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_nobody_there_is_told_in_words(host: str) -> None:
+def test_a_refused_connection_is_reported_in_words(host: str) -> None:
     async def main() -> None:
         async with serving(nobody) as place:
             port = place.partition(":")[2]

@@ -123,7 +123,7 @@ def test_tools_are_mentioned_when_there_were_some() -> None:
     assert "tools" not in api.request(MODEL, ModelContext("", said[:1], []), CallOptions()).body
 
 
-def test_a_turn_with_tools_is_told_as_the_api_wants_it() -> None:
+def test_a_turn_with_tools_is_sent_as_the_api_expects_it() -> None:
     one, two = call("one", a="é"), call("two")
     said = [
         user("go"),
@@ -374,7 +374,7 @@ def test_qwen_on_groq_has_one_effort() -> None:
     assert asking(api, qwen, thinking="low").body["reasoning_effort"] == "default"
 
 
-def test_a_budget_is_told_where_the_server_takes_one() -> None:
+def test_a_budget_is_reported_where_the_server_takes_one() -> None:
     model = replace(MODEL, compat={"thinkingTokenBudgetField": "thinking_budget"})
     assert asking(api, model, thinking="low", budgets={"low": 99}).body["thinking_budget"] == 99
     assert asking(api, model, thinking="medium").body["thinking_budget"] == 8192
@@ -608,7 +608,7 @@ def test_arguments_cut_at_any_byte_never_become_a_call_that_can_run(recorded_cal
         ),
     ],
 )
-def test_tool_calls_are_told_apart_however_a_server_sends_them(calls: list[dict[str, Any]], ids: list[str]) -> None:
+def test_tool_calls_are_distinguished_however_a_server_sends_them(calls: list[dict[str, Any]], ids: list[str]) -> None:
     reading = read(*(calling(one) for one in calls), chunk("tool_calls"), DONE)
     assert reading.done == MessageDone(reading.done.message)
     assert reading.done.message.tool_calls == [ToolCall(id, "ls", {"n": at + 1}) for at, id in enumerate(ids)]
@@ -642,7 +642,7 @@ def test_thinking_is_read_from_where_the_server_puts_it(field: str) -> None:
     assert reading.done.message.content == [Thinking("hm", field), Text("yes")]
 
 
-def test_thinking_told_in_two_fields_is_told_once() -> None:
+def test_thinking_told_in_two_fields_is_reported_once() -> None:
     reading = read(chunk(reasoning_content="", reasoning="hm", reasoning_text="hm"), chunk("stop"), DONE)
     assert reading.done.message.content == [Thinking("hm", "reasoning")]
 
@@ -709,7 +709,7 @@ def test_a_filter_or_an_unknown_finish_reason_is_an_error_that_names_it(finish: 
         ({"prompt_tokens": "many", "completion_tokens": None, "prompt_tokens_details": None}, Usage(reasoning=0)),
     ],
 )
-def test_tokens_are_counted_wherever_they_are_told(usage: dict[str, Any], counted: Usage) -> None:
+def test_tokens_are_counted_wherever_they_are_reported(usage: dict[str, Any], counted: Usage) -> None:
     last = sse({"choices": [], "usage": usage})
     inside = sse({"choices": [{"delta": {}, "finish_reason": "stop", "usage": usage}]})
     assert read(chunk("stop"), last, DONE).done.message.usage == counted
@@ -727,13 +727,13 @@ def test_tokens_are_counted_wherever_they_are_told(usage: dict[str, Any], counte
         ),
     ],
 )
-def test_an_error_in_the_stream_is_told_in_its_own_words(error: bytes) -> None:
+def test_an_error_in_the_stream_is_reported_in_its_own_words(error: bytes) -> None:
     found, reading = fails(api, FREE, [chunk(content="half")], error)
     assert is_transient(str(found)) and "Overloaded" in str(found)
     assert reading.draft.message("error").content == [Text("half")]
 
 
-def test_choices_that_nobody_asked_for_are_passed_over() -> None:
+def test_unrequested_choices_are_ignored() -> None:
     second = sse({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})
     assert read(second, chunk(content="yes"), second, chunk("stop"), DONE).done.message.text == "yes"
 

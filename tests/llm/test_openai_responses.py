@@ -105,7 +105,7 @@ def test_a_model_that_does_not_think_has_a_system_prompt() -> None:
         ({"xhigh": "xhigh"}, "xhigh", {"effort": "xhigh", "summary": "auto"}),
     ],
 )
-def test_thinking_is_told_in_the_words_of_the_model(
+def test_thinking_is_reported_in_the_words_of_the_model(
     mapped: dict[str, str | None], level: ThinkingLevel, reasoning: dict[str, str] | None
 ) -> None:
     body = asking(api, replace(MODEL, thinking_level_map=mapped), thinking=level).body
@@ -438,7 +438,7 @@ def test_an_answer_that_ran_out_of_tokens_says_so() -> None:
         sse({"type": "error", "error": {"type": "server_error", "message": "Oops"}}, "error"),
     ],
 )
-def test_an_error_in_the_stream_is_told_in_its_own_words(bad: bytes) -> None:
+def test_an_error_in_the_stream_is_reported_in_its_own_words(bad: bytes) -> None:
     error, reading = fails(api, MODEL, TEXT, bad)
     assert "Oops" in str(error) and is_transient(str(error))
     assert reading.draft.message("error").content == [Text("half")]

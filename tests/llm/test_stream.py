@@ -71,7 +71,7 @@ def test_what_follows_the_end_of_an_answer_is_not_read() -> None:
     assert error is None and isinstance(told[-1], MessageDone)
 
 
-def test_what_came_before_an_event_that_makes_no_sense_is_told() -> None:
+def test_what_came_before_an_event_that_makes_no_sense_is_reported() -> None:
     """Even if both came in one portion."""
     begin = b"".join(ANSWERS["openai-completions"][:4])
     told, error = stream("openai-completions", Recorded(begin + sse("{")))
@@ -122,7 +122,7 @@ def test_an_api_that_is_not_in_the_table_is_an_error() -> None:
         apis.load_api("zork")
 
 
-def test_credentials_that_are_only_a_key_need_nobody_to_find_them() -> None:
+def test_a_plain_key_needs_no_credential_lookup() -> None:
     assert apis.credential_finder("openai-completions") is None
 
 

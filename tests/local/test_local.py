@@ -24,7 +24,7 @@ def test_the_packages_are_there() -> None:
     assert bundled.installed(), bundled.HOW_TO_INSTALL
 
 
-def test_a_prompt_streams_its_answer_and_the_conversation_goes_on(tmp_path: Path) -> None:
+def test_a_prompt_streams_its_answer_and_the_conversation_continues(tmp_path: Path) -> None:
     with Agent(tmp_path, offline=False, args=["--model", "local"]) as agent:
         told = agent.prompt("Say hello to me in one short sentence.")
         pieces = [piece for event in told if (piece := delta(event)) is not None]

@@ -389,7 +389,7 @@ class Soak:
             while not agent.waited(lambda: agent.ready > before, SOON):
                 tries += 1
                 if tries == 5:
-                    agent.fail("extensions are not loaded anew")
+                    agent.fail("extensions are not reloaded")
                 agent.tell_well("prompt", message="/again")  # the one before came when another was about to end
         self.ledger.counts["reload"] += 1
 

@@ -214,7 +214,7 @@ class Witness(Agent):
             self.in_trouble = kind == "session_write_failed"
         elif kind == "session_damaged":
             self.ledger.wrong.append(f"session damaged: {record['problems'][:3]}")
-        elif kind == "extension_error" and "stays down" in record["error"]:
+        elif kind == "extension_error" and "not restarted again" in record["error"]:
             self.down = True
         elif kind == "extension_ui_request":
             if record["method"] in ("select", "confirm", "input", "editor"):

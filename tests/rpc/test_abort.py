@@ -190,7 +190,7 @@ def test_the_queues_are_left_alone(tmp_path: Path) -> None:
         assert agent.get("get_state")["pendingMessageCount"] == 0
 
 
-def test_a_shell_command_of_the_client_goes_on(tmp_path: Path) -> None:
+def test_a_shell_command_of_the_client_continues(tmp_path: Path) -> None:
     with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, endless("so far")) as agent:
         begin_streaming(agent)
         bash = agent.send("bash", command=f"read line <{gate.path}; echo $line")

@@ -152,7 +152,7 @@ def test_a_model_without_price_is_not_asked_when_it_comes_later(tmp_path: Path) 
         (["--max-tokens", "1.5"], "--max-tokens needs a whole number, not '1.5'"),
     ],
 )
-def test_a_flag_that_makes_no_sense_is_told_at_once(tmp_path: Path, args: list[str], error: str) -> None:
+def test_a_flag_that_makes_no_sense_is_reported_at_once(tmp_path: Path, args: list[str], error: str) -> None:
     ended = subprocess.run(
         [*scripted(tmp_path), *args], input=b"", capture_output=True, env=surroundings(tmp_path), timeout=30
     )

@@ -89,7 +89,7 @@ def test_a_working_folder_inside_of_an_extension_has_no_sandbox(tmp_path: Path) 
         pytest.skip(why)
     with Agent(tmp_path, args=["-e", ".", "--sandbox", "workspace"]) as agent:
         agent.process.wait(WITHIN)
-        assert "decides what tau itself does" in agent.stderr
+        assert "configures tau itself" in agent.stderr
 
 
 def test_a_shell_that_was_changed_since_the_project_was_trusted_is_not_run(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_a_command_of_the_client_is_heard_while_it_runs_in_the_newest(tmp_path: 
     assert events == [{"type": "bash_execution_update", "delta": "hello\n", "id": response["id"]}]
 
 
-def test_a_compaction_that_fails_is_told_in_the_words_of_the_dialect(tmp_path: Path) -> None:
+def test_a_compaction_that_fails_is_reported_in_the_words_of_the_dialect(tmp_path: Path) -> None:
     why = "Nothing to compact (session too small)"
     with speaking(tmp_path / "a", "0.73") as agent:
         assert agent.ask("compact")["error"] == why
@@ -233,7 +233,7 @@ def test_during_the_wait_for_a_retry_the_newest_is_streaming(tmp_path: Path, nam
 
 
 @pytest.mark.parametrize(("name", "after"), [("2026-01", "agent_end"), ("2026-03", "message_end")])
-def test_that_a_retry_has_helped_is_told_after_the_answer_and_in_january_after_the_run(
+def test_that_a_retry_has_helped_is_reported_after_the_answer_and_in_january_after_the_run(
     tmp_path: Path, name: str, after: str
 ) -> None:
     failing, settings = {"error": {"message": "529 overloaded"}}, {"retry": {"baseDelayMs": 1}}

@@ -78,7 +78,7 @@ def settled_and_recovered(agent: Agent) -> list[Json]:
 
 
 @pytest.mark.promise("D21")
-def test_a_sync_that_fails_is_told_and_made_good_by_writing_again(
+def test_a_sync_that_fails_is_reported_and_made_good_by_writing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faulty = Faulty(tmp_path, monkeypatch, "fsync:error=EIO")
@@ -100,7 +100,7 @@ def test_a_sync_that_fails_is_told_and_made_good_by_writing_again(
 
 
 @pytest.mark.promise("H08")
-def test_a_disk_that_fails_each_write_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_each_write_is_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     faulty = Faulty(tmp_path, monkeypatch, "write:error=EIO:when=1+")
     with Agent(tmp_path, args=faulty.args) as agent:
         for _ in range(2):
@@ -115,7 +115,7 @@ def test_a_disk_that_fails_each_write_is_told_at_once(tmp_path: Path, monkeypatc
 
 @pytest.mark.promise("D22", "H08")
 @pytest.mark.parametrize("error", ["EDQUOT", "EROFS", "EIO", "ENOSPC"])
-def test_a_disk_that_fails_for_a_while_is_told_and_has_everything_afterwards(
+def test_a_disk_that_fails_for_a_while_is_reported_and_has_everything_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str
 ) -> None:
     faulty = Faulty(tmp_path, monkeypatch, f"write:error={error}:when=2..4")

@@ -286,7 +286,7 @@ def test_a_signal_after_eof_does_not_wait_for_the_run(tmp_path: Path) -> None:
         assert is_gone(pid, within=WITHIN)
 
 
-def test_a_signal_ends_it_even_when_nobody_reads(tmp_path: Path) -> None:
+def test_a_signal_ends_it_even_if_the_client_does_not_read(tmp_path: Path) -> None:
     with Agent(tmp_path, {"text": "word " * 100, "repeat": 100_000_000}, listening=False) as agent:
         agent.write(b'{"type":"prompt","message":"go"}\n' + b'{"type":"get_state"}\n' * 10_000)
         agent.signal(signal.SIGTERM)

@@ -107,10 +107,10 @@ for number in range(30_000):
 
 FAILURES = {
     "raises": ("yield {'type': 'text', 'delta': 'so far'}\nraise ValueError('out of words')", "out of words"),
-    "says nonsense": ("yield {'type': 'zork'}", "The extension sent an invalid piece of an answer: "),
-    "yields no dict": ("yield 5", "A piece of an answer must be a dict with a type, not 5"),
+    "says nonsense": ("yield {'type': 'zork'}", "The extension sent an invalid chunk of an answer: "),
+    "yields no dict": ("yield 5", "A chunk of an answer must be a dict with a type, not 5"),
     "dies": ("yield {'type': 'text', 'delta': 'x'}\nos._exit(3)", "Its process ended with code 3."),
-    "is silent": ("yield {'type': 'text', 'delta': 'x'}\nawait asyncio.sleep(3600)", "The extension said nothing for "),
+    "is silent": ("yield {'type': 'text', 'delta': 'x'}\nawait asyncio.sleep(3600)", "The extension sent nothing for "),
 }
 
 

@@ -136,7 +136,7 @@ def test_a_gate_asks_before_a_tool_runs(tmp_path: Path, confirmed: bool) -> None
 
 @pytest.mark.promise("C25")
 @pytest.mark.parametrize("where", ["command", "gate"])
-def test_an_abort_cancels_a_dialog_that_nobody_answers(tmp_path: Path, where: str) -> None:
+def test_an_abort_cancels_an_unanswered_dialog(tmp_path: Path, where: str) -> None:
     with lab(tmp_path, calls("echo danger"), {"text": "done"}) as agent:
         agent.ask("prompt", message="/ui-select" if where == "command" else "go")
         request = asked(agent, "select" if where == "command" else "confirm")

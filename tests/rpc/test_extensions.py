@@ -84,7 +84,7 @@ def test_an_abort_is_heard_while_an_extension_hangs_at_the_start(tmp_path: Path)
 
 
 @pytest.mark.parametrize("hook", ["project_trust", "session_start", "resources_discover"])
-def test_an_abort_during_any_start_up_hook_is_answered_and_the_program_goes_on(tmp_path: Path, hook: str) -> None:
+def test_an_abort_during_any_start_up_hook_is_answered_and_the_program_continues(tmp_path: Path, hook: str) -> None:
     code = f"""
     @pi.on("{hook}")
     async def begin(event, ctx):
@@ -121,7 +121,7 @@ def test_one_that_was_asked_for_and_cannot_be_loaded_ends_the_program(tmp_path: 
 
 
 @pytest.mark.promise("C20", "G14")
-def test_one_that_is_found_and_cannot_be_loaded_is_told_and_the_rest_works(tmp_path: Path) -> None:
+def test_one_that_is_found_and_cannot_be_loaded_is_reported_and_the_rest_works(tmp_path: Path) -> None:
     folder = tmp_path / "agent" / "extensions"
     folder.mkdir(parents=True)
     written(folder, "    raise ValueError('no good')\n", "a.py")
@@ -296,7 +296,7 @@ def test_an_abort_is_answered_whatever_an_extension_does(tmp_path: Path, where: 
 
 @pytest.mark.promise("C23")
 @pytest.mark.parametrize("how", ["signal", "end"])
-def test_the_end_is_told_to_extensions_which_cannot_hold_it_up(tmp_path: Path, how: str) -> None:
+def test_the_end_is_reported_to_extensions_which_cannot_hold_it_up(tmp_path: Path, how: str) -> None:
     code = f"""
     import os, pathlib
 
@@ -366,7 +366,7 @@ def test_a_command_that_is_piped_in_is_carried_out_before_the_end(tmp_path: Path
         assert agent.events[-1]["message"] == "over"
 
 
-def test_extensions_can_be_loaded_anew(tmp_path: Path) -> None:
+def test_extensions_can_be_reloaded(tmp_path: Path) -> None:
     code = """
     @pi.on("session_start")
     def begin(event, ctx):
@@ -452,7 +452,7 @@ def test_a_session_goes_on_with_the_model_that_an_extension_brings(tmp_path: Pat
 
 
 @pytest.mark.parametrize("words", [["--model", "nobody/has-it"], ["--provider", "nobody"]])
-def test_a_model_that_nobody_brings_ends_the_program_after_all(tmp_path: Path, words: list[str]) -> None:
+def test_an_unknown_model_ends_the_program_after_loading_extensions(tmp_path: Path, words: list[str]) -> None:
     path = written(tmp_path, "    pass\n")
     argv = [*command_line(), "-e", str(path), *words]
     done = subprocess.run(
@@ -522,7 +522,7 @@ def reloaded(agent: Agent) -> None:
     agent.until(lambda event: event.get("message") == "reload")
 
 
-def test_settings_and_trust_are_read_again_when_extensions_are_loaded_anew(tmp_path: Path) -> None:
+def test_a_reload_of_extensions_reads_settings_and_trust_again(tmp_path: Path) -> None:
     with guest(tmp_path, AGAIN) as agent:
         agent.settings_file.write_text('{"followUpMode": "all"}')
         project = agent.cwd / ".pi"
@@ -543,7 +543,7 @@ def test_settings_and_trust_are_read_again_when_extensions_are_loaded_anew(tmp_p
         assert names == ["again", "hello"]
 
 
-def test_a_gate_that_cannot_be_loaded_anew_stays_shut(tmp_path: Path) -> None:
+def test_a_gate_that_cannot_be_reloaded_stays_closed(tmp_path: Path) -> None:
     gate = """
     @pi.on("tool_call")
     def gate(event, ctx):
@@ -561,7 +561,7 @@ def test_a_gate_that_cannot_be_loaded_anew_stays_shut(tmp_path: Path) -> None:
         assert [error["event"] for error in of("extension_error", agent.events)] == ["load", "tool_call"]
 
 
-def test_nobody_passes_a_gate_while_it_is_loaded_anew(tmp_path: Path) -> None:
+def test_calls_wait_at_a_gate_during_a_reload(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     gate = f"""
     import os

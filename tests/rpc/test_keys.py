@@ -84,7 +84,7 @@ def started(folder: Path, models: Json) -> Agent:
 
 
 @pytest.mark.promise("E29")
-def test_a_key_that_expires_during_a_run_is_asked_for_anew_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_key_that_expires_during_a_run_is_renewed_and_the_run_continues(tmp_path: Path) -> None:
     guarded = Guarded(
         tmp_path, f"$ echo second-key >{tmp_path}/good; cp {tmp_path}/good {tmp_path}/key", "Done.", "More."
     )
@@ -123,14 +123,14 @@ def test_a_key_that_cannot_be_had_is_an_error_that_says_so(tmp_path: Path) -> No
     guarded.good.write_text("good-key\n")
     with guarded.serving() as models, started(tmp_path, models) as agent:
         answer = said(agent.prompt("go"), "assistant")[-1]
-        assert answer["errorMessage"] == "No API key for mock: the command in auth.json did not tell it."
+        assert answer["errorMessage"] == "No API key for mock: the command in auth.json did not return one."
         assert guarded.shown == []
         guarded.key.write_text("good-key\n")
         assert texts(agent.prompt("again"), "assistant") == ["Hello."]
 
 
 @pytest.mark.promise("E13")
-def test_a_key_that_nobody_can_renew_is_not_tried_again(tmp_path: Path) -> None:
+def test_a_key_that_cannot_be_renewed_is_not_retried(tmp_path: Path) -> None:
     guarded = Guarded(tmp_path, "Hello.")
     guarded.good.write_text("good-key\n")
     (tmp_path / "agent" / "auth.json").write_text('{"mock": {"type": "api_key", "key": "wrong-key"}}')
@@ -142,7 +142,7 @@ def test_a_key_that_nobody_can_renew_is_not_tried_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("E29")
-def test_an_account_whose_credentials_are_over_is_looked_up_anew(tmp_path: Path) -> None:
+def test_expired_account_credentials_are_looked_up_again(tmp_path: Path) -> None:
     """They are kept as long as they say themselves, which a clock that is wrong may take for too long."""
     pytest.importorskip("botocore", reason="an extra: botocore")
     credentials, shown = tmp_path / "credentials", list[str]()
@@ -168,7 +168,7 @@ def test_an_account_whose_credentials_are_over_is_looked_up_anew(tmp_path: Path)
 
 
 @pytest.mark.promise("E29")
-def test_a_token_of_google_that_is_over_is_asked_for_anew(tmp_path: Path) -> None:
+def test_an_expired_google_token_is_requested_again(tmp_path: Path) -> None:
     """A token says that it is good for an hour, and the server does not think so."""
     pytest.importorskip("google.auth", reason="an extra: google-auth")
     rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")

@@ -242,7 +242,7 @@ def test_a_shell_command_that_was_answered_during_a_run_survives_a_kill(tmp_path
         assert roles.count("bashExecution") == 1  # it was told, and is not told again
 
 
-def test_a_fork_is_not_told_of_a_shell_command_that_was_told_later_where_it_comes_from(tmp_path: Path) -> None:
+def test_a_fork_is_not_reported_of_a_shell_command_that_was_reported_later_where_it_comes_from(tmp_path: Path) -> None:
     answers = calls(f"read x <{tmp_path / 'gate'}"), *[{"text": "done"}] * 3
     with Pipe(tmp_path / "gate") as gate, Agent(tmp_path, *answers) as agent:
         agent.get("prompt", message="go")

@@ -121,7 +121,7 @@ def test_an_unknown_command_is_named_and_keeps_its_id(agent: Agent, name: str) -
 
 @pytest.mark.promise("A11")
 @pytest.mark.parametrize("name", ["__proto__", "constructor", "prototype"])
-def test_odd_names_of_fields_are_fields_nobody_knows(agent: Agent, name: str) -> None:
+def test_odd_field_names_are_treated_as_unknown_fields(agent: Agent, name: str) -> None:
     line = json.dumps({"type": "get_state", name: {"type": "prompt", "isAdmin": True}})
     assert agent.answer_to(line.encode())["success"]
 

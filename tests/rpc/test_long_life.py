@@ -102,7 +102,7 @@ def setup(pi):
 
 
 @pytest.mark.promise("Z02")
-def test_extensions_that_are_loaded_anew_and_die_again_and_again_leave_nothing_behind(tmp_path: Path) -> None:
+def test_repeated_reloads_and_crashes_of_extensions_leave_nothing_behind(tmp_path: Path) -> None:
     file = tmp_path / "ext.py"
     file.write_text(EXTENSION)
     pids: list[int] = []
@@ -203,7 +203,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 @pytest.mark.promise("Z04")
-def test_a_command_that_the_kernel_ends_is_told_as_such_and_the_next_one_works(tmp_path: Path) -> None:
+def test_a_command_that_the_kernel_ends_is_reported_as_such_and_the_next_one_works(tmp_path: Path) -> None:
     with Pipe(tmp_path / "pid") as pids:
         command = f"echo begun; echo $$ >{pids.path}; sleep 1000"
         with Agent(tmp_path, calls(command), calls("echo fine"), {"text": "ok"}) as agent:
@@ -217,7 +217,7 @@ def test_a_command_that_the_kernel_ends_is_told_as_such_and_the_next_one_works(t
 
 
 @pytest.mark.promise("Z04")
-def test_when_the_kernel_ends_what_runs_commands_that_is_told_and_the_next_one_works(tmp_path: Path) -> None:
+def test_when_the_kernel_ends_what_runs_commands_that_is_reported_and_the_next_one_works(tmp_path: Path) -> None:
     with Pipe(tmp_path / "pid") as pids:
         command = f"echo begun; echo $$ >{pids.path}; sleep 1000"
         with Agent(tmp_path, calls(command), calls("echo fine"), {"text": "ok"}) as agent:

@@ -102,7 +102,7 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_again(tmp_path: Path) ->
 
 
 @pytest.mark.promise("E28")
-def test_a_proxy_that_wants_a_password_is_told_from_the_server_and_not_asked_again(tmp_path: Path) -> None:
+def test_a_proxy_that_wants_a_password_is_distinguished_from_the_server_and_not_asked_again(tmp_path: Path) -> None:
     server = Server(407, b"who are you?")
     url = "https://model.example/v1"
     with server.serving() as place, asking(tmp_path, url, https_proxy=f"http://{place}") as agent:

@@ -62,7 +62,7 @@ def test_every_command_is_answered_once_when_idle(tmp_path: Path) -> None:
 
 @pytest.mark.promise("B16")
 @pytest.mark.parametrize("command", ["steer", "follow_up"])
-def test_what_is_queued_when_idle_is_told_with_the_next_prompt(tmp_path: Path, command: str) -> None:
+def test_what_is_queued_when_idle_is_delivered_with_the_next_prompt(tmp_path: Path, command: str) -> None:
     with Agent(tmp_path) as agent:
         agent.get(command, message="later")
         assert agent.until("queue_update")[-1] == {
@@ -82,7 +82,7 @@ def test_what_is_queued_when_idle_is_told_with_the_next_prompt(tmp_path: Path, c
 # Prompts.
 
 
-def test_a_run_is_told_in_the_documented_order(tmp_path: Path) -> None:
+def test_a_run_is_reported_in_the_documented_order(tmp_path: Path) -> None:
     with Agent(tmp_path, calls("echo hi"), {"text": "done"}) as agent:
         message = ["message_start", "message_end"]
         answer = ["message_start", "message_update", "message_end"]
@@ -254,7 +254,7 @@ def check_aborted(ending: list[Json]) -> None:
     assert (text(answer), answer["stopReason"]) == ("partial", "aborted")
 
 
-def test_a_fork_from_nowhere_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_fork_from_nowhere_is_refused_and_the_run_continues(tmp_path: Path) -> None:
     with Agent(tmp_path, endless("partial")) as agent:
         streaming(agent)
         assert agent.ask("fork", entryId="00000000")["success"] is False
@@ -331,7 +331,7 @@ def test_too_many_commands_at_once_are_refused_in_words(tmp_path: Path) -> None:
 # Steering and tools.
 
 
-def test_steering_is_told_after_the_tool_that_runs_and_skips_the_rest(tmp_path: Path) -> None:
+def test_steering_is_delivered_after_the_running_tool_and_skips_the_rest(tmp_path: Path) -> None:
     with Pipe(tmp_path / "gate") as gate:
         first = calls(f"read line <{gate.path}; echo $line", "touch second", "touch third")
         with Agent(tmp_path, first, {"text": "ok"}) as agent:
@@ -485,7 +485,7 @@ def test_retries_come_to_an_end(tmp_path: Path) -> None:
 
 @pytest.mark.promise("E13")
 @pytest.mark.parametrize("message", ["401 invalid key", "400 bad request", "prompt is too long", "429 quota exceeded"])
-def test_what_waiting_cannot_mend_is_not_tried_again(tmp_path: Path, message: str) -> None:
+def test_permanent_errors_are_not_retried(tmp_path: Path, message: str) -> None:
     with Agent(tmp_path, {"error": {"message": message}}) as agent:
         events = agent.prompt("go")
         assert of("auto_retry_start", events) == []

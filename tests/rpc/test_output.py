@@ -152,7 +152,7 @@ def test_what_many_tools_show_waits_in_bounded_memory(tmp_path: Path) -> None:
         assert extra <= 32 * MIB, extra / MIB
 
 
-def test_a_model_faster_than_its_reader_is_told_in_few_bytes(tmp_path: Path) -> None:  # C03
+def test_a_model_faster_than_its_reader_is_reported_in_few_bytes(tmp_path: Path) -> None:  # C03
     """One by one, 3,000 pieces with all before them would be 3,000 times the answer."""
     with Agent(tmp_path, {"text": "x" * 100, "repeat": 3_000}) as agent:
         assert texts(agent.prompt("go"), "assistant") == ["x" * 300_000]
@@ -160,7 +160,7 @@ def test_a_model_faster_than_its_reader_is_told_in_few_bytes(tmp_path: Path) -> 
 
 
 @pytest.mark.promise("C03")
-def test_where_only_deltas_are_told_an_answer_takes_ten_times_its_size_at_most(tmp_path: Path) -> None:
+def test_where_only_deltas_are_reported_an_answer_takes_ten_times_its_size_at_most(tmp_path: Path) -> None:
     """Slow enough that every piece is told by itself."""
     answer = {"text": "x" * 100, "repeat": 3_000, "delayMs": 1}
     with Agent(tmp_path, answer, args=["--dialect", "1.5"]) as agent:
@@ -276,7 +276,7 @@ def test_line_separators_are_escaped_in_the_arguments_of_a_tool(tmp_path: Path, 
         assert json.loads(joined_deltas(events, "toolcall_delta")) == {"command": "echo a\u2028b\u2029c"}
 
 
-def test_tool_output_of_any_bytes_is_told_as_text(tmp_path: Path) -> None:
+def test_tool_output_of_any_bytes_is_reported_as_text(tmp_path: Path) -> None:
     printing = r"printf 'a\xe2\x80\xa8b\xff\xfe\x00\x1b[31mred\x07'; head -c 3000 /dev/urandom"
     with Agent(tmp_path, calls(printing), {"text": "ok"}) as agent:
         assert "a\u2028b" in texts(agent.prompt("go"), "toolResult")[0]

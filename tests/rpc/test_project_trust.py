@@ -98,7 +98,7 @@ def test_without_a_yes_nothing_of_the_project_counts_and_that_is_said(tmp_path: 
         assert len(of("extension_error", agent.events)) == (answer in (FAILS, LATE))
 
 
-def test_an_answer_that_is_none_is_told_and_counts_for_nothing(tmp_path: Path) -> None:
+def test_an_answer_that_is_none_is_reported_and_counts_for_nothing(tmp_path: Path) -> None:
     prepared(tmp_path, 'return {"trusted": True}')
     with Agent(tmp_path) as agent:
         assert heeded(agent) == NOTHING
@@ -174,7 +174,7 @@ def test_the_model_that_the_project_wants_is_taken_after_a_yes(tmp_path: Path) -
         assert agent.get("get_state")["model"]["id"] == "demo"
 
 
-def test_where_nobody_can_be_asked_it_is_said_at_once(tmp_path: Path) -> None:
+def test_an_untrusted_project_is_reported_at_once_without_a_dialog(tmp_path: Path) -> None:
     prepared(tmp_path)
     with Agent(tmp_path) as agent:
         assert heeded(agent) == NOTHING

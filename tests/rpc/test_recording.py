@@ -57,7 +57,7 @@ def test_no_secret_is_in_a_recording(tmp_path: Path) -> None:
     assert (exchange["request"]["path"], exchange["response"]["status"]) == ("/v1/messages", 200)
 
 
-def test_a_request_that_was_not_recorded_fails_loudly_and_is_not_tried_again(tmp_path: Path) -> None:
+def test_a_request_that_was_not_recorded_fails_loudly_and_is_not_retried(tmp_path: Path) -> None:
     folder, models, _ = recorded(tmp_path, "Hello.")
     with replay(tmp_path, folder, models) as agent:
         events = agent.prompt("something else")
@@ -125,12 +125,12 @@ def test_an_offline_model_leaves_nothing_to_record(tmp_path: Path) -> None:
     [
         (["--replay", "nowhere"], "--replay {work}/nowhere: there is no such folder."),
         (["--replay", "empty"], "--replay {work}/empty: there are no recordings in it."),
-        (["--replay", "broken"], "--replay {work}/broken: a file in it is no recording: version: missing"),
+        (["--replay", "broken"], "--replay {work}/broken: a file in it is not a recording: version: missing"),
         (["--record", "a", "--replay", "b"], "--record and --replay cannot go together"),
         (["--record", "file"], "--record {work}/file: File exists"),
     ],
 )
-def test_a_folder_that_will_not_do_is_told_at_once(tmp_path: Path, args: list[str], error: str) -> None:
+def test_a_folder_that_will_not_do_is_reported_at_once(tmp_path: Path, args: list[str], error: str) -> None:
     env, work = surroundings(tmp_path), tmp_path / "work"
     (work / "empty").mkdir()
     (work / "broken").mkdir()

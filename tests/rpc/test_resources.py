@@ -103,7 +103,7 @@ def test_skills_are_listed_for_a_model_that_can_read(tmp_path: Path) -> None:
         assert "available_skills" not in prompt_of(tmp_path, *args)
 
 
-def test_the_system_prompt_stays_the_same_until_somebody_asks_for_it_anew(tmp_path: Path) -> None:
+def test_the_system_prompt_stays_the_same_until_a_reload(tmp_path: Path) -> None:
     write(tmp_path, {"work/AGENTS.md": "One."})
     with asking(tmp_path) as (agent, asked):
         agent.prompt("hello")
@@ -192,7 +192,7 @@ def test_messages_stay_in_order_while_a_template_is_looked_up(tmp_path: Path) ->
 # What there is.
 
 
-def test_commands_are_told_in_both_shapes(tmp_path: Path) -> None:
+def test_commands_are_reported_in_both_shapes(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -299,7 +299,7 @@ def test_a_project_hides_what_is_the_users_only_with_trust(tmp_path: Path) -> No
 # Repositories that mean no good.
 
 
-def test_a_hostile_repository_harms_nobody(tmp_path: Path) -> None:
+def test_a_hostile_repository_does_no_harm(tmp_path: Path) -> None:
     work = tmp_path / "work"
     write(
         tmp_path,

@@ -98,7 +98,7 @@ def test_a_prompt_is_in_a_private_file_when_it_is_acknowledged(tmp_path: Path) -
 
 
 @pytest.mark.promise("D11")
-def test_everything_that_was_told_is_in_the_file_at_that_moment(tmp_path: Path) -> None:
+def test_everything_that_was_reported_is_in_the_file_at_that_moment(tmp_path: Path) -> None:
     with Agent(tmp_path, calls("echo hi"), {"text": "done"}) as agent:
         agent.get("prompt", message="go")
         path, heard = file_of(agent), 0
@@ -511,7 +511,7 @@ def without_room(folder: Path) -> Iterator[tuple[Agent, Path]]:
 
 
 @pytest.mark.promise("H07")
-def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_whole(tmp_path: Path) -> None:
+def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_reported_to_be_whole(tmp_path: Path) -> None:
     with without_room(tmp_path) as (agent, path):
         fill(agent, None)
         agent.get("new_session")
@@ -521,7 +521,9 @@ def test_a_session_that_is_left_as_soon_as_there_is_room_again_is_told_to_be_who
 
 
 @pytest.mark.promise("H07")
-def test_a_session_that_was_left_while_it_could_not_be_synced_is_told_to_be_whole_when_it_is(tmp_path: Path) -> None:
+def test_a_session_that_was_left_while_it_could_not_be_synced_is_reported_to_be_whole_when_it_is(
+    tmp_path: Path,
+) -> None:
     with without_room(tmp_path) as (agent, path):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, most))
@@ -548,7 +550,7 @@ def test_a_file_that_is_deleted_comes_back_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("D16")
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "sessions").write_text("in the way")
     with Agent(tmp_path) as agent:
@@ -562,7 +564,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("D01", "D02", "D03", "D09")
-def test_damage_is_told_and_the_rest_is_there(tmp_path: Path) -> None:
+def test_damage_is_reported_and_the_rest_is_there(tmp_path: Path) -> None:
     odd = message("d", "c", content=5)
     path = stored(tmp_path / "s.jsonl", message("a", None), b"\0" * 50, message("c", "b"), odd, message("e", "d"))
     with path.open("ab") as file:
@@ -654,7 +656,7 @@ def shape(nodes: Iterable[Json]) -> str:
     return "".join(told)
 
 
-def test_entries_are_told_from_the_beginning_or_since_one(tmp_path: Path) -> None:
+def test_entries_are_reported_from_the_beginning_or_since_one(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.prompt("one")
         first = agent.get("get_entries")

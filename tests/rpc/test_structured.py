@@ -32,7 +32,7 @@ def test_the_result_is_what_the_model_hands_in_and_ends_the_run(tmp_path: Path) 
         assert len(said(events, "assistant")) == 1
 
 
-def test_a_result_that_does_not_fit_goes_back_and_is_mended(tmp_path: Path) -> None:
+def test_an_invalid_result_is_returned_to_the_model_and_corrected(tmp_path: Path) -> None:
     with Agent(tmp_path, hands_in(good="perhaps"), hands_in(good=False)) as agent:
         events = agent.prompt("review", outputSchema=VERDICT)
         first, second = said(events, "toolResult")
@@ -90,7 +90,7 @@ def test_the_tool_is_there_for_that_prompt_only(tmp_path: Path) -> None:
         assert "Tool return_result not found" in json.dumps(agent.events)
 
 
-def test_a_failure_is_told_in_place_of_the_result(tmp_path: Path) -> None:
+def test_a_failure_is_reported_in_place_of_the_result(tmp_path: Path) -> None:
     failing = {"text": "", "error": {"message": "401 no such key"}}
     with Agent(tmp_path, failing) as agent:
         assert output(agent.prompt("review", outputSchema=VERDICT))["error"] == "401 no such key"

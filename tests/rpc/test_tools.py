@@ -169,7 +169,7 @@ def test_a_command_that_multiplies_without_end_is_ended_and_the_agent_lives(tmp_
         ended, fine = said(agent.settled(within=100), "toolResult")  # thousands of processes take a loaded machine long
     assert (ended["isError"], text(ended)) == (
         True,
-        "The command had more than 2000 processes at once. It was ended, and all of them.",
+        "The command had more than 2000 processes at once. It was killed with all of them.",
     )
     assert text(fine) == "fine\n"
 

@@ -72,7 +72,7 @@ async def until(stream: AsyncIterator[events.RpcEvent], kind: type) -> object:
     raise AssertionError(f"no {kind.__name__}")
 
 
-def test_a_prompt_is_told_from_its_start_to_the_end_of_all_work(name: str, tmp_path: Path) -> None:
+def test_a_prompt_is_reported_from_its_start_to_the_end_of_all_work(name: str, tmp_path: Path) -> None:
     async def story(client: RpcClient) -> None:
         heard = await client.prompt_and_wait("hi")
         kinds = [type_of(event) for event in heard]
@@ -377,7 +377,7 @@ export default function (pi) {
 """
 
 
-def test_dialogs_are_answered_and_what_nobody_answers_is_cancelled(name: str, tmp_path: Path) -> None:
+def test_dialogs_without_an_answer_are_cancelled(name: str, tmp_path: Path) -> None:
     if name == "tau":
         pytest.skip("extensions of tau are not written in TypeScript")
 

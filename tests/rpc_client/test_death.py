@@ -148,7 +148,7 @@ def test_stop_takes_seconds_even_if_the_agent_does_not_want_to() -> None:
     assert client.exit_code == -signal.SIGKILL and reaped(client)
 
 
-def test_a_pipe_that_somebody_else_holds_does_not_hide_the_death() -> None:
+def test_a_pipe_held_by_another_process_does_not_hide_the_exit() -> None:
     async def story(client: RpcClient) -> None:
         with pytest.raises(AgentGone, match="exit code 3"):
             await client.prompt(acts(["silent"], ["leave", 20], ["exit", 3]))
@@ -262,7 +262,7 @@ def test_a_reader_that_asks_something_is_answered_however_far_it_is_behind(tmp_p
     with_fake(story)
 
 
-def test_a_reader_that_was_thrown_away_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_discarded_event_stream_does_not_block_others(tmp_path: Path) -> None:
     async def story(client: RpcClient) -> None:
         done = asyncio.Event()
         client.on_event(lambda event: done.set() if events.raw(event).get("number") == 299 else None)

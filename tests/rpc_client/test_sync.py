@@ -121,7 +121,7 @@ def test_a_dialog_may_take_its_time_and_call_the_client() -> None:
         assert answered.wait(30) and asked == ["s"]
 
 
-def test_death_is_told() -> None:
+def test_death_is_reported() -> None:
     with RpcClient(executable=FAKE) as client:
         with pytest.raises(AgentGone, match="exit code 5"):
             client.prompt('[["silent"], ["exit", 5]]')

@@ -215,7 +215,7 @@ def test_a_split_turn_is_asked_for_one_after_the_other() -> None:
         (["H", answer()], "Turn prefix summarization failed: The model answered without a summary."),
     ],
 )
-def test_what_fails_is_told_and_nothing_is_changed(script: list[Step], error: str) -> None:
+def test_what_fails_is_reported_and_nothing_is_changed(script: list[Step], error: str) -> None:
     async def told() -> None:
         home = Home(split_turn(), script)
         with pytest.raises(CommandError) as raised:
@@ -254,7 +254,7 @@ def test_a_transient_failure_is_tried_again() -> None:
     run(told())
 
 
-def test_a_failure_that_lasts_is_told_after_the_last_try() -> None:
+def test_a_failure_that_lasts_is_reported_after_the_last_try() -> None:
     async def told() -> None:
         home = Home(two_turns(), [ModelError("529 overloaded")] * 5)
         with pytest.raises(CommandError, match="Summarization failed: 529 overloaded"):
@@ -452,7 +452,7 @@ def test_a_full_window_is_compacted_before_a_prompt() -> None:
 
 
 @pytest.mark.promise("E14")
-def test_an_overflow_is_mended_once() -> None:
+def test_an_overflow_is_compacted_once() -> None:
     async def told() -> None:
         home = Home(overflowed(), ["S"])
         assert await home.compactor.after_run(AbortSignal()) is True
@@ -470,7 +470,7 @@ def test_an_overflow_is_mended_once() -> None:
     run(told())
 
 
-def test_before_a_prompt_an_overflow_is_mended_but_its_question_not_asked_again() -> None:
+def test_before_a_prompt_an_overflow_is_compacted_without_repeating_its_request() -> None:
     async def told() -> None:
         home = Home(overflowed(), ["S"])
         home.talk.user("next")
@@ -481,7 +481,7 @@ def test_before_a_prompt_an_overflow_is_mended_but_its_question_not_asked_again(
     run(told())
 
 
-def test_an_overflow_that_cannot_be_mended_is_told() -> None:
+def test_an_overflow_that_cannot_be_compacted_is_reported() -> None:
     async def told() -> None:
         talk = Talk()
         talk.user(words(500))
@@ -620,7 +620,7 @@ def test_a_branch_without_content_is_not_asked_about() -> None:
     run(told())
 
 
-def test_a_branch_that_cannot_be_summarised_is_told() -> None:
+def test_a_branch_that_cannot_be_summarised_is_reported() -> None:
     async def told() -> None:
         home = Home(two_turns(), [ModelError("400 nope")])
         with pytest.raises(CommandError, match="Branch summarization failed: 400 nope"):

@@ -97,7 +97,7 @@ def test_time_in_a_dialog_is_not_the_extensions(tmp_path: Path) -> None:
     played(story)
 
 
-def test_extensions_hear_that_somebody_is_asked(tmp_path: Path) -> None:
+def test_extensions_are_notified_of_a_dialog(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path)
         told, over = house.notes("ui_prompt_start", "ui_prompt_end"), asyncio.Event()
@@ -110,7 +110,7 @@ def test_extensions_hear_that_somebody_is_asked(tmp_path: Path) -> None:
     play(story())
 
 
-def test_where_nobody_can_be_asked_dialogs_have_their_defaults_at_once(tmp_path: Path) -> None:
+def test_without_a_user_dialogs_return_their_defaults_at_once(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path)
         dialogs = Dialogs(house.session.emit_nowait, house.session.extensions, has_ui=False)

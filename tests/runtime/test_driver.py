@@ -121,7 +121,7 @@ def test_tools_of_a_parallel_batch_run_at_the_same_time() -> None:
     assert told.all(TurnEnd)[0].tool_results == [result(LS, "met"), result(CAT, "met")]
 
 
-def test_progress_reaches_the_client_and_the_newest_replaces_what_nobody_saw() -> None:
+def test_progress_reaches_the_client_and_replaces_undelivered_progress() -> None:
     async def tool(arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         progress(ok("a"))
         await asyncio.sleep(0)
@@ -162,7 +162,7 @@ def test_a_failed_answer_keeps_what_came_and_says_whether_to_try_again() -> None
     assert told.did[-4:] == ["message_update", "message_end", "turn_end", "agent_end"]
 
 
-def test_a_bug_in_a_model_call_ends_the_answer_and_is_not_tried_again() -> None:
+def test_a_bug_in_a_model_call_ends_the_answer_and_is_not_retried() -> None:
     told = play(agent_run([]), Stage([breaks(ValueError("oops"), "half")]))
     assert told.end is not None
     assert told.end.ending == MessageFailed(assistant("half", why="ValueError: oops"), False)
@@ -245,7 +245,7 @@ def test_an_aborted_run_leaves_the_queues_alone_and_is_not_retried() -> None:
     assert [end.will_retry for end in told.all(AgentEnd)] == [False]
 
 
-def test_a_run_that_is_aborted_before_it_begins_asks_nobody() -> None:
+def test_a_run_that_is_aborted_before_it_starts_calls_no_model() -> None:
     async def main() -> Stage:
         stage, switch = Stage([speaks("no")]), AbortSignal()
         switch.abort()
@@ -303,7 +303,7 @@ def test_an_abort_is_over_within_a_second_whatever_the_model_does() -> None:
 
 
 @pytest.mark.parametrize("steps", range(6))
-def test_an_answer_that_stops_in_the_moment_in_which_the_wait_for_it_ends_is_told(steps: int) -> None:
+def test_an_answer_that_stops_in_the_moment_in_which_the_wait_for_it_ends_is_reported(steps: int) -> None:
     async def main(clock: Clock) -> Stage:
         running, switch = asyncio.Event(), AbortSignal()
 

@@ -68,7 +68,7 @@ def test_an_entry_is_read_like_all_entries(tmp_path: Path) -> None:
 # Messages.
 
 
-def test_a_message_while_nothing_runs_is_told_and_kept(tmp_path: Path) -> None:
+def test_a_message_while_nothing_runs_is_reported_and_kept(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path)
         await house.act("send_message", message=NOTE)

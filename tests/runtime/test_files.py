@@ -232,7 +232,7 @@ def test_an_open_file_is_read_by_portions_and_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.access("/proc/self/pagemap", os.R_OK), reason="needs a file that cannot be read")
-def test_what_fails_while_it_is_read_is_told(tmp_path: Path) -> None:
+def test_what_fails_while_it_is_read_is_reported(tmp_path: Path) -> None:
     # A file of the system that can be read by eight bytes only.
     with files.open("/proc/self/pagemap") as file:
         assert failure(file.read, 3) == "EINVAL: invalid argument, read"

@@ -74,7 +74,7 @@ def test_extensions_hear_of_it_before_the_client_does(tmp_path: Path) -> None:
     play(story())
 
 
-def test_nobody_waits_for_who_watches_an_answer_stream(tmp_path: Path) -> None:
+def test_observers_of_a_streaming_answer_are_not_awaited(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path, {"blocks": [{"text": ["a", "b", "c", "d"]}]})
         seen: list[str] = []
@@ -91,7 +91,7 @@ def test_nobody_waits_for_who_watches_an_answer_stream(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("C15", "C21")
-def test_an_observer_that_raises_or_is_late_is_one_error_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_an_observer_that_raises_or_is_late_is_one_error_and_the_run_continues(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path, settings={"extensionHost": {"observerTimeoutMs": 50}})
 

@@ -121,7 +121,7 @@ def test_compaction_called_off_by_an_extension_is_an_error_of_the_command(tmp_pa
     play(story())
 
 
-def test_automatic_compaction_called_off_is_told_as_aborted_without_a_result(tmp_path: Path) -> None:
+def test_automatic_compaction_called_off_is_reported_as_aborted_without_a_result(tmp_path: Path) -> None:
     async def story() -> None:
         usage = {"input": 199_000, "output": 10}
         house = House(tmp_path, {"text": LONG, "usage": usage}, settings=SMALL_KEEP)

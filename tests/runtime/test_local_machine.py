@@ -41,7 +41,7 @@ class Ears:
 def run(command: str, cwd: Path, machine: LocalMachine | None = None, **options: object) -> tuple[Exit, bytes]:
     async def main() -> tuple[Exit, bytes]:
         ears = Ears()
-        exit = await (machine or LocalMachine()).run(command, cwd=str(cwd), heard=ears, **options)  # type: ignore[arg-type]
+        exit = await (machine or LocalMachine()).run(command, cwd=str(cwd), on_output=ears, **options)  # type: ignore[arg-type]
         return exit, ears.text
 
     return asyncio.run(main())
@@ -132,7 +132,7 @@ def test_both_streams_come_as_one_in_true_order(tmp_path: Path) -> None:
 def test_streams_can_be_kept_apart(tmp_path: Path) -> None:
     async def main() -> Said:
         ears = Ears()
-        await LocalMachine().run("echo a; echo b >&2", cwd=str(tmp_path), heard=ears, apart=True)
+        await LocalMachine().run("echo a; echo b >&2", cwd=str(tmp_path), on_output=ears, separate_streams=True)
         return ears.said
 
     for _ in range(20):
@@ -152,7 +152,9 @@ def test_a_background_child_that_holds_the_pipe_does_not_hold_the_command(tmp_pa
 def test_a_background_child_that_never_stops_talking_does_not_hold_the_command(tmp_path: Path) -> None:
     def measure() -> float:
         machine = LocalMachine()
-        took = seconds(lambda: asyncio.run(machine.run("yes &", cwd=str(tmp_path), heard=lambda stream, data: None)))
+        took = seconds(
+            lambda: asyncio.run(machine.run("yes &", cwd=str(tmp_path), on_output=lambda stream, data: None))
+        )
         machine.kill_all()
         return took
 
@@ -168,7 +170,7 @@ def test_what_was_written_before_the_shell_ended_is_never_lost(tmp_path: Path) -
 def test_a_late_word_of_a_child_is_still_heard(tmp_path: Path) -> None:
     async def main(clock: Clock) -> list[bytes]:
         ears = Ears()
-        await LocalMachine().run("(sleep 0; echo late) & echo soon", cwd=str(tmp_path), heard=ears)
+        await LocalMachine().run("(sleep 0; echo late) & echo soon", cwd=str(tmp_path), on_output=ears)
         return sorted(ears.text.split())
 
     assert played(main) == [b"late", b"soon"]
@@ -177,7 +179,7 @@ def test_a_late_word_of_a_child_is_still_heard(tmp_path: Path) -> None:
 def test_the_way_out_kills_background_children_too(tmp_path: Path) -> None:
     async def main() -> bool:
         machine, ears = LocalMachine(), Ears()
-        await machine.run("sleep 60 & echo $!", cwd=str(tmp_path), heard=ears)
+        await machine.run("sleep 60 & echo $!", cwd=str(tmp_path), on_output=ears)
         assert is_alive(int(ears.text))
         machine.kill_all()
         return await gone(int(ears.text))
@@ -188,7 +190,7 @@ def test_the_way_out_kills_background_children_too(tmp_path: Path) -> None:
 def test_the_way_out_kills_what_runs(tmp_path: Path) -> None:
     async def main() -> Exit:
         machine, ears = LocalMachine(), Ears()
-        running = asyncio.create_task(machine.run("echo go; sleep 60", cwd=str(tmp_path), heard=ears))
+        running = asyncio.create_task(machine.run("echo go; sleep 60", cwd=str(tmp_path), on_output=ears))
         await ears.first.wait()
         machine.kill_all()
         return await running
@@ -204,7 +206,7 @@ STUBBORN = "trap '' TERM INT HUP; sleep 60 & echo $$ $!; while :; do sleep 1; do
 def test_a_command_out_of_time_is_killed_with_its_children(tmp_path: Path) -> None:
     async def main(clock: Clock) -> tuple[Exit, list[bool]]:
         ears = Ears()
-        running = asyncio.create_task(LocalMachine().run(STUBBORN, cwd=str(tmp_path), heard=ears, timeout=10))
+        running = asyncio.create_task(LocalMachine().run(STUBBORN, cwd=str(tmp_path), on_output=ears, timeout=10))
         await ears.first.wait()
         clock.let_pass(10)
         return await running, [await gone(int(pid)) for pid in ears.text.split()]
@@ -215,7 +217,7 @@ def test_a_command_out_of_time_is_killed_with_its_children(tmp_path: Path) -> No
 def test_a_cancelled_command_is_dead_with_its_children_before_the_call_returns(tmp_path: Path) -> None:
     async def main(clock: Clock) -> list[bool]:
         ears = Ears()
-        running = asyncio.create_task(LocalMachine().run(STUBBORN, cwd=str(tmp_path), heard=ears))
+        running = asyncio.create_task(LocalMachine().run(STUBBORN, cwd=str(tmp_path), on_output=ears))
         await ears.first.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -229,7 +231,9 @@ def test_a_cancelled_command_is_dead_with_its_children_before_the_call_returns(t
 def test_the_last_words_of_a_cancelled_command_are_heard(tmp_path: Path) -> None:
     async def main() -> bytes:
         ears = Ears()
-        running = asyncio.create_task(LocalMachine().run("echo a; touch b; sleep 60", cwd=str(tmp_path), heard=ears))
+        running = asyncio.create_task(
+            LocalMachine().run("echo a; touch b; sleep 60", cwd=str(tmp_path), on_output=ears)
+        )
         await asyncio.sleep(0)
         while not (tmp_path / "b").exists():
             time.sleep(0.01)  # the loop must not hear it yet
@@ -244,7 +248,7 @@ def test_the_last_words_of_a_cancelled_command_are_heard(tmp_path: Path) -> None
 def test_a_timeout_around_the_call_works_as_usual(tmp_path: Path) -> None:
     async def main() -> None:
         async with asyncio.timeout(0.1):
-            await LocalMachine().run("sleep 60", cwd=str(tmp_path), heard=Ears())
+            await LocalMachine().run("sleep 60", cwd=str(tmp_path), on_output=Ears())
 
     with pytest.raises(TimeoutError):
         asyncio.run(main())
@@ -255,7 +259,7 @@ def test_a_failure_of_the_listener_kills_the_command_and_is_passed_on(tmp_path: 
         raise ZeroDivisionError
 
     async def main() -> None:
-        await LocalMachine().run("echo a; sleep 60", cwd=str(tmp_path), heard=deaf)
+        await LocalMachine().run("echo a; sleep 60", cwd=str(tmp_path), on_output=deaf)
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(main())
@@ -273,11 +277,11 @@ def test_nothing_is_left_over_after_many_commands(tmp_path: Path) -> None:
 
     async def main() -> set[tuple[str, str]]:
         machine = LocalMachine()
-        await machine.run("true", cwd=str(tmp_path), heard=Ears())
+        await machine.run("true", cwd=str(tmp_path), on_output=Ears())
         await all_over(machine)
         before = descriptors()
         for apart in (True, False) * 5:
-            await machine.run("echo a; echo b >&2", cwd=str(tmp_path), heard=Ears(), apart=apart)
+            await machine.run("echo a; echo b >&2", cwd=str(tmp_path), on_output=Ears(), separate_streams=apart)
         await all_over(machine)
         return descriptors() - before
 
@@ -288,13 +292,13 @@ def test_many_commands_run_at_once(tmp_path: Path) -> None:
     async def main() -> list[Exit]:
         machine = LocalMachine()
         return await asyncio.gather(
-            *(machine.run(f"sleep 0.3; exit {n}", cwd=str(tmp_path), heard=Ears()) for n in range(20))
+            *(machine.run(f"sleep 0.3; exit {n}", cwd=str(tmp_path), on_output=Ears()) for n in range(20))
         )
 
     assert asyncio.run(main()) == [Exit(n) for n in range(20)]
 
 
-def test_work_in_a_thread_holds_nobody_up(tmp_path: Path) -> None:
+def test_work_in_a_thread_does_not_block_the_loop(tmp_path: Path) -> None:
     async def main() -> str:
         machine = LocalMachine()
         first, second = os.pipe()
@@ -309,7 +313,7 @@ def test_work_in_a_thread_holds_nobody_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("F20")
-def test_a_spill_is_private_and_has_a_name_nobody_can_guess() -> None:
+def test_a_spill_file_is_private_and_has_an_unpredictable_name() -> None:
     spill = LocalMachine().spill()
     spill.write(b"a")
     spill.write(b"b")

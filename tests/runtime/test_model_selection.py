@@ -136,7 +136,7 @@ def test_ids_of_a_server_are_taken_as_given(pattern: str, id: str, level: str) -
 
 
 def test_a_server_has_no_usual_model() -> None:
-    with pytest.raises(UsageError, match="vllm has no model that is taken by itself"):
+    with pytest.raises(UsageError, match="vllm has no default model"):
         models().choose(Settings(), provider="vllm")
 
 
@@ -150,7 +150,7 @@ def test_an_unknown_model_of_a_known_provider_is_like_its_default() -> None:
         assert found.available[-1] == found.current
 
 
-def test_an_id_with_a_slash_is_one_of_a_provider_or_of_somebody_who_resells_it() -> None:
+def test_an_id_with_a_slash_may_belong_to_a_provider_or_a_reseller() -> None:
     routed = chosen("openrouter", pattern="openai/gpt-oss-120b").current
     assert routed is not None and routed.provider == "openrouter"
 
@@ -165,7 +165,7 @@ def test_several_with_a_key_are_one_too_many_unless_one_is_the_usual() -> None:
     found = models("openai", "opencode")
     with pytest.raises(UsageError) as caught:
         found.choose(Settings(), pattern="gpt-5.4")
-    assert str(caught.value) == 'Model "gpt-5.4" is offered by openai, opencode. Say which is meant with --provider.'
+    assert str(caught.value) == 'Model "gpt-5.4" is offered by openai, opencode. Choose one with --provider.'
     assert found.choose(Settings(default_provider="opencode"), pattern="gpt-5.4") == []
     assert found.current is not None and found.current.provider == "opencode"
 

@@ -82,7 +82,7 @@ def test_a_result_in_a_shape_and_the_way_to_it(tmp_path: Path) -> None:
     assert [type(message) for message in outcome.messages] == kinds
 
 
-def test_no_result_is_told(tmp_path: Path) -> None:
+def test_no_result_is_reported(tmp_path: Path) -> None:
     outcome = came_to(tmp_path, {"text": "no"}, schema=SCHEMA)
     assert (outcome.output, outcome.output_error) == (
         UNSET,

@@ -48,7 +48,7 @@ for rg in {{None, find_ripgrep("/")}}:
                 seen.append(("grep", place, found.content))
         except ToolError as error:
             # The folder of a thread is gone when the thread is.
-            assert "has secrets in it" in str(error) or "thread-self" in path, error
+            assert "contains secrets" in str(error) or "thread-self" in path, error
 print(seen)
 """
 

@@ -35,7 +35,7 @@ def test_messages_that_were_queued_after_a_run_are_answered_one_by_one(tmp_path:
     assert said == ["go", "one", "left", "two", "right", "three"]
 
 
-def test_the_end_of_a_retry_is_told_once_if_a_compaction_asks_again(tmp_path: Path) -> None:
+def test_the_end_of_a_retry_is_reported_once_if_a_compaction_asks_again(tmp_path: Path) -> None:
     async def story() -> list[Json]:
         answers: list[Json] = [
             {"text": "one"},
@@ -53,7 +53,7 @@ def test_the_end_of_a_retry_is_told_once_if_a_compaction_asks_again(tmp_path: Pa
     assert "compaction_end" in kinds(heard) and texts(heard, "assistant")[-1] == "two"
 
 
-def test_the_success_of_a_retry_is_told_at_the_end_of_a_run_that_a_budget_ends(tmp_path: Path) -> None:
+def test_the_success_of_a_retry_is_reported_at_the_end_of_a_run_that_a_budget_ends(tmp_path: Path) -> None:
     async def story() -> list[Json]:
         answers: list[Json] = [{"error": {"message": "529 overloaded"}}, calls("echo a"), {"text": "never"}]
         house = House(tmp_path, *answers, settings={"retrySuccess": "run", "retry": {"baseDelayMs": 1}})
@@ -98,7 +98,7 @@ def test_a_retry_that_is_cancelled_in_the_moment_in_which_its_wait_ends_is_not_m
     assert played(main) is False
 
 
-def test_a_switch_that_is_flipped_in_the_moment_in_which_a_wait_ends_is_told() -> None:
+def test_an_abort_at_the_moment_when_a_wait_ends_is_reported() -> None:
     async def main(clock: Clock) -> bool:
         switch = AbortSignal()
         waiting = asyncio.create_task(switch.wait(1))

@@ -302,7 +302,7 @@ def test_a_prompt_that_cannot_be_written_is_refused_and_can_be_said_again(tmp_pa
     assert (texts(log), [*log.messages]) == (["a"], [user("a")])
 
 
-def test_a_file_that_was_deleted_is_written_anew_and_whole(tmp_path: Path) -> None:
+def test_a_deleted_session_file_is_rewritten_completely(tmp_path: Path) -> None:
     log = told("a", "b", folder=tmp_path / "deep" / "down")
     assert log.path is not None
     before = log.path.read_bytes()
@@ -316,7 +316,7 @@ def test_a_file_that_was_deleted_is_written_anew_and_whole(tmp_path: Path) -> No
     assert texts(reopened(log)) == ["a", "b", "c", "d"]
 
 
-def test_what_cannot_be_written_is_told_and_written_in_order_as_soon_as_it_can(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_reported_and_written_in_order_as_soon_as_it_can(tmp_path: Path) -> None:
     heard: list[int] = []
     log = told("a", folder=tmp_path, trouble=lambda error: heard.append(log.unwritten))
     assert log.path is not None
@@ -415,7 +415,7 @@ def test_what_was_written_is_synced_soon_also_if_it_was_written_during_a_sync(tm
     assert (held.told, held.log.file.unsynced) == (["sync", "sync"], False)
 
 
-def test_a_sync_that_fails_is_told_once_and_that_it_recovered_too(tmp_path: Path) -> None:
+def test_a_sync_that_fails_is_reported_once_and_that_it_recovered_too(tmp_path: Path) -> None:
     async def main() -> Held:
         held = Held(told("a", folder=tmp_path))
         held.fail = True
@@ -430,7 +430,7 @@ def test_a_sync_that_fails_is_told_once_and_that_it_recovered_too(tmp_path: Path
     assert asyncio.run(main()).told == ["sync", "failed", "sync", "sync", "recovered"]
 
 
-def test_when_an_entry_got_through_by_itself_it_is_told_too(tmp_path: Path) -> None:
+def test_when_an_entry_got_through_by_itself_it_is_reported_too(tmp_path: Path) -> None:
     async def main() -> Held:
         held = Held(told("a", folder=tmp_path, trouble=lambda error: held.told.append("failed")))
         path = held.log.path

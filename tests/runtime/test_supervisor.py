@@ -65,7 +65,7 @@ def play(main: Coroutine[Any, Any, Any]) -> Any:
 
 async def run(machine: LocalMachine, command: str | list[str], **options: Any) -> tuple[Exit, str]:
     ears = Ears()
-    exit = await machine.run(command, cwd="/", heard=ears, **options)
+    exit = await machine.run(command, cwd="/", on_output=ears, **options)
     return exit, ears.text.decode()
 
 
@@ -102,7 +102,7 @@ def children(of: int) -> list[int]:
 
 def newest_runner() -> int:
     """Among our children, which the kernel lists in the order they were born."""
-    [*_, newest] = [pid for pid in children(os.getpid()) if name(pid) == "tau-runner\n"]
+    [*_, newest] = [pid for pid in children(os.getpid()) if name(pid) == "tau-supervisor\n"]
     return newest
 
 
@@ -204,7 +204,7 @@ def test_secrets_can_be_kept_from_commands(tmp_path: Path) -> None:
 def test_what_hides_is_dead_when_a_cancelled_call_returns(hiding: str) -> None:
     async def main(clock: Clock) -> list[bool]:
         machine, ears = LocalMachine(), Ears()
-        running = asyncio.create_task(machine.run(f"{HIDING[hiding]}\necho $$; sleep 60", cwd="/", heard=ears))
+        running = asyncio.create_task(machine.run(f"{HIDING[hiding]}\necho $$; sleep 60", cwd="/", on_output=ears))
         processes = await ears.line(2)
         before = [is_alive(pid) for pid in processes]
         running.cancel()
@@ -220,7 +220,7 @@ def test_what_hides_is_dead_when_a_command_is_out_of_time(hiding: str) -> None:
     async def main(clock: Clock) -> tuple[Exit, bool]:
         ears = Ears()
         command = f"{HIDING[hiding]}\nsleep 60"
-        running = asyncio.create_task(LocalMachine().run(command, cwd="/", heard=ears, timeout=10))
+        running = asyncio.create_task(LocalMachine().run(command, cwd="/", on_output=ears, timeout=10))
         hidden = (await ears.line())[0]
         clock.let_pass(10)
         return await running, is_alive(hidden)
@@ -260,7 +260,7 @@ def test_what_was_left_behind_through_one_part_of_the_machine_is_no_matter_of_an
 def test_what_still_runs_is_no_background_process() -> None:
     async def main() -> tuple[Exit, str]:
         machine, ears = LocalMachine(), Ears()
-        running = asyncio.create_task(machine.run("echo 1; read -t 0.2 < <(sleep 60); echo 2", cwd="/", heard=ears))
+        running = asyncio.create_task(machine.run("echo 1; read -t 0.2 < <(sleep 60); echo 2", cwd="/", on_output=ears))
         await ears.line()
         machine.kill_background()
         return await running, ears.text.decode()
@@ -274,7 +274,7 @@ def test_a_tree_that_grows_while_it_is_killed_is_killed() -> None:
 
     async def main(clock: Clock) -> list[int]:
         machine, ears = LocalMachine(env={**os.environ, "TREE": "growing"}), Ears()
-        running = asyncio.create_task(machine.run(grow, cwd="/", heard=ears))
+        running = asyncio.create_task(machine.run(grow, cwd="/", on_output=ears))
         await ears.line()
         await asyncio.to_thread(time.sleep, 0.02)
         running.cancel()
@@ -325,7 +325,7 @@ def test_many_commands_leave_no_zombie_one_keeper_and_no_descriptor() -> None:
         before = {of: descriptors(of) for of in (os.getpid(), runner)}
         for _ in range(25):
             await run(machine, "true")
-        await asyncio.gather(*(run(machine, "(sleep 0 &) & true", apart=True) for _ in range(25)))
+        await asyncio.gather(*(run(machine, "(sleep 0 &) & true", separate_streams=True) for _ in range(25)))
         # We hear of the last a moment later, and the runner another moment after us. Less than before is no leak.
         return [
             await comes(lambda: len(children(runner)) == 1),
@@ -348,7 +348,7 @@ def test_a_runner_killed_between_commands_is_replaced_unnoticed() -> None:
     assert play(main()) == [(Exit(0), "1\n"), (Exit(0), "2\n"), (Exit(0), "3\n")]
 
 
-def test_commands_that_nobody_waited_for_are_no_sign_of_a_dead_runner(caplog: pytest.LogCaptureFixture) -> None:
+def test_killed_commands_do_not_count_as_a_dead_supervisor(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> int:
         machine = LocalMachine()
         await run(machine, "true")
@@ -367,7 +367,9 @@ def test_commands_that_nobody_waited_for_are_no_sign_of_a_dead_runner(caplog: py
 def test_a_runner_killed_during_a_command_is_an_error_that_can_be_read_and_takes_all_along() -> None:
     async def main() -> tuple[str, list[bool], tuple[Exit, str]]:
         machine, ears = LocalMachine(), Ears()
-        running = asyncio.create_task(machine.run("setsid sleep 60 & echo $!; echo $$; sleep 60", cwd="/", heard=ears))
+        running = asyncio.create_task(
+            machine.run("setsid sleep 60 & echo $!; echo $$; sleep 60", cwd="/", on_output=ears)
+        )
         processes = await ears.line(2)
         os.kill(newest_runner(), signal.SIGKILL)
         with pytest.raises(ToolError) as failed:
@@ -382,7 +384,7 @@ def test_a_command_that_kills_its_keeper_dies_with_all_it_started() -> None:
         machine, ears = LocalMachine(), Ears()
         with pytest.raises(ToolError) as failed:
             await machine.run(
-                "setsid sleep 60 & echo $!; trap '' TERM; echo $$; kill -9 $PPID; sleep 60", cwd="/", heard=ears
+                "setsid sleep 60 & echo $!; trap '' TERM; echo $$; kill -9 $PPID; sleep 60", cwd="/", on_output=ears
             )
         return str(failed.value), [await gone(pid) for pid in await ears.line(2)], await run(machine, "echo again")
 
@@ -447,7 +449,7 @@ def test_where_a_runner_cannot_live_a_process_group_must_do(
         (Exit(None, "SIGKILL", timed_out=True), ""),
     ]
     assert caplog.messages == [
-        "no tool runner: it ends at once; a process that leaves its group may outlive its command"
+        "no process supervisor: it ends at once; a process that leaves its group may outlive its command"
     ]
 
 

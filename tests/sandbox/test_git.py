@@ -162,7 +162,7 @@ def test_submodules_of_a_repository_around_the_working_folder_are_protected(proj
 def test_a_link_in_the_place_of_a_submodule_is_refused(project: Project) -> None:
     linked(project)
     (project.tree / "vendored").symlink_to("elsewhere")
-    assert "vendored is a link, which cannot be kept from being replaced" in project.refusal()
+    assert "vendored is a link, which cannot be protected from being replaced" in project.refusal()
 
 
 def test_what_only_gitmodules_names_does_not_keep_a_sandbox_from_being_made(project: Project) -> None:

@@ -79,7 +79,7 @@ def test_nothing_is_alive_two_seconds_after_its_end(confined: Place, end: str) -
 
 @pytest.mark.promise("B13", "B14", "B15", "F06")
 @pytest.mark.parametrize("hiding", list(HIDING)[:3])
-def test_a_command_that_is_aborted_leaves_nobody(confined: Place, hiding: str) -> None:
+def test_an_aborted_command_leaves_no_processes(confined: Place, hiding: str) -> None:
     id = started(confined, HIDING[hiding])
     begun = time.monotonic()
     with Heart() as heart:
@@ -91,7 +91,7 @@ def test_a_command_that_is_aborted_leaves_nobody(confined: Place, hiding: str) -
     assert confined.run("echo still here") == "still here\n"
 
 
-def test_a_sandbox_that_was_killed_is_made_anew_and_nothing_runs_without(confined: Place) -> None:
+def test_a_killed_sandbox_is_restarted_and_nothing_runs_without_it(confined: Place) -> None:
     agent = confined.agent
     confined.run("true")
     (child,) = (int(pid) for pid in Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split())

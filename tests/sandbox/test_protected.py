@@ -29,7 +29,7 @@ def run(made: Sandbox, command: str) -> str:
 
     async def work() -> None:
         machine = LocalMachine(processes=ProcessLauncher(sandbox=made))
-        await machine.run(command, cwd=made.tree, heard=lambda stream, data: said.append(data))
+        await machine.run(command, cwd=made.tree, on_output=lambda stream, data: said.append(data))
         await machine.release()
 
     asyncio.run(work())
@@ -78,7 +78,7 @@ def test_a_protected_link_is_refused(tmp_path: Path, level: str) -> None:
 
 
 def test_an_extension_that_is_the_working_folder_is_refused(tmp_path: Path, level: str) -> None:
-    with pytest.raises(UsageError, match="decides what tau itself does"):
+    with pytest.raises(UsageError, match="configures tau itself"):
         sandbox(tmp_path, level, protected=[str(tmp_path / "work")])
 
 

@@ -102,7 +102,7 @@ def test_a_working_folder_that_is_another_one_later_gets_no_second_sandbox(tmp_p
     assert launched(made.words()) == "ready"
     (tmp_path / "work").rename(tmp_path / "moved")
     (tmp_path / "work").mkdir()
-    with pytest.raises(Exception, match="is another folder than when this session began"):
+    with pytest.raises(Exception, match="is not the same folder as when this session began"):
         made.words()
 
 

@@ -54,7 +54,7 @@ def test_a_kernel_without_landlock_is_refused(tmp_path: Path) -> None:
     said = refused(started(tmp_path, "workspace", *without((LANDLOCK, errno.ENOSYS))), tmp_path)
     assert said == (
         "Error: --sandbox workspace cannot be enforced, so nothing is started: "
-        "this kernel has no Landlock, or has it switched off (it is in Linux since 5.13).\n"
+        "this kernel has no Landlock (Linux 5.13 or newer), or it is disabled.\n"
     )
 
 
@@ -67,7 +67,7 @@ def test_landlock_that_is_not_let_do_its_work_is_refused(tmp_path: Path) -> None
 @pytest.mark.promise("X12")
 def test_a_machine_without_user_namespaces_is_refused(tmp_path: Path) -> None:
     said = refused(started(tmp_path, "workspace", *without((UNSHARE, errno.EPERM))), tmp_path)
-    assert "user namespaces are not to be had here: Operation not permitted" in said
+    assert "user namespaces are not available: Operation not permitted" in said
 
 
 @pytest.mark.promise("X12")
@@ -99,7 +99,7 @@ def test_no_level_starts_where_its_means_are_missing(tmp_path: Path, level: str)
     assert refused_without(tmp_path, level)
 
 
-def test_a_level_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_level_is_refused(tmp_path: Path) -> None:
     assert 'There is no sandbox "loose"' in refused(started(tmp_path, "loose"), tmp_path)
 
 

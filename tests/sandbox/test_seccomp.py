@@ -73,11 +73,11 @@ def test_programs_of_another_kind_do_not_run(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_nobody_types_into_a_terminal(machine: str) -> None:
+def test_commands_cannot_type_into_a_terminal(machine: str) -> None:
     here = ARCHITECTURES[machine]
     assert [verdict(machine, here.ioctl, 0, code) for code in (0x5412, 0x541C, 0x5413)] == [REFUSED, REFUSED, ALLOW]
 
 
-def test_a_machine_without_a_filter_is_told() -> None:
+def test_a_machine_without_a_filter_is_reported() -> None:
     with pytest.raises(NoFilter, match="riscv64"):
         program("riscv64")

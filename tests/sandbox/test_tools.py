@@ -177,7 +177,7 @@ def test_git_can_be_asked_but_not_changed(project: Project) -> None:
     assert added["exitCode"] != 0 and "Read-only file system" in added["output"]
 
 
-def test_the_level_is_told_and_only_when_there_is_one(project: Project, tmp_path: Path) -> None:
+def test_the_level_is_reported_and_only_when_there_is_one(project: Project, tmp_path: Path) -> None:
     with project.agent() as agent:
         assert agent.get("get_state")["sandbox"] == project.level
     with Agent(tmp_path) as agent:

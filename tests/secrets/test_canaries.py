@@ -119,7 +119,7 @@ def test_without_the_setting_commands_inherit_all(tmp_path: Path, server: Echo, 
 
 
 @pytest.mark.parametrize("command", [["--list-models"], ["doctor"]])
-def test_what_is_told_of_the_configuration_has_no_secret_in_it(
+def test_what_is_reported_for_the_configuration_has_no_secret_in_it(
     tmp_path: Path, server: Echo, command: list[str]
 ) -> None:
     nest = Nest(tmp_path, server)
@@ -133,7 +133,7 @@ def test_what_is_told_of_the_configuration_has_no_secret_in_it(
     "broken", ["{", '{"providers": {"x": {"apiKey": KEY, "baseUrl": 5, "headers": KEY}}}', "[KEY]"]
 )
 @pytest.mark.parametrize("file", ["models.json", "auth.json"])
-def test_a_broken_file_of_keys_is_told_of_without_what_is_in_it(
+def test_a_broken_file_of_keys_is_reported_without_what_is_in_it(
     tmp_path: Path, server: Echo, file: str, broken: str
 ) -> None:
     nest = Nest(tmp_path, server)
@@ -154,7 +154,7 @@ def test_a_key_on_the_command_line_is_not_in_the_list_of_processes_for_long(tmp_
         assert b"--api-key\0*****" in Path(f"/proc/{agent.pid}/cmdline").read_bytes()
 
 
-def test_a_slip_on_the_command_line_is_told_of_without_the_key(tmp_path: Path, server: Echo) -> None:
+def test_a_slip_on_the_command_line_is_reported_without_the_key(tmp_path: Path, server: Echo) -> None:
     nest = Nest(tmp_path, server)
     for words in ([f"--api-kye={nest.value('flag')}"], ["--api-key", nest.value("flag")], ["--api-key"]):
         done = run(nest, *words, "-p", "hi", script=[*PI])

@@ -130,7 +130,7 @@ def test_an_old_session_that_others_could_read_is_private_once_it_is_lifted(tmp_
 
 @pytest.mark.promise("G04")
 @pytest.mark.parametrize("mode", [0o644, 0o660, 0o666])
-def test_keys_that_others_could_read_are_made_private_and_the_user_is_told(tmp_path: Path, mode: int) -> None:
+def test_keys_that_others_could_read_are_made_private_with_a_warning(tmp_path: Path, mode: int) -> None:
     yard = Yard(tmp_path)
     file = tmp_path / "agent" / "auth.json"
     file.write_text("{}")
@@ -141,7 +141,7 @@ def test_keys_that_others_could_read_are_made_private_and_the_user_is_told(tmp_p
 
 
 @pytest.mark.promise("F20", "F20b")
-def test_output_goes_to_a_new_file_of_a_name_that_nobody_can_guess(tmp_path: Path) -> None:
+def test_output_goes_to_a_new_file_with_an_unpredictable_name(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     with Agent(tmp_path, calls(LONG), calls(LONG), {"text": "ok"}, env=yard.env) as agent:
         agent.prompt("go")

@@ -41,7 +41,7 @@ def test_what_others_could_read_is_closed_and_told(tmp_path: Path, open_mode: in
     file = written(tmp_path, encode({"a": KEY}), open_mode)
     assert file.read() == {"a": KEY}
     assert mode(file.path) == 0o600
-    assert file.problems == [f"{file.path}: others could read it; now only you can (mode 600)"]
+    assert file.problems == [f"{file.path}: other users could read it; now only you can (mode 600)"]
     again = AuthFile(file.path)
     assert (again.read(), again.problems) == ({"a": KEY}, [])
 

@@ -50,7 +50,7 @@ def test_only_an_exclamation_mark_in_front_makes_a_command() -> None:
     assert [is_command(text) for text in ("!x", "$!x", " !x", "x")] == [True, False, False, False]
 
 
-def test_a_command_that_fails_is_told_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_command_that_fails_is_reported_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert resolve_value("!echo secret; exit 4", {}) is None
     assert "exit code 4" in caplog.text and "secret" not in caplog.text

@@ -43,7 +43,7 @@ def test_the_users_file_is_first_and_the_nearest_is_last(tree: Tree) -> None:
     assert tree.found() == (["agent/AGENTS.md", "AGENTS.md", "repo/AGENTS.md", "repo/src/AGENTS.md"], [])
 
 
-def test_a_file_is_told_by_its_whole_path(tree: Tree) -> None:
+def test_a_file_is_reported_by_its_whole_path(tree: Tree) -> None:
     path = tree.write("repo/src/CLAUDE.md", "\ufeffBe brief.\n")
     assert context_files(tree.cwd, tree.agent, False)[0][-1] == ContextFile(path, "Be brief.\n")
 
@@ -54,7 +54,7 @@ def test_in_one_folder_the_first_name_counts(tree: Tree) -> None:
         assert tree.found() == ([name], [])
 
 
-def test_the_same_file_and_the_same_text_are_told_once(tree: Tree) -> None:
+def test_the_same_file_and_the_same_text_are_reported_once(tree: Tree) -> None:
     tree.write("repo/src/AGENTS.md", "one")
     (tree.top / "repo" / "AGENTS.md").symlink_to("src/AGENTS.md")
     tree.write("AGENTS.md", "one")
@@ -67,7 +67,7 @@ def test_a_blank_file_says_nothing_and_still_counts(tree: Tree) -> None:
     assert tree.found() == ([], [])
 
 
-def test_what_cannot_be_read_is_told_and_the_next_name_counts(tree: Tree) -> None:
+def test_what_cannot_be_read_is_reported_and_the_next_name_counts(tree: Tree) -> None:
     os.mkfifo(tree.cwd / "AGENTS.md")
     (tree.cwd / "AGENTS.override.md").mkdir()
     (tree.cwd / "CLAUDE.md").symlink_to("CLAUDE.md")

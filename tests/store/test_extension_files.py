@@ -98,7 +98,7 @@ def test_settings_can_name_many_at_once(place: Path) -> None:
     assert found(place, entries=[f"{place}/more/*.py"])[1:3] == [("more/a.py", "user"), ("more/b.py", "user")]
 
 
-def test_typescript_is_told_of_and_not_loaded(place: Path) -> None:
+def test_typescript_is_reported_and_not_loaded(place: Path) -> None:
     folder = place / "agent" / "extensions"
     make(folder, "a.ts", "b/index.ts", "c/package.json")
     paths, told = look(place)

@@ -84,7 +84,7 @@ def test_a_file_is_private_whatever_the_umask(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_was_deleted_is_told_and_what_was_to_be_written_waits(path: Path, journal: Journal) -> None:
+def test_a_file_that_was_deleted_is_reported_and_what_was_to_be_written_waits(path: Path, journal: Journal) -> None:
     journal.append(b"one")
     path.unlink()
     with pytest.raises(FileNotFoundError):

@@ -127,7 +127,7 @@ def test_the_first_variable_of_a_provider_that_is_set_is_its_key(tmp_path: Path,
         assert (found.get(provider), found.has(provider), found.source(provider)) == ("key", True, name)
 
 
-def test_tokens_are_told_from_keys(tmp_path: Path) -> None:
+def test_tokens_are_distinguished_from_keys(tmp_path: Path) -> None:
     names = ("ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
     assert [keys(tmp_path, {name: "x"}).is_token("anthropic") for name in names] == [True, True, False]
 
@@ -139,7 +139,7 @@ def test_aws_has_many_ways_to_be_signed_in(tmp_path: Path, names: tuple[str, ...
     assert not keys(tmp_path, {"AWS_ACCESS_KEY_ID": "x"}).has("amazon-bedrock")
 
 
-def test_google_wants_a_place_a_project_and_somebody_who_asks(tmp_path: Path) -> None:
+def test_vertex_needs_a_location_a_project_and_an_account(tmp_path: Path) -> None:
     place = {"GOOGLE_CLOUD_LOCATION": "l", "GOOGLE_CLOUD_PROJECT": "p", "HOME": str(tmp_path)}
     assert not keys(tmp_path, place).has("google-vertex")
     file = tmp_path / ".config" / "gcloud" / "application_default_credentials.json"

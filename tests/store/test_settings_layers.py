@@ -71,7 +71,7 @@ def test_no_project_has_a_say_in_what_is_the_users_alone(tmp_path: Path, name: s
 # Mistakes.
 
 
-def test_a_mistake_is_told_with_its_file_line_and_key_and_costs_only_that_key(tmp_path: Path) -> None:
+def test_a_mistake_is_reported_with_its_file_line_and_key_and_costs_only_that_key(tmp_path: Path) -> None:
     text = b"""{
   "retry": {
     "maxRetries": "x",
@@ -95,7 +95,7 @@ def test_a_mistake_is_told_with_its_file_line_and_key_and_costs_only_that_key(tm
     assert wrong.path.read_bytes() == text
 
 
-def test_a_text_that_is_no_json_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_text_that_is_not_json_is_reported_with_its_line(tmp_path: Path) -> None:
     wrong = file(tmp_path, b'{\n  "defaultModel": "m"\n  "theme": "dark"\n}')
     assert read_layers(wrong, None).settings == Settings()
     assert len(wrong.problems) == 1 and "line 3" in wrong.problems[0]
@@ -113,13 +113,13 @@ def test_a_text_that_is_no_json_is_told_with_its_line(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_under_an_older_name_is_told_under_that_name(tmp_path: Path, content: Any, told: str) -> None:
+def test_a_mistake_under_an_older_name_is_reported_under_that_name(tmp_path: Path, content: Any, told: str) -> None:
     wrong = file(tmp_path, content)
     assert wrong.read() == Settings()
     assert [problem.partition(": ")[2] for problem in wrong.problems] == [told]
 
 
-def test_a_pipe_in_the_place_of_the_file_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_named_pipe_in_place_of_the_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "settings.json")
     pipe = SettingsFile(tmp_path / "settings.json")
     assert (pipe.read(), pipe.problems) == (Settings(), [f"{pipe.path}: not a regular file"])

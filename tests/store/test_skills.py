@@ -99,13 +99,13 @@ def test_an_ignore_file_made_to_take_for_ever_does_not(tmp_path: Path) -> None:
         ("---\nname: x\n---\n", "it has no description"),
         ("---\ndescription: [a]\n---\n", "it has no description"),
         ("---\ndescription: a: b\n---\n", "line 2: mapping values are not allowed in this context"),
-        ("---\nname: two words\ndescription: x\n---\n", "its name is not one word"),
+        ("---\nname: two words\ndescription: x\n---\n", "its name is not a single word"),
         ("---\ndescription: x\n---\n" + "x" * MAX_SKILL_BYTES, f"it has more than {MAX_SKILL_BYTES} bytes"),
         ("---\nx: " + "[" * 60_000, "it has no description"),
         ("---\nx: " + "[" * 60_000 + "\n---\n", "the fields are nested more than 16 deep"),
     ],
 )
-def test_what_is_no_skill_is_told(text: str, why: str, tmp_path: Path) -> None:
+def test_what_is_no_skill_is_reported(text: str, why: str, tmp_path: Path) -> None:
     path = tmp_path / "x" / "SKILL.md"
     path.parent.mkdir()
     path.write_text(text)
@@ -121,7 +121,7 @@ def test_what_is_no_skill_is_told(text: str, why: str, tmp_path: Path) -> None:
         ("x", "y" * 1025, "its description has more than 1024 characters: the model sees the first of them"),
     ],
 )
-def test_what_is_wrong_with_a_skill_that_is_used_is_told(
+def test_what_is_wrong_with_a_skill_that_is_used_is_reported(
     name: str, description: str, wrong: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "x" / "SKILL.md", name, description)
@@ -161,7 +161,7 @@ def test_there_are_not_more_skills_than_a_model_can_be_told(tmp_path: Path) -> N
     ]
 
 
-def test_what_was_named_and_is_not_there_is_told(tmp_path: Path) -> None:
+def test_what_was_named_and_is_not_there_is_reported(tmp_path: Path) -> None:
     assert find_skills([ResourceLocation(tmp_path / "no", USER)]) == ([], [])
     assert find_skills([ResourceLocation(tmp_path / "no", USER, expected=True)]) == (
         [],

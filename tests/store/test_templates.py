@@ -53,7 +53,7 @@ def test_the_first_of_a_name_counts(tmp_path: Path) -> None:
     assert found(tmp_path / "a", tmp_path / "b") == ({"x": "a"}, [problem])
 
 
-def test_what_is_no_template_is_told_or_passed_over(tmp_path: Path) -> None:
+def test_what_is_no_template_is_reported_or_passed_over(tmp_path: Path) -> None:
     (tmp_path / "big.md").write_text("x" * (MAX_TEMPLATE_BYTES + 1))
     (tmp_path / "broken.md").write_text("---\na: b: c\n---\n")
     (tmp_path / "loop.md").symlink_to("loop.md")
@@ -77,7 +77,7 @@ def test_a_link_out_of_a_project_needs_trust(tmp_path: Path) -> None:
     assert [template.body for template in find_templates([ResourceLocation(folder, PROJECT)], None)[0]] == ["secret"]
 
 
-def test_a_folder_that_is_not_there_is_told_if_somebody_named_it(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_if_it_was_named(tmp_path: Path) -> None:
     assert find_templates([ResourceLocation(tmp_path / "no", USER)], None) == ([], [])
     assert find_templates([ResourceLocation(tmp_path / "no", USER, expected=True)], None) == (
         [],

@@ -48,7 +48,7 @@ def remember(agent: Path, project: Path) -> None:
 # Deciding.
 
 
-def test_a_project_is_not_trusted_until_somebody_says_so(agent: Path, project: Path) -> None:
+def test_a_project_is_not_trusted_by_default(agent: Path, project: Path) -> None:
     assert said(agent, project) == Decision(
         False,
         [
@@ -240,7 +240,7 @@ def test_pi_can_read_what_we_write_and_keeps_what_is_its_own(agent: Path, projec
 
 
 @pytest.mark.parametrize("broken", [b"{", b"[]", b"\xff", b"true", b'{"a": NaN}'])
-def test_a_broken_file_is_told_trusts_nothing_and_is_not_written(agent: Path, project: Path, broken: bytes) -> None:
+def test_a_broken_file_is_reported_trusts_nothing_and_is_not_written(agent: Path, project: Path, broken: bytes) -> None:
     path = agent / "trust.json"
     path.write_bytes(broken)
     decision = said(agent, project)
@@ -300,7 +300,7 @@ def test_a_yes_is_for_the_content_that_was_asked_about(agent: Path, project: Pat
     decision = decide(project, agent, approve=True, asked_about=asked_about)
     assert not decision.trusted
     assert decision.warnings == [
-        "This project was to be trusted, but its content changed while that was decided, so nothing of it is used."
+        "This project is not trusted, because its content changed while that was decided. Nothing of it is used."
     ]
     trust.save_decision(project, agent, trusted=True, asked_about=asked_about)
     assert not is_trusted(agent, project)

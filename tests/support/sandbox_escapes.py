@@ -255,7 +255,7 @@ for pid in filter(str.isdecimal, os.listdir("/proc")):
     except OSError:
         pass
     name = open(f"/proc/{{pid}}/comm").read().strip()
-    if name in ("tau-runner", "tau-keeper"):
+    if name in ("tau-supervisor", "tau-watcher"):
         # Numbers of descriptors can be listed by root; what they are of cannot be seen or opened.
         folder = f"/proc/{{pid}}/fd"
         fds = [f"fd/{{fd}}" for fd in os.listdir(folder)] if os.access(folder, os.R_OK) else []
@@ -305,7 +305,7 @@ HIDING = {
     "nohup, ignoring signals": "trap '' TERM INT HUP; nohup sleep 300 >/dev/null 2>&1 & echo ready; sleep 300",
     "killing its keeper": f"{shlex.join([PYTHON, '-c', DAEMON])}; setsid sleep 300 & kill -9 $PPID; sleep 300",
     # Only where it can hit nobody else.
-    "killing all it can": "setsid sleep 300 & grep -qE 'tau-runner|bwrap' /proc/1/comm && kill -9 -1; sleep 300",
+    "killing all it can": "setsid sleep 300 & grep -qE 'tau-supervisor|bwrap' /proc/1/comm && kill -9 -1; sleep 300",
 }
 
 

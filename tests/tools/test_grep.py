@@ -271,7 +271,7 @@ def test_output_can_come_byte_by_byte() -> None:
     ]
 
 
-def test_megabytes_in_another_form_than_we_know_hold_up_nobody() -> None:
+def test_megabytes_of_unexpected_output_do_not_block() -> None:
     portion = b"".join(b"./page.html:1: some text that stands there %d\n" % number for number in range(1000))
 
     def take() -> float:

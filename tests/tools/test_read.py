@@ -275,7 +275,7 @@ def test_paths_that_cannot_be(path: str, said: str, four: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_of_somebody_else(four: Path) -> None:
+def test_a_file_of_another_user(four: Path) -> None:
     (four / "a.txt").chmod(0)
     assert failure(four, "a.txt") == f"EACCES: permission denied, access '{four}/a.txt'"
 

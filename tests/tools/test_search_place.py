@@ -109,7 +109,7 @@ def test_keys_are_not_shown_under_a_second_name(second: str, tmp_path: Path, wor
     for folder in (str(work), str(agent), str(tmp_path)):
         assert searched(grep, {"pattern": "sk-only", "path": folder}, rg, keys=keys) == "No matches found"
     if second in ("hard", "soft"):
-        with pytest.raises(ToolError, match="has secrets in it"):
+        with pytest.raises(ToolError, match="contains secrets"):
             searched(grep, {"pattern": "sk-only", "path": str(work / "x")}, rg, keys=keys)
 
 
@@ -136,7 +136,7 @@ def test_a_command_runs_in_the_folder_that_its_path_meant_to_this_process(
     async def main() -> bytes:
         said: list[bytes] = []
         machine = LocalMachine(processes=processes)
-        await machine.run("pwd", cwd="/proc/self/cwd/sub", heard=lambda stream, data: said.append(data))
+        await machine.run("pwd", cwd="/proc/self/cwd/sub", on_output=lambda stream, data: said.append(data))
         return b"".join(said)
 
     assert asyncio.run(main()) == os.fsencode(f"{work / 'sub'}\n")

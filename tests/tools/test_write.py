@@ -213,7 +213,7 @@ def test_a_write_that_could_not_be_stopped_any_more_says_so(tmp_path: Path) -> N
     assert (tmp_path / "a").read_text() == "new"
 
 
-def test_a_write_that_waits_for_its_turn_is_stopped_and_lets_nobody_pass(tmp_path: Path) -> None:
+def test_a_cancelled_write_that_waits_for_its_lock_keeps_the_order(tmp_path: Path) -> None:
     machine, files = slow_machine()
 
     async def main() -> None:

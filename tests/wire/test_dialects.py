@@ -103,7 +103,7 @@ def test_a_compaction_that_was_asked_for_is_an_event_only_in_the_newer_ones() ->
     }
 
 
-def test_what_a_compaction_took_is_told_in_the_default_and_the_newest_only() -> None:
+def test_what_a_compaction_took_is_reported_in_the_default_and_the_newest_only() -> None:
     end = e.CompactionEnd("overflow", RESULT, False, True)
     common = {"summary": "S", "firstKeptEntryId": "e1", "tokensBefore": 1000}
     more = {**common, "estimatedTokensAfter": 10, "usage": json.loads(encode(Usage()))}
@@ -112,7 +112,7 @@ def test_what_a_compaction_took_is_told_in_the_default_and_the_newest_only() -> 
     assert {name: json.loads(encode(find(name).reply_data(c.Compact, RESULT))) for name in shapes} == shapes
 
 
-def test_a_tool_that_has_nothing_to_show_yet_is_told_in_the_newer_ones_only() -> None:
+def test_a_tool_that_has_nothing_to_show_yet_is_reported_in_the_newer_ones_only() -> None:
     update = e.ToolUpdate("1", "bash", {}, e.Outcome([]))
     assert [name for name in NAMES if find(name).event_records(update)] == ["1.5", "0.73"]
 
@@ -129,7 +129,7 @@ def test_an_error_of_an_extension_is_said_in_four_ways() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_duration_of_a_tool_is_told_in_the_newest_only(name: str) -> None:
+def test_the_duration_of_a_tool_is_reported_in_the_newest_only(name: str) -> None:
     (record,) = told(name, e.ToolEnd("1", "ls", e.Outcome([Text("a")]), False, 12))
     assert record == {
         "type": "tool_execution_end",

@@ -84,7 +84,7 @@ def test_headers_that_cannot_be_read_are_an_error(headers: bytes) -> None:
         decoded(_framed(headers, b"{}"))
 
 
-def test_an_error_of_the_transport_is_told() -> None:
+def test_an_error_of_the_transport_is_reported() -> None:
     bad = frame(b"", message_type="error", error_code="InternalFailure", error_message="Oops")
     assert decoded(bad) == [("error", '{"code":"InternalFailure","message":"Oops"}')]
 

@@ -59,7 +59,7 @@ def test_a_line_is_refused_before_it_ends() -> None:
     assert said == [[], [LineTooLong(4)], [], [], [b"next"]]
 
 
-def test_a_refused_line_at_the_end_is_told_once() -> None:
+def test_a_refused_line_at_the_end_is_reported_once() -> None:
     assert read(b"12345678", b"9", limit=4) == [LineTooLong(4)]
 
 

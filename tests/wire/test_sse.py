@@ -102,7 +102,7 @@ def test_an_event_over_the_limit_is_the_end_of_the_stream(stream: bytes) -> None
             read(*portions, limit=10)
 
 
-def test_the_limit_is_told_in_mebibytes() -> None:
+def test_the_limit_is_reported_in_mebibytes() -> None:
     decoder = SSEDecoder()
     with pytest.raises(ModelError, match=r"^The model server sent an event of more than 16 MiB\.$"):
         for _ in range(300):

@@ -63,7 +63,7 @@ def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
     except Quit:
         pass
     except Exception:
-        log.exception("the chat broke off")
+        log.exception("the chat ended unexpectedly")
         code = FAILED
     except KeyboardInterrupt:  # while the session is being opened
         code = exit_code_of_signal(signal.SIGINT)
@@ -280,10 +280,10 @@ def _save_history(path: Path) -> None:
 
 
 async def _open(
-    open_session: Open, client: Callable[[Event | Update | UiRequest], None], desk: TerminalDialogs
+    open_session: Open, client: Callable[[Event | Update | UiRequest], None], dialogs: TerminalDialogs
 ) -> SessionHandle:
     handle = open_session(client)
-    desk.attach(handle.dialogs)
+    dialogs.attach(handle.dialogs)
     await handle.start()
     return handle
 

@@ -15,8 +15,8 @@ FILES = {"FILE", "DIR", "PATH", "PATH|ID"}  # values that are files
 WORDS = {"thinking": THINKING_LEVELS, "dialect": NAMES, "model": ("demo",), "permissions": ("ask", "rules")}
 
 
-def main(given: ParsedArguments) -> int:
-    shell = given.words[1] if len(given.words) == 2 else None
+def main(arguments: ParsedArguments) -> int:
+    shell = arguments.words[1] if len(arguments.words) == 2 else None
     if shell not in SHELLS:
         raise UsageError(f"tau completion {'|'.join(SHELLS)} prints a script for that shell")
     for line in SHELLS[shell]().split("\n"):

@@ -45,7 +45,7 @@ class Finding(NamedTuple):
     text: str
 
 
-def main(given: ParsedArguments) -> int:
+def main(arguments: ParsedArguments) -> int:
     folder = agent_dir()
     report = {
         "": list(_machine()),
@@ -133,9 +133,9 @@ def _models_file(path: Path) -> Iterator[Finding]:
         yield Finding(WRONG, trouble.partition("\n")[0])
     if content is None:
         return
-    given, problems = parse_providers(content)
-    catalog = Catalog(given)
-    for name in given:
+    providers, problems = parse_providers(content)
+    catalog = Catalog(providers)
+    for name in providers:
         catalog.models_of(name)
     for problem in [*problems, *catalog.problems]:
         names_it = problem.what.startswith("Provider ")

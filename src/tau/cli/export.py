@@ -12,12 +12,12 @@ from tau.runtime.terminal import emit
 from tau.store.sessions import open_session
 
 
-def main(given: ParsedArguments) -> int:
-    source = Path(given.flags["export"]).expanduser()
+def main(arguments: ParsedArguments) -> int:
+    source = Path(arguments.flags["export"]).expanduser()
     try:
         found = open_session(source)
         log = SessionLog(found.header, None, _raise, found.tree)
-        target = Path(given.words[0] if given.words else default_name(source)).expanduser()
+        target = Path(arguments.words[0] if arguments.words else default_name(source)).expanduser()
         emit(str(write_export(session_page(log), target)))
     except CommandError as error:
         raise UsageError(str(error)) from None

@@ -44,8 +44,8 @@ def setup(pi: Pi) -> None:
 '''
 
 
-def main(given: ParsedArguments) -> int:
-    words = list(given.words[1:])
+def main(arguments: ParsedArguments) -> int:
+    words = list(arguments.words[1:])
     if len(words) != 2 or words[0] != "new":
         raise UsageError(USAGE)
     title = words[1].removesuffix(".py")

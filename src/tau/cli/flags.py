@@ -109,22 +109,22 @@ class ParsedArguments(NamedTuple):
 
 
 def parse(argv: list[str]) -> ParsedArguments:
-    given = ParsedArguments({}, [], [], {}, {})
+    arguments = ParsedArguments({}, [], [], {}, {})
     rest = list(argv)
     while rest:
         word = rest.pop(0)
         if word == "--":
-            given.words.extend(rest)
+            arguments.words.extend(rest)
             break
         if not word.startswith("-") or word == "-":
-            given.words.append(word)
+            arguments.words.append(word)
             continue
         name, equals, value = word.lstrip("-").partition("=")
         flag = _BY_NAME.get(name)
         if flag is None:
-            given.unknown.append(word)
+            arguments.unknown.append(word)
             if rest and not equals and not rest[0].startswith("-"):
-                given.after[name] = len(given.words)
+                arguments.after[name] = len(arguments.words)
             continue
         if flag.value and not equals:
             if not rest:
@@ -135,10 +135,10 @@ def parse(argv: list[str]) -> ParsedArguments:
                 raise UsageError(f"--permissions needs a value: {flag.value}")
             value = f"rules {rest.pop(0)}"
         if flag.several:
-            given.lists.setdefault(flag.name, []).append(value)
+            arguments.lists.setdefault(flag.name, []).append(value)
         else:
-            given.flags[flag.name] = value
-    return given
+            arguments.flags[flag.name] = value
+    return arguments
 
 
 def help_text(program: str) -> str:

@@ -36,7 +36,7 @@ COMMANDS = {
     "extension": "tau.cli.extension",
     "trust": "tau.cli.trust",
 }
-NOTHING_ASKED = "There is no prompt: give a message, or pipe text to stdin."
+NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 
 def pi() -> None:
@@ -79,23 +79,23 @@ def main(program: str, argv: list[str]) -> int:
         gc.enable()  # also after a failed start: the calling process may continue
 
 
-def run(program: str, given: ParsedArguments) -> int:
-    flags = given.flags
+def run(program: str, arguments: ParsedArguments) -> int:
+    flags = arguments.flags
     if "help" in flags:
         print(help_text(program))
         return ANSWERED
     if "version" in flags:
         print(__version__ if program != "pi" else pi_version(flags.get("dialect")))
         return ANSWERED
-    command = COMMANDS.get(given.words[0]) if program == "tau" and given.words else None
+    command = COMMANDS.get(arguments.words[0]) if program == "tau" and arguments.words else None
     task = next((TASKS[name] for name in TASKS if name in flags), command)
     if task is not None:
-        if given.unknown:
-            raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(given.unknown))
+        if arguments.unknown:
+            raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(arguments.unknown))
         _terminal().log_to_stderr()
-        done: int = import_module(task).main(given)
+        done: int = import_module(task).main(arguments)
         return done
-    start_mode(mode_of(flags, at_a_terminal=os.isatty(0) and os.isatty(1)), given)
+    start_mode(mode_of(flags, at_a_terminal=os.isatty(0) and os.isatty(1)), arguments)
 
 
 def mode_of(flags: dict[str, str], *, at_a_terminal: bool) -> str:
@@ -108,12 +108,12 @@ def mode_of(flags: dict[str, str], *, at_a_terminal: bool) -> str:
     return "chat" if at_a_terminal and "print" not in flags else "text"
 
 
-def start_mode(mode: str, given: ParsedArguments) -> NoReturn:
+def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     """Start a mode. It ends the process."""
-    flags = given.flags
+    flags = arguments.flags
     if "result" in flags and mode != "json":
         raise UsageError("--result is for --mode json")
-    if mode == "rpc" and any(word.startswith("@") for word in given.words):
+    if mode == "rpc" and any(word.startswith("@") for word in arguments.words):
         raise UsageError("@file arguments are not supported in RPC mode")
     signal.signal(signal.SIGTERM, _exit_on_signal)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
@@ -121,9 +121,9 @@ def start_mode(mode: str, given: ParsedArguments) -> NoReturn:
     _load_quickly()
     # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
-    factory = import_module("tau.cli.session_options").create_factory(given)
-    if given.unknown and not factory.extensions:  # else an extension may define it
-        raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(given.unknown))
+    factory = import_module("tau.cli.session_options").create_factory(arguments)
+    if arguments.unknown and not factory.extensions:  # else an extension may define it
+        raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(arguments.unknown))
     front_end: Any = import_module(FRONT_ENDS[mode])
     gc.freeze()
     gc.enable()
@@ -131,9 +131,9 @@ def start_mode(mode: str, given: ParsedArguments) -> NoReturn:
         front_end.serve(factory.open, factory.dialect)
     open_session = partial(factory.open, mode="json" if mode == "json" else "print")
     resize = factory.settings.images.auto_resize
-    prompts = import_module("tau.cli.prompts").gather_prompts(given.words, piped=piped, resize=resize)
+    prompts = import_module("tau.cli.prompts").gather_prompts(arguments.words, piped=piped, resize=resize)
     if mode == "text" and not prompts:
-        raise UsageError(NOTHING_ASKED)
+        raise UsageError(NO_PROMPT)
     if mode == "json":
         front_end.serve(open_session, prompts, factory.dialect, result="result" in flags)
     front_end.serve(open_session, prompts)

@@ -17,15 +17,18 @@ from tau.store.paths import agent_dir
 HEAD = ("provider", "model", "context", "output", "thinking", "images", "$ in", "$ out")
 
 
-def main(given: ParsedArguments) -> int:
+def main(arguments: ParsedArguments) -> int:
     folder = agent_dir()
     keys = Keys(folder / "auth.json")
     models, problems = known_models(folder, keys)
     nearby = [model for server in discover(models.catalog, keys).values() for model in server.models]
     everything = {(model.provider, model.id): model for model in [*nearby, *models.available]}
-    wanted = " ".join([given.flags["list-models"], *given.words]).lower().split()
+    wanted = " ".join([arguments.flags["list-models"], *arguments.words]).lower().split()
     listed = [model for model in everything.values() if all(word in _text(model) for word in wanted)]
-    for problem in [*problems, *(problem_text(one, folder / "models.json") for one in models.catalog.problems)]:
+    for problem in [
+        *problems,
+        *(problem_text(problem_record, folder / "models.json") for problem_record in models.catalog.problems),
+    ]:
         complain(f"Warning: {problem}")
     if not everything:
         complain("No models are available.\n")

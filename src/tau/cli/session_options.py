@@ -20,13 +20,13 @@ from tau.tools.registry import DEFAULT_TOOLS, TOOLS
 from tau.wire.dialect import Dialect
 
 
-def create_factory(given: ParsedArguments) -> SessionFactory:
+def create_factory(arguments: ParsedArguments) -> SessionFactory:
     """Load the configuration and apply the process-wide settings: logging, hardening, proxy."""
-    level = logging.INFO if "verbose" in given.flags else logging.WARNING
+    level = logging.INFO if "verbose" in arguments.flags else logging.WARNING
     log_to_stderr(level)
-    factory = load(agent_dir(), session_options(given))
+    factory = load(agent_dir(), session_options(arguments))
     hide_in_log(factory.models.keys.known_secrets)
-    _harden(factory, given.flags.get("api-key", ""))
+    _harden(factory, arguments.flags.get("api-key", ""))
     for warning in factory.warnings:
         complain(f"Warning: {warning}")
     if factory.settings.http_proxy:
@@ -59,8 +59,8 @@ def chosen_dialect(named: str | None) -> Dialect:
     return ProjectConfig(agent_dir(), Path(working_folder()), None, dialect=named).dialect
 
 
-def session_options(given: ParsedArguments) -> SessionOptions:
-    flags, lists = given.flags, given.lists
+def session_options(arguments: ParsedArguments) -> SessionOptions:
+    flags, lists = arguments.flags, arguments.lists
     folder = flags.get("session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR")
     approve = False if "no-approve" in flags else True if "approve" in flags else None
     return SessionOptions(
@@ -84,8 +84,8 @@ def session_options(given: ParsedArguments) -> SessionOptions:
         approve=approve,
         extensions=lists.get("extension", ()),
         only_these_extensions="no-extensions" in flags,
-        flags=dict(_extension_flag(word) for word in given.unknown),
-        following={name: given.words[at] for name, at in given.after.items()},
+        flags=dict(_extension_flag(word) for word in arguments.unknown),
+        following={name: arguments.words[at] for name, at in arguments.after.items()},
         record=flags.get("record"),
         replay=flags.get("replay"),
         budget=Budget(

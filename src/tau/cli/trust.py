@@ -14,13 +14,13 @@ from tau.store.paths import agent_dir, working_folder
 from tau.store.trust import TrustFile, Untrustable, fingerprint
 
 
-def main(given: ParsedArguments) -> int:
-    if len(given.words) > 2:
+def main(arguments: ParsedArguments) -> int:
+    if len(arguments.words) > 2:
         raise UsageError("usage: tau trust [--remove] [DIR]")
-    project = Path(os.path.realpath(os.path.join(working_folder(), *given.words[1:])))
+    project = Path(os.path.realpath(os.path.join(working_folder(), *arguments.words[1:])))
     file = TrustFile(agent_dir() / "trust.json")
     try:
-        return _revoke(file, project) if "remove" in given.flags else _trust(file, project)
+        return _revoke(file, project) if "remove" in arguments.flags else _trust(file, project)
     except (Untrustable, BadRecord, OSError) as error:
         where = f"{file.path}: " if isinstance(error, BadRecord) else ""
         complain(f"Error: {where}{error}")

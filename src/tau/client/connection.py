@@ -27,20 +27,11 @@ from tau.records.replies import SessionState
 from tau.wire.lines import LineTooLong
 
 # Answered when the work is done, so no timeout applies.
-SLOW_COMMANDS = {
-    "prompt",
-    "steer",
-    "follow_up",
-    "compact",
-    "bash",
-    "abort",
-    "navigate",
-    "export_html",
-    "new_session",
-    "switch_session",
-    "fork",
-    "clone",
-}
+SLOW_COMMANDS = set(
+    """
+    prompt steer follow_up compact bash abort navigate export_html new_session switch_session fork clone
+    """.split()
+)
 INTERRUPTING_COMMANDS = {"abort", "new_session", "switch_session", "fork", "clone"}
 STATE_POLL_S = 1.0
 

@@ -64,8 +64,8 @@ def _truncated(lines: Sequence[str], visible: Sequence[str]) -> str:
     """Truncate very long lines; the full text is in the fold."""
     # Truncation could split a tag, so the truncated line is converted back to plain text.
     shown = [esc(_text(line)[:MAX_LINE_CHARACTERS]) + "…" if _is_wide(line) else line for line in visible]
-    whole = _fold(f"all {count(len(lines), 'line')}, not truncated", f"<pre>{_joined(lines)}</pre>")
-    return f'<pre class="cut">{_joined(shown)}</pre>{whole}'
+    everything = _fold(f"all {count(len(lines), 'line')}, not truncated", f"<pre>{_joined(lines)}</pre>")
+    return f'<pre class="cut">{_joined(shown)}</pre>{everything}'
 
 
 def _is_wide(html: str) -> bool:
@@ -109,7 +109,7 @@ def images(content: str | Sequence[Text | Image]) -> str:
 def diff(text: str) -> str:
     """The rows of an edit: sign, line number, text. Changed words within a changed line are marked."""
     rows = [_row(line) for line in valid_text(text).split("\n")]
-    html = [piece for sign, group in _changes(rows) for piece in _marked(sign, group)]
+    html = [part for sign, group in _changes(rows) for part in _marked(sign, group)]
     return f'<div class="diff">{fold_lines(html, DIFF_LINES)}</div>'
 
 

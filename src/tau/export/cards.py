@@ -133,18 +133,18 @@ def _terminal(run: m.BashExecution, context: RenderContext) -> str:
 
 
 def _answer(answer: m.Assistant, slots: str, results: Mapping[int, str], context: RenderContext) -> Card:
-    pieces, number = [], 0
+    parts, number = [], 0
     for block in answer.content:
         match block:
             case m.Text(text=text) if text.strip():
-                pieces.append(f'<div class="prose">{render_markdown(text, context.code)}</div>')
+                parts.append(f'<div class="prose">{render_markdown(text, context.code)}</div>')
             case m.Thinking():
-                pieces.append(_thinking(block, context))
+                parts.append(_thinking(block, context))
             case m.ToolCall():
-                pieces.append(call_html(block, f"{slots}{number}", results.get(number, ""), context))
+                parts.append(call_html(block, f"{slots}{number}", results.get(number, ""), context))
                 number += 1
-    pieces.append(_ending(answer))
-    return Card("assistant", answer.model, "".join(pieces), _usage(answer.usage))
+    parts.append(_ending(answer))
+    return Card("assistant", answer.model, "".join(parts), _usage(answer.usage))
 
 
 def _thinking(block: m.Thinking, context: RenderContext) -> str:

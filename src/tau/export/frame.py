@@ -89,7 +89,9 @@ def _counts(sums: Totals) -> str:
         (sums.compactions, "compaction", "compactions"),
         (sums.branch_summaries, "branch summary", "branch summaries"),
     ]
-    return " · ".join(f"<span>{count(number, one, many)}</span>" for number, one, many in counted if number)
+    return " · ".join(
+        f"<span>{count(number, singular, plural)}</span>" for number, singular, plural in counted if number
+    )
 
 
 def _tokens(sums: Totals) -> str:

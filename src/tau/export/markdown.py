@@ -35,10 +35,10 @@ _TASK = re.compile(r"\[([ xX])\]\s")
 def render_markdown(text: str, code: Highlighter, *, breaks: bool = False) -> str:
     """Convert `text` to HTML. With `breaks`, line breaks are kept, as people who type a message expect."""
     text = valid_text(text).strip("\n")
-    return "\n".join(_piece(piece, code, breaks) for piece in _pieces(text))
+    return "\n".join(_part(part, code, breaks) for part in _parts(text))
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _parts(text: str) -> Iterator[str]:
     """Split the text before paragraphs that are not part of a preceding block."""
     if len(text) <= MAX_PIECE_CHARACTERS:
         yield text
@@ -60,7 +60,7 @@ def _pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _piece(text: str, code: Highlighter, breaks: bool) -> str:
+def _part(text: str, code: Highlighter, breaks: bool) -> str:
     if len(text) > MAX_PIECE_CHARACTERS:
         return f'<p class="plain">{esc(text)}</p>'
     if not _MARKUP.search(text):

@@ -16,7 +16,7 @@ SCHEMES = {"http", "https", "mailto"}
 CODE_CLASSES = {"k", "t", "f", "a", "s", "n", "c", "p", "i", "d", "h"}
 
 _TAGS = set(
-    "p br hr h1 h2 h3 h4 h5 h6 blockquote ul ol li pre table thead tbody tr th td em strong s a code span".split()  # noqa: SIM905
+    "p br hr h1 h2 h3 h4 h5 h6 blockquote ul ol li pre table thead tbody tr th td em strong s a code span".split()
 )
 _SIDES = {"right", "center"}
 _CLASSES = {"span": CODE_CLASSES, "th": _SIDES, "td": _SIDES, "a": {"picture"}, "li": {"task"}}

@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Fields that handlers may change in place, as well as by returning them.
 MUTABLE_FIELDS = {"tool_call": "input", "before_provider_headers": "headers"}
-MAX_QUEUED_PIECES = 256  # pieces of an answer that wait to be sent
+MAX_QUEUED_CHUNKS = 256  # chunks of an answer that wait to be sent
 TOO_EARLY = (
     "This is not possible while the extension is being loaded; do it in a handler, after the session has started"
 )
@@ -144,7 +144,7 @@ class Pi:
         """Add models, or another base URL for known ones: a dict as in models.json.
 
         With `stream`, an async generator function of (model, context, options), model calls go to that function: it
-        yields the pieces of an answer.
+        yields the chunks of an answer.
         """
         spec = dict(provider)
         stream = spec.pop("stream", None)
@@ -302,19 +302,19 @@ def _command_target(channel: Channel, handler: Callable[..., Any]) -> TargetFunc
 
 
 def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> TargetFunction:
-    """Send the pieces that the function yields. Pieces yielded during a send go out together with the next one.
+    """Send the chunks that the function yields. Chunks yielded during a send go out together with the next one.
 
-    Backpressure: with MAX_QUEUED_PIECES unsent pieces, the function is not resumed.
+    Backpressure: with MAX_QUEUED_CHUNKS unsent chunks, the function is not resumed.
     """
 
     async def run(params: dict[str, Any], call: CallHandle) -> None:
-        queue = AsyncQueue[Any](MAX_QUEUED_PIECES)
+        queue = AsyncQueue[Any](MAX_QUEUED_CHUNKS)
 
         async def produce() -> None:
             arguments = (Event(params[name]) for name in ("model", "context", "options"))
             async with aclosing(function(*arguments)) as pieces:
                 async for piece in pieces:
-                    queue.put(_piece(piece))
+                    queue.put(_chunk(piece))
                     await queue.room()
 
         producer = asyncio.create_task(produce())
@@ -332,11 +332,11 @@ def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> Target
     return run
 
 
-def _piece(piece: Any) -> Any:
+def _chunk(chunk: Any) -> Any:
     """Translate names to those of the wire: stop_reason becomes stopReason."""
-    if not isinstance(piece, Mapping):
-        raise TypeError(f"A piece of an answer must be a dict with a type, not {piece!r}")
-    return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in piece.items()}
+    if not isinstance(chunk, Mapping):
+        raise TypeError(f"A chunk of an answer must be a dict with a type, not {chunk!r}")
+    return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in chunk.items()}
 
 
 def _positional_count(function: Callable[..., Any]) -> int:

@@ -100,7 +100,7 @@ class Failed(Message, tag="failed"):
 
 
 class Update(Message, tag="update"):
-    """Progress of a tool (all of it so far), or the new pieces of a stream.
+    """Progress of a tool (all of it so far), or the new chunks of a stream.
 
     With `ask`, tau answers that id when there is room for more.
     """
@@ -162,7 +162,7 @@ DIALOGS = {
     "input": ("title", "placeholder?", "timeout?"),
     "editor": ("title", "prefill?"),
 }
-TELLS = {
+NOTIFICATIONS = {
     "notify": ("message", "notifyType?"),
     "set_status": ("statusKey", "statusText?"),
     "set_widget": ("widgetKey", "widgetLines?", "widgetPlacement?"),
@@ -200,7 +200,7 @@ QUERIES = {
     "switch_session": ("sessionPath",),
     "reload": (),
 }
-ACTIONS = {**DIALOGS, **TELLS, **QUERIES}
+ACTIONS = {**DIALOGS, **NOTIFICATIONS, **QUERIES}
 
 FACTS = (
     "cwd",

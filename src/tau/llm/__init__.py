@@ -29,7 +29,7 @@ from tau.records.models import Model
 
 
 async def stream(
-    model: Model, context: ModelContext, options: CallOptions, draft: Draft, world: CallEnvironment
+    model: Model, context: ModelContext, options: CallOptions, draft: Draft, environment: CallEnvironment
 ) -> AsyncIterator[Sequence[ModelResult]]:
     """Call `model` and yield results, in chunks as the network delivers them.
 
@@ -38,9 +38,9 @@ async def stream(
     api = apis.load_api(model.api)
     yield [draft.begin()]
     if isinstance(api, OfflineApi):
-        for step in api.answer(model, context, draft, world):
+        for step in api.answer(model, context, draft, environment):
             if isinstance(step, Pause):
-                await world.pause(step.ms / 1000)
+                await environment.pause(step.ms / 1000)
             else:
                 yield step
         return
@@ -50,21 +50,21 @@ async def stream(
         secrets += url_secrets(options.environment.get(name) or options.environment.get(name.lower()) or "")
     try:
         if isinstance(api, ExtensionApi):
-            async with aclosing(api.stream(model, context, options, draft, world)) as answer:
+            async with aclosing(api.stream(model, context, options, draft, environment)) as answer:
                 async for part in answer:
                     yield part
             return
         request = api.request(model, context, options)
-        if world.watchers is not None:
-            request = await world.watchers.outgoing(request)
+        if environment.watchers is not None:
+            request = await environment.watchers.outgoing(request)
         if api.sign is not None:
             request = api.sign(request, model, options)
-        if world.watchers is not None:
-            request = replace(request, heard=world.watchers.incoming)
+        if environment.watchers is not None:
+            request = replace(request, on_response=environment.watchers.incoming)
         secrets += [*header_secrets(request.headers), *url_secrets(request.url)]
         started = False
         decoder, reader = api.decoder(), api.reader(draft)
-        async with aclosing(world.transport.post(request)) as chunks:
+        async with aclosing(environment.transport.post(request)) as chunks:
             async for chunk in chunks:
                 results, problem = _read(chunk, decoder, reader)
                 if not started:

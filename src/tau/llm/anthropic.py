@@ -255,8 +255,8 @@ class Reader:
             return ()
         if signature := self._signature.pop(event["index"], ""):
             self._draft.add_signature(place, signature)
-        given = self._initial_input.pop(event["index"], None)
-        results: list[ModelResult] = [self._draft.add(place, encode(given).decode())] if given else []
+        initial = self._initial_input.pop(event["index"], None)
+        results: list[ModelResult] = [self._draft.add(place, encode(initial).decode())] if initial else []
         return [*results, self._draft.close(place)]
 
     def _message_delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
@@ -278,7 +278,7 @@ class Reader:
 
     def _count(self, usage: dict[str, Any]) -> None:
         """Later counts replace earlier ones, where present."""
-        counts = {ours: usage[theirs] for theirs, ours in COUNTS.items() if isinstance(usage.get(theirs), int)}
+        counts = {field: usage[name] for name, field in COUNTS.items() if isinstance(usage.get(name), int)}
         self._tokens = replace(self._tokens, **counts)
 
 

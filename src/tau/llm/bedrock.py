@@ -80,9 +80,9 @@ def _to_endpoint(model: Model, options: CallOptions, verb: str, body: dict[str, 
 
 def _base(model: Model, options: CallOptions) -> str:
     """The URL of the region, unless the model has a base URL of another server."""
-    own = base_url(model, options)
-    if own and not re.fullmatch(r"https://bedrock-runtime\.[\w-]+\.amazonaws\.com", own):
-        return own
+    configured = base_url(model, options)
+    if configured and not re.fullmatch(r"https://bedrock-runtime\.[\w-]+\.amazonaws\.com", configured):
+        return configured
     return f"https://bedrock-runtime.{region(model, options.environment)}.amazonaws.com"
 
 
@@ -279,8 +279,8 @@ class ConverseReader:
 
     def _delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         index, delta = event["contentBlockIndex"], event["delta"]
-        if (piece := delta.get("text")) is not None:
-            return self._write(index, "text", piece)
+        if (text := delta.get("text")) is not None:
+            return self._write(index, "text", text)
         if (tool := delta.get("toolUse")) is not None:
             return [self._draft.add(self._place[index], require_text(tool["input"]))]
         if (thought := delta.get("reasoningContent")) is not None:
@@ -295,14 +295,14 @@ class ConverseReader:
             self._draft.add_signature(self._place[index], require_text(signature))
         return results
 
-    def _write(self, index: int, kind: Any, piece: Any) -> Sequence[ModelResult]:
-        """Add a piece. A block of text opens with its first piece."""
+    def _write(self, index: int, kind: Any, delta: Any) -> Sequence[ModelResult]:
+        """Add a delta. A block of text opens with its first delta."""
         results: list[ModelResult] = []
         if index not in self._place:
             place = self._draft.block_count
             results.append(self._draft.open(kind))
             self._place[index] = place
-        return [*results, self._draft.add(self._place[index], piece)] if require_text(piece) else results
+        return [*results, self._draft.add(self._place[index], delta)] if require_text(delta) else results
 
     def _block_stop(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         place = self._place.pop(event["contentBlockIndex"], None)

@@ -153,30 +153,30 @@ def parse_providers(content: Any) -> tuple[dict[str, ProviderConfig], list[Catal
     for name, value in content["providers"].items():
         place = f"providers.{name}"
         try:
-            given = decode(ProviderConfig, encode(value))
+            config = decode(ProviderConfig, encode(value))
         except BadRecord as error:
             problems.append(CatalogProblem.at(place, error))
         else:
-            found = [CatalogProblem(f"{place}{inside}", what) for inside, what in _config_problems(name, given)]
+            found = [CatalogProblem(f"{place}{inside}", what) for inside, what in _config_problems(name, config)]
             problems += found
             if not found:
-                read[name] = given
+                read[name] = config
     return read, problems
 
 
-def _config_problems(name: str, given: ProviderConfig) -> Iterator[tuple[str, str]]:
-    if not given.models:
-        if given.base_url is None and given.compat is UNSET and not given.model_overrides:
+def _config_problems(name: str, config: ProviderConfig) -> Iterator[tuple[str, str]]:
+    if not config.models:
+        if config.base_url is None and config.compat is UNSET and not config.model_overrides:
             yield "", f'Provider {name}: must specify "baseUrl", "compat", "modelOverrides", or "models".'
         return
     built_in = name in DEFAULT_MODELS or name in SERVERS
-    for field_name, value in (("baseUrl", given.base_url), ("apiKey", given.api_key)):
+    for field_name, value in (("baseUrl", config.base_url), ("apiKey", config.api_key)):
         if value is None and not built_in:
             yield "", f'Provider {name}: "{field_name}" is required when defining custom models.'
             return
-    for at, model in enumerate(given.models):
+    for at, model in enumerate(config.models):
         place = f".models[{at}]"
-        if model.api is None and given.api is None and not built_in:
+        if model.api is None and config.api is None and not built_in:
             yield place, f'Provider {name}, model {model.id}: no "api" specified. Set at provider or model level.'
         if model.context_window <= 0 or model.max_tokens <= 0:
             yield place, f"Provider {name}, model {model.id}: contextWindow and maxTokens must be greater than 0."
@@ -186,9 +186,9 @@ class Catalog:
     """All models, including the user's own; those of a provider are read on first access."""
 
     def __init__(
-        self, given: Mapping[str, ProviderConfig] | None = None, environment: Mapping[str, str] | None = None
+        self, configs: Mapping[str, ProviderConfig] | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        self.configured = dict(given or {})
+        self.configured = dict(configs or {})
         self._replaced: dict[str, ProviderConfig | None] = {}  # the entries before `replace_provider`
         self.problems: list[CatalogProblem] = []
         self._environment = environment or {}
@@ -272,11 +272,11 @@ def _data(provider: str) -> bytes:
     return data
 
 
-def _ollama_url(given: str) -> str:
+def _ollama_url(address: str) -> str:
     """The URL that OLLAMA_HOST means: all but the port may be missing, and it may be a listen address."""
-    if not given:
+    if not address:
         return ""
-    scheme, found, rest = given.rpartition("://")
+    scheme, found, rest = address.rpartition("://")
     host, colon, port = rest.rstrip("/").removesuffix("/v1").rpartition(":")
     if not colon or not port.isdigit():
         host, port = rest.rstrip("/").removesuffix("/v1"), "" if found else "11434"
@@ -295,23 +295,23 @@ def _with_overrides(model: Model, provider: ProviderConfig) -> Model:
     return replace(model, **changes) if changes else model
 
 
-def _custom_model(name: str, provider: ProviderConfig, given: ModelConfig, base: Model | None) -> Model:
-    headers = {**provider.headers, **(given.headers or {})}
-    compat = {**(provider.compat or {}), **(given.compat or {})}
+def _custom_model(name: str, provider: ProviderConfig, config: ModelConfig, base: Model | None) -> Model:
+    headers = {**provider.headers, **(config.headers or {})}
+    compat = {**(provider.compat or {}), **(config.compat or {})}
     return Model(
-        given.id,
-        given.name or given.id,
-        given.api or provider.api or (base.api if base else ""),
+        config.id,
+        config.name or config.id,
+        config.api or provider.api or (base.api if base else ""),
         name,
-        given.base_url or provider.base_url or (base.base_url if base else ""),
-        given.reasoning,
-        given.input,
-        given.cost,
-        given.context_window,
-        given.max_tokens,
+        config.base_url or provider.base_url or (base.base_url if base else ""),
+        config.reasoning,
+        config.input,
+        config.cost,
+        config.context_window,
+        config.max_tokens,
         headers or UNSET,
         compat or UNSET,
-        given.thinking_level_map,
+        config.thinking_level_map,
     )
 
 

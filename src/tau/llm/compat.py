@@ -159,8 +159,8 @@ def _effort(choice: ThinkingChoice) -> dict[str, Any]:
     return {"reasoning_effort": choice.effort} if choice.effort and choice.can.supports_reasoning_effort else {}
 
 
-def _with_effort(switch: dict[str, Any], choice: ThinkingChoice) -> dict[str, Any]:
-    return {**switch, **_effort(choice)} if choice.on else switch
+def _with_effort(parameters: dict[str, Any], choice: ThinkingChoice) -> dict[str, Any]:
+    return {**parameters, **_effort(choice)} if choice.on else parameters
 
 
 def _openrouter(choice: ThinkingChoice) -> dict[str, Any]:

@@ -1,36 +1,26 @@
-"""The offline demo model: rules that carry out simple requests with the real tools.
+"""The offline demo model: a few rules that turn simple requests into calls of the real tools.
 
-It must never appear cleverer than it is, and it has no memory: the request is the last user message, and the progress
-is in the tool results since then. demo_rules.py has the rules.
+It has no memory: the request is the last user message, and the tool results since then show how far it got. A rule
+must match completely, and a request runs only if every part of it is understood: "do not run `x`" calls nothing.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from tau.core.agent.draft import Draft
-from tau.core.conversation.provider_messages import ModelMessage
-from tau.llm.demo_rules import (
-    LINES_QUOTED,
-    RULES,
-    HelpStep,
-    SayStep,
-    Step,
-    ToolStep,
-    describe_output,
-    plan,
-    quote,
-    text_of,
-)
 from tau.llm.types import CallEnvironment, ModelContext, ModelResult, OfflineApi, Pause
-from tau.records.base import encode
-from tau.records.messages import Image, ToolCall, ToolResult, Usage, User
+from tau.records.base import Value, encode
+from tau.records.messages import Assistant, Image, Text, ToolResult, Usage, User
 from tau.records.models import Model
 
 PAUSE_MS = 12
 CHARS_PER_TOKEN = 4  # an estimate: this model has no tokenizer
-CONTROLS = r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]"  # colours and similar sequences are not quoted
+MAX_REQUEST_CHARACTERS = 2000
+MAX_LINES_QUOTED = 8
 
 INTRODUCTION = (
     "I am tau's offline demo model: a short table of rules, not a language model. I cannot reason or write code, "
@@ -38,14 +28,88 @@ INTRODUCTION = (
 )
 REAL_MODEL = "For real work start `pi` with the model of a provider and its API key."
 
+QUOTED = r"""(?:`[^`]+`|"[^"]+"|'[^']+')"""
+PATH = rf"(?P<path>{QUOTED}|(?:\.\.?/)*\.\.?(?![\w.])|[^\s\"'`,;]*[\w/])"  # without the full stop of the sentence
+POLITE = r"(?:please |can you |could you |hello,? |hi,? )*"
+END = r"(?:,? please)?[.!?]*(?:,? and then |,? then |[,;]? and (?=\w)|[,;] |[.!?] |\s*\Z)"
+ATTACHED = re.compile(r'<file name="[^"]*">.*?</file>\n?', re.DOTALL)
+CONTROLS = r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]"  # colours and similar sequences are not quoted
+
+
+class Step(Value):
+    """One tool call, and the sentence that announces it."""
+
+    text: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+class Rule(Value):
+    """One kind of request; `example` is for the help text."""
+
+    pattern: str
+    example: str
+    step: Callable[[dict[str, str]], Step]
+
+    def match(self, text: str, start: int) -> re.Match[str] | None:
+        return re.compile(f"{POLITE}(?:{self.pattern}){END}", re.IGNORECASE).match(text, start)
+
+
+def _list(words: dict[str, str]) -> Step:
+    if path := words.get("path"):
+        return Step(f"I list the files in {path}.", "bash", {"command": f"ls {_argument(path)}"})
+    return Step("I list the files here.", "bash", {"command": "ls"})
+
+
+def _read(words: dict[str, str]) -> Step:
+    return Step(f"I read {words['path']}.", "read", {"path": words["path"]})
+
+
+def _count(words: dict[str, str]) -> Step:
+    path = words["path"]
+    return Step(f"I count the lines of {path}.", "bash", {"command": f"wc -l {_argument(path)}"})
+
+
+def _write(words: dict[str, str]) -> Step:
+    return Step(f"I write {words['path']}.", "write", {"path": words["path"], "content": words["content"] + "\n"})
+
+
+def _edit(words: dict[str, str]) -> Step:
+    path, old, new = words["path"], words["old"], words["new"]
+    return Step(f"I edit {path}.", "edit", {"path": path, "oldText": old, "newText": new})
+
+
+def _run(words: dict[str, str]) -> Step:
+    return Step(f"I run `{words['command']}`.", "bash", {"command": words["command"]})
+
+
+RULES = (
+    Rule(
+        rf"(?:list|show)(?: me)?(?: all)?(?: the)? files(?: here| in (?:this folder|this project|{PATH}))?"
+        r"|what is in (?:here|this folder|this project)",
+        "list the files in src",
+        _list,
+    ),
+    Rule(rf"(?:count the|how many) lines (?:are )?(?:in|of) {PATH}", "count the lines in README.md", _count),
+    Rule(rf"(?:read|open|cat|show me) (?:the file )?(?!it\b|this\b|that\b){PATH}", "read README.md", _read),
+    Rule(rf"(?:create|write) {PATH} with (?P<content>{QUOTED})", 'create notes.txt with "hello"', _write),
+    Rule(
+        rf"replace (?P<old>{QUOTED}) (?:by|with) (?P<new>{QUOTED}) in {PATH}",
+        'replace "hello" by "goodbye" in notes.txt',
+        _edit,
+    ),
+    Rule(r"(?:run|execute) (?P<command>`[^`\n]+`)", "run `git status`", _run),
+)
+HELP = re.compile(r"(?:hi|hello|hey|help|(?:who|what) are you|what can you do)(?: there)?\s*[.!?]*", re.IGNORECASE)
+
 
 def answer(
-    model: Model, context: ModelContext, draft: Draft, world: CallEnvironment
+    model: Model, context: ModelContext, draft: Draft, environment: CallEnvironment
 ) -> Iterator[Sequence[ModelResult] | Pause]:
-    sent = _characters(context) // CHARS_PER_TOKEN
-    draft.set_usage(usage=Usage(input=sent))
-    text, call = reply(context)
-    arguments = encode(call.arguments).decode() if call else ""
+    input_tokens = _characters(context) // CHARS_PER_TOKEN
+    draft.set_usage(usage=Usage(input=input_tokens))
+    text, step = reply(context)
+    arguments = encode(step.arguments).decode() if step else ""
 
     yield [draft.open("text")]
     for word in re.findall(r"\s*\S+", text):
@@ -53,76 +117,98 @@ def answer(
         yield [draft.add(0, word)]
     yield [draft.close(0)]
 
-    if call:
-        yield [draft.open_call(f"demo_{len([*context.messages])}", call.tool)]
+    if step:
+        yield [draft.open_call(f"demo_{len([*context.messages])}", step.tool)]
         third = -(-len(arguments) // 3)
-        for at in range(0, len(arguments), third):
+        for start in range(0, len(arguments), third):
             yield Pause(PAUSE_MS)
-            yield [draft.add(1, arguments[at : at + third])]
+            yield [draft.add(1, arguments[start : start + third])]
         yield [draft.close(1)]
 
-    written = (len(text) + len(arguments)) // CHARS_PER_TOKEN
-    draft.set_usage(usage=Usage(input=sent, output=written))
-    yield draft.finish("toolUse" if call else "stop")
+    output_tokens = (len(text) + len(arguments)) // CHARS_PER_TOKEN
+    draft.set_usage(usage=Usage(input=input_tokens, output=output_tokens))
+    yield draft.finish("toolUse" if step else "stop")
 
 
-def reply(context: ModelContext) -> tuple[str, ToolStep | None]:
+def reply(context: ModelContext) -> tuple[str, Step | None]:
     """The text of the next answer, and the tool call after it."""
-    request, calls, results = _request_and_results([*context.messages])
-    offered = {tool.name for tool in context.tools}
-    text = "" if request is None else text_of(request.content)
-    steps = plan(text, results)
-    if not results:
-        return _next(_about_images(request, text), steps, offered)
-
-    last = results[-1]
-    places = [at for at, step in enumerate(steps) if isinstance(step, ToolStep)][: len(results)]
-    planned = [step for at in places if isinstance(step := steps[at], ToolStep)]
-    if [(step.tool, step.arguments) for step in planned] != [(call.name, call.arguments) for call in calls]:
-        # Another model called these tools, or the request is gone from the conversation.
-        return _next([_describe_result(last, describe_output)], [], offered)
-    if last.is_error:
-        return _next([_describe_result(last, describe_output), "So I stop here."], [], offered)
-    return _next([_describe_result(last, planned[-1].describe)], steps[places[-1] + 1 :], offered)
-
-
-def _next(before: Sequence[str], steps: Sequence[Step], offered: set[str]) -> tuple[str, ToolStep | None]:
-    """The text up to the next call, and that call."""
-    paragraphs = list(before)
-    for step in steps:
-        match step:
-            case SayStep():
-                paragraphs.append(step.text)
-            case HelpStep():
-                paragraphs += [f"{step.words} {INTRODUCTION}".lstrip(), _help(offered)]
-            case ToolStep() if step.tool in offered:
-                return "\n\n".join([*paragraphs, step.words]), step
-            case ToolStep():
-                paragraphs.append(f"For the next step I need the {step.tool} tool, which is switched off. I stop here.")
-                break
-    return "\n\n".join(paragraphs), None
+    messages = [*context.messages]
+    start = max((index for index, message in enumerate(messages) if isinstance(message, User)), default=-1)
+    request = messages[start] if start >= 0 else None
+    results = [message for message in messages[start + 1 :] if isinstance(message, ToolResult)]
+    calls = [call for message in messages[start + 1 :] if isinstance(message, Assistant) for call in message.tool_calls]
+    steps, paragraphs = plan(text_of(request.content) if isinstance(request, User) else "")
+    if results:
+        paragraphs = [_describe(results[-1])]
+        made = [(call.name, call.arguments) for call in calls]
+        if results[-1].is_error or made != [(step.tool, step.arguments) for step in steps[: len(made)]]:
+            return paragraphs[0], None  # it failed, or another model made these calls
+    if len(results) == len(steps):
+        return "\n\n".join(paragraphs), None
+    step = steps[len(results)]
+    if step.tool not in {tool.name for tool in context.tools}:
+        return "\n\n".join([*paragraphs, f"The next step needs the {step.tool} tool, which is off. I stop here."]), None
+    return "\n\n".join([*paragraphs, step.text]), step
 
 
-def _request_and_results(messages: Sequence[ModelMessage]) -> tuple[User | None, list[ToolCall], list[ToolResult]]:
-    """The last user message, and the calls and results since then."""
-    at = max((at for at, message in enumerate(messages) if isinstance(message, User)), default=-1)
-    since = messages[at + 1 :]
-    results = [message for message in since if isinstance(message, ToolResult)]
-    answered = {result.tool_call_id for result in results}
-    calls = [
-        block
-        for message in since
-        if not isinstance(message, User | ToolResult)
-        for block in message.tool_calls
-        if block.id in answered
-    ]
-    request = messages[at] if at >= 0 else None
-    return request if isinstance(request, User) else None, calls, results
+def plan(message: str) -> tuple[list[Step], list[str]]:
+    """The steps of a request, and the text before the first: a note about attachments, or the help if there are none.
+
+    Attached files come in <file> blocks and piped text before the message: if the text is not understood as it is,
+    its last line is the request.
+    """
+    text = ATTACHED.sub("", message).strip()
+    line = text.rpartition("\n")[2]
+    steps, ignored = _parse(text), text != message.strip()
+    if not steps:
+        steps, ignored = _parse(line), ignored or text != line
+    if steps:
+        return steps, ["I ignore the attached text."] if ignored else []
+    examples = "\n".join(f"- {rule.example}" for rule in RULES)
+    known = f'This is what I understand, also several in a row ("... and then ..."):\n\n{examples}\n\n{REAL_MODEL}'
+    unknown = (
+        "" if HELP.fullmatch(line) else f'I did not understand "{_shorten(line)}". ' if line else "I got no request. "
+    )
+    return [], [unknown + INTRODUCTION, known]
 
 
-def _about_images(request: User | None, text: str) -> list[str]:
-    images = request is not None and any(isinstance(block, Image) for block in request.content)
-    return ["I cannot see images, so I go by your words alone."] if images and text.strip() else []
+def _parse(text: str) -> list[Step]:
+    """The steps of a request, or none if a part of it is not understood."""
+    steps, at = list[Step](), 0
+    while at < len(text) <= MAX_REQUEST_CHARACTERS:
+        found = next(((rule, match) for rule in RULES if (match := rule.match(text, at))), None)
+        if found is None:
+            return []
+        rule, match = found
+        steps.append(rule.step({name: _unquote(word) for name, word in match.groupdict().items() if word}))
+        at = match.end()
+    return steps
+
+
+def text_of(content: str | Sequence[Text | Image]) -> str:
+    return (
+        content if isinstance(content, str) else "\n".join(block.text for block in content if isinstance(block, Text))
+    )
+
+
+def _argument(path: str) -> str:
+    return shlex.quote(f"./{path}" if path.startswith("-") else path)
+
+
+def _unquote(text: str) -> str:
+    return text[1:-1] if text[0] in "`\"'" and text[-1] == text[0] else text
+
+
+def _describe(result: ToolResult) -> str:
+    lines = [line for line in re.sub(CONTROLS, "", text_of(result.content)).splitlines() if line.strip()]
+    shown = "\n".join(f"    {_shorten(line)}" for line in lines[:MAX_LINES_QUOTED])
+    what = f"The {result.tool_name} tool {'failed' if result.is_error else 'is done'}"
+    more = "" if len(lines) <= MAX_LINES_QUOTED else f" The first {MAX_LINES_QUOTED} of {len(lines)} lines:"
+    return f"{what}.{more}\n\n{shown}".strip()
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= 120 else f"{line[:120]} …"
 
 
 def _characters(context: ModelContext) -> int:
@@ -134,29 +220,6 @@ def _characters(context: ModelContext) -> int:
         else:
             conversation += len(message.text) + sum(len(encode(call.arguments)) for call in message.tool_calls)
     return len(context.system) + tools + conversation
-
-
-def _describe_result(result: ToolResult, words: Callable[[list[str]], str]) -> str:
-    text = re.sub(CONTROLS, "", text_of(result.content))
-    lines = text.removesuffix("\n").split("\n") if text else []
-    if result.is_error:
-        last = quote([line for line in lines if line.strip()][-LINES_QUOTED:])
-        return f"The {result.tool_name} tool reports an error:\n\n{last or '    (without words)'}"
-    if result.tool_name == "read" and text.startswith("Read image file ["):
-        return f"The read tool says: {lines[0]}. I cannot see images, so I cannot tell what it shows."
-    if isinstance(result.details, dict) and result.details.get("truncation"):
-        # The tool's own notice comes last, after a blank line.
-        return f"{words(lines[:-2])}\n\nThat is not all of it; the tool notes: {lines[-1]}"
-    return words(lines)
-
-
-def _help(offered: set[str]) -> str:
-    listed = "\n".join(f"- {rule.example}{_missing_tool(rule.tool, offered)}" for rule in RULES if rule.example)
-    return f'This is what I understand, also several things in a row ("... and then ..."):\n\n{listed}\n\n{REAL_MODEL}'
-
-
-def _missing_tool(tool: str, offered: set[str]) -> str:
-    return f" (needs the {tool} tool, which is switched off)" if tool and tool not in offered else ""
 
 
 API = OfflineApi(answer)

@@ -1,6 +1,6 @@
-"""Models that an extension calls: it receives the conversation and sends the pieces of the answer.
+"""Models that an extension calls: it receives the conversation and sends the chunks of the answer.
 
-A piece is an object with a `type`: text and thinking have a `delta`, tool_call is complete, usage counts tokens, done
+A chunk is an object with a `type`: text and thinking have a `delta`, tool_call is complete, usage counts tokens, done
 ends the answer. Consecutive text belongs to the same block. Without done, the answer is complete when the extension's
 stream ends.
 """
@@ -52,7 +52,7 @@ class DonePiece(Piece, tag="done"):
     stop_reason: Literal["stop", "length", "toolUse"] | UnsetType = UNSET
 
 
-AnyPiece = TextPiece | ThinkingPiece | CallPiece | UsagePiece | DonePiece
+AnyStreamEvent = TextPiece | ThinkingPiece | CallPiece | UsagePiece | DonePiece
 
 
 async def stream(
@@ -86,30 +86,30 @@ def params(model: Model, context: ModelContext, options: CallOptions) -> dict[st
 
 
 class Reader:
-    """Converts pieces of an extension to results."""
+    """Converts chunks of an extension to results."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._open: tuple[str, int] | None = None  # kind and index of the open block
 
     def read(self, chunk: Any) -> list[ModelResult]:
-        """Raises ModelError for an invalid piece; the draft contains what came before it."""
+        """Raises ModelError for an invalid chunk; the draft contains what came before it."""
         results: list[ModelResult] = []
         try:
-            for piece in decode(list[AnyPiece], encode(chunk)):
-                results += self._piece(piece)
+            for event in decode(list[AnyStreamEvent], encode(chunk)):
+                results += self._event(event)
                 if results and isinstance(results[-1], MessageDone):
                     break
         except (BadRecord, TypeError) as error:
-            raise ModelError(f"The extension sent an invalid piece of an answer: {error}", transient=False) from None
+            raise ModelError(f"The extension sent an invalid chunk of an answer: {error}", transient=False) from None
         return results
 
     def end(self) -> list[ModelResult]:
         return [*self._close(), *self._draft.finish("toolUse" if self._draft.call_count else "stop")]
 
-    def _piece(self, piece: AnyPiece) -> list[ModelResult]:
+    def _event(self, event: AnyStreamEvent) -> list[ModelResult]:
         draft = self._draft
-        match piece:
+        match event:
             case TextPiece(delta=delta):
                 return self._add("text", delta)
             case ThinkingPiece(delta=delta, signature=signature):
@@ -122,7 +122,7 @@ class Reader:
                 text = arguments if isinstance(arguments, str) else encode(arguments).decode()
                 return [*results, draft.add(draft.block_count - 1, text), draft.close(draft.block_count - 1)]
             case UsagePiece():
-                draft.set_usage(usage=Usage(piece.input, piece.output, piece.cache_read, piece.cache_write))
+                draft.set_usage(usage=Usage(event.input, event.output, event.cache_read, event.cache_write))
                 return []
             case DonePiece(stop_reason=reason):
                 return self.end() if reason is UNSET else [*self._close(), *draft.finish(reason)]

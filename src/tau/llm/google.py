@@ -93,10 +93,12 @@ def request(model: Model, context: ModelContext, options: CallOptions) -> ModelR
 def _on_vertex(model: Model, options: CallOptions) -> tuple[str, dict[str, str]]:
     """URL and headers for Vertex AI: one address for API keys, the address of the project for accounts."""
     environment = options.environment
-    own = model.base_url.rstrip("/") if model.base_url and "aiplatform.googleapis.com" not in model.base_url else None
+    configured = (
+        model.base_url.rstrip("/") if model.base_url and "aiplatform.googleapis.com" not in model.base_url else None
+    )
     key = options.secret or environment.get("GOOGLE_CLOUD_API_KEY")
     if key:
-        return f"{own or 'https://aiplatform.googleapis.com'}/v1/publishers/google", {"x-goog-api-key": key}
+        return f"{configured or 'https://aiplatform.googleapis.com'}/v1/publishers/google", {"x-goog-api-key": key}
     token = environment.get("GOOGLE_OAUTH_ACCESS_TOKEN")
     project = environment.get("GOOGLE_CLOUD_PROJECT") or environment.get("GCLOUD_PROJECT")
     location = environment.get("GOOGLE_CLOUD_LOCATION")
@@ -108,7 +110,7 @@ def _on_vertex(model: Model, options: CallOptions) -> tuple[str, dict[str, str]]
         )
     host = "aiplatform.googleapis.com" if location == "global" else f"{location}-aiplatform.googleapis.com"
     place = f"/v1/projects/{project}/locations/{location}/publishers/google"
-    return (own or f"https://{host}") + place, {"authorization": f"Bearer {token}"}
+    return (configured or f"https://{host}") + place, {"authorization": f"Bearer {token}"}
 
 
 def thinking(model: Model, options: CallOptions) -> dict[str, Any]:
@@ -117,8 +119,8 @@ def thinking(model: Model, options: CallOptions) -> dict[str, Any]:
         return {}
     level = options.thinking
     include = {"includeThoughts": True} if level != "off" else {}
-    if own := (model.thinking_level_map or {}).get(level):
-        return {**include, "thinkingLevel": own.upper()}
+    if mapped := (model.thinking_level_map or {}).get(level):
+        return {**include, "thinkingLevel": mapped.upper()}
     if levels := next((levels for pattern, levels in LEVELS if pattern.search(model.id)), None):
         return {**include, "thinkingLevel": levels.get(level, "HIGH")}
     budgets = next((budgets for name, budgets in BUDGETS if name in model.id), {})
@@ -263,16 +265,16 @@ class Reader:
         signature = optional_text(part.get("thoughtSignature"))
         if (call := part.get("functionCall")) is not None:
             return self._call(call, signature)
-        if (piece := part.get("text")) is None:
+        if (text := part.get("text")) is None:
             return []  # a type of part that was not requested
         kind: Literal["text", "thinking"] = "thinking" if part.get("thought") is True else "text"
         results: list[ModelResult] = []
-        if require_text(piece):
+        if require_text(text):
             if self._writing != kind:
                 results = self._stop_writing()
                 self._writing, self._place = kind, self._draft.block_count
                 results.append(self._draft.open(kind))
-            results.append(self._draft.add(self._place, piece))
+            results.append(self._draft.add(self._place, text))
         if self._writing is not None:
             self._signature = signature or self._signature
         return results

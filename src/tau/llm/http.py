@@ -77,8 +77,8 @@ class Http:
     async def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
         response = await self._begin(request)
         try:
-            if request.heard is not None:
-                await request.heard(response.status, dict(response.headers))
+            if request.on_response is not None:
+                await request.on_response(response.status, dict(response.headers))
             if response.status != 200:
                 raise await self._error_response(response, request)
             _check_type(response.headers)
@@ -201,9 +201,9 @@ async def _drain(response: HttpExchange) -> None:
     """Read the little that may be left, then release the connection: reusable if the body is complete."""
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
-            left = MAX_CHUNK_BYTES
-            while left > 0 and (chunk := await response.read()):
-                left -= len(chunk)
+            remaining = MAX_CHUNK_BYTES
+            while remaining > 0 and (chunk := await response.read()):
+                remaining -= len(chunk)
     except Exception as error:
         log.debug("a connection was not reused: %s", error)
     finally:

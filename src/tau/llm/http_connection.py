@@ -15,7 +15,7 @@ from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-MAX_HEAD_BYTES = 64 * 1024  # headers; also anything else between two pieces of the body
+MAX_HEAD_BYTES = 64 * 1024  # headers; also anything else between two chunks of the body
 MAX_INTERIM_RESPONSES = 20
 WRITE_BYTES = 128 * 1024  # size of one write
 HANDSHAKE_TIMEOUT_S = 20.0  # for TLS through a proxy
@@ -163,17 +163,17 @@ class HttpExchange:
         self.headers: dict[str, str] = {}
         self.complete = False
         self._received = False
-        self._overhead = 0  # bytes since the last piece of the body, or since the start
+        self._overhead = 0  # bytes since the last chunk of the body, or since the start
         self._header_size = 0  # of headers, including interim responses and trailers
         self._interim = 0
         self._buffered = 0
-        self._pieces: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._until_close = False
         self._request_sent = False
         self._keep_alive = False
         self._failed: OSError | None = None
         # The parser looks up its callbacks once. Pieces go directly into the list, for speed.
-        self.on_body = self._pieces.append
+        self.on_body = self._chunks.append
         self._parser: Any = HttpResponseParser(self)
 
     async def send(self, head: bytes, body: list[bytes], *, again: bool) -> None:
@@ -197,7 +197,7 @@ class HttpExchange:
 
     async def read(self) -> bytes:
         """Wait for body data and return it; empty at the end."""
-        while not self._pieces:
+        while not self._chunks:
             if self._failed is not None:
                 raise self._failed
             if self.complete:
@@ -207,9 +207,9 @@ class HttpExchange:
 
     def take(self) -> bytes:
         """Return the body data received so far, without waiting; may be empty."""
-        pieces = self._pieces
-        chunk = b"".join(pieces)
-        pieces.clear()
+        chunks = self._chunks
+        chunk = b"".join(chunks)
+        chunks.clear()
         if self._buffered > MAX_BUFFERED_BYTES:
             self._line.resume()
         self._buffered = 0
@@ -231,7 +231,7 @@ class HttpExchange:
         if self._failed is not None:
             return
         self._received = True
-        status, pieces = self.status, len(self._pieces)
+        status, chunks = self.status, len(self._chunks)
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
@@ -241,13 +241,13 @@ class HttpExchange:
             self._line.drop()
         except HttpParserUpgrade:
             self._fail("the server wants to switch to another protocol")
-        if self.status != status or len(self._pieces) > pieces:
+        if self.status != status or len(self._chunks) > chunks:
             self._overhead = 0
         else:
             self._overhead += len(data)
             if self._overhead > MAX_HEAD_BYTES:
                 self._fail(self._too_much())
-        if self._pieces:  # else no call of `take` would resume reading
+        if self._chunks:  # else no call of `take` would resume reading
             self._buffered += len(data)
             if self._buffered > MAX_BUFFERED_BYTES:
                 self._line.pause()

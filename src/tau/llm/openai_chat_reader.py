@@ -33,13 +33,13 @@ STOP_REASONS: dict[str, StopReason] = {
 
 @dataclass
 class PendingToolCall:
-    """A tool call that is being streamed. It is shown once its name is known; until then its pieces are held."""
+    """A tool call that is being streamed. It is shown once its name is known; until then its deltas are held."""
 
     id: str
     name: str = ""
     place: int | None = None
     held: list[str] = field(default_factory=list)
-    whole: bool = False  # name and arguments arrived in one piece
+    is_complete: bool = False  # name and arguments arrived in one delta
     empty: str = ""  # an initial empty object: the arguments, unless others follow
     has_arguments: bool = False  # some of its arguments have arrived
 
@@ -135,14 +135,14 @@ class Reader:
                 return self._write("thinking", "".join(optional_text(each.get("text")) for each in part["thinking"]))
         return []
 
-    def _write(self, kind: Literal["text", "thinking"], piece: Any, signature: str = "") -> list[ModelResult]:
-        piece = require_text(piece)
+    def _write(self, kind: Literal["text", "thinking"], delta: Any, signature: str = "") -> list[ModelResult]:
+        delta = require_text(delta)
         results: list[ModelResult] = []
         if self._writing != kind:
             results = self._stop_writing()
             self._writing, self._place = kind, self._draft.block_count
             results.append(self._draft.open(kind, signature))
-        return [*results, self._draft.add(self._place, piece)]
+        return [*results, self._draft.add(self._place, delta)]
 
     def _stop_writing(self) -> list[ModelResult]:
         if self._writing is None:
@@ -154,7 +154,7 @@ class Reader:
         function = given.get("function") or {}
         index, id, name = given.get("index"), optional_text(given.get("id")), optional_text(function.get("name"))
         arguments = function.get("arguments")
-        piece = encode(arguments).decode() if isinstance(arguments, dict) else optional_text(arguments)
+        delta = encode(arguments).decode() if isinstance(arguments, dict) else optional_text(arguments)
         results = self._stop_writing()
         call = self._find_call(index, id, name)
         if call is None:
@@ -166,17 +166,17 @@ class Reader:
             self._by_id.setdefault(id, call)
             call.id = call.id or id
         if name and not call.name:
-            call.name, call.whole = name, _is_object(piece)
+            call.name, call.is_complete = name, _is_object(delta)
             results += self._show(call)
-        if not call.has_arguments and piece.strip() == "{}":
-            call.empty = piece
+        if not call.has_arguments and delta.strip() == "{}":
+            call.empty = delta
         elif arguments is not None:
-            call.has_arguments = call.has_arguments or bool(piece.strip())
-            results += self._add(call, piece)
+            call.has_arguments = call.has_arguments or bool(delta.strip())
+            results += self._add(call, delta)
         return results
 
     def _find_call(self, index: Any, id: str, name: str) -> PendingToolCall | None:
-        """The call that a piece belongs to, None for a new one.
+        """The call that a delta belongs to, None for a new one.
 
         Most servers number the calls; some omit numbers, ids or both and send each call complete; some give every
         call the number 0.
@@ -189,7 +189,7 @@ class Reader:
             call = self._calls[-1] if self._calls and not name else None
         if call is None or not name or not call.name:
             return call
-        another = id != call.id if id and call.id else call.whole
+        another = id != call.id if id and call.id else call.is_complete
         return None if another else call
 
     def _show(self, call: PendingToolCall) -> list[ModelResult]:
@@ -197,13 +197,13 @@ class Reader:
         results: list[ModelResult] = [
             self._draft.open_call(self._draft.call_id(call.id, call.name or "call"), call.name)
         ]
-        return results + [self._draft.add(call.place, piece) for piece in call.held]
+        return results + [self._draft.add(call.place, delta) for delta in call.held]
 
-    def _add(self, call: PendingToolCall, piece: str) -> list[ModelResult]:
+    def _add(self, call: PendingToolCall, delta: str) -> list[ModelResult]:
         if call.place is None:
-            call.held.append(piece)
+            call.held.append(delta)
             return []
-        return [self._draft.add(call.place, piece)]
+        return [self._draft.add(call.place, delta)]
 
     def _sign_calls(self) -> None:
         for detail in self._details:
@@ -229,8 +229,8 @@ class Reader:
         self._draft.set_usage(usage=Usage(fresh, output, read, written, reasoning=thought))
 
 
-def _is_object(piece: str) -> bool:
+def _is_object(text: str) -> bool:
     try:
-        return piece.endswith("}") and isinstance(parse(piece.encode("utf-8", "surrogatepass")), dict)
+        return text.endswith("}") and isinstance(parse(text.encode("utf-8", "surrogatepass")), dict)
     except BadRecord:
         return False

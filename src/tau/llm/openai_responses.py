@@ -235,9 +235,9 @@ class Reader:
         index = event["output_index"]
         return self._rest(self._place[index], optional_text(event.get("arguments"))) if index in self._place else ()
 
-    def _rest(self, place: int, whole: str) -> list[ModelResult]:
+    def _rest(self, place: int, text: str) -> list[ModelResult]:
         """The part of an item's final text that was not streamed."""
-        missing = self._draft.missing_tail(place, whole)
+        missing = self._draft.missing_tail(place, text)
         return [self._draft.add(place, missing)] if missing else []
 
     def _item_done(self, event: dict[str, Any]) -> Sequence[ModelResult]:
@@ -247,16 +247,16 @@ class Reader:
             return results
         place = self._place.pop(index)
         if item["type"] == "function_call":
-            whole = optional_text(item.get("arguments")) or self._initial_arguments.get(index, "")
+            text = optional_text(item.get("arguments")) or self._initial_arguments.get(index, "")
         elif item["type"] == "reasoning":
             self._draft.add_signature(place, encode(item).decode())
             parts = item.get("summary") or item.get("content") or ()
-            whole = PART_SEPARATOR.join(require_text(part["text"]) for part in parts)
+            text = PART_SEPARATOR.join(require_text(part["text"]) for part in parts)
         else:
             self._draft.add_signature(place, _signature(item))
             parts = item.get("content") or ()
-            whole = "".join(require_text(part.get("text", part.get("refusal", ""))) for part in parts)
-        return [*results, *self._rest(place, whole), self._draft.close(place)]
+            text = "".join(require_text(part.get("text", part.get("refusal", ""))) for part in parts)
+        return [*results, *self._rest(place, text), self._draft.close(place)]
 
     def _completed(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         self._count(event["response"])

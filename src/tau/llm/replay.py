@@ -96,7 +96,9 @@ def normalize_request(request: ModelRequest, places: Mapping[str, str]) -> Norma
     query = [(name, value) for name, value in parse_qsl(address.query) if not SECRET_QUERY.search(name)]
     path = _PROJECT_PATH.sub("", address.path) + (f"?{urlencode(sorted(query))}" if query else "")
     patterns = [
-        (re.compile(rf"{re.escape(place)}(?![\w.-])"), sign) for place, sign in places.items() if len(place) > 1
+        (re.compile(rf"{re.escape(place)}(?![\w.-])"), placeholder)
+        for place, placeholder in places.items()
+        if len(place) > 1
     ]
     sent = {name: item for name, item in request.body.items() if name not in VOLATILE_FIELDS}
     body = _without_volatile(parse(b"".join(encode_parts(sent))), (*patterns, *_TEXTS))
@@ -106,12 +108,12 @@ def normalize_request(request: ModelRequest, places: Mapping[str, str]) -> Norma
 
 def _without_volatile(value: Any, patterns: Sequence[tuple[re.Pattern[str], str]]) -> Any:
     if isinstance(value, str):
-        for pattern, sign in patterns:
-            value = pattern.sub(sign, value)
+        for pattern, placeholder in patterns:
+            value = pattern.sub(placeholder, value)
         return value
     if isinstance(value, dict):
-        kept = sorted((name, item) for name, item in value.items() if name not in CACHE_MARKERS)
-        return {name: _without_volatile(item, patterns) for name, item in kept}
+        stable = sorted((name, item) for name, item in value.items() if name not in CACHE_MARKERS)
+        return {name: _without_volatile(item, patterns) for name, item in stable}
     if isinstance(value, list):
         # Some APIs use a separate block as cache marker.
         return [
@@ -157,18 +159,20 @@ def _secrets(request: ModelRequest) -> set[str]:
     others = [(name, value) for name, value in request.headers.items() if name.lower() not in SHOWN]
     hidden = [value for name, value in others if HIDDEN.search(name) or len(value) >= MIN_UNNAMED_SECRET]
     hidden += [value for name, value in parse_qsl(urlsplit(request.url).query) if SECRET_QUERY.search(name)]
-    whole = [value for value in hidden if len(value) >= MIN_SECRET_LENGTH]
+    values = [value for value in hidden if len(value) >= MIN_SECRET_LENGTH]
     # "Bearer abc", "Basic abc", and signatures with several parts
-    parts = [part for value in whole for part in re.split(r"[\s,;]+|=(?=\w)", value) if len(part) >= MIN_UNNAMED_SECRET]
-    found = {*whole, *parts, *header_secrets(dict(others)), *url_secrets(request.url)}
+    parts = [
+        part for value in values for part in re.split(r"[\s,;]+|=(?=\w)", value) if len(part) >= MIN_UNNAMED_SECRET
+    ]
+    found = {*values, *parts, *header_secrets(dict(others)), *url_secrets(request.url)}
     return {form for secret in found if secret for form in (encoded_forms(secret) or {secret})}
 
 
 def _masked_chunks(chunks: Sequence[bytes], secrets: Collection[str]) -> list[Any]:
-    whole = b"".join(chunks).decode("latin-1")  # one character per byte, whatever the encoding
-    kept = mask_forms([secret.encode("utf-8", "replace").decode("latin-1") for secret in secrets], whole)
-    if kept != whole:
-        chunks = [kept.encode("latin-1")]  # a secret may have spanned two chunks
+    text = b"".join(chunks).decode("latin-1")  # one character per byte, whatever the encoding
+    masked = mask_forms([secret.encode("utf-8", "replace").decode("latin-1") for secret in secrets], text)
+    if masked != text:
+        chunks = [masked.encode("latin-1")]  # a secret may have spanned two chunks
     return [_chunk_text(chunk) for chunk in chunks]
 
 
@@ -258,12 +262,12 @@ def _similarity(recorded: RecordedRequest, normalized: NormalizedRequest) -> tup
 
 def difference(recorded: Any, asked: Any) -> tuple[str, str, str] | None:
     """The first place where two values differ, and both values there."""
-    theirs, ours = dict(_leaves(recorded, "")), dict(_leaves(asked, ""))
-    for place in dict.fromkeys([*ours, *theirs]):
-        one, other = theirs.get(place, ...), ours.get(place, ...)
-        if one != other:
-            at = _first_difference(one, other) if isinstance(one, str) and isinstance(other, str) else 0
-            return place, _excerpt(one, at), _excerpt(other, at)
+    recorded_leaves, asked_leaves = dict(_leaves(recorded, "")), dict(_leaves(asked, ""))
+    for place in dict.fromkeys([*asked_leaves, *recorded_leaves]):
+        first, second = recorded_leaves.get(place, ...), asked_leaves.get(place, ...)
+        if first != second:
+            at = _first_difference(first, second) if isinstance(first, str) and isinstance(second, str) else 0
+            return place, _excerpt(first, at), _excerpt(second, at)
     return None
 
 

@@ -6,17 +6,17 @@ The script is JSON: {"answers": [ANSWER, ...]}, one per model call; the last ans
 up. An ANSWER has
 
     blocks        its content, in order:
-                    {"text": "Hello"} or {"text": ["Hel", "lo"]}       one piece or several
+                    {"text": "Hello"} or {"text": ["Hel", "lo"]}       one delta or several
                     {"thinking": "Hm.", "signature": "abc"}
                     {"tool": "bash", "arguments": {...}, "id": "call_1"}
                     {"tool": "bash", "arguments": "{\\"command\\": \\"ec"}  raw text, possibly incomplete
     text          short for one block of text
     stop          "stop", "length" or "toolUse"; by default depends on the blocks
     usage         {"input": 10, "output": 5, "cacheRead": 0, "cacheWrite": 0}
-    startDelayMs  delay before the first piece; delayMs: delay before each piece
-    error         {"message": "529 overloaded", "after": 2}: fail after that many pieces
-    hangAfter     hang after that many pieces
-    repeat        repeat each piece this many times, for load tests
+    startDelayMs  delay before the first delta; delayMs: delay before each delta
+    error         {"message": "529 overloaded", "after": 2}: fail after that many deltas
+    hangAfter     hang after that many deltas
+    repeat        repeat each delta this many times, for load tests
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def read_script(data: bytes) -> Script:
 
 
 def answer(
-    model: Model, context: ModelContext, draft: Draft, world: CallEnvironment
+    model: Model, context: ModelContext, draft: Draft, environment: CallEnvironment
 ) -> Iterator[Sequence[ModelResult] | Pause]:
-    answers = read_script(world.script).answers
-    yield from play(answers[min(world.turn, len(answers) - 1)], draft, world.turn)
+    answers = read_script(environment.script).answers
+    yield from play(answers[min(environment.turn, len(answers) - 1)], draft, environment.turn)
 
 
 def play(answer: Answer, draft: Draft, turn: int) -> Iterator[Sequence[ModelResult] | Pause]:
@@ -97,8 +97,8 @@ def play(answer: Answer, draft: Draft, turn: int) -> Iterator[Sequence[ModelResu
     use = answer.usage
     draft.set_usage(usage=Usage(use.input, 0, use.cache_read, use.cache_write), response_id=f"scripted_{turn}")
     count = 0
-    for results, piece in _steps(answer, draft, turn):
-        if piece is not None:
+    for results, delta in _steps(answer, draft, turn):
+        if delta is not None:
             if answer.error and count == answer.error.after:
                 raise ModelError(answer.error.message, retry_after_ms=answer.error.retry_after_ms)
             if answer.hang_after is not None and count == answer.hang_after:
@@ -106,7 +106,7 @@ def play(answer: Answer, draft: Draft, turn: int) -> Iterator[Sequence[ModelResu
             if answer.delay_ms:
                 yield Pause(answer.delay_ms)
             count += 1
-            results = [draft.add(*piece)]
+            results = [draft.add(*delta)]
         yield results
     if answer.error:
         raise ModelError(answer.error.message, retry_after_ms=answer.error.retry_after_ms)
@@ -118,26 +118,26 @@ def play(answer: Answer, draft: Draft, turn: int) -> Iterator[Sequence[ModelResu
 
 
 def _steps(answer: Answer, draft: Draft, turn: int) -> Iterator[tuple[Sequence[ModelResult], tuple[int, str] | None]]:
-    """Results to yield, or the next piece to add as (block, text)."""
+    """Results to yield, or the next delta to add as (block, text)."""
     blocks = [*answer.blocks, *([ScriptBlock(text=answer.text)] if answer.text is not None else [])]
     for block in blocks:
         at = draft.block_count
         if block.tool is not None:
             yield [draft.open_call(block.id or f"call_{turn}_{at}", block.tool)], None
-            pieces = _pieces(encode(block.arguments).decode() if isinstance(block.arguments, dict) else block.arguments)
+            deltas = _deltas(encode(block.arguments).decode() if isinstance(block.arguments, dict) else block.arguments)
         else:
             thinks = block.text is None
             yield [draft.open("thinking" if thinks else "text")], None
-            pieces = _pieces((block.thinking if thinks else block.text) or "")
-        for piece in pieces:
+            deltas = _deltas((block.thinking if thinks else block.text) or "")
+        for delta in deltas:
             for _ in range(answer.repeat):
-                yield (), (at, piece)
+                yield (), (at, delta)
         if block.signature:
             draft.add_signature(at, block.signature)
         yield [draft.close(at)], None
 
 
-def _pieces(text: str | list[str]) -> list[str]:
+def _deltas(text: str | list[str]) -> list[str]:
     return text if isinstance(text, list) else [text]
 
 

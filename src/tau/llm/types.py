@@ -98,12 +98,12 @@ def model_headers(model: Model) -> dict[str, str]:
 
 
 class ModelRequest(Value):
-    """An HTTP request. `heard` is called with status and headers of the response before its body is read."""
+    """An HTTP request. `on_response` is called with status and headers of the response before its body is read."""
 
     url: str
     headers: dict[str, str]
     body: dict[str, Any]
-    heard: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
+    on_response: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
 
     def __repr__(self) -> str:
         """Without secrets, for logs."""

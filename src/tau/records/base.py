@@ -274,11 +274,11 @@ def parse_text(text: str, nesting: int | None = MAX_NESTING) -> Any:
     try:
         return parse(text.encode(), nesting)
     except UnicodeEncodeError:
-        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    if nesting is not None and too_deep(whole.encode("utf-8", "surrogatepass"), nesting):
+        repaired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    if nesting is not None and too_deep(repaired.encode("utf-8", "surrogatepass"), nesting):
         raise BadRecord(TOO_DEEP)
     try:
-        return json.loads(whole, parse_constant=_no_constant, parse_float=_finite_float)
+        return json.loads(repaired, parse_constant=_no_constant, parse_float=_finite_float)
     except (ValueError, RecursionError) as error:
         raise BadRecord(str(error)) from None
 

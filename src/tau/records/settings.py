@@ -203,7 +203,7 @@ class Settings(Record):
     http_first_byte_timeout_ms: Count = 300000
     """Timeout until a response begins."""
     http_idle_timeout_ms: Count = 120000
-    """Timeout between two pieces of a response."""
+    """Timeout between two chunks of a response."""
 
 
 # These were once at the top level of a settings file, where they are still accepted.
@@ -229,4 +229,4 @@ autocompleteMaxVisible cacheWarming codemode collapseChangelog doubleEscapeActio
 enableInstallTelemetry externalEditor hideThinkingBlock lastChangelogVersion markdown modelThinkingLevels outputPad
 quietStartup showCacheMissNotices showHardwareCursor terminal theme treeFilterMode tuiMode warnings
 websocketConnectTimeoutMs
-""".split()  # noqa: SIM905
+""".split()

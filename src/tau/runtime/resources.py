@@ -30,14 +30,14 @@ class InThread(Protocol):
 
 
 class Resources:
-    def __init__(self, sought: ResourceQuery, in_thread: InThread, tell: Callable[[ExtensionError], None]) -> None:
-        self._sought = sought
+    def __init__(self, query: ResourceQuery, in_thread: InThread, publish: Callable[[ExtensionError], None]) -> None:
+        self._query = query
         self._in_thread = in_thread
-        self._tell = tell
+        self._publish = publish
         self._offers: list[tuple[str, Sequence[str], Sequence[str]]] = []
         self._found: FoundResources | None = None
-        self._turn = asyncio.Lock()
-        self._in_line = 0  # messages that are being expanded, or wait for their turn
+        self._lock = asyncio.Lock()
+        self._expanding = 0  # messages that are being expanded, or wait for their turn
 
     @property
     def problems(self) -> Sequence[str]:
@@ -51,11 +51,11 @@ class Resources:
         """Drop all offered paths, because the extensions are about to be asked again."""
         self._offers.clear()
 
-    async def reload(self, sought: ResourceQuery | None = None) -> None:
+    async def reload(self, query: ResourceQuery | None = None) -> None:
         """Search again; with another query if settings have changed."""
-        async with self._turn:
-            self._sought, self._found = sought or self._sought, None
-            await self._look()
+        async with self._lock:
+            self._query, self._found = query or self._query, None
+            await self._find()
 
     async def prompt(self, tools: Sequence[ListedTool]) -> str:
         """Return the system prompt for a model that has these tools."""
@@ -71,42 +71,42 @@ class Resources:
         A message that arrives while another one is being expanded waits for it, so that messages stay in order. A
         plain text returns at once if no expansion is in progress.
         """
-        if not text.startswith("/") and not self._in_line:
+        if not text.startswith("/") and not self._expanding:
             return text
-        self._in_line += 1  # not lock.locked(): the lock is briefly free between two waiters
+        self._expanding += 1  # not lock.locked(): the lock is briefly free between two waiters
         try:
-            async with self._turn:
+            async with self._lock:
                 return await self._expansion(text) if text.startswith("/") else text
         finally:
-            self._in_line -= 1
+            self._expanding -= 1
 
     async def _expansion(self, text: str) -> str:
-        found = await self._look()
+        found = await self._find()
         if not found.is_command(text):
             return text
         try:
             return await self._in_thread(lambda: found.expand(text))
         except OSError as error:
-            self._tell(ExtensionError(str(error.filename), "skill_expansion", error.strerror or str(error)))
+            self._publish(ExtensionError(str(error.filename), "skill_expansion", error.strerror or str(error)))
             return text
 
     async def _known(self) -> FoundResources:
         if self._found is not None:
             return self._found
-        async with self._turn:
-            return await self._look()
+        async with self._lock:
+            return await self._find()
 
-    async def _look(self) -> FoundResources:
+    async def _find(self) -> FoundResources:
         """Search once and cache the result. The caller holds `_turn`."""
         if self._found is None:
-            sought, offers = self._sought, tuple(self._offers)
-            self._found = await self._in_thread(lambda: _look(sought, offers))
+            query, offers = self._query, tuple(self._offers)
+            self._found = await self._in_thread(lambda: _find(query, offers))
             for problem in self._found.problems:
                 log.warning("%s", problem)
         return self._found
 
 
-def _look(sought: ResourceQuery, offers: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> FoundResources:
+def _find(query: ResourceQuery, offers: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> FoundResources:
     from tau.store.resources import find_resources
 
-    return find_resources(sought, offers)
+    return find_resources(query, offers)

@@ -43,7 +43,7 @@ def wipe() -> None:
 
 
 def stream(text: str) -> None:
-    """Print a piece of model output that went through a `Cleaner`, or a text that is already escaped."""
+    """Print a chunk of model output that went through a `Cleaner`, or a text that is already escaped."""
     _write(sys.stdout, terminal_text.strip_controls(text))
 
 
@@ -96,7 +96,7 @@ def uncaught(kind: type[BaseException], error: BaseException, at: TracebackType 
     """Log an uncaught exception. For sys.excepthook: a traceback contains names, which must be escaped."""
     if not logging.getLogger().handlers:
         log_to_stderr()
-    logger.critical("an error that nothing caught", exc_info=(kind, error, at))
+    logger.critical("uncaught exception", exc_info=(kind, error, at))
 
 
 def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:

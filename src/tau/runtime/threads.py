@@ -28,11 +28,11 @@ def run_in_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
 
     def run() -> None:
         try:
-            tell = partial(_succeed, done, context.run(work))
+            deliver = partial(_succeed, done, context.run(work))
         except BaseException as error:
-            tell = partial(_fail, done, error)
+            deliver = partial(_fail, done, error)
         with suppress(RuntimeError):  # the loop is closed, so nothing awaits the result
-            loop.call_soon_threadsafe(tell)
+            loop.call_soon_threadsafe(deliver)
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return done

@@ -39,8 +39,8 @@ class AuthFile:
         """Set or remove the entry of one provider. On BadRecord or OSError the file is unchanged."""
         with locked(self.path):
             content = self._content()
-            kept = {name: other for name, other in content.items() if name != provider}
-            changed = kept if entry is None else {**kept, provider: entry}
+            others = {name: other for name, other in content.items() if name != provider}
+            changed = others if entry is None else {**others, provider: entry}
             replace_file(self.path, json.dumps(changed, indent=2).encode())
             os.chmod(self.path, PRIVATE_MODE)
 
@@ -63,6 +63,6 @@ class AuthFile:
         try:
             os.chmod(self.path, PRIVATE_MODE)
         except OSError as error:  # the file may be mounted, or belong to another user
-            self.problems.append(f"{self.path}: others can read it, and this cannot be changed: {error.strerror}")
+            self.problems.append(f"{self.path}: other users can read it, and this cannot be changed: {error.strerror}")
         else:
-            self.problems.append(f"{self.path}: others could read it; now only you can (mode 600)")
+            self.problems.append(f"{self.path}: other users could read it; now only you can (mode 600)")

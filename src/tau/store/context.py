@@ -71,14 +71,14 @@ def text_or_file(given: str, cwd: Path) -> tuple[str, list[str]]:
 
 def _prompt(path: Path, content: Mapping[str, str] | None = None) -> tuple[str | None, list[str]]:
     try:
-        taken = (
+        read = (
             read_text(path, MAX_PROMPT_BYTES)
             if content is None
             else BoundedText.from_bytes(read_bound(path, content, MAX_BOUND_BYTES), MAX_PROMPT_BYTES)
         )
     except OSError as error:
         return None, [f"{path} cannot be read: {error_reason(error)}"]
-    return taken.text, [] if taken.is_complete(MAX_PROMPT_BYTES) else [
+    return read.text, [] if read.is_complete(MAX_PROMPT_BYTES) else [
         f"{path}: only the first {MAX_PROMPT_BYTES} bytes are used"
     ]
 
@@ -123,12 +123,12 @@ class _Reader:
 
     def _text(self, path: Path) -> str:
         limit = min(MAX_FILE_BYTES, self._left)
-        taken = read_text(path, limit, self._root if self._bound and path.is_relative_to(self._root) else None)
-        text = taken.text
-        if not taken.is_complete(limit):
-            self.problems.append(f"{path} has {taken.size} bytes: only the first {limit} are used")
-            text = f"{text}\n\n[{taken.size - limit} more bytes of this file are left out]" if limit else ""
-        self._left -= min(limit, taken.size)
+        content = read_text(path, limit, self._root if self._bound and path.is_relative_to(self._root) else None)
+        text = content.text
+        if not content.is_complete(limit):
+            self.problems.append(f"{path} has {content.size} bytes: only the first {limit} are used")
+            text = f"{text}\n\n[{content.size - limit} more bytes of this file are left out]" if limit else ""
+        self._left -= min(limit, content.size)
         return text
 
 

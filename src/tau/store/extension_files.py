@@ -55,8 +55,10 @@ def extension_paths(
         for scope, folder in (("project", cwd / ".pi" / "extensions"), ("user", agent_dir / "extensions")):
             if scope in scopes:
                 entries = PathList(lists[scope].get("extensions", ()))
-                kept = _loadable(filter(entries.allows, in_folder(folder)), foreign)
-                found += [FoundExtension(path, False, scope, content if scope == "project" else None) for path in kept]
+                allowed = _loadable(filter(entries.allows, in_folder(folder)), foreign)
+                found += [
+                    FoundExtension(path, False, scope, content if scope == "project" else None) for path in allowed
+                ]
     return _unique(found), _warnings(foreign)
 
 

@@ -66,17 +66,17 @@ def trusted_digests(modules: Mapping[str, str], content: Mapping[str, str]) -> d
 def _below(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
     try:
         status = os.stat(folder)
-        here = (status.st_dev, status.st_ino)
+        identity = (status.st_dev, status.st_ino)
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
         raise ExtensionFailure(f"{folder} cannot be read: {error.strerror}") from None
-    if here in above or len(above) == MAX_DEPTH:
+    if identity in above or len(above) == MAX_DEPTH:
         raise ExtensionFailure(f"{folder} contains itself through a link, or is nested too deeply")
     if above and any(entry.name == "pyvenv.cfg" for entry in entries):
         return
     for entry in entries:
         if entry.is_dir():
             if not entry.name.startswith(".") and entry.name not in _SKIPPED:
-                yield from _below(folder / entry.name, (*above, here))
+                yield from _below(folder / entry.name, (*above, identity))
         elif entry.name.endswith(SUFFIXES):
             yield folder / entry.name

@@ -132,8 +132,8 @@ class Keys:
 
     def variables(self) -> set[str]:
         """Return the names of all variables that keys come from, or may come from."""
-        usual = {name for names in (*KEY_VARIABLES.values(), SECRET_VARIABLES) for name in names}
-        return usual.union(*map(variables_in, self._written()))
+        known = {name for names in (*KEY_VARIABLES.values(), SECRET_VARIABLES) for name in names}
+        return known.union(*map(variables_in, self._written()))
 
     def _written(self) -> list[str]:
         """Return all values in files."""
@@ -204,8 +204,10 @@ class Keys:
         if provider != "google-vertex" or self._environment.get("GOOGLE_OAUTH_ACCESS_TOKEN"):
             return True
         named = self._environment.get("GOOGLE_APPLICATION_CREDENTIALS")
-        usual = Path(self._environment.get("HOME", "")) / ".config" / "gcloud" / "application_default_credentials.json"
-        return (Path(named) if named else usual).is_file()
+        default = (
+            Path(self._environment.get("HOME", "")) / ".config" / "gcloud" / "application_default_credentials.json"
+        )
+        return (Path(named) if named else default).is_file()
 
 
 def _is_key(entry: Any) -> bool:

@@ -35,9 +35,9 @@ def newest(folder: Path, cwd: str) -> Path | None:
 def by_id(folder: Path, everywhere: Path, id: str, cwd: str) -> list[Path]:
     """Return the sessions whose id has this prefix: those of this project, else those of all projects."""
     here = [path for path in session_files(folder) if (header := read_header(path)) and header.id.startswith(id)]
-    mine = [path for path in here if _of(path, cwd)]
-    if mine or here:
-        return mine or here
+    own = [path for path in here if _of(path, cwd)]
+    if own or here:
+        return own or here
     return [
         path
         for project in _folders(everywhere)

@@ -44,13 +44,13 @@ def migrate_lines(lines: list[bytes], report: Callable[[int, str], None]) -> lis
 def _give_ids(entries: list[dict[str, Any] | None]) -> None:
     """Add ids and parents. `firstKeptEntryIndex` counts lines, including the header."""
     ids: list[str | None] = []
-    taken: set[str] = set()
+    used: set[str] = set()
     parent: str | None = None
     for at, entry in enumerate(entries):
         if entry is None or at == 0:
             ids.append(None)
             continue
-        id = _new_id(taken)
+        id = _new_id(used)
         rest = {key: value for key, value in entry.items() if key not in ("type", "id", "parentId")}
         entry_type = entry.get("type")
         entry.clear()
@@ -63,12 +63,12 @@ def _give_ids(entries: list[dict[str, Any] | None]) -> None:
             and entry.get("type") == "compaction"
             and isinstance(index := entry.pop("firstKeptEntryIndex", None), int)
         ):
-            kept = ids[index] if 0 <= index < len(ids) else None
-            entry["firstKeptEntryId"] = kept or entry["id"]
+            first_kept = ids[index] if 0 <= index < len(ids) else None
+            entry["firstKeptEntryId"] = first_kept or entry["id"]
 
 
-def _new_id(taken: set[str]) -> str:
-    while (id := os.urandom(4).hex()) in taken:
+def _new_id(used: set[str]) -> str:
+    while (id := os.urandom(4).hex()) in used:
         pass
-    taken.add(id)
+    used.add(id)
     return id

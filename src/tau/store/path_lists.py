@@ -40,8 +40,8 @@ class PathList(Value):
     def allows(self, path: Path) -> bool:
         """True if a file is not excluded. A folder in the list stands for everything in it."""
         allowed = not any(_matches(line[1:], path) for line in self.lines if line.startswith("!"))
-        for sign, verdict in (("+", True), ("-", False)):
-            if any(path.is_relative_to(line[1:]) for line in self.lines if line.startswith(sign)):
+        for prefix, verdict in (("+", True), ("-", False)):
+            if any(path.is_relative_to(line[1:]) for line in self.lines if line.startswith(prefix)):
                 allowed = verdict
         return allowed
 

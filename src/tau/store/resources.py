@@ -40,14 +40,14 @@ LIST_ORDER: dict[Scope, int] = {"project": 0, "user": 1, "temporary": 2}
 class FoundResources(NamedTuple):
     """The resources of a session."""
 
-    sought: ResourceQuery
+    query: ResourceQuery
     parts: PromptParts
     skills: dict[str, Skill]
     templates: dict[str, Template]
     problems: Sequence[str]
 
     def prompt(self, tools: Sequence[ListedTool]) -> str:
-        return system_prompt(tools, self.sought.cwd, self.parts)
+        return system_prompt(tools, self.query.cwd, self.parts)
 
     def is_command(self, text: str) -> bool:
         called = parse_slash_command(text)
@@ -60,7 +60,7 @@ class FoundResources(NamedTuple):
             return text
         name, rest = called
         if skill := self._skill(name):
-            return skill_block(skill, skill_body(skill, _within(self.sought)), rest)
+            return skill_block(skill, skill_body(skill, _within(self.query)), rest)
         template = self.templates.get(name)
         return text if template is None else fill_template(template.body, split_arguments(rest))
 
@@ -69,7 +69,7 @@ class FoundResources(NamedTuple):
 
     def commands(self) -> list[SlashCommand]:
         """Return the slash commands: templates, then skills."""
-        skills = self.skills.values() if self.sought.skill_commands else ()
+        skills = self.skills.values() if self.query.skill_commands else ()
         return [
             *(_row(item.name, "prompt", item) for item in _listed(self.templates.values())),
             *(_row(SKILL_PREFIX + item.name, "skill", item) for item in _listed(skills)),
@@ -89,82 +89,82 @@ def _row(name: str, kind: Literal["prompt", "skill"], item: Template | Skill) ->
 # Search
 
 
-def find_resources(sought: ResourceQuery, offers: ExtensionResources = ()) -> FoundResources:
-    requested = sought.requested
-    custom, problems = _prompts("SYSTEM.md", sought, () if requested.system is None else (requested.system,))
-    appended, more = _prompts("APPEND_SYSTEM.md", sought, requested.appended)
+def find_resources(query: ResourceQuery, offers: ExtensionResources = ()) -> FoundResources:
+    requested = query.requested
+    custom, problems = _prompts("SYSTEM.md", query, () if requested.system is None else (requested.system,))
+    appended, more = _prompts("APPEND_SYSTEM.md", query, requested.appended)
     problems += more
-    context, more = ([], []) if requested.no_context else _context(sought)
+    context, more = ([], []) if requested.no_context else _context(query)
     problems += more
     skills, more = find_skills(
         _in_order(
-            sought,
-            [] if requested.no_skills else _settings_places(sought, sought.skills),
-            [] if requested.no_skills else list(_folders(sought, ("skills",), agents=True)),
-            _named(sought, requested.skills, "cli"),
-            [place for source, paths, _ in offers for place in _named(sought, paths, source)],
+            query,
+            [] if requested.no_skills else _settings_places(query, query.skills),
+            [] if requested.no_skills else list(_folders(query, ("skills",), agents=True)),
+            _named(query, requested.skills, "cli"),
+            [place for source, paths, _ in offers for place in _named(query, paths, source)],
         ),
-        within=_within(sought),
+        within=_within(query),
     )
     problems += more
     templates, more = find_templates(
         _in_order(
-            sought,
-            [] if requested.no_templates else _settings_places(sought, sought.prompts),
+            query,
+            [] if requested.no_templates else _settings_places(query, query.prompts),
             # In older versions of pi templates were called commands.
-            [] if requested.no_templates else list(_folders(sought, ("prompts", "commands"), agents=False)),
-            _named(sought, requested.templates, "cli"),
-            [place for source, _, paths in offers for place in _named(sought, paths, source)],
+            [] if requested.no_templates else list(_folders(query, ("prompts", "commands"), agents=False)),
+            _named(query, requested.templates, "cli"),
+            [place for source, _, paths in offers for place in _named(query, paths, source)],
         ),
-        within=_within(sought),
+        within=_within(query),
     )
     problems += more
     parts = PromptParts(custom[0] if custom else None, appended, context, skills)
     by_name = ({skill.name: skill for skill in skills}, {template.name: template for template in templates})
-    return FoundResources(sought, parts, *by_name, problems)
+    return FoundResources(query, parts, *by_name, problems)
 
 
-def _within(sought: ResourceQuery) -> Path | None:
+def _within(query: ResourceQuery) -> Path | None:
     """Return the folder that must contain the files of the project; None if there is no such limit."""
-    return project_root(Path(sought.cwd)) if sought.must_stay_inside else None
+    return project_root(Path(query.cwd)) if query.must_stay_inside else None
 
 
-def _context(sought: ResourceQuery) -> tuple[list[ContextFile], list[str]]:
-    return context_files(Path(sought.cwd), sought.agent_dir, sought.trusted, confined=sought.confined)
+def _context(query: ResourceQuery) -> tuple[list[ContextFile], list[str]]:
+    return context_files(Path(query.cwd), query.agent_dir, query.trusted, confined=query.confined)
 
 
-def _prompts(name: str, sought: ResourceQuery, given: Sequence[str]) -> tuple[list[str], list[str]]:
+def _prompts(name: str, query: ResourceQuery, given: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return what the command line gives for a part of the system prompt; otherwise the file for it."""
-    cwd = Path(sought.cwd)
+    cwd = Path(query.cwd)
     if not given:
-        text, problems = prompt_file(name, cwd, sought.agent_dir, sought.trusted, sought.content)
+        text, problems = prompt_file(name, cwd, query.agent_dir, query.trusted, query.content)
         return [] if text is None else [text.strip()], problems
     texts = [text_or_file(argument, cwd) for argument in given]
     return [text for text, _ in texts], [problem for _, problems in texts for problem in problems]
 
 
 def _in_order(
-    sought: ResourceQuery,
+    query: ResourceQuery,
     settings: list[ResourceLocation],
     folders: list[ResourceLocation],
     given: list[ResourceLocation],
     offered: list[ResourceLocation],
 ) -> list[ResourceLocation]:
     """Order the sources: the first one with a name wins. An untrusted project cannot override the user's names."""
-    if sought.trusted:
+    if query.trusted:
         return [*settings, *folders, *given, *offered]
     users = [place for place in folders if place.origin.scope == "user"]
     projects = [place for place in folders if place.origin.scope == "project"]
     return [*settings, *users, *given, *offered, *projects]
 
 
-def _folders(sought: ResourceQuery, names: Sequence[str], agents: bool) -> Iterator[ResourceLocation]:
+def _folders(query: ResourceQuery, names: Sequence[str], agents: bool) -> Iterator[ResourceLocation]:
     """Yield the default folders, those of the project first."""
-    users = {sought.agent_dir / name: sought.agent_dir for name in names}
+    users = {query.agent_dir / name: query.agent_dir for name in names}
     if agents:
         users[Path.home() / ".agents" / "skills"] = Path.home() / ".agents"
-    entries = PathList(sought.skills if agents else sought.prompts)
-    for path, base in _of_project(Path(sought.cwd), names, agents, sought.trusted):
+    entries = PathList(query.skills if agents else query.prompts)
+    for path, base in _of_project(Path(query.cwd), names, agents, query.trusted):
         if path not in users:
             yield ResourceLocation(path, ResourceOrigin("project", "auto", str(base)), entries)
     for path, base in users.items():
@@ -186,17 +186,17 @@ def _of_project(cwd: Path, names: Sequence[str], agents: bool, trusted: bool) ->
         yield folder / ".agents" / "skills", folder / ".agents"
 
 
-def _settings_places(sought: ResourceQuery, lines: Sequence[str]) -> list[ResourceLocation]:
-    entries, project = PathList(lines), Path(sought.cwd, ".pi")
+def _settings_places(query: ResourceQuery, lines: Sequence[str]) -> list[ResourceLocation]:
+    entries, project = PathList(lines), Path(query.cwd, ".pi")
     return [
         ResourceLocation(path, ResourceOrigin("project", "local", str(project)), entries, expected=True)
-        if path.is_relative_to(sought.cwd) and sought.trusted
-        else ResourceLocation(path, ResourceOrigin("user", "local", str(sought.agent_dir)), entries, expected=True)
+        if path.is_relative_to(query.cwd) and query.trusted
+        else ResourceLocation(path, ResourceOrigin("user", "local", str(query.agent_dir)), entries, expected=True)
         for path in entries.paths()
     ]
 
 
-def _named(sought: ResourceQuery, paths: Sequence[str], source: str) -> list[ResourceLocation]:
+def _named(query: ResourceQuery, paths: Sequence[str], source: str) -> list[ResourceLocation]:
     """Return the locations named by the command line or an extension, relative to the working directory."""
-    full = (os.path.normpath(os.path.join(sought.cwd, os.path.expanduser(path))) for path in paths)
+    full = (os.path.normpath(os.path.join(query.cwd, os.path.expanduser(path))) for path in paths)
     return [ResourceLocation(Path(path), ResourceOrigin("temporary", source), expected=True) for path in full]

@@ -169,23 +169,23 @@ class _Reading:
         at, length = 0, BLOCK_BYTES
         while at < self._size:
             block = self._source.read(at, min(at + length, self._size))
-            whole = block.rfind(b"\n") + 1 if at + length < self._size else len(block)
-            if whole == 0 and at + len(block) < self._size and block:
+            complete = block.rfind(b"\n") + 1 if at + length < self._size else len(block)
+            if complete == 0 and at + len(block) < self._size and block:
                 length *= 2  # a line is longer than the block
                 continue
             if not block:
                 break  # another program has truncated the file
-            self._take(at, block, whole)
-            at, length = at + whole, BLOCK_BYTES
+            self._take(at, block, complete)
+            at, length = at + complete, BLOCK_BYTES
         tree = Tree(FileLines(self._source, self._starts, self._ends), self._parents, self._kinds)
-        tree.mended = self._repaired
+        tree.has_repaired_parents = self._repaired
         return tree
 
-    def _take(self, offset: int, block: bytes, whole: int) -> None:
+    def _take(self, offset: int, block: bytes, complete: int) -> None:
         """Add the complete lines of a block. They are copied only if each has to be examined."""
-        found = read_outlines(block, whole) if self._number and self._places is None else None
+        found = read_outlines(block, complete) if self._number and self._places is None else None
         if found is None or not self._is_chain(found[0]):
-            self._examine(offset, block[:whole])
+            self._examine(offset, block[:complete])
             return
         entries, ends = found
         ends = [offset + end for end in ends] if offset else ends

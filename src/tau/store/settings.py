@@ -237,8 +237,8 @@ def _with_absolute_paths(name: str, value: Any, folder: Path) -> Any:
 
 def _absolute(entry: str, folder: Path) -> str:
     """Make the path of a list entry absolute; a sign (`!pattern`, `-path`, `+path`) stays in front."""
-    sign = entry[:1] if entry[:1] in ("!", "+", "-") else ""
-    return sign + os.path.normpath(folder / os.path.expanduser(entry.removeprefix(sign)))
+    prefix = entry[:1] if entry[:1] in ("!", "+", "-") else ""
+    return prefix + os.path.normpath(folder / os.path.expanduser(entry.removeprefix(prefix)))
 
 
 def _local(source: Any, folder: Path) -> Any:

@@ -74,21 +74,21 @@ def find_skills(places: Sequence[ResourceLocation], within: Path | None = None) 
 def skill_body(skill: Skill, within: Path | None = None) -> str:
     """Return the current text of a skill, without its fields. Raises OSError with its path."""
     try:
-        taken = read_text(Path(skill.path), MAX_SKILL_BYTES, within if skill.origin.scope == "project" else None)
+        content = read_text(Path(skill.path), MAX_SKILL_BYTES, within if skill.origin.scope == "project" else None)
     except OSError as error:
         raise OSError(error.errno, error_reason(error), skill.path) from None
-    if not taken.is_complete(MAX_SKILL_BYTES):
+    if not content.is_complete(MAX_SKILL_BYTES):
         raise OSError(errno.EFBIG, f"it has more than {MAX_SKILL_BYTES} bytes", skill.path)
-    return split_page(taken.text)[1]
+    return split_page(content.text)[1]
 
 
 def _skill(path: Path, alone: bool, origin: ResourceOrigin, problems: list[str], within: Path | None) -> Skill | None:
     """Read one skill. `alone`: a Markdown file without its own folder; without fields it is not a skill but a page."""
     try:
-        taken = read_text(path, MAX_FIELDS_BYTES, within if origin.scope == "project" else None)
-        if not taken.is_complete(MAX_SKILL_BYTES):
+        content = read_text(path, MAX_FIELDS_BYTES, within if origin.scope == "project" else None)
+        if not content.is_complete(MAX_SKILL_BYTES):
             raise OSError(f"it has more than {MAX_SKILL_BYTES} bytes")
-        fields = parse_page(taken.text).fields
+        fields = parse_page(content.text).fields
     except (OSError, BadFrontmatter) as error:
         problems.append(f"skill {path} is not used: {error_reason(error)}")
         return None
@@ -100,18 +100,18 @@ def _skill(path: Path, alone: bool, origin: ResourceOrigin, problems: list[str],
         problems.append(f"skill {path} is not used: it has no description")
         return None
     if not isinstance(name, str) or name.split() != [name]:
-        problems.append(f"skill {path} is not used: its name is not one word")
+        problems.append(f"skill {path} is not used: its name is not a single word")
         return None
-    problems += [f"skill {path}: {flaw}" for flaw in _flaws(name, description)]
+    problems += [f"skill {path}: {problem}" for problem in _name_problems(name, description)]
     hidden = is_true(fields.get("disable-model-invocation"))
     return Skill(name, description.strip(), str(path), str(path.parent), hidden, origin)
 
 
-def _flaws(name: str, description: str) -> Iterator[str]:
+def _name_problems(name: str, description: str) -> Iterator[str]:
     """Yield problems that do not keep a skill from being used."""
     if len(name) > MAX_NAME_CHARACTERS:
         yield f"its name has more than {MAX_NAME_CHARACTERS} characters"
-    if not all(letter in "abcdefghijklmnopqrstuvwxyz0123456789-" for letter in name):
+    if not all(character in "abcdefghijklmnopqrstuvwxyz0123456789-" for character in name):
         yield f"its name {name!r} has other characters than a-z, 0-9 and -"
     if name.startswith("-") or name.endswith("-") or "--" in name:
         yield f"its name {name!r} has a hyphen at an end, or two in a row"
@@ -152,13 +152,13 @@ class _Walk:
         if (found.st_dev, found.st_ino) in self._folders:
             return  # reached again through a link
         self._folders.add((found.st_dev, found.st_ino))
-        kept = len(self._rules)
+        rule_count = len(self._rules)
         self._rules += [(folder, rules) for name in IGNORE_FILES if name in names and (rules := _rules(folder / name))]
         if SKILL_FILE in names and not self._ignored(folder / SKILL_FILE, is_folder=False):
             yield folder / SKILL_FILE
         else:
             yield from self._inside(folder, names, depth)
-        del self._rules[kept:]
+        del self._rules[rule_count:]
 
     def _inside(self, folder: Path, names: list[str], depth: int) -> Iterator[Path]:
         for name in names:

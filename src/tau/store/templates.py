@@ -64,10 +64,10 @@ def _files(place: ResourceLocation, problems: list[str]) -> Iterator[Path]:
 
 def _template(path: Path, place: ResourceLocation, problems: list[str], within: Path | None) -> Template | None:
     try:
-        taken = read_text(path, MAX_TEMPLATE_BYTES, within)
-        if not taken.is_complete(MAX_TEMPLATE_BYTES):
+        content = read_text(path, MAX_TEMPLATE_BYTES, within)
+        if not content.is_complete(MAX_TEMPLATE_BYTES):
             raise OSError(f"it has more than {MAX_TEMPLATE_BYTES} bytes")
-        fields, body = parse_page(taken.text)
+        fields, body = parse_page(content.text)
     except (OSError, BadFrontmatter) as error:
         problems.append(f"template {path} is not used: {error_reason(error)}")
         return None

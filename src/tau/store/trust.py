@@ -100,7 +100,7 @@ def _decide_as_asked(cwd: Path, asked_about: Fingerprint) -> Decision:
         reason = "its content changed while that was decided"
     except Untrustable as error:
         reason = str(error)
-    return Decision(False, [f"This project was to be trusted, but {reason}, so nothing of it is used."])
+    return Decision(False, [f"This project is not trusted, because {reason}. Nothing of it is used."])
 
 
 def names_needing_trust(cwd: Path) -> list[str]:
@@ -135,9 +135,9 @@ class TrustFile:
             return StoredDecision()
         if content.get(str(project)) is False:
             return StoredDecision(no=str(project))
-        ours = [key for key, value in content.items() if value is True and _is_about(key, project)]
-        if ours:
-            return StoredDecision(content=ours[-1].removeprefix(_KEY).partition(":")[0])
+        trusted = [key for key, value in content.items() if value is True and _is_about(key, project)]
+        if trusted:
+            return StoredDecision(content=trusted[-1].removeprefix(_KEY).partition(":")[0])
         nearest = next((folder for folder in (project, *project.parents) if content.get(str(folder)) is not None), None)
         if nearest is None:
             return StoredDecision()
@@ -160,10 +160,10 @@ class TrustFile:
     def _change(self, project: Path, added: dict[str, bool]) -> bool:
         with locked(self.path):
             content = self._content()
-            kept = {key: value for key, value in content.items() if not _is_about(key, project)}
-            if added and kept.get(str(project)) is False:
-                del kept[str(project)]  # the new decision replaces this no
-            changed = {**kept, **added}
+            others = {key: value for key, value in content.items() if not _is_about(key, project)}
+            if added and others.get(str(project)) is False:
+                del others[str(project)]  # the new decision replaces this no
+            changed = {**others, **added}
             if changed != content:
                 replace_file(self.path, as_text(dict(sorted(changed.items()))) + b"\n")
             return changed != content
@@ -246,13 +246,13 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
             if not stat.S_ISDIR(status.st_mode):
                 yield path
                 continue
-            here = (status.st_dev, status.st_ino)
-            if here in above or len(above) == MAX_DEPTH:
+            identity = (status.st_dev, status.st_ino)
+            if identity in above or len(above) == MAX_DEPTH:
                 raise Untrustable(f"{path} contains itself through a link, or is nested too deeply")
             names = sorted(name for name in os.listdir(path) if name != "__pycache__")
         except OSError as error:
             raise Untrustable(f"{path} cannot be read ({error.strerror})") from None
-        yield from _files([path / name for name in names], (*above, here))
+        yield from _files([path / name for name in names], (*above, identity))
 
 
 def save_decision(cwd: Path, agent_dir: Path, *, trusted: bool, asked_about: Fingerprint | None = None) -> None:

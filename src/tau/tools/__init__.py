@@ -116,16 +116,17 @@ class Machine(Protocol):
         command: str | Sequence[str],
         *,
         cwd: str | OpenFolder,
-        heard: OutputCallback,
+        on_output: OutputCallback,
         timeout: float | None = None,
-        apart: bool = False,
+        separate_streams: bool = False,
     ) -> Exit:
         """Run a command in its own process session, with empty stdin: a string in a shell, a list directly.
 
         If `cwd` is an open folder, the command runs in exactly that folder, whatever its path means to other
-        processes. `heard` receives output as it arrives; unless `apart` is set, all of it as "stdout", in the order
-        in which it was written. A command that leaves a child behind returns when the shell does. If the call is
-        cancelled or `timeout` seconds pass, the command and everything it started are killed before the call returns.
+        processes. `on_output` receives output as it arrives; unless `separate_streams` is set, all of it as
+        "stdout", in the order in which it was written. A command that leaves a child behind returns when the
+        shell does. If the call is cancelled or `timeout` seconds pass, the command and everything it started
+        are killed before the call returns.
         """
         ...
 

@@ -113,7 +113,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
 
     context.progress(Outcome([]))  # an empty update announces the start
     try:
-        exit = await context.machine.run(args["command"], cwd=context.cwd, heard=on_output, timeout=timeout)
+        exit = await context.machine.run(args["command"], cwd=context.cwd, on_output=on_output, timeout=timeout)
         ticker.flush()
     except asyncio.CancelledError:
         output.end()

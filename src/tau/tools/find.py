@@ -72,10 +72,10 @@ class PathCollector:
         self._rest = b""
 
     def take(self, data: bytes) -> bool:
-        whole, nul, rest = (self._rest + data).rpartition(b"\0")
+        complete, nul, rest = (self._rest + data).rpartition(b"\0")
         self._rest = rest
         if nul:
-            text = os.fsdecode(whole)
+            text = os.fsdecode(complete)
             paths = text.split("\0")
             self._found.add(self._wanted.files(paths))
             if self._wanted.may_be_folder_in(text):

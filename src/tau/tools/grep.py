@@ -169,7 +169,7 @@ async def _search(args: dict[str, Any], context: ToolContext, where: SearchTarge
         return withheld is None or not withheld(os.path.join(folder.path, name))
 
     if where.is_file and secret(where.target, folder):
-        raise ToolError(f"{args['path']} has secrets in it and may not be read")
+        raise ToolError(f"{args['path']} contains secrets and may not be read")
     note = None if rg else WITHOUT_RIPGREP
     found = MatchCollector(limit, context_lines, may_be_shown)
     error_text = await run_search(machine, search_command(query, rg), folder, found.take)

@@ -53,14 +53,14 @@ def fit_image(data: bytes, mime_type: str) -> tuple[bytes, str, str | None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
-            picture: Image = pillow.open(io.BytesIO(data), formats=[_FORMATS[mime_type]])
-        turned = picture.getexif().get(0x0112) in (5, 6, 7, 8)
-        width, height = original = picture.size[::-1] if turned else picture.size
+            image: Image = pillow.open(io.BytesIO(data), formats=[_FORMATS[mime_type]])
+        turned = image.getexif().get(0x0112) in (5, 6, 7, 8)
+        width, height = original = image.size[::-1] if turned else image.size
         if max(width, height) <= MAX_SIDE_PIXELS and _sent(data) <= MAX_BASE64_BYTES:
             return data, mime_type, None
         size = _within(original, MAX_SIDE_PIXELS)
-        picture.draft("RGB", size[::-1] if turned else size)  # a large JPEG need not be decoded in full
-        upright = PIL.ImageOps.exif_transpose(picture)
+        image.draft("RGB", size[::-1] if turned else size)  # a large JPEG need not be decoded in full
+        upright = PIL.ImageOps.exif_transpose(image)
         best = _best(_plain(upright).resize(size, _LANCZOS, reducing_gap=3.0), mime_type)
     except (pillow.DecompressionBombWarning, pillow.DecompressionBombError):
         raise ToolError("The image has too many pixels to be shown; make a smaller copy of it and read that") from None
@@ -78,34 +78,34 @@ def _within(size: tuple[int, int], side: int) -> tuple[int, int]:
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def _plain(picture: Image) -> Image:
+def _plain(image: Image) -> Image:
     """Convert to a colour mode that can be scaled and saved."""
-    if picture.mode.startswith("I"):  # 16-bit greyscale
-        return picture.convert("I").point(lambda value: value * (1 / 256)).convert("L")
-    if picture.has_transparency_data:
-        return picture.convert("RGBA")
-    return picture if picture.mode in ("L", "RGB") else picture.convert("RGB")
+    if image.mode.startswith("I"):  # 16-bit greyscale
+        return image.convert("I").point(lambda value: value * (1 / 256)).convert("L")
+    if image.has_transparency_data:
+        return image.convert("RGBA")
+    return image if image.mode in ("L", "RGB") else image.convert("RGB")
 
 
-def _best(picture: Image, mime_type: str) -> EncodedImage:
+def _best(image: Image, mime_type: str) -> EncodedImage:
     """Return the first encoding that fits, otherwise the smallest."""
     tried: list[EncodedImage] = []
-    for encoded in _encodings(picture, mime_type):
+    for encoded in _encodings(image, mime_type):
         if encoded.fits:
             return encoded
         tried.append(encoded)
     return min(tried, key=lambda encoded: len(encoded.data))
 
 
-def _encodings(picture: Image, mime_type: str) -> Iterator[EncodedImage]:
-    flat = _on_white(picture)
+def _encodings(image: Image, mime_type: str) -> Iterator[EncodedImage]:
+    flat = _on_white(image)
     first = _jpeg(flat, FIRST_QUALITY)
     if mime_type != "image/jpeg":  # a JPEG never becomes smaller as PNG
-        png = _png(picture)
+        png = _png(image)
         first = png if len(png.data) < len(first.data) else first
     yield first
     for scale in SCALES:
-        size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
+        size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
         if scale < 1 and min(size) < MIN_SIDE_PIXELS:
             return
         smaller = flat if scale == 1 else flat.resize(size, _LANCZOS)
@@ -113,26 +113,26 @@ def _encodings(picture: Image, mime_type: str) -> Iterator[EncodedImage]:
             yield _jpeg(smaller, quality)
 
 
-def _on_white(picture: Image) -> Image:
+def _on_white(image: Image) -> Image:
     """Flatten onto white, because JPEG has no transparency."""
-    if picture.mode != "RGBA":
-        return picture
-    flat = picture.convert("RGB")
-    flat.paste("white", (0, 0, *picture.size))
-    flat.paste(picture, mask=picture.getchannel("A"))
+    if image.mode != "RGBA":
+        return image
+    flat = image.convert("RGB")
+    flat.paste("white", (0, 0, *image.size))
+    flat.paste(image, mask=image.getchannel("A"))
     return flat
 
 
-def _jpeg(picture: Image, quality: int) -> EncodedImage:
+def _jpeg(image: Image, quality: int) -> EncodedImage:
     out = io.BytesIO()
-    picture.save(out, "JPEG", quality=quality)
-    return EncodedImage(out.getvalue(), "image/jpeg", picture.size)
+    image.save(out, "JPEG", quality=quality)
+    return EncodedImage(out.getvalue(), "image/jpeg", image.size)
 
 
-def _png(picture: Image) -> EncodedImage:
+def _png(image: Image) -> EncodedImage:
     out = io.BytesIO()
-    picture.save(out, "PNG")
-    return EncodedImage(out.getvalue(), "image/png", picture.size)
+    image.save(out, "PNG")
+    return EncodedImage(out.getvalue(), "image/png", image.size)
 
 
 def _note(original: tuple[int, int], shown: tuple[int, int]) -> str:

@@ -92,9 +92,9 @@ def read_chunks(file: BinaryIO, stopped: Callable[[], bool], beginning: bytes = 
 def _length(file: BinaryIO) -> int:
     """Return the length of a file; 0 if it has none, as in /proc, where no file is long."""
     with suppress(OSError):
-        here = file.tell()
+        position = file.tell()
         length = file.seek(0, os.SEEK_END)
-        file.seek(here)
+        file.seek(position)
         return length
     return 0
 
@@ -110,7 +110,7 @@ class Scan:
     limit: int | None
     newlines: int = 0  # in the part of the file that was read
     complete: bool = True  # the file was read to its end
-    kept: bytearray = field(default_factory=bytearray)  # beginning of the selection, up to one byte over the limit
+    data: bytearray = field(default_factory=bytearray)  # beginning of the selection, up to one byte over the limit
     selected_newlines: int = 0
     selected_bytes: int = 0
     first_line: int = 0  # bytes of the first line of the selection
@@ -128,11 +128,11 @@ class Scan:
             self.first_line += chunk.index(b"\n") if newlines else len(chunk)
         self.selected_newlines += newlines
         self.selected_bytes += len(chunk)
-        self.kept += chunk[: MAX_BYTES + 1 - len(self.kept)]
+        self.data += chunk[: MAX_BYTES + 1 - len(self.data)]
 
     @property
     def enough(self) -> bool:
-        return self.closed or len(self.kept) > MAX_BYTES or self.selected_newlines >= MAX_LINES
+        return self.closed or len(self.data) > MAX_BYTES or self.selected_newlines >= MAX_LINES
 
 
 def scan(content: Iterator[bytes], start: int, limit: int | None, *, count: bool) -> Scan:
@@ -171,10 +171,10 @@ def _after_newline(data: bytes, number: int) -> int:
 
 
 def _text(path: str, seen: Scan) -> Outcome:
-    cut = head(seen.kept.decode("utf-8", "replace"))
+    cut = head(seen.data.decode("utf-8", "replace"))
     if not cut.truncated:
         return Outcome([Text(cut.content + _more(seen))])
-    if len(seen.kept) < seen.selected_bytes:
+    if len(seen.data) < seen.selected_bytes:
         cut = _with_totals(cut, seen)
     text = _too_long(path, seen) if cut.first_line_exceeds_limit else cut.content + _shown(seen, cut)
     return Outcome([Text(text)], {"truncation": cut})
@@ -267,8 +267,8 @@ def _image(path: str, length: int, content: Iterator[bytes], mime_type: str, *, 
     if resize:
         data, mime_type, note = fit_image(data, mime_type)
     text = f"Read image file [{mime_type}]"
-    picture = Image(base64.b64encode(data).decode("ascii"), mime_type)
-    return Outcome([Text(f"{text}\n{note}" if note else text), picture])
+    image = Image(base64.b64encode(data).decode("ascii"), mime_type)
+    return Outcome([Text(f"{text}\n{note}" if note else text), image])
 
 
 TOOL = Tool(

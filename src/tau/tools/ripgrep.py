@@ -166,9 +166,21 @@ def _arguments(query: SearchQuery) -> list[str]:
 def _own_search(query: SearchQuery) -> list[str]:
     # The search runs in the project's folder and must not import modules from there. Python is isolated (-I), and of
     # sys.path only the folder of tau comes before the standard library.
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(tau.__file__)))
+    package_folder = os.path.dirname(os.path.dirname(os.path.abspath(tau.__file__)))
     path = os.pathsep.join(filter(os.path.isabs, sys.path))
-    return [sys.executable, "-I", "-X", "utf8", "-W", "ignore", "-c", _START, ours, path, json.dumps(asdict(query))]
+    return [
+        sys.executable,
+        "-I",
+        "-X",
+        "utf8",
+        "-W",
+        "ignore",
+        "-c",
+        _START,
+        package_folder,
+        path,
+        json.dumps(asdict(query)),
+    ]
 
 
 async def run_search(machine: Machine, command: list[str], folder: OpenFolder, take: Callable[[bytes], bool]) -> str:
@@ -187,7 +199,7 @@ async def run_search(machine: Machine, command: list[str], folder: OpenFolder, t
             enough = True
             search.cancel()
 
-    search = asyncio.ensure_future(machine.run(command, cwd=folder, heard=on_output, apart=True))
+    search = asyncio.ensure_future(machine.run(command, cwd=folder, on_output=on_output, separate_streams=True))
     try:
         exit = await search
     except asyncio.CancelledError:

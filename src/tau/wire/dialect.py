@@ -49,8 +49,8 @@ EVENTS: tuple[type[Event], ...] = get_args(events.AnyEvent)
 
 def form(kind: type[Record], wanted: Any, renamed: Mapping[str, str] | None = None) -> Form:
     """Convert `kind` to the record type `wanted`, which has a subset of its fields; `renamed` has different names."""
-    ours = {theirs: name for name, theirs in (renamed or {}).items()}
-    names = [ours.get(name, name) for name in wanted.__struct_fields__]
+    by_wire_name = {wire_name: name for name, wire_name in (renamed or {}).items()}
+    names = [by_wire_name.get(name, name) for name in wanted.__struct_fields__]
     return Form((wanted,), lambda event: (wanted(*[getattr(event, name) for name in names]),))
 
 
@@ -136,8 +136,8 @@ class Dialect(Value):
 
     def commands(self) -> dict[str, type[commands.Command]]:
         """All command names that a client may use."""
-        ours = {name: kind for name, kind in COMMANDS.items() if kind not in self.lacks}
-        return {**ours, **self.names}
+        known = {name: kind for name, kind in COMMANDS.items() if kind not in self.lacks}
+        return {**known, **self.names}
 
     def event_types(self) -> list[Any]:
         """All types of events that a client may receive."""

@@ -36,8 +36,8 @@ class LineDecoder:
         """The lines that `data` completes, and a LineTooLong where a line exceeds the limit."""
         lines: list[bytes | LineTooLong] = []
         *ends, rest = data.split(b"\n")
-        for piece in ends:
-            self._add(piece, lines)
+        for chunk in ends:
+            self._add(chunk, lines)
             self._finish(lines)
         self._add(rest, lines)
         return lines
@@ -49,10 +49,10 @@ class LineDecoder:
             self._finish(lines)
         return lines
 
-    def _add(self, piece: bytes, lines: list[bytes | LineTooLong]) -> None:
-        if self._discarding or not piece:
+    def _add(self, chunk: bytes, lines: list[bytes | LineTooLong]) -> None:
+        if self._discarding or not chunk:
             return
-        self._size += len(piece)
+        self._size += len(chunk)
         if self._size > self._limit:
             self._parts.clear()
             self._blocks.clear()
@@ -60,7 +60,7 @@ class LineDecoder:
             self._discarding = True
             lines.append(LineTooLong(self._limit))
         else:
-            self._parts.append(piece)
+            self._parts.append(chunk)
             if len(self._parts) == JOIN_AFTER:
                 self._blocks.append(b"".join(self._parts))
                 self._parts.clear()

@@ -62,7 +62,7 @@ Step = Callable[["PartialJson", str, int], int]
 
 
 class PartialJson:
-    """JSON text in pieces, and valid JSON for the text so far.
+    """JSON text in chunks, and valid JSON for the text so far.
 
     `broken` is set when the text stops being JSON; everything after that position is ignored.
     """
@@ -70,13 +70,13 @@ class PartialJson:
     def __init__(self) -> None:
         self.broken = False
         self._pieces: list[str] = []
-        self._length = 0  # of the pieces before the current one
+        self._length = 0  # of the chunks before the current one
         self._safe = 0  # how much of the text to keep; 0 while there is no value
         self._quote = ""  # closes the string value that is open at _safe
         self._closers = bytearray()  # of the open containers; bytes, because safe_prefix() reverses them each time
         self._step: Step = PartialJson._structure
         self._allowed = VALUE
-        self._escape = ""  # an escape that may continue in the next piece
+        self._escape = ""  # an escape that may continue in the next chunk
         self._literal_rest = ""
         self._number_part = ""
 
@@ -87,13 +87,13 @@ class PartialJson:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
-    def feed(self, piece: str) -> None:
-        """Add the next piece of the text, split anywhere."""
-        self._pieces.append(piece)
+    def feed(self, chunk: str) -> None:
+        """Add the next chunk of the text, split anywhere."""
+        self._pieces.append(chunk)
         at = 0
-        while at < len(piece) and not self.broken:
-            at = self._step(self, piece, at)
-        self._length += len(piece)
+        while at < len(chunk) and not self.broken:
+            at = self._step(self, chunk, at)
+        self._length += len(chunk)
 
     def safe_prefix(self) -> tuple[int, str]:
         """`n, suffix` such that `text[:n] + suffix` is valid JSON. `n` never shrinks."""
@@ -106,13 +106,13 @@ class PartialJson:
         n, suffix = self.safe_prefix()
         return self.text[:n] + suffix
 
-    # Each step below scans `piece` from `at`, which is inside it, and returns where it stopped.
+    # Each step below scans `chunk` from `at`, which is inside it, and returns where it stopped.
 
-    def _structure(self, piece: str, at: int) -> int:
-        at = _end(SPACE, piece, at)
-        if at == len(piece):
+    def _structure(self, chunk: str, at: int) -> int:
+        at = _end(SPACE, chunk, at)
+        if at == len(chunk):
             return at
-        char = piece[at]
+        char = chunk[at]
         if char not in self._allowed:
             self.broken = True
         elif char == '"':
@@ -143,13 +143,13 @@ class PartialJson:
             return at
         return at + 1
 
-    def _string(self, piece: str, at: int) -> int:
-        end = _end(RUN, piece, at)
+    def _string(self, chunk: str, at: int) -> int:
+        end = _end(RUN, chunk, at)
         if end > at and self._quote:
             self._keep(end)
-        if end == len(piece):
+        if end == len(chunk):
             return end
-        char = piece[end]
+        char = chunk[end]
         if end > at and char != '"' and char >= " ":
             return end  # the string continues after the repetitions of one match, or with a split escape
         if char == "\\":
@@ -166,8 +166,8 @@ class PartialJson:
             self._step = PartialJson._structure
         return end + 1
 
-    def _in_escape(self, piece: str, at: int) -> int:
-        self._escape += piece[at]
+    def _in_escape(self, chunk: str, at: int) -> int:
+        self._escape += chunk[at]
         if ESCAPE.fullmatch(self._escape):
             # The first half of a surrogate pair is not kept until more follows: its other half or, since JSON
             # allows a lone surrogate, anything else.
@@ -178,19 +178,19 @@ class PartialJson:
             self.broken = True
         return at + 1
 
-    def _literal(self, piece: str, at: int) -> int:
-        here = piece[at : at + len(self._literal_rest)]
-        if not self._literal_rest.startswith(here):
+    def _literal(self, chunk: str, at: int) -> int:
+        found = chunk[at : at + len(self._literal_rest)]
+        if not self._literal_rest.startswith(found):
             self.broken = True
-        self._literal_rest = self._literal_rest[len(here) :]
-        at += len(here)
+        self._literal_rest = self._literal_rest[len(found) :]
+        at += len(found)
         if not self._literal_rest and not self.broken:
             self._end_value(at)
         return at
 
-    def _number(self, piece: str, at: int) -> int:
-        while at < len(piece):
-            part = NUMBER[self._number_part].get(piece[at])
+    def _number(self, chunk: str, at: int) -> int:
+        while at < len(chunk):
+            part = NUMBER[self._number_part].get(chunk[at])
             if part is None:
                 break
             self._number_part = part
@@ -218,8 +218,8 @@ class PartialJson:
         self._step = PartialJson._structure
 
 
-def _end(pattern: re.Pattern[str], piece: str, at: int) -> int:
+def _end(pattern: re.Pattern[str], chunk: str, at: int) -> int:
     """End of the match of a pattern that also matches the empty string."""
-    found = pattern.match(piece, at)
+    found = pattern.match(chunk, at)
     assert found
     return found.end()

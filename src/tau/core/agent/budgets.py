@@ -100,6 +100,6 @@ def budget_exceeded(limit: Limit, spent: Spent, seconds: float, allowed: float) 
     return BudgetExceeded(limit, round(took[limit], 6), allowed, True if spent.cost_unknown else UNSET)
 
 
-def limit_text(over: BudgetExceeded) -> str:
+def limit_text(exceeded: BudgetExceeded) -> str:
     """The limit as a sentence, for people and for the model that may read it later."""
-    return f"Stopped: {REASONS[over.limit].format(over.allowed)} was reached."
+    return f"Stopped: {REASONS[exceeded.limit].format(exceeded.allowed)} was reached."

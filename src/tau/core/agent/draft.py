@@ -1,7 +1,7 @@
-"""The assistant message that is being streamed: pieces in, updates out.
+"""The assistant message that is being streamed: deltas in, updates out.
 
 Every provider's reader writes to a Draft, so the shape and order of updates is decided in one place. The cost is
-linear: pieces are kept in lists next to their JSON-escaped bytes, and a snapshot is spliced from these bytes only on
+linear: deltas are kept in lists next to their JSON-escaped bytes, and a snapshot is spliced from these bytes only on
 demand. An Update remembers how long the message was when the update was made (its mark), so it can wait in a queue
 and is still correct when it is written.
 
@@ -55,7 +55,7 @@ class PartialJsonParser(Protocol):
 
     broken: bool
 
-    def feed(self, piece: str) -> None: ...
+    def feed(self, delta: str) -> None: ...
 
     def safe_prefix(self) -> tuple[int, str]: ...
 
@@ -103,14 +103,14 @@ class Mark(Value):
 
 
 class Block:
-    """One content block: its text in pieces, and the same text escaped for JSON."""
+    """One content block: its text as deltas, and the same text escaped for JSON."""
 
     def __init__(self, kind: Kind, head: bytes, tail: bytes, arguments: PartialJsonParser | None = None) -> None:
         self.kind = kind
         self.head = head
         self.tail = tail
         self.arguments = arguments
-        self.pieces: list[str] = []
+        self.deltas: list[str] = []
         self.escaped = bytearray()
         self.characters = 0
         self.opening = ""  # the first character of the arguments
@@ -121,24 +121,24 @@ class Block:
         self.sealed: Text | Thinking | ToolCall | None = None
         self._cut = (0, 0)  # number of characters that can be shown, and of their bytes
 
-    def add(self, piece: str) -> None:
-        self.pieces.append(piece)
+    def add(self, delta: str) -> None:
+        self.deltas.append(delta)
         if self.arguments is None:
-            self.escaped += encode(piece)[1:-1]
+            self.escaped += encode(delta)[1:-1]
         else:
-            self.opening = self.opening or piece.lstrip()[:1]
-            self.arguments.feed(piece)
-            self.characters += len(piece)
-            self.escaped += piece.encode("utf-8", "replace")
+            self.opening = self.opening or delta.lstrip()[:1]
+            self.arguments.feed(delta)
+            self.characters += len(delta)
+            self.escaped += delta.encode("utf-8", "replace")
 
     def mark(self, index: int) -> tuple[int, int, bytes]:
         if self.arguments is None:
             return index, len(self.escaped), b""
-        kept, closing = self.arguments.safe_prefix()
+        shown, closing = self.arguments.safe_prefix()
         if self.opening not in ("", "{"):
-            kept, closing = 0, "{}"  # not an object: nothing of it can be shown as arguments
-        if kept != self._cut[0]:
-            self._cut = kept, _byte_length(self.escaped, kept, self.characters)
+            shown, closing = 0, "{}"  # not an object: nothing of it can be shown as arguments
+        if shown != self._cut[0]:
+            self._cut = shown, _byte_length(self.escaped, shown, self.characters)
         return index, self._cut[1], closing.encode()
 
     def json_at(self, length: int, closing: bytes) -> bytes:
@@ -148,10 +148,10 @@ class Block:
         return b"".join((self.head, content, closing, self.tail))
 
 
-def _byte_length(text: bytearray, kept: int, characters: int) -> int:
-    """Length in UTF-8 bytes of the first `kept` characters. Scans only from the end."""
+def _byte_length(text: bytearray, count: int, characters: int) -> int:
+    """Length in UTF-8 bytes of the first `count` characters. Scans only from the end."""
     at = len(text)
-    for _ in range(characters - kept):
+    for _ in range(characters - count):
         at -= 1
         while at and text[at] & 0xC0 == 0x80:
             at -= 1
@@ -188,9 +188,9 @@ class Draft:
             block.signature.append(signature)
         return self._update(start(self._begin(block)))
 
-    def call_id(self, given: str, name: str) -> str:
-        """`given`, or a generated id if the model omitted it or already used it in this answer."""
-        id = given
+    def call_id(self, provider_id: str, name: str) -> str:
+        """`provider_id`, or a generated id if the model omitted it or already used it in this answer."""
+        id = provider_id
         while not id or id in self._call_ids:
             self._generated_ids += 1
             id = f"{name}_{self.timestamp}_{self._generated_ids}"
@@ -210,22 +210,22 @@ class Draft:
         self.add_signature(at, payload)
         return [opened, self.add(at, REDACTED), self.close(at)]
 
-    def add(self, index: int, piece: str) -> Update:
+    def add(self, index: int, delta: str) -> Update:
         block = self._blocks[index]
-        block.add(piece)
-        return self._update(_PIECES[block.kind](index, piece))
+        block.add(delta)
+        return self._update(_DELTA_TYPES[block.kind](index, delta))
 
-    def add_signature(self, index: int, piece: str) -> None:
-        self._blocks[index].signature.append(piece)
+    def add_signature(self, index: int, delta: str) -> None:
+        self._blocks[index].signature.append(delta)
 
-    def missing_tail(self, index: int, whole: str) -> str:
-        """The part of `whole`, a block's text as the provider repeats it at the end, that was not streamed.
+    def missing_tail(self, index: int, text: str) -> str:
+        """The part of `text`, a block's text as the provider repeats it at the end, that was not streamed.
 
-        Empty if the streamed pieces are not a prefix of `whole`: a client has read them, and they must add up to the
+        Empty if the streamed deltas are not a prefix of `text`: a client has read them, and they must add up to the
         text.
         """
-        streamed = "".join(self._blocks[index].pieces)
-        return whole[len(streamed) :] if whole.startswith(streamed) else ""
+        streamed = "".join(self._blocks[index].deltas)
+        return text[len(streamed) :] if text.startswith(streamed) else ""
 
     def close(self, index: int) -> Update:
         block = self._blocks[index]
@@ -236,10 +236,10 @@ class Draft:
             call = self._parse_call(block)
             block.sealed, delta = call, ToolCallEnd(index, call)
         elif block.kind == "text":
-            text = "".join(block.pieces)
+            text = "".join(block.deltas)
             block.sealed, delta = Text(text, _signature(block)), TextEnd(index, text)
         else:
-            text = "".join(block.pieces)
+            text = "".join(block.deltas)
             sealed = Thinking(text, _signature(block), True if block.redacted else UNSET)
             block.sealed, delta = sealed, ThinkingEnd(index, text)
         return self._update(delta)
@@ -256,7 +256,7 @@ class Draft:
         """Complete the answer and close the blocks that the provider left open."""
         closing: list[Update | MessageDone] = [self.close(index) for index in list(self._open)]
         calls = [block for block in self._blocks if block.kind == "toolCall"]
-        unreadable = {at: "".join(block.pieces) for at, block in enumerate(calls) if block.unreadable}
+        unreadable = {at: "".join(block.deltas) for at, block in enumerate(calls) if block.unreadable}
         return [*closing, MessageDone(self.message(reason), unreadable)]
 
     def fail(
@@ -321,12 +321,12 @@ class Draft:
         if block.kind == "toolCall":
             call = block.sealed
             assert isinstance(call, ToolCall) and block.arguments is not None
-            if block.closed or not block.pieces:
+            if block.closed or not block.deltas:
                 return call
             return ToolCall(call.id, call.name, _parse_object(block.arguments.completed()) or {})
         if block.sealed is not None:
             return block.sealed
-        text = "".join(block.pieces)
+        text = "".join(block.deltas)
         return Text(text) if block.kind == "text" else Thinking(text, _signature(block))
 
     def _parse_call(self, block: Block) -> ToolCall:
@@ -334,12 +334,12 @@ class Draft:
         assert isinstance(call, ToolCall) and arguments is not None
         text = arguments.text
         # Providers may send no text at all for a call without arguments.
-        whole = _parse_object(text) if text.strip() else {}
-        if whole is None:
+        parsed = _parse_object(text) if text.strip() else {}
+        if parsed is None:
             # Never run a truncated or garbled call, even if a lenient parse would accept it.
             block.unreadable = True
-            whole = _parse_object(arguments.completed()) or {}
-        return ToolCall(call.id, call.name, whole, _signature(block))
+            parsed = _parse_object(arguments.completed()) or {}
+        return ToolCall(call.id, call.name, parsed, _signature(block))
 
 
 class Update:
@@ -359,15 +359,15 @@ class Update:
         """Merge the next delta of the same block: deltas are joined, the later mark wins. Return False if it cannot
         be merged.
         """
-        mine, theirs = self.delta, later.delta
-        if type(mine) is not type(theirs) or not isinstance(mine, _JOINABLE) or later._draft is not self._draft:
+        first, second = self.delta, later.delta
+        if type(first) is not type(second) or not isinstance(first, _JOINABLE) or later._draft is not self._draft:
             return False
-        assert isinstance(theirs, _JOINABLE)
-        if mine.content_index != theirs.content_index:
+        assert isinstance(second, _JOINABLE)
+        if first.content_index != second.content_index:
             return False
         if self._more is None:
-            self._more = [mine.delta]
-        self._more.append(theirs.delta)
+            self._more = [first.delta]
+        self._more.append(second.delta)
         self.weight += later.weight
         self.mark = later.mark
         return True
@@ -420,7 +420,7 @@ class Update:
 
 
 _JOINABLE = (TextDelta, ThinkingDelta, ToolCallDelta)
-_PIECES: dict[Kind, type[TextDelta | ThinkingDelta | ToolCallDelta]] = {
+_DELTA_TYPES: dict[Kind, type[TextDelta | ThinkingDelta | ToolCallDelta]] = {
     "text": TextDelta,
     "thinking": ThinkingDelta,
     "toolCall": ToolCallDelta,

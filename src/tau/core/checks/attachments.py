@@ -22,8 +22,8 @@ def attachment_blocks(attachments: Sequence[Attachment] | None) -> list[Text | I
 
 def _block(attachment: Attachment, where: str) -> Text | Image:
     if attachment.type == "image":
-        given = ImageGiven("image", attachment.content, attachment.mime_type)
-        return checked_image(given, where, "content")
+        image = ImageGiven("image", attachment.content, attachment.mime_type)
+        return checked_image(image, where, "content")
     text = attachment.extracted_text
     if not isinstance(text, str):
         text = _text(attachment.content, where)

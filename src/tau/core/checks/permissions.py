@@ -1,7 +1,7 @@
 """Permission rules for tool calls: which are allowed, which are denied, and which need an answer of the client.
 
 Deny wins over ask, ask over allow, and allow over `otherwise`; the order of rules has no meaning. Rules that deny or
-ask are interpreted generously, rules that allow strictly: if it is uncertain whether an allow rule applies, the call
+ask are interpreted loosely, rules that allow strictly: if it is uncertain whether an allow rule applies, the call
 is not allowed by it. Paths passed to this module are real paths, with all links followed; a call has several if it is
 uncertain which of them the tool will use.
 """
@@ -28,7 +28,7 @@ What = Literal["allow", "ask", "deny"]
 # `--permissions ask`: calls that only read, inside the working folder, need no answer.
 HARMLESS = Permissions(allow=[Rule(tool=["read", "grep", "find", "ls"], path="**")])
 SEARCHES = ("grep", "find", "ls")  # they search the working folder if they name no other
-LONGEST_DEADLINE = 24 * 60 * 60
+MAX_DEADLINE_S = 24 * 60 * 60
 
 # Names of arguments, in lower case without "_" and "-", that carry the paths or commands of a tool call.
 _PATHS = re.compile(
@@ -96,13 +96,13 @@ class Call:
 class Rules:
     """`cwd` is the real path of the working folder, `home` the user's. Raises BadRules."""
 
-    def __init__(self, given: Permissions, cwd: str, home: str) -> None:
-        if not 0 < given.deadline <= LONGEST_DEADLINE:
-            raise BadRules("deadline", f"must be more than 0 seconds, and at most {LONGEST_DEADLINE}")
-        self._otherwise = given.otherwise
+    def __init__(self, permissions: Permissions, cwd: str, home: str) -> None:
+        if not 0 < permissions.deadline <= MAX_DEADLINE_S:
+            raise BadRules("deadline", f"must be more than 0 seconds, and at most {MAX_DEADLINE_S}")
+        self._otherwise = permissions.otherwise
         self._rules: dict[What, list[_Rule]] = {
             kind: [_Rule(rule, f"{kind}[{at}]", cwd, home) for at, rule in enumerate(rules)]
-            for kind, rules in _kinds(given)
+            for kind, rules in _kinds(permissions)
         }
 
     def verdict(self, call: Call) -> Verdict:
@@ -112,8 +112,8 @@ class Rules:
                     return Verdict(kind, rule.place)
         allowing = [rule for rule in self._rules["allow"] if rule.covers(call)]
         found = Verdict("allow", allowing[0].place) if allowing else Verdict(self._otherwise, "otherwise")
-        vouched = any(rule.by == "command" for rule in allowing)
-        if found.what == "allow" and (doubt := self._doubt(call, vouched=vouched)) is not None:
+        allowed_by_command = any(rule.by == "command" for rule in allowing)
+        if found.what == "allow" and (doubt := self._doubt(call, allowed_by_command=allowed_by_command)) is not None:
             return Verdict("ask", doubt)
         return found
 
@@ -133,37 +133,37 @@ class Rules:
         """True if the rules depend on which files the words of a command name."""
         return any(rule.by == "path" for kind in ("deny", "ask") for rule in self._rules[kind])
 
-    def _doubt(self, call: Call, *, vouched: bool) -> str | None:
+    def _doubt(self, call: Call, *, allowed_by_command: bool) -> str | None:
         """The rule that may apply to a call whose effects are not fully visible.
 
         `vouched`: a rule allows the program by name, so its use of its arguments is accepted.
         """
         rules = [rule for kind in ("deny", "ask") for rule in self._rules[kind] if rule.is_about(call.tool)]
-        return next((rule.place for rule in rules if rule.may_touch(call, vouched=vouched)), None)
+        return next((rule.place for rule in rules if rule.may_touch(call, allowed_by_command=allowed_by_command)), None)
 
 
 class _Rule:
-    def __init__(self, given: Rule, place: str, cwd: str, home: str) -> None:
+    def __init__(self, rule: Rule, place: str, cwd: str, home: str) -> None:
         self.place = place
         self._cwd = cwd
         tools, paths, commands = (
             _listed(value, f"{place}.{name}")
-            for name, value in (("tool", given.tool), ("path", given.path), ("command", given.command))
+            for name, value in (("tool", rule.tool), ("path", rule.path), ("command", rule.command))
         )
         if tools is None and paths is None and commands is None:
             raise BadRules(place, "a rule names a tool, a path or a command")
         if paths is not None and commands is not None:
             raise BadRules(place, "a rule has a path or a command, not both")
         self.by = "path" if paths is not None else "command" if commands is not None else "tool"
-        self._generous = generous = not place.startswith("allow")
+        self._loose = loose = not place.startswith("allow")
         if tools is not None and any(name != name.strip() for name in tools):
-            raise BadRules(f"{place}.tool", "there is a space around the name of a tool, so this fits none")
-        self._tools = [name.casefold() for name in tools] if tools is not None and generous else tools
-        self._paths = [_Glob(glob, f"{place}.path", cwd, home, generous=generous) for glob in paths or ()]
+            raise BadRules(f"{place}.tool", "there is a space around the name of a tool, so this matches none")
+        self._tools = [name.casefold() for name in tools] if tools is not None and loose else tools
+        self._paths = [_Glob(glob, f"{place}.path", cwd, home, loose=loose) for glob in paths or ()]
         self._commands = [_prefix(text, f"{place}.command") for text in commands or ()]
 
     def is_about(self, tool: str) -> bool:
-        tool = tool.casefold() if self._generous else tool
+        tool = tool.casefold() if self._loose else tool
         return self._tools is None or any(fnmatchcase(tool, name) for name in self._tools)
 
     def touches(self, call: Call) -> bool:
@@ -177,13 +177,16 @@ class _Rule:
             return any(line.begins(prefix) for line in call.lines for prefix in self._commands)
         return True
 
-    def may_touch(self, call: Call, *, vouched: bool) -> bool:
+    def may_touch(self, call: Call, *, allowed_by_command: bool) -> bool:
         """True if it cannot be excluded that the rule applies to something in the call."""
         if self.by == "path":
             return call.unknown
         return any(
             bool(line.unclear)
-            or any(line.may_begin(prefix) or (not vouched and line.hints_at(prefix)) for prefix in self._commands)
+            or any(
+                line.may_begin(prefix) or (not allowed_by_command and line.hints_at(prefix))
+                for prefix in self._commands
+            )
             for line in call.lines
             if self.by == "command"
         )
@@ -207,23 +210,23 @@ class _Rule:
 class _Glob:
     """A glob for real paths: relative to the working folder, unless it begins with / or ~/."""
 
-    def __init__(self, glob: str, place: str, cwd: str, home: str, *, generous: bool) -> None:
+    def __init__(self, glob: str, place: str, cwd: str, home: str, *, loose: bool) -> None:
         self._cwd = unicodedata.normalize("NFC", cwd.rstrip("/"))
-        self._generous = generous
+        self._loose = loose
         text = f"{escaped(home)}{glob[1:]}" if glob == "~" or glob.startswith("~/") else glob
         text = unicodedata.normalize("NFC", text)
         if ".." in text.split("/"):
-            raise BadRules(place, f"{glob}: a path is compared without '..' in it, so this fits nothing")
+            raise BadRules(place, f"{glob}: a path is compared without '..' in it, so this matches nothing")
         if _PLACES.match(text):
-            raise BadRules(place, f"{glob}: a place such as /, ~/ or **/ stands before braces; else make a list of it")
+            raise BadRules(place, f"{glob}: put a prefix such as /, ~/ or **/ before the braces, or use a list")
         self._absolute = text.startswith("/")
         text = "/" * self._absolute + "/".join(part for part in text.split("/") if part not in ("", ".")) or "."
         # A rule that denies "**/.env" means every such file, inside the working folder or not.
-        self._anywhere = generous and text.startswith("**/")
+        self._anywhere = loose and text.startswith("**/")
         try:
             # "folder/**" includes the folder itself, for tools that list it.
             globs = [text, text[:-3]] if text.endswith("/**") and text != "/**" else [text]
-            self._patterns = [compile_glob(one, ignore_case=generous, across=generous) for one in globs]
+            self._patterns = [compile_glob(pattern, ignore_case=loose, across=loose) for pattern in globs]
         except BadGlob as error:
             raise BadRules(place, f"{glob}: {error}") from None
 
@@ -246,7 +249,7 @@ class _Glob:
             yield path
             return
         inside, cwd = f"{path}/"[: len(self._cwd) + 1], f"{self._cwd}/"
-        if inside == cwd or (self._generous and inside.casefold() == cwd.casefold()):
+        if inside == cwd or (self._loose and inside.casefold() == cwd.casefold()):
             yield path[len(cwd) :] or "."
         if self._anywhere:
             yield path.lstrip("/")
@@ -274,7 +277,7 @@ def _gather(value: Any, into: list[str] | None, found: Named) -> None:
         for name, item in value.items():
             plain_name = re.sub("[_-]", "", str(name)).lower()
             if _COMMANDS.fullmatch(plain_name):
-                texts = item if isinstance(item, list) and all(isinstance(one, str) for one in item) else None
+                texts = item if isinstance(item, list) and all(isinstance(text, str) for text in item) else None
                 _gather(" ".join(map(_quoted, texts)) if texts else item, found.commands, found)
             else:
                 _gather(item, found.paths if _PATHS.fullmatch(plain_name) else None, found)
@@ -292,14 +295,14 @@ def _quoted(word: str) -> str:
     return word if word and re.fullmatch(r"[\w@%+=:,./-]+", word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-def _kinds(given: Permissions) -> list[tuple[What, list[Rule]]]:
-    return [("deny", given.deny), ("ask", given.ask), ("allow", given.allow)]
+def _kinds(permissions: Permissions) -> list[tuple[What, list[Rule]]]:
+    return [("deny", permissions.deny), ("ask", permissions.ask), ("allow", permissions.allow)]
 
 
-def _listed(given: StringOrList | UnsetType, place: str) -> list[str] | None:
-    if given is UNSET:
+def _listed(value: StringOrList | UnsetType, place: str) -> list[str] | None:
+    if value is UNSET:
         return None
-    texts = [given] if isinstance(given, str) else list(given)
+    texts = [value] if isinstance(value, str) else list(value)
     if not texts or not all(text.strip() for text in texts):
         raise BadRules(place, "must not be empty")
     return texts
@@ -308,7 +311,7 @@ def _listed(given: StringOrList | UnsetType, place: str) -> list[str] | None:
 def _prefix(text: str, place: str) -> list[str]:
     words = plain(text)
     if words is None or any(set(word) & set("*?[") for word in words):
-        raise BadRules(place, f"{text}: must be the first words of one command, without signs of the shell or globs")
+        raise BadRules(place, f"{text}: must be the first words of one command, without shell syntax or globs")
     return words
 
 

@@ -79,21 +79,21 @@ def validation_error_text(tool: str, listed: str, shown: str) -> str:
 def _indented(arguments: Any) -> str:
     """Indented JSON, or slightly more of its beginning than a result can hold: indentation inflates nested lists."""
     encoder = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
-    pieces: list[str] = []
-    left = MAX_BYTES
-    for piece in encoder.iterencode(arguments):
-        pieces.append(piece)
-        left -= len(piece)
-        if left < 0:
+    chunks: list[str] = []
+    remaining = MAX_BYTES
+    for chunk in encoder.iterencode(arguments):
+        chunks.append(chunk)
+        remaining -= len(chunk)
+        if remaining < 0:
             break
-    return "".join(pieces)
+    return "".join(chunks)
 
 
 class _Validator:
     """Validates one value; keeps the whole schema for references."""
 
-    def __init__(self, whole: Schema) -> None:
-        self._whole = whole
+    def __init__(self, root: Schema) -> None:
+        self._root = root
         self._depth = 0
 
     def fit(self, schema: Any, value: Any, path: str, problems: list[str]) -> Any:
@@ -115,7 +115,7 @@ class _Validator:
     def _fit(self, schema: Schema, value: Any, path: str, problems: list[str]) -> Any:
         before = len(problems)
         if "$ref" in schema:
-            value = self.fit(resolve_reference(self._whole, schema["$ref"]), value, path, problems)
+            value = self.fit(resolve_reference(self._root, schema["$ref"]), value, path, problems)
         for part in schema.get("allOf", ()):
             value = self.fit(part, value, path, problems)
         for choice in ("anyOf", "oneOf"):
@@ -201,7 +201,7 @@ def schema_problems(schema: Any) -> list[str]:
     return list(_problems_in(schema, schema, "", 0))
 
 
-def _problems_in(whole: Any, schema: Any, place: str, depth: int) -> Iterator[str]:
+def _problems_in(root: Any, schema: Any, place: str, depth: int) -> Iterator[str]:
     here = place or "/"
     if isinstance(schema, bool):
         return
@@ -214,11 +214,11 @@ def _problems_in(whole: Any, schema: Any, place: str, depth: int) -> Iterator[st
     for word, value in schema.items():
         if word not in CHECKED_KEYWORDS and word not in ANNOTATION_KEYWORDS:
             yield f"{place}/{word}: this keyword is not supported"
-        elif (problem := _keyword_problem(whole, word, value)) is not None:
+        elif (problem := _keyword_problem(root, word, value)) is not None:
             yield f"{place}/{word}: {problem}"
         else:
             for step, part in _subschemas(word, value):
-                yield from _problems_in(whole, part, f"{place}/{word}{step}", depth + 1)
+                yield from _problems_in(root, part, f"{place}/{word}{step}", depth + 1)
 
 
 def _subschemas(word: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -231,7 +231,7 @@ def _subschemas(word: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield "", value
 
 
-def _keyword_problem(whole: Any, word: str, value: Any) -> str | None:
+def _keyword_problem(root: Any, word: str, value: Any) -> str | None:
     """Why a keyword cannot be applied, or None."""
     if word in ("properties", "$defs", "definitions") and not isinstance(value, dict):
         return "must be an object of schemas"
@@ -248,7 +248,7 @@ def _keyword_problem(whole: Any, word: str, value: Any) -> str | None:
     if word == "$ref":
         if not isinstance(value, str) or not value.startswith("#"):
             return "only references into the same schema (#/...) are supported"
-        return None if resolve_reference(whole, value, None) is not None else f"there is nothing at {value}"
+        return None if resolve_reference(root, value, None) is not None else f"there is nothing at {value}"
     if word == "pattern":
         return None if _compiled(value) is not None else f"invalid regular expression: {value!r}"
     if word in BOUNDS and (isinstance(value, bool) or not isinstance(value, int | float)):
@@ -256,9 +256,9 @@ def _keyword_problem(whole: Any, word: str, value: Any) -> str | None:
     return None
 
 
-def resolve_reference(whole: Any, reference: Any, otherwise: Any = True) -> Any:
+def resolve_reference(root: Any, reference: Any, otherwise: Any = True) -> Any:
     """Resolve a reference such as `#/$defs/Name`."""
-    found = whole
+    found = root
     if not isinstance(reference, str) or not reference.startswith("#"):
         return otherwise
     for step in reference[1:].split("/")[1:]:
@@ -309,7 +309,7 @@ def _limit(schema: Schema, word: str) -> int | float | None:
 
 
 def _has_duplicates(items: list[Any]) -> bool:
-    return any(_json_equal(one, other) for at, one in enumerate(items) for other in items[:at])
+    return any(_json_equal(item, other) for at, item in enumerate(items) for other in items[:at])
 
 
 def _compiled(pattern: Any) -> re.Pattern[str] | None:
@@ -349,20 +349,20 @@ def _number(text: str) -> int | float | None:
     return int(number) if number.is_integer() else number
 
 
-def _json_equal(one: Any, other: Any) -> bool:
+def _json_equal(first: Any, second: Any) -> bool:
     """Equal as JSON: true is not 1, but 1.0 is."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_json_equal, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_json_equal(item, other[name]) for name, item in one.items())
-    return bool(one == other)
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(_json_equal, first, second))
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(_json_equal(item, second[name]) for name, item in first.items())
+    return bool(first == second)
 
 
 def _has_type(kind: Any, value: Any) -> bool:
     if isinstance(kind, list):
-        return any(_has_type(one, value) for one in kind)
+        return any(_has_type(name, value) for name in kind)
     if kind in ("number", "integer"):
         return isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(value, bool)
     return isinstance(value, TYPES[kind]) if kind in TYPES else True

@@ -49,14 +49,14 @@ def mask_secrets(text: str, secrets: Iterable[str | None]) -> str:
 
 def mask_forms(found: Collection[str], text: str) -> str:
     """The same for exactly these forms, and for pieces that begin or end one of them."""
-    backwards = text[::-1]
+    reversed_text = text[::-1]
     spans: list[tuple[int, int]] = []
     for form in found:
         spans += _occurrences(form, len(form), text)
-        if (least := _min_piece(form, last=False)) < len(form):
+        if (least := _min_match(form, last=False)) < len(form):
             spans += _occurrences(form, least, text)
-        if (least := _min_piece(form, last=True)) < len(form):
-            ends = _occurrences(form[::-1], least, backwards)
+        if (least := _min_match(form, last=True)) < len(form):
+            ends = _occurrences(form[::-1], least, reversed_text)
             spans += ((len(text) - end, len(text) - start) for start, end in ends)
         if (start := _truncated_at_end(form, text)) is not None:
             spans.append((start, len(text)))
@@ -80,17 +80,17 @@ def _truncated_at_end(form: str, text: str) -> int | None:
 
 
 def _mask_spans(text: str, spans: list[tuple[int, int]]) -> str:
-    kept: list[str] = []
+    parts: list[str] = []
     done = 0
     for start, end in sorted(spans):
-        if start > done or not kept:
-            kept += (text[done:start], MASK)
+        if start > done or not parts:
+            parts += (text[done:start], MASK)
         done = max(done, end)
-    return "".join((*kept, text[done:]))
+    return "".join((*parts, text[done:]))
 
 
 @lru_cache(1024)
-def _min_piece(form: str, *, last: bool) -> int:
+def _min_match(form: str, *, last: bool) -> int:
     """How many of the first, or last, characters of a form must occur in a text to be masked there.
 
     At least MIN_SECRET_LENGTH, of which MIN_REVEALING are not plain words: the `sk-ant-api03-` of a key is in every
@@ -125,8 +125,8 @@ def encoded_forms(secret: str) -> set[str]:
 def _base64_forms(data: bytes) -> Iterator[str]:
     """Base64 of `data` at any offset in a longer value: three bytes become four characters, so there are three."""
     for before in range(3):
-        whole = b2a_base64(bytes(before) + data, newline=False).decode()
-        stable = whole[
+        encoded = b2a_base64(bytes(before) + data, newline=False).decode()
+        stable = encoded[
             (before * 8 + 5) // 6 : (before + len(data)) * 8 // 6
         ]  # the part that does not depend on neighbouring bytes
         if len(stable) >= MIN_RUN:
@@ -175,8 +175,8 @@ def redact_url(url: str) -> str:
     """A URL with its secrets masked."""
     head, found, rest = url.partition("://")
     # A slash in a password makes the URL invalid, but it is still shown: in the error message about it.
-    torn = "@" in rest and ":" in (host := rest.partition("/")[0]) and not re.search(r"@|:\d*$|\]$", host)
-    rest = f"{MASK}@{rest.rpartition('@')[2]}" if torn else rest
+    has_split_password = "@" in rest and ":" in (host := rest.partition("/")[0]) and not re.search(r"@|:\d*$|\]$", host)
+    rest = f"{MASK}@{rest.rpartition('@')[2]}" if has_split_password else rest
     place, slash, path = rest.partition("/")
     place = f"{MASK}@{place.rpartition('@')[2]}" if "@" in place else place
     path = re.sub(

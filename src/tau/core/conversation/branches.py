@@ -103,14 +103,14 @@ class BranchPlan(Value):
         replace: bool = False,
     ) -> SummaryRequest:
         """`instructions` are added to the standard prompt, or replace it."""
-        own = instructions if replace and instructions and instructions.strip() else None
+        replacement = instructions if replace and instructions and instructions.strip() else None
         return summary_request(
-            own or BRANCH_PROMPT,
+            replacement or BRANCH_PROMPT,
             self.messages,
             title="Branch summarization",
             max_tokens=output_limit(model, reserve_tokens, 80),
             thinking=level,
-            focus=None if own else instructions,
+            focus=None if replacement else instructions,
         )
 
     def summary(self, answer: str) -> str:
@@ -128,7 +128,7 @@ def plan_branch_summary(entries: Sequence[TreeEntry], context_window: int, reser
 
 
 def _newest(entries: Sequence[TreeEntry], budget: int) -> list[AnyMessage]:
-    taken: list[AnyMessage] = []
+    selected: list[AnyMessage] = []
     total = 0
     for entry in reversed(entries):
         message = _message(entry)
@@ -137,11 +137,11 @@ def _newest(entries: Sequence[TreeEntry], budget: int) -> list[AnyMessage]:
         tokens = estimate(message)
         if total + tokens > budget:
             if isinstance(message, BranchSummary | CompactionSummary) and total < budget * SUMMARY_FILL:
-                taken.append(message)
+                selected.append(message)
             break
-        taken.append(message)
+        selected.append(message)
         total += tokens
-    return taken[::-1]
+    return selected[::-1]
 
 
 def _message(entry: TreeEntry) -> AnyMessage | None:

@@ -30,7 +30,7 @@ from tau.records.models import Model
 ModelMessage = User | Assistant | ToolResult
 NO_RESULT = "No result provided"
 COMPACTION_PREFIX = "The earlier part of this conversation was replaced by the following summary:"
-BRANCH_PREFIX = "The conversation went down another branch before it came back here. A summary of that branch:"
+BRANCH_PREFIX = "The user followed another branch of the conversation and then came back here. Its summary:"
 
 
 # Placeholders for omitted images.
@@ -126,7 +126,7 @@ def _drop_unreadable(message: ModelMessage, model: Model, sees: bool) -> ModelMe
                 return message
             return replace(message, content=[block for block in message.content if not _empty_thought(block)])
         return replace(
-            message, content=[kept for block in message.content if (kept := _foreign_block(block)) is not None]
+            message, content=[readable for block in message.content if (readable := _foreign_block(block)) is not None]
         )
     blocks = _blocks(message.content)
     if sees:

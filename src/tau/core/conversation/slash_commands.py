@@ -68,18 +68,18 @@ def split_arguments(text: str) -> list[str]:
     return [_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", word) for word in _WORD.findall(text)]
 
 
-def fill_template(body: str, given: Sequence[str]) -> str:
+def fill_template(body: str, arguments: Sequence[str]) -> str:
     """Fill a template: $1, $@ or $ARGUMENTS, ${@:2}, ${@:2:1}, ${1:-default}, ${@:-default}."""
 
     def value(place: re.Match[str]) -> str:
         if place["all"]:
-            return " ".join(given)
+            return " ".join(arguments)
         if place["at"]:
-            return _argument(given, place["at"])
+            return _argument(arguments, place["at"])
         if place["start"]:
             start = max(_number(place["start"]) - 1, 0)
-            return " ".join(given[start : start + _number(place["length"]) if place["length"] else None])
-        argument = _argument(given, place["maybe"]) if place["maybe"] else " ".join(given)
+            return " ".join(arguments[start : start + _number(place["length"]) if place["length"] else None])
+        argument = _argument(arguments, place["maybe"]) if place["maybe"] else " ".join(arguments)
         return argument or place["default"]
 
     return _PLACEHOLDER.sub(value, body)
@@ -95,9 +95,9 @@ def escape_xml(text: str) -> str:
     return text.translate(_XML_ESCAPES)
 
 
-def _argument(given: Sequence[str], digits: str) -> str:
+def _argument(arguments: Sequence[str], digits: str) -> str:
     number = _number(digits)
-    return given[number - 1] if 0 < number <= len(given) else ""
+    return arguments[number - 1] if 0 < number <= len(arguments) else ""
 
 
 def _number(digits: str) -> int:

@@ -68,7 +68,7 @@ class Tree:
         self._parents = array("q", parents)
         self._kinds = bytearray(kinds)
         self._straight = _straight(self._parents)
-        self.mended = False  # an entry has another parent than it names, because that one is missing
+        self.has_repaired_parents = False  # an entry has another parent than it names, because that one is missing
         self._places: dict[str, int] | None = None
         self.leaf = len(self._parents) - 1
         self._leaf = ROOT, ""  # cache: the id of the last leaf requested
@@ -94,7 +94,7 @@ class Tree:
 
     def beginning(self, branch: Sequence[int]) -> Tree | None:
         """Return a tree of these entries if they are the first ones, in sequence; their lines are not copied."""
-        if self.mended or branch != range(len(branch)) or len(branch) > self._straight:
+        if self.has_repaired_parents or branch != range(len(branch)) or len(branch) > self._straight:
             return None
         count = len(branch)
         return Tree(self._lines.head(count), self._parents[:count], self._kinds[:count])
@@ -225,7 +225,7 @@ class Tree:
     def json(self) -> bytes:
         """The whole tree as clients receive it: entries with their children and labels.
 
-        Written piece by piece and not as nested values: a branch may be deeper than any recursion.
+        Written incrementally and not as nested values: a branch may be deeper than any recursion.
         """
         labels: dict[int, Label] = {}
         for at in self.of_kind("label"):
@@ -302,8 +302,8 @@ class Tree:
         """The last compaction of a branch, and the place on it from which entries are kept."""
         for place in reversed(_places(kinds, ("compaction",))):
             if isinstance(entry := self.entry(branch[place]), CompactionEntry):
-                kept = self._place_on(branch[:place], entry.first_kept_entry_id)
-                return entry, place if kept is None else kept
+                first_kept = self._place_on(branch[:place], entry.first_kept_entry_id)
+                return entry, place if first_kept is None else first_kept
         return None, 0
 
     def message_blocks(
@@ -348,20 +348,20 @@ def _of_users(block: bytes) -> Iterator[bytes]:
 
 def nested(roots: list[T], node: Callable[[T], bytes], children: Callable[[T], list[T]]) -> bytes:
     """Write a forest as JSON: `node` returns the beginning of each object, without its children."""
-    pieces = [b"["]
+    parts = [b"["]
     path = [iter(roots)]
     first = True
     while path:
-        one = next(path[-1], None)
-        if one is None:
+        child = next(path[-1], None)
+        if child is None:
             path.pop()
-            pieces.append(b"]}" if path else b"]")
+            parts.append(b"]}" if path else b"]")
             first = False
             continue
-        pieces += (b"" if first else b",", node(one), b',"children":[')
-        path.append(iter(children(one)))
+        parts += (b"" if first else b",", node(child), b',"children":[')
+        path.append(iter(children(child)))
         first = True
-    return b"".join(pieces)
+    return b"".join(parts)
 
 
 def message_of(entry: AnyEntry | UnknownEntry) -> AnyMessage | None:
@@ -370,8 +370,8 @@ def message_of(entry: AnyEntry | UnknownEntry) -> AnyMessage | None:
         case MessageEntry():
             return entry.message
         case CustomMessageEntry():
-            said = milliseconds(entry.timestamp)
-            return Custom(entry.custom_type, entry.content, entry.display, entry.details, said)
+            timestamp = milliseconds(entry.timestamp)
+            return Custom(entry.custom_type, entry.content, entry.display, entry.details, timestamp)
         case BranchSummaryEntry(summary=summary) if summary:
             return BranchSummary(summary, entry.from_id or "root", milliseconds(entry.timestamp))
     return None
@@ -401,8 +401,8 @@ def context(branch: Sequence[AnyEntry | UnknownEntry]) -> list[AnyMessage]:
         return _messages(branch)
     compaction = branch[at]
     assert isinstance(compaction, CompactionEntry)
-    kept = next((i for i, entry in enumerate(branch[:at]) if entry.id == compaction.first_kept_entry_id), at)
-    return [summary_of(compaction), *_messages(branch[kept:at]), *_messages(branch[at + 1 :])]
+    first_kept = next((i for i, entry in enumerate(branch[:at]) if entry.id == compaction.first_kept_entry_id), at)
+    return [summary_of(compaction), *_messages(branch[first_kept:at]), *_messages(branch[at + 1 :])]
 
 
 def _messages(entries: Iterable[AnyEntry | UnknownEntry]) -> list[AnyMessage]:

@@ -40,7 +40,7 @@ def next_level(level: ThinkingLevel, model: Model | None) -> ThinkingLevel | Non
     return offered[(offered.index(clamp(level, model)) + 1) % len(offered)]
 
 
-def level_value(level: ThinkingLevel, model: Model, usual: Mapping[str, str]) -> str | None:
+def level_value(level: ThinkingLevel, model: Model, defaults: Mapping[str, str]) -> str | None:
     """The value of `level` in a request: from the model's map, else the default of the API, else None."""
     mapped = model.thinking_level_map or {}
-    return mapped[level] if level in mapped else usual.get(level)
+    return mapped[level] if level in mapped else defaults.get(level)

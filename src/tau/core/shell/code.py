@@ -31,23 +31,9 @@ _NODE = re.compile(
     r"\s*(?:console\.log\()?\s*(?:process\.(?:version|versions\.\w+|platform|arch)|require\((['\"])[\w./@-]+\1\)(?:\.\w+)+)\s*\)?;?\s*"
 )
 _CALLS = frozenset(
-    (
-        "print",
-        "len",
-        "str",
-        "repr",
-        "int",
-        "float",
-        "bool",
-        "list",
-        "sorted",
-        "max",
-        "min",
-        "sum",
-        "round",
-        "range",
-        "type",
-    )
+    """
+    print len str repr int float bool list sorted max min sum round range type
+    """.split()
 )
 _METHODS = frozenset(
     ("get_include", "is_available", "version", "strip", "split", "join", "format", "device_count", "show", "dirname")
@@ -120,7 +106,9 @@ def _is_plain_node(node: ast.AST) -> bool:
     if isinstance(node, ast.keyword):
         return node.arg in ("sep", "end", "flush")
     if isinstance(node, ast.ImportFrom):
-        return not any(one.name in _CALLS or (one.asname or "") in _CALLS or one.name == "*" for one in node.names)
+        return not any(
+            alias.name in _CALLS or (alias.asname or "") in _CALLS or alias.name == "*" for alias in node.names
+        )
     if isinstance(node, ast.Import):
-        return not any((one.asname or "") in _CALLS for one in node.names)
+        return not any((alias.asname or "") in _CALLS for alias in node.names)
     return True

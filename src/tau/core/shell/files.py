@@ -193,9 +193,9 @@ def _may_be_code(command: Command, target: Word, script: Script) -> bool:
     hidden = re.search(r"(^|/)\.\w+/|hooks/", target.text)
     if not hidden and not CODE_FILE.fullmatch(name) and (DATA_FILE.fullmatch(name) or DATA_FILE.fullmatch(target.text)):
         return False
-    if command.words and command.words[0].text in ("echo", "cat", "printf", "tee") and command.fed != "inherited":
+    if command.words and command.words[0].text in ("echo", "cat", "printf", "tee") and command.stdin != "inherited":
         texts = [*(word.text for word in command.words[1:]), *command.texts]
-        piped = command.fed == "direct" and not command.texts
+        piped = command.stdin == "direct" and not command.texts
         if not piped and all(_PLAIN.fullmatch(text) for text in texts) and all(word.spelled for word in command.words):
             return command.words[0].text == "cat" and not command.texts
     return True
@@ -218,16 +218,16 @@ def _last(word: Word) -> str:
 def _copied(script: Script, words: list[Word], operands: list[Word], at: int, written: set[str]) -> list[Write]:
     """The files that a copy writes. Copies of plain files of the project do not count as written by the line."""
     moved = any(
-        one.words
-        and one.words[0].name in ("cd", "pushd")
-        and not all(word.spelled and not word.text.startswith(("/", "..", "~")) for word in one.words[1:])
-        for one in script.commands
+        other.words
+        and other.words[0].name in ("cd", "pushd")
+        and not all(word.spelled and not word.text.startswith(("/", "..", "~")) for word in other.words[1:])
+        for other in script.commands
     )
     if words[0].name == "dd":
         targets = [word for word in words[1:] if word.text.startswith("of=")]
         return [Write(at, _last(word).removeprefix("of="), True) for word in targets]
     *sources, target = operands or [words[0]]
-    strange = [
+    unclear = [
         word
         for word in (sources or operands)
         if ANYTHING in word.text
@@ -236,11 +236,11 @@ def _copied(script: Script, words: list[Word], operands: list[Word], at: int, wr
         or any(part == ".." or any(_same(name, part) for name in written) for part in word.shape.split("/"))
     ]
     if any(word.text.startswith(("-t", "--target")) for word in words):
-        strange, target = operands, Word(ANYTHING, ANYTHING, False)
-    if not strange:
+        unclear, target = operands, Word(ANYTHING, ANYTHING, False)
+    if not unclear:
         return []
     absolute = target.text.startswith(("/", "~", ANYTHING))
-    names = {_last(target), *map(_last, strange)}
+    names = {_last(target), *map(_last, unclear)}
     return [Write(at, name, bool(CODE_FILE.fullmatch(name)), absolute) for name in names]
 
 

@@ -41,7 +41,7 @@ class Judgement(ABC):
                 self._feeders.setdefault(id(reader), []).append(command)
 
     @abstractmethod
-    def invoke(self, words: Sequence[Word], command: Command | None, fed: str = "") -> None:
+    def invoke(self, words: Sequence[Word], command: Command | None, stdin: str = "") -> None:
         """Judge a command. `command` is its place in the line, and None for a command inside another one."""
 
     @abstractmethod
@@ -57,7 +57,7 @@ class Judgement(ABC):
 
     def feeders(self, command: Command | None) -> list[Command]:
         """The commands whose output a command reads."""
-        return [one for one in self._feeders.get(id(command), ()) if one.words]
+        return [feeder for feeder in self._feeders.get(id(command), ()) if feeder.words]
 
     def is_chosen(self, word: Word) -> bool:
         """True if the line determines what an expansion becomes, in a way that is not followed here."""
@@ -99,10 +99,10 @@ class Judgement(ABC):
         if sink.kind == "terminal":
             return True
         if sink.kind == "file":
-            return all(not one.words or is_inert(one) for one in self.script.commands)
+            return all(not other.words or is_inert(other) for other in self.script.commands)
         seen |= {id(command)}
         return bool(sink.commands) and all(
-            not one.words or (is_inert(one) and self.shows_only(one, seen)) for one in sink.commands
+            not other.words or (is_inert(other) and self.shows_only(other, seen)) for other in sink.commands
         )
 
     def _assigned(self, word: Word) -> list[Word | None]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tau.core.shell.code import is_plain_awk, is_plain_sed
 from tau.core.shell.judgement import Judgement
-from tau.core.shell.options import Given, Options, options
+from tau.core.shell.options import Options, ParsedOptions, options
 from tau.core.shell.parts import Command
 from tau.core.shell.programs import SHELLS
 from tau.core.shell.tables import EXECUTING, GIT_EXECUTING, GIT_KEYS, GIT_ORDINARY, GIT_RUNNING
@@ -20,91 +20,91 @@ _FOUND_FILE = f"./{ANYTHING}"  # the name of an existing file, inserted by find 
 _MAKE_VARIABLES = re.compile(r"(\.?SHELL\w*|MAKEFLAGS|MAKEFILES|MAKE|\.SHELLFLAGS)[:+?]?=|.*[:+?!]=", re.DOTALL)
 
 
-def judge_eval(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_eval(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """eval"""
     if all(word.spelled for word in words[1:]):
         judge.code(" ".join(word.text for word in words[1:]), words[0].name)
     else:
         judge.hint(words[1:])
-        judge.doubt(f"the code for {words[0].name} is not spelled out")
+        judge.doubt(f"the code for {words[0].name} is not literal")
 
 
-def judge_source(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_source(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """source and ."""
     judge.hint(words[1:])
     if len(words) > 1 and (judge.is_stdin(words[1]) or words[1].may_vanish):
         judge.doubt(f"{words[0].name} reads code from elsewhere")
 
 
-def judge_trap(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
-    operands = Given(words[1:], Options()).operands
+def judge_trap(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
+    operands = ParsedOptions(words[1:], Options()).operands
     if len(operands) > 1 and operands[0].text != "-":
-        judge_eval(judge, [words[0], operands[0]], command, fed)
+        judge_eval(judge, [words[0], operands[0]], command, stdin)
 
 
-def judge_deferred(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_deferred(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """alias, bind, complete, hash and other builtins that store a command for later."""
     judge.hint(words[1:])
     if len(words) > 1:
         judge.doubt(f"{words[0].name} may keep a command for later")
 
 
-def judge_shopt(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_shopt(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     if any("alias" in word.text or "extglob" in word.text or not word.spelled for word in words):
         judge.doubt("an option of the shell changes how the line is read")
 
 
-def judge_assigning(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_assigning(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """read, printf, let, wait, mapfile, test: bash evaluates the variable names that they get."""
     name = words[0].name
-    given = Given(words[1:], Options({"printf": "v", "wait": "p", "read": "adeinNptu"}.get(name, "CcdnOsu")))
+    parsed = ParsedOptions(words[1:], Options({"printf": "v", "wait": "p", "read": "adeinNptu"}.get(name, "CcdnOsu")))
     names: list[Word] = []
     if name == "printf":
-        names = [value for value in given.values(options("v")) if value is not None]
+        names = [value for value in parsed.values(options("v")) if value is not None]
         if not judge.shows_only(command):
             judge.hint(words[1:])
     elif name in ("read", "mapfile", "readarray"):
-        names = [*given.operands, *(value for value in given.values(options("a")) if value is not None)]
-        if given.has("C"):
+        names = [*parsed.operands, *(value for value in parsed.values(options("a")) if value is not None)]
+        if parsed.has("C"):
             judge.doubt(f"{name} runs a command for its lines")
     elif name == "let":
         if any(not re.fullmatch(r"[A-Za-z_]\w*(\+\+|--|[-+*/]?=\d+)", word.text) for word in words[1:]):
             judge.doubt("let evaluates an expression")
-    elif (name == "wait" and given.has("p")) or (name == "test" and any(word.text in ("-v", "-R") for word in words)):
+    elif (name == "wait" and parsed.has("p")) or (name == "test" and any(word.text in ("-v", "-R") for word in words)):
         judge.doubt(f"{name} evaluates a name")
     if any(not word.spelled or "[" in word.text for word in names):
         judge.doubt(f"{name} evaluates a name")
 
 
-def judge_script(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_script(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """script"""
-    given = Given(words[1:], options("cIOBTmEo", "command"))
-    for value in given.values(options("c", "command")):
+    parsed = ParsedOptions(words[1:], options("cIOBTmEo", "command"))
+    for value in parsed.values(options("c", "command")):
         if value is None or not value.spelled:
-            judge.doubt("the command for script is not spelled out")
+            judge.doubt("the command for script is not literal")
         else:
             judge.code(value.text, "script")
-    if not given.has("c", "command"):
+    if not parsed.has("c", "command"):
         judge.doubt("script starts a shell that reads what the line feeds to it")
 
 
-def judge_xargs(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_xargs(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """xargs"""
-    taking = options("IELnPsdaJ", "arg-file delimiter max-args max-procs max-lines max-chars process-slot-var")
-    given = Given(words[1:], taking)
+    takes_value = options("IELnPsdaJ", "arg-file delimiter max-args max-procs max-lines max-chars process-slot-var")
+    parsed = ParsedOptions(words[1:], takes_value)
     judge.hint(words[1:])
-    if given.unsure and not (
-        given.rest and given.rest[0].spelled and all(word.spelled for word in _before(words, given))
+    if parsed.unsure and not (
+        parsed.rest and parsed.rest[0].spelled and all(word.spelled for word in _before(words, parsed))
     ):
         judge.doubt("an option of xargs is filled in by the shell")
-    if not given.rest:
+    if not parsed.rest:
         return
-    replaced = [value for option, value in given.options if option in ("I", "i", "J", "replace")]
+    replaced = [value for option, value in parsed.options if option in ("I", "i", "J", "replace")]
     marker = next((value.text for value in replaced if value is not None), "{}" if replaced else "")
-    inner = [_filled(word, marker) for word in given.rest] if marker else [*given.rest, ANY_WORD]
+    inner = [_filled(word, marker) for word in parsed.rest] if marker else [*parsed.rest, ANY_WORD]
     feeders = judge.feeders(command)
     program = inner[0].name
-    if feeders and all(map(_lists_files, feeders)) and not given.has("a", "arg-file"):
+    if feeders and all(map(_lists_files, feeders)) and not parsed.has("a", "arg-file"):
         file = Word(_FOUND_FILE, _FOUND_FILE, False)
         inner = [inner[0], *(file if word is ANY_WORD else word for word in inner[1:])]
     elif program in (*EXECUTING, "git", "sed", "find", "awk", "make") and program != "sort":
@@ -112,8 +112,8 @@ def judge_xargs(judge: Judgement, words: Sequence[Word], command: Command | None
     judge.invoke(inner, None, "inherited" if program in SHELLS | {"env", "sudo", "nohup"} else "no")
 
 
-def _before(words: Sequence[Word], given: Given) -> Sequence[Word]:
-    return words[1 : len(words) - len(given.rest)]
+def _before(words: Sequence[Word], parsed: ParsedOptions) -> Sequence[Word]:
+    return words[1 : len(words) - len(parsed.rest)]
 
 
 def _filled(word: Word, marker: str) -> Word:
@@ -132,14 +132,14 @@ def _lists_files(command: Command) -> bool:
     return texts[:2] in (["git", "ls-files"], ["git", "diff"]) or texts[0] in ("grep", "sort", "head", "uniq")
 
 
-def judge_find(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_find(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     at = 1
     while at < len(words):
         word = words[at]
         at += 1
         if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
             end = next((end for end in range(at, len(words)) if words[end].text in (";", "+")), len(words))
-            inner = [_found(one) for one in words[at:end]]
+            inner = [_found(argument) for argument in words[at:end]]
             if inner:
                 judge.invoke(inner if "{}" not in words[at].text else [ANY_WORD, *inner[1:]], None)
             at = end + 1
@@ -154,13 +154,13 @@ def _found(word: Word) -> Word:
     return Word(text, text, False)
 
 
-def judge_sed(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_sed(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """sed"""
-    given = Given(words[1:], options("efl", "expression file line-length"), permuted=True)
-    scripts = list(given.values(options("e", "expression")))
-    files = list(given.values(options("f", "file")))
+    parsed = ParsedOptions(words[1:], options("efl", "expression file line-length"), permuted=True)
+    scripts = list(parsed.values(options("e", "expression")))
+    files = list(parsed.values(options("f", "file")))
     if not scripts and not files:
-        scripts = list(given.operands[:1])
+        scripts = list(parsed.operands[:1])
     for script in scripts:
         if script is None:
             continue
@@ -175,32 +175,34 @@ def judge_sed(judge: Judgement, words: Sequence[Word], command: Command | None, 
         judge.doubt("an option of sed is filled in by the line")
 
 
-def judge_awk(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_awk(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """awk"""
     name = words[0].name
-    given = Given(words[1:], options("FfvileoEW", "field-separator assign file source include load exec"))
-    files = list(given.values(options("fE", "file exec")))
-    programs = given.operands[:1] if not files else []
+    parsed = ParsedOptions(words[1:], options("FfvileoEW", "field-separator assign file source include load exec"))
+    files = list(parsed.values(options("fE", "file exec")))
+    programs = parsed.operands[:1] if not files else []
     for word in programs:
         if not is_plain_awk(word.text.replace(ANYTHING, "x")) or judge.is_own(word):
             judge.doubt(f"a program for {name} is not understood")
     judge.hint(programs if judge.shows_only(command) else words[1:])
-    if given.unsure and any(map(judge.is_chosen, words[1:])):
+    if parsed.unsure and any(map(judge.is_chosen, words[1:])):
         judge.doubt(f"an option of {name} is filled in by the line")
     elsewhere = any(word is None or judge.is_stdin(word) or not word.spelled for word in files)
-    if elsewhere or given.has("e", "source", "l", "load", "i", "include", "W"):
+    if elsewhere or parsed.has("e", "source", "l", "load", "i", "include", "W"):
         judge.doubt(f"{name} reads its program from elsewhere")
 
 
-def judge_make(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
+def judge_make(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     name = words[0].name
-    given = Given(words[1:], options("fCIjloWE", "file makefile directory eval include-dir jobs"), permuted=True)
+    parsed = ParsedOptions(
+        words[1:], options("fCIjloWE", "file makefile directory eval include-dir jobs"), permuted=True
+    )
     judge.hint(words[1:])
-    for value in given.values(options("f", "file makefile")):
+    for value in parsed.values(options("f", "file makefile")):
         if value is None or judge.is_stdin(value):
             judge.doubt(f"{name} reads its rules from elsewhere")
-    if any(True for _ in given.values(options("E", "eval"))) or any(
-        _MAKE_VARIABLES.match(word.text) for word in given.operands
+    if any(True for _ in parsed.values(options("E", "eval"))) or any(
+        _MAKE_VARIABLES.match(word.text) for word in parsed.operands
     ):
         judge.doubt(f"{name} is given a shell or code")
     if any("=" in word.text and re.search(r"[$`!]", word.text.partition("=")[2]) for word in words[1:]):
@@ -209,20 +211,20 @@ def judge_make(judge: Judgement, words: Sequence[Word], command: Command | None,
         judge.doubt(f"an option of {name} is filled in by the line")
 
 
-def judge_git(judge: Judgement, words: Sequence[Word], command: Command | None, fed: str) -> None:
-    given = Given(words[1:], options("Cc", "git-dir work-tree namespace exec-path config-env super-prefix"))
-    for value in given.values(options("c", "exec-path config-env")):
+def judge_git(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
+    parsed = ParsedOptions(words[1:], options("Cc", "git-dir work-tree namespace exec-path config-env super-prefix"))
+    for value in parsed.values(options("c", "exec-path config-env")):
         key = value.text.partition("=")[0] if value is not None else ""
         if value is None or not GIT_KEYS.fullmatch(key) or judge.is_own(value) or "!" in value.text:
             judge.doubt("git is given a configuration that may run programs")
-    if given.has("git-dir", "exec-path", "config-env", "p", "paginate"):
+    if parsed.has("git-dir", "exec-path", "config-env", "p", "paginate"):
         judge.doubt("git is told to use other files")
-    if given.unsure or (given.rest and not given.rest[0].spelled):
+    if parsed.unsure or (parsed.rest and not parsed.rest[0].spelled):
         judge.doubt("a subcommand of git is filled in by the shell")
         judge.hint(words[1:])
-    if not given.rest:
+    if not parsed.rest:
         return
-    subcommand, behind = given.rest[0].text, given.rest[1:]
+    subcommand, behind = parsed.rest[0].text, parsed.rest[1:]
     if any(re.match(r"(ext|fd|file)::", word.text) for word in behind):
         judge.doubt("an address for git may run a program")
     if subcommand == "config":
@@ -243,8 +245,8 @@ def _git_options(judge: Judgement, subcommand: str, words: Sequence[Word]) -> No
     names = GIT_EXECUTING.get(subcommand)
     if names is None:
         return
-    given = Given(words, Options("m"), permuted=True)
-    if any(True for _ in given.values(names)):
+    parsed = ParsedOptions(words, Options("m"), permuted=True)
+    if any(True for _ in parsed.values(names)):
         judge.hint(words)
         judge.doubt(f"an option of git {subcommand} may run a program")
     if judge.may_add_option(words):
@@ -252,10 +254,10 @@ def _git_options(judge: Judgement, subcommand: str, words: Sequence[Word]) -> No
 
 
 def _configures_git(judge: Judgement, words: Sequence[Word]) -> None:
-    given = Given(words, Options(), permuted=True)
-    operands = [word for word in given.operands if word.text not in ("get", "set", "unset", "list")]
+    parsed = ParsedOptions(words, Options(), permuted=True)
+    operands = [word for word in parsed.operands if word.text not in ("get", "set", "unset", "list")]
     key, values = (operands[0], operands[1:]) if operands else (None, [])
-    if given.has("f", "file", "e", "edit"):
+    if parsed.has("f", "file", "e", "edit"):
         judge.doubt("git uses another file for its configuration")
     if key is None or not values:
         return

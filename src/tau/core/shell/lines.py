@@ -63,7 +63,7 @@ class Line:
         for at, text in enumerate(self._found.hints):
             mentioned = wanted in text.casefold() or _QUOTES.search(text)
             if mentioned and any(_is(part, first) for part in _parts(text)):
-                return not rest or _in_order(rest, [part for one in self._found.hints[at:] for part in _parts(one)])
+                return not rest or _in_order(rest, [part for hint in self._found.hints[at:] for part in _parts(hint)])
         return False
 
 
@@ -106,9 +106,9 @@ def _is(word: str, name: str) -> bool:
 def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
     """True if all of them occur, in this order."""
     start = 0
-    for one in wanted:
+    for item in wanted:
         try:
-            start = words.index(one, start) + 1
+            start = words.index(item, start) + 1
         except ValueError:
             return False
     return True
@@ -116,12 +116,12 @@ def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 def _may_follow(wanted: Sequence[str], words: Sequence[Word]) -> bool:
     """The same, where a word that is not literal matches anything that it can become, also several words."""
-    left = list(wanted)
+    remaining = list(wanted)
     for word in words:
-        if not left:
+        if not remaining:
             break
-        if word.text == left[0] or (not word.spelled and word.may_be(left[0])):
-            del left[0]
-        while left and word.shape == ANYTHING and not word.quoted:
-            del left[0]
-    return not left
+        if word.text == remaining[0] or (not word.spelled and word.may_be(remaining[0])):
+            del remaining[0]
+        while remaining and word.shape == ANYTHING and not word.quoted:
+            del remaining[0]
+    return not remaining

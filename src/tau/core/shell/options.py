@@ -19,19 +19,19 @@ def options(short: str = "", long: str = "") -> Options:
     return Options(short, frozenset(long.split()))
 
 
-class Given:
+class ParsedOptions:
     """The options and operands of one command.
 
     `rest` are all words from the first operand on. `unsure`: an expansion stands where an option may be, or it may
     expand to nothing. `permuted`: options may follow operands.
     """
 
-    def __init__(self, words: Sequence[Word], taking: Options, *, permuted: bool = False) -> None:
+    def __init__(self, words: Sequence[Word], takes_value: Options, *, permuted: bool = False) -> None:
         self.options: list[tuple[str, Word | None]] = []
         self.operands: list[Word] = []
         self.rest: list[Word] = []
         self.unsure = False
-        self._taking = taking
+        self._takes_value = takes_value
         self._read(list(words), permuted=permuted)
 
     def _read(self, words: list[Word], *, permuted: bool) -> None:
@@ -61,25 +61,25 @@ class Given:
         if equals:
             self.options.append((name, word._replace(text=value, shape=word.shape.partition("=")[2])))
         else:
-            self.options.append((name, words.pop() if name in self._taking.long and words else None))
+            self.options.append((name, words.pop() if name in self._takes_value.long and words else None))
 
     def _cluster(self, word: Word, words: list[Word]) -> None:
         text = word.text
-        if text[1:] in self._taking.long and words:  # gdb -ex, erl -eval
+        if text[1:] in self._takes_value.long and words:  # gdb -ex, erl -eval
             self.options.append((text[1:], words.pop()))
             return
-        for at, letter in enumerate(text[1:], 1):
-            if letter in self._taking.short:
+        for at, character in enumerate(text[1:], 1):
+            if character in self._takes_value.short:
                 value = word._replace(text=text[at + 1 :], shape=word.shape[at + 1 :])
-                self.options.append((letter, value if text[at + 1 :] else words.pop() if words else None))
+                self.options.append((character, value if text[at + 1 :] else words.pop() if words else None))
                 return
-            self.options.append((letter, None))
+            self.options.append((character, None))
 
     def values(self, names: Options) -> Iterator[Word | None]:
         """The values of options with these names. Long names may be abbreviated."""
         for name, value in self.options:
             short = len(name) == 1 and name in names.short
-            shortened = len(name) > 2 and any(one.startswith(name) for one in names.long)
+            shortened = len(name) > 2 and any(long.startswith(name) for long in names.long)
             if short or shortened or name in names.long:
                 yield value
 

@@ -26,22 +26,21 @@ _EXPANSION = re.compile(
     r"\$\{[#!]?\w*[@*#?$!-]?(\[\$?\w+\]|\[[@*]\])?([^'\"\\`{}()<>|;&\x00@\[\]]|\\.|\"[^\"'\\`$]*\")*@?\}", re.S
 )
 WORDS = frozenset(
-    (
-        *("word", "string", "raw_string", "ansi_c_string", "translated_string", "number", "concatenation"),
-        *("brace_expression", "extglob_pattern", "simple_expansion", "expansion", "command_substitution"),
-        *("process_substitution", "arithmetic_expansion", "variable_name", "subscript", "regex", "$"),
-    )
+    """
+    word string raw_string ansi_c_string translated_string number concatenation brace_expression extglob_pattern
+    simple_expansion expansion command_substitution process_substitution arithmetic_expansion variable_name
+    subscript regex $
+    """.split()
 )
 ARITHMETIC = frozenset(
-    (
-        *("binary_expression", "unary_expression", "postfix_expression", "parenthesized_expression"),
-        *("ternary_expression", "number", "word", "variable_name", "simple_expansion", "variable_assignment"),
-        *("expansion", "arithmetic_expansion", "string", "string_content"),
-    )
+    """
+    binary_expression unary_expression postfix_expression parenthesized_expression ternary_expression number word
+    variable_name simple_expansion variable_assignment expansion arithmetic_expansion string string_content
+    """.split()
 )
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
-Fed = Literal["no", "inherited", "direct"]
+StdinSource = Literal["no", "inherited", "direct"]
 
 
 class Sink:
@@ -68,16 +67,16 @@ def is_write(redirect: Redirect) -> bool:
 class Command:
     """A simple command of the line.
 
-    `fed`: if the line determines what is on stdin, and how. `texts` are its here-documents and here-strings.
+    `stdin`: if the line determines what is on stdin, and how. `texts` are its here-documents and here-strings.
     `repeated`: it is in a loop or a function, so a command that follows it in the text may run before it.
     """
 
-    def __init__(self, words: Sequence[Word], fed: Fed, sink: Sink, *, repeated: bool = False) -> None:
+    def __init__(self, words: Sequence[Word], stdin: StdinSource, sink: Sink, *, repeated: bool = False) -> None:
         self.words = list(words)
         self.assignments: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
         self.texts: list[str] = []
-        self.fed = fed
+        self.stdin = stdin
         self.sink = sink
         self.repeated = repeated
 
@@ -85,7 +84,7 @@ class Command:
 class Flow(Value):
     """Context of a command: its input, where its output goes, and which command's word it is in."""
 
-    fed: Fed
+    stdin: StdinSource
     sink: Sink
     repeated: bool = False
     owner: Command | None = None
@@ -115,20 +114,20 @@ class Parts(ABC):
     def _block(self, node: Node, flow: Flow) -> None: ...
 
     def _add(self, flow: Flow, words: Sequence[Word] = ()) -> Command:
-        command = Command(words, flow.fed, flow.sink, repeated=flow.repeated)
+        command = Command(words, flow.stdin, flow.sink, repeated=flow.repeated)
         self.commands.append(command)
         return command
 
     def _settle(self, command: Command, redirects: Sequence[Redirect], texts: Sequence[str]) -> None:
         command.redirects += redirects
         command.texts += texts
-        for one in command.redirects:
-            if one.operator.startswith("<") and one.word.text != "/dev/null":
-                command.fed = "direct"
-            if is_write(one) and one.descriptor in ("", "1"):
-                command.sink = Sink("terminal" if one.word.text == "/dev/null" else "file")
+        for redirect in command.redirects:
+            if redirect.operator.startswith("<") and redirect.word.text != "/dev/null":
+                command.stdin = "direct"
+            if is_write(redirect) and redirect.descriptor in ("", "1"):
+                command.sink = Sink("terminal" if redirect.word.text == "/dev/null" else "file")
         if command.texts:
-            command.fed = "direct"
+            command.stdin = "direct"
 
     def _groups(self, node: Node) -> list[list[Node]]:
         """The children of a simple command, grouped into words: adjacent nodes form one word."""
@@ -154,8 +153,8 @@ class Parts(ABC):
     def _word(self, nodes: Sequence[Node], flow: Flow) -> Word:
         word = read_word(self._source, nodes)
         for node in nodes:
-            for hole in expansions_in(node):
-                self._expansion(hole, flow)
+            for expansion in expansions_in(node):
+                self._expansion(expansion, flow)
         return word
 
     def _expansion(self, node: Node, flow: Flow) -> None:
@@ -179,7 +178,7 @@ class Parts(ABC):
         if opening.kind == "`" and ("\\" in text or "`" in text[1:-1]):
             raise NotUnderstood("a substitution in backquotes contains backslashes")
         sink = Sink("captured", [flow.owner] if flow.owner is not None else [])
-        inner = Flow("inherited" if flow.fed != "no" else "no", sink, flow.repeated, flow.owner)
+        inner = Flow("inherited" if flow.stdin != "no" else "no", sink, flow.repeated, flow.owner)
         if opening.kind == ">(":
             inner = Flow("direct", flow.sink, flow.repeated, None)
         body = Node("program", opening.end, closing.start)
@@ -191,12 +190,12 @@ class Parts(ABC):
 
     def _parameter(self, node: Node, flow: Flow) -> None:
         """${…}"""
-        holes = [hole for child in node.children for hole in expansions_in(child)]
+        expansions = [expansion for child in node.children for expansion in expansions_in(child)]
         text, at = "", node.start
-        for hole in holes:
-            text += self._source[at : hole.start] + "_"
-            at = hole.end
-            self._expansion(hole, flow)
+        for expansion in expansions:
+            text += self._source[at : expansion.start] + "_"
+            at = expansion.end
+            self._expansion(expansion, flow)
         text += self._source[at : node.end]
         kinds = {child.kind for child in node.children}
         if not _EXPANSION.fullmatch(text) or "@" in kinds or text.startswith("${!"):
@@ -325,13 +324,13 @@ class Parts(ABC):
 
     def _expanded(self, body: Node, text: str, flow: Flow) -> None:
         """Handle the expansions in a here-document whose delimiter is not quoted."""
-        holes = [hole for child in body.children for hole in expansions_in(child)]
-        for hole in holes:
-            self._expansion(hole, flow)
+        expansions = [expansion for child in body.children for expansion in expansions_in(child)]
+        for expansion in expansions:
+            self._expansion(expansion, flow)
         rest, at = "", body.start
-        for hole in holes:
-            rest += self._source[at : hole.start] + " "
-            at = hole.end
+        for expansion in expansions:
+            rest += self._source[at : expansion.start] + " "
+            at = expansion.end
         rest += self._source[at : body.end]
         if "\\\n" in text or "`" in rest or re.search(r"(?<!\\)\$[({\w@*#?!$-]", rest):
             raise NotUnderstood("a here-document is expanded in a way that is not understood")
@@ -373,13 +372,13 @@ class Parts(ABC):
 
     def _check_bracket(self, node: Node, opening: str, flow: Flow) -> None:
         text = self._text(node)
-        holes = [hole for child in node.children for hole in expansions_in(child)]
-        for hole in holes:
-            self._expansion(hole, flow)
+        expansions = [expansion for child in node.children for expansion in expansions_in(child)]
+        for expansion in expansions:
+            self._expansion(expansion, flow)
         rest, at = "", node.start
-        for hole in holes:
-            rest += self._source[at : hole.start] + "$"
-            at = hole.end
+        for expansion in expansions:
+            rest += self._source[at : expansion.start] + "$"
+            at = expansion.end
         rest += self._source[at : node.end]
         bare = re.sub(
             r"'[^']*'|\"([^\"\\]|\\.)*\"|\\.", lambda found: "'" if "$" not in found[0] else "$", rest, flags=re.S
@@ -387,7 +386,7 @@ class Parts(ABC):
         allowed = r"[^;&|()<>`\n]*" if opening == "[" else r"([^;&`\n]|&&)*"
         if not re.fullmatch(allowed, bare) or re.search(r"(?<![\w-])-[vR](?![\w-])(?!\s+\w+\s)", bare):
             raise NotUnderstood("a test is not understood")
-        if opening == "[[" and any(f" {one} " in bare for one in _COMPARISONS):
+        if opening == "[[" and any(f" {operator} " in bare for operator in _COMPARISONS):
             for word in re.findall(r"(?:(\S+)\s+)-(?:eq|ne|lt|le|gt|ge)\s+(\S+)", text):
                 for side in word:
                     side = side.strip('"')

@@ -1,6 +1,6 @@
 """Strict reader of command lines: for rules that allow.
 
-The generous reader, for rules that deny or ask, is in lines.py.
+The loose reader, for rules that deny or ask, is in lines.py.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ def plain(text: str) -> list[str] | None:
     words: list[str] = []
     word: str | None = None
     quote = ""
-    for letter in text:
+    for character in text:
         if quote:
-            if letter == quote:
+            if character == quote:
                 quote = ""
-            elif letter == "\\" or (quote == '"' and letter in "$`"):
+            elif character == "\\" or (quote == '"' and character in "$`"):
                 return None
             else:
-                word = (word or "") + letter
-        elif letter in " \t":
+                word = (word or "") + character
+        elif character in " \t":
             if word is not None:
                 words.append(word)
             word = None
-        elif letter in "'\"":
-            quote, word = letter, word or ""
-        elif letter in "\\;&|()<>`$" or not letter.isprintable() or (letter == "#" and word is None):
+        elif character in "'\"":
+            quote, word = character, word or ""
+        elif character in "\\;&|()<>`$" or not character.isprintable() or (character == "#" and word is None):
             return None
         else:
-            word = (word or "") + letter
+            word = (word or "") + character
     if quote:
         return None
     if word is not None:

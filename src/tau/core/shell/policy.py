@@ -13,7 +13,7 @@ from tau.core.shell import files
 from tau.core.shell.code import is_plain_node, is_plain_perl, is_plain_python
 from tau.core.shell.judgement import Findings, Judgement, names_stdin
 from tau.core.shell.languages import ANY_WORD, JUDGES
-from tau.core.shell.options import Given, Options, options
+from tau.core.shell.options import Options, ParsedOptions, options
 from tau.core.shell.parts import Command
 from tau.core.shell.programs import (
     CODE_OPERANDS,
@@ -71,26 +71,26 @@ class _Judge(Judgement):
         self._depth = depth
         self._wrapped = 0
         # `exec < file` feeds all commands after it.
-        self._all_fed = any(
+        self._all_read_stdin = any(
             [word.text for word in command.words] == ["exec"] and command.redirects for command in script.commands
         )
         for command in script.commands:
             self._command(command)
         for variable, values in script.variables.items():
-            for given in values if RUNNING_VARIABLES.match(variable) or PROGRAM_VARIABLES.fullmatch(variable) else ():
-                self._assignment(variable, given if given is not None else ANY_WORD)
+            for value in values if RUNNING_VARIABLES.match(variable) or PROGRAM_VARIABLES.fullmatch(variable) else ():
+                self._assignment(variable, value if value is not None else ANY_WORD)
         self.findings.writes = files.written(script, self.findings.writes)
         if reason := files.conflict(script, self.findings.writes):
             self.doubt(reason)
 
     def _command(self, command: Command) -> None:
-        redirected = [one.word for one in command.redirects]
+        redirected = [redirect.word for redirect in command.redirects]
         self.findings.words += [value.text for _, value in command.assignments]
         self.findings.words += [word.text for word in (*command.words, *redirected)]
         for name, value in command.assignments:
             self._assignment(name, value)
-        for one in command.redirects:
-            if one.operator.startswith((">", "&>")) and re.match(r"/proc/|/dev/(tcp|udp)/", one.word.text):
+        for redirect in command.redirects:
+            if redirect.operator.startswith((">", "&>")) and re.match(r"/proc/|/dev/(tcp|udp)/", redirect.word.text):
                 self.doubt("a redirection goes to a file of the system")
         if command.words:
             self.invoke(command.words, command)
@@ -111,10 +111,10 @@ class _Judge(Judgement):
         elif RUNNING_VARIABLES.match(name) and not (value.spelled and _NODE_OPTIONS.fullmatch(value.text)):
             self.doubt(reason)
 
-    def invoke(self, words: Sequence[Word], command: Command | None, fed: str = "") -> None:
+    def invoke(self, words: Sequence[Word], command: Command | None, stdin: str = "") -> None:
         first = words[0]
-        fed = fed or (command.fed if command is not None else "no")
-        fed = "inherited" if fed == "no" and self._all_fed else fed
+        stdin = stdin or (command.stdin if command is not None else "no")
+        stdin = "inherited" if stdin == "no" and self._all_read_stdin else stdin
         self.findings.commands.append(list(words))
         if not first.spelled:
             self.doubt("the name of a program is filled in by the shell")
@@ -127,17 +127,17 @@ class _Judge(Judgement):
         if first.text in self.script.functions:
             self.hint(words[1:])
         elif _LOADER.fullmatch(name):
-            self._wrapper(words, _LOADER_OPTIONS, command, fed)
+            self._wrapper(words, _LOADER_OPTIONS, command, stdin)
         elif name in JUDGES:
-            JUDGES[name](self, words, command, fed)
+            JUDGES[name](self, words, command, stdin)
         elif name in SHELLS:
-            self._shell(name, words, fed)
+            self._shell(name, words, stdin)
         elif name in WRAPPERS:
-            self._wrapper(words, WRAPPERS[name], command, fed)
+            self._wrapper(words, WRAPPERS[name], command, stdin)
         elif base in INTERPRETERS:
-            self._interpreter(base, INTERPRETERS[base], words, command, fed)
+            self._interpreter(base, INTERPRETERS[base], words, command, stdin)
         else:
-            self._ordinary(name, words, command, fed)
+            self._ordinary(name, words, command, stdin)
 
     def code(self, text: str, name: str) -> None:
         if self._depth >= MAX_NESTING or (self._depth and len(text) > MAX_INNER_CODE):
@@ -159,21 +159,21 @@ class _Judge(Judgement):
 
     # Ordinary programs
 
-    def _ordinary(self, name: str, words: Sequence[Word], command: Command | None, fed: str) -> None:
+    def _ordinary(self, name: str, words: Sequence[Word], command: Command | None, stdin: str) -> None:
         at = next((at for at, word in enumerate(words) if at and not word.text.startswith("-")), 0)
         if name == "cmake" and len(words) > 2 and words[1].text == "-E":
             self.hint(words[2:])
             if words[2].text in ("env", "time", "chdir"):
                 wrapper = Wrapper(skip=int(words[2].text == "chdir"), assigns=words[2].text == "env")
-                self._wrapper(words[2:], wrapper, command, fed)
+                self._wrapper(words[2:], wrapper, command, stdin)
             return
         if (name, words[at].text) in SUBWRAPPERS:
-            self._wrapper(words[at:], SUBWRAPPERS[name, words[at].text], command, fed)
+            self._wrapper(words[at:], SUBWRAPPERS[name, words[at].text], command, stdin)
             return
         self._executing(name, words)
         reads_data = name in READERS or name in INERT
         takes_stdin = len(words) == 1 or any(map(names_stdin, words[1:]))
-        if not reads_data and (fed == "direct" or (fed == "inherited" and takes_stdin)):
+        if not reads_data and (stdin == "direct" or (stdin == "inherited" and takes_stdin)):
             self.doubt(f"{name} reads what the line feeds to it, and may run it")
         if not reads_data and any(word.raw.startswith(("<(", ">(")) for word in words):
             self.doubt(f"{name} is given the output of a command as a file, and may run it")
@@ -188,20 +188,22 @@ class _Judge(Judgement):
 
     def _executing(self, name: str, words: Sequence[Word]) -> None:
         """Handle options whose value is a command."""
-        taking = EXECUTING.get(name)
-        if taking is None:
+        takes_value = EXECUTING.get(name)
+        if takes_value is None:
             return
-        given = Given(words[1:], taking, permuted=True)
+        parsed = ParsedOptions(words[1:], takes_value, permuted=True)
         if name == "scp":
-            self.check_ssh(given)
+            self.check_ssh(parsed)
             return
         if name in ("tar", "bsdtar") and len(words) > 1 and not words[1].text.startswith("-"):
-            given = Given(words[2:], taking, permuted=True)  # tar xzf: the letters are options without values
-            if set(words[1].text) & set(taking.short):
+            parsed = ParsedOptions(
+                words[2:], takes_value, permuted=True
+            )  # tar xzf: the letters are options without values
+            if set(words[1].text) & set(takes_value.short):
                 self.doubt(f"an option of {name} is a command")
-        for value in given.values(taking):
+        for value in parsed.values(takes_value):
             if value is None or not value.spelled:
-                self.doubt(f"an option of {name} is a command that is not spelled out")
+                self.doubt(f"an option of {name} is a command that is not literal")
             elif name in SETTING_OPTIONS:
                 self.hint([value])
                 if not re.fullmatch(r"[\w.:/=+, -]*", value.text):
@@ -213,39 +215,41 @@ class _Judge(Judgement):
 
     # Programs that run others
 
-    def _wrapper(self, words: Sequence[Word], wrapper: Wrapper, command: Command | None, fed: str) -> None:
+    def _wrapper(self, words: Sequence[Word], wrapper: Wrapper, command: Command | None, stdin: str) -> None:
         name = words[0].name
         if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
             return
         code = Options(wrapper.code, frozenset(("command", "split-string", "call") if wrapper.code else ()))
-        taking = Options(wrapper.options.short + code.short, wrapper.options.long | code.long)
-        given = Given(words[1:], taking)
-        codes = list((Given(words[1:], taking, permuted=True) if wrapper.permuted else given).values(code))
+        takes_value = Options(wrapper.options.short + code.short, wrapper.options.long | code.long)
+        parsed = ParsedOptions(words[1:], takes_value)
+        codes = list(
+            (ParsedOptions(words[1:], takes_value, permuted=True) if wrapper.permuted else parsed).values(code)
+        )
         for value in codes:
             if value is None or not value.spelled:
-                self.doubt(f"the command for {name} is not spelled out")
+                self.doubt(f"the command for {name} is not literal")
             else:
                 self.code(f"env {value.text}" if name == "env" else value.text, name)
-        rest = list(given.rest) if not (codes and wrapper.permuted) else []
+        rest = list(parsed.rest) if not (codes and wrapper.permuted) else []
         if rest and rest[0].text == "-":  # env -, su -
             rest.pop(0)
         self.hint(words[1 : len(words) - len(rest)])
-        if given.unsure and not codes and not (rest and rest[0].spelled and not wrapper.skip):
+        if parsed.unsure and not codes and not (rest and rest[0].spelled and not wrapper.skip):
             self.doubt(f"an option of {name} is filled in by the shell")
         while wrapper.assigns and rest and "=" in rest[0].text:
             self._variable(name, rest.pop(0))
         skipped, rest = rest[: wrapper.skip], rest[wrapper.skip :]
         self.hint(skipped)
         if name == "ssh":
-            self.check_ssh(given)
+            self.check_ssh(parsed)
         elif any(word.may_vanish for word in skipped):
             self.doubt(f"the arguments of {name} are filled in by the shell")
-        if any(value is not None and value.text.startswith(("|", "!")) for _, value in given.options):
+        if any(value is not None and value.text.startswith(("|", "!")) for _, value in parsed.options):
             self.doubt(f"an option of {name} is a command")  # strace -o '|…'
         if rest and rest[0].raw in RESERVED:
             self.doubt(f"{rest[0].raw} stands behind {name}")
         if not rest:
-            if fed != "no" and name not in ("exec", "command", "env", "time", "watch"):
+            if stdin != "no" and name not in ("exec", "command", "env", "time", "watch"):
                 self.doubt(f"{name} reads what the line feeds to it, and may run it")
         elif not wrapper.joined:
             self._wrapped += 1
@@ -253,123 +257,123 @@ class _Judge(Judgement):
                 self.doubt("too many programs run each other")
                 self.hint(rest)
             else:
-                self.invoke(rest, command, fed)
+                self.invoke(rest, command, stdin)
             self._wrapped -= 1
         elif all(word.spelled for word in rest):
             self.code(" ".join(word.text for word in rest), name)
         else:
             self.hint(rest)
-            self.doubt(f"the command for {name} is not spelled out")
+            self.doubt(f"the command for {name} is not literal")
 
     def _variable(self, name: str, word: Word) -> None:
         """Handle a variable that env or sudo sets."""
         variable, _, value = word.text.partition("=")
         if not ASSIGNMENT.fullmatch(f"{variable}="):
             self.doubt(f"{name} sets a variable with a name that is not understood")
-        given = word._replace(text=value, shape=word.shape.partition("=")[2])
-        self.script.variables.setdefault(variable, []).append(given)
-        self._assignment(variable, given)
+        replaced = word._replace(text=value, shape=word.shape.partition("=")[2])
+        self.script.variables.setdefault(variable, []).append(replaced)
+        self._assignment(variable, replaced)
 
-    def check_ssh(self, given: Given) -> None:
+    def check_ssh(self, parsed: ParsedOptions) -> None:
         harmless = re.compile(
             r"(StrictHostKeyChecking|UserKnownHostsFile|ConnectTimeout|BatchMode|LogLevel)[ =][\w/.-]+"
         )
         if any(
             option in ("o", "F", "S") and (value is None or not value.spelled or not harmless.fullmatch(value.text))
-            for option, value in given.options
+            for option, value in parsed.options
         ):
             self.doubt("an option of ssh may hold a command")
 
-    def _shell(self, name: str, words: Sequence[Word], fed: str) -> None:
+    def _shell(self, name: str, words: Sequence[Word], stdin: str) -> None:
         self.hint(words[1:])
         words = [word for word in words if not re.fullmatch(r"\+[a-zA-Z]+", word.text)]  # +x turns an option off
-        given = Given(words[1:], options("oO", "rcfile init-file"))
-        if given.has("c", "command"):
+        parsed = ParsedOptions(words[1:], options("oO", "rcfile init-file"))
+        if parsed.has("c", "command"):
             if (
-                (given.unsure and not (given.rest and given.rest[0].spelled))
-                or not given.rest
-                or not given.rest[0].spelled
-                or not _spelled_before(words, given)
+                (parsed.unsure and not (parsed.rest and parsed.rest[0].spelled))
+                or not parsed.rest
+                or not parsed.rest[0].spelled
+                or not _spelled_before(words, parsed)
             ):
-                self.doubt(f"the code for {name} is not spelled out")
+                self.doubt(f"the code for {name} is not literal")
             elif name in OTHER_SHELLS:
                 self.doubt(f"{name} is another shell")
             else:
-                self.code(given.rest[0].text, name)
-                if fed != "no":
+                self.code(parsed.rest[0].text, name)
+                if stdin != "no":
                     self.doubt(f"{name} reads what the line feeds to it")
-        elif given.has("rcfile", "init-file", "s") or (given.rest and self.is_stdin(given.rest[0])):
+        elif parsed.has("rcfile", "init-file", "s") or (parsed.rest and self.is_stdin(parsed.rest[0])):
             self.doubt(f"{name} reads code from elsewhere")
-        elif given.unsure and any(word.may_vanish or self.is_chosen(word) for word in words[1:]):
-            self.doubt(f"the script for {name} is not spelled out")
-        elif not given.rest and fed != "no":
+        elif parsed.unsure and any(word.may_vanish or self.is_chosen(word) for word in words[1:]):
+            self.doubt(f"the script for {name} is not literal")
+        elif not parsed.rest and stdin != "no":
             self.doubt(f"{name} runs what the line feeds to it")
 
     # Interpreters
 
     def _interpreter(
-        self, name: str, known: Interpreter, words: Sequence[Word], command: Command | None, fed: str
+        self, name: str, known: Interpreter, words: Sequence[Word], command: Command | None, stdin: str
     ) -> None:
         module = "m" if name in ("python", "pypy") else ""
-        taking = Options(known.code.short + known.options.short + module, known.code.long | known.options.long)
-        given = Given(words[1:], taking, permuted=not known.files)
+        takes_value = Options(known.code.short + known.options.short + module, known.code.long | known.options.long)
+        parsed = ParsedOptions(words[1:], takes_value, permuted=not known.files)
         self.hint(_arguments(name, words), command.texts if command is not None else ())
-        codes = list(given.values(known.code))
+        codes = list(parsed.values(known.code))
         if name == "sftp":
-            self.check_ssh(given)
+            self.check_ssh(parsed)
         plain = _PLAIN_CODE.get(name)
         if not all(value is not None and value.spelled and plain is not None and plain(value.text) for value in codes):
             self.doubt(f"code for {name} is not understood")
-        elif plain is not None and self._has_strange_option(known, given, words, codes):
+        elif plain is not None and self._has_unknown_option(known, parsed, words, codes):
             self.doubt(f"an option of {name} may hold code")
-        elif module and given.has("m"):
-            self._module(name, given, fed)
-        elif reason := self._reads_code(name, known, given, words, fed, bool(codes)):
+        elif module and parsed.has("m"):
+            self._module(name, parsed, stdin)
+        elif reason := self._reads_code(name, known, parsed, words, stdin, bool(codes)):
             self.doubt(reason)
 
-    def _has_strange_option(
-        self, known: Interpreter, given: Given, words: Sequence[Word], codes: Sequence[Word | None]
+    def _has_unknown_option(
+        self, known: Interpreter, parsed: ParsedOptions, words: Sequence[Word], codes: Sequence[Word | None]
     ) -> bool:
-        loaded = [value for value in given.values(known.options) if value is not None]
+        loaded = [value for value in parsed.values(known.options) if value is not None]
         attached = [code.text for code in codes if code is not None]
-        strange = [
+        unknown = [
             word
             for word in words[1:]
             if word.text.startswith("-") and not _OPTION.fullmatch(word.text)
             if not any(code and word.text.endswith(code) for code in attached)
         ]
-        return bool(strange) or any(not _OPTION.fullmatch(word.text) or "data:" in word.text for word in loaded)
+        return bool(unknown) or any(not _OPTION.fullmatch(word.text) or "data:" in word.text for word in loaded)
 
-    def _module(self, name: str, given: Given, fed: str) -> None:
+    def _module(self, name: str, parsed: ParsedOptions, stdin: str) -> None:
         """python -m"""
-        module = next(given.values(options("m")))
+        module = next(parsed.values(options("m")))
         if module is None or not module.spelled or module.text.partition(".")[0].casefold() in MODULES_THAT_RUN_CODE:
             self.doubt(f"a module of {name} may run code")
-        elif fed == "direct" and any(map(names_stdin, given.operands)):
+        elif stdin == "direct" and any(map(names_stdin, parsed.operands)):
             self.doubt(f"{name} reads what the line feeds to it")
 
     def _reads_code(
-        self, name: str, known: Interpreter, given: Given, words: Sequence[Word], fed: str, has_code: bool
+        self, name: str, known: Interpreter, parsed: ParsedOptions, words: Sequence[Word], stdin: str, has_code: bool
     ) -> str:
         """Return why an interpreter may run code that is not in a file; empty if it does not."""
-        scripts = given.operands[:1] if known.files else given.operands
-        only_asked = given.has("version", "V", "help", "h") or (given.has("v") and not given.operands)
+        scripts = parsed.operands[:1] if known.files else parsed.operands
+        only_asked = parsed.has("version", "V", "help", "h") or (parsed.has("v") and not parsed.operands)
         if name in OPAQUE and len(words) > 1:
             return f"the commands for {name} are not looked for"
-        if given.unsure and any(self.is_chosen(word) or (word.may_vanish and fed != "no") for word in words[1:]):
+        if parsed.unsure and any(self.is_chosen(word) or (word.may_vanish and stdin != "no") for word in words[1:]):
             return f"the options of {name} are filled in by the shell"
         if any(map(self.is_stdin, scripts)):
             return f"{name} reads code from elsewhere"
-        if fed != "no" and not has_code and not only_asked and (not given.operands or not known.files):
+        if stdin != "no" and not has_code and not only_asked and (not parsed.operands or not known.files):
             return f"{name} runs what the line feeds to it"
-        if name in CODE_OPERANDS and _has_code_operand(name, given.operands):
+        if name in CODE_OPERANDS and _has_code_operand(name, parsed.operands):
             return f"the commands for {name} may run programs"
         return ""
 
 
-def _spelled_before(words: Sequence[Word], given: Given) -> bool:
+def _spelled_before(words: Sequence[Word], parsed: ParsedOptions) -> bool:
     """True if all options are literal."""
-    return all(word.spelled for word in words[1 : len(words) - len(given.rest)])
+    return all(word.spelled for word in words[1 : len(words) - len(parsed.rest)])
 
 
 def _has_code_operand(name: str, operands: Sequence[Word]) -> bool:
@@ -384,7 +388,7 @@ def _arguments(name: str, words: Sequence[Word]) -> list[Word]:
     if name in SUBCOMMANDS:
         operands = [word for word in found if not word.text.startswith("-")]
         subcommands = operands[: 2 if operands and operands[0].text in GROUPS else 1]
-        found = [word for word in found if not any(word is one for one in subcommands)]
+        found = [word for word in found if not any(word is subcommand for subcommand in subcommands)]
     installs = name in PACKAGE_MANAGERS and any(word.text in INSTALLING for word in words[1:4])
     if installs or (name == "python" and any(word.text == "pip" for word in words[1:3])):
         found = [

@@ -115,24 +115,9 @@ SUBWRAPPERS = {
 }
 
 SHELLS = frozenset(
-    (
-        "ash",
-        "bash",
-        "csh",
-        "dash",
-        "fish",
-        "ksh",
-        "mksh",
-        "nu",
-        "oksh",
-        "pwsh",
-        "rbash",
-        "rksh",
-        "sh",
-        "tcsh",
-        "yash",
-        "zsh",
-    )
+    """
+    ash bash csh dash fish ksh mksh nu oksh pwsh rbash rksh sh tcsh yash zsh
+    """.split()
 )
 
 OTHER_SHELLS = frozenset(("csh", "fish", "nu", "pwsh", "tcsh"))  # their language is not that of sh
@@ -229,10 +214,9 @@ INTERPRETERS = {
 }
 # Without code in their arguments or on stdin these run nothing; with it, what they run is not determined.
 OPAQUE = frozenset(
-    (
-        *("parallel", "sem", "concurrently", "entr", "watchexec", "socat", "start-stop-daemon", "run-parts", "capsh"),
-        *("hyperfine", "tmux", "screen", "rename"),
-    )
+    """
+    parallel sem concurrently entr watchexec socat start-stop-daemon run-parts capsh hyperfine tmux screen rename
+    """.split()
 )
 # Operands of these are code as well: `sqlite3 db '.shell x'`, `vim +'!x'`, `expect`, `ed -`.
 CODE_OPERANDS = frozenset(("sqlite3", "sqlite", "vim", "vi", "nvim", "ex", "dc", "erl"))

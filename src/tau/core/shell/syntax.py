@@ -10,15 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from tau.core.shell.parts import ARITHMETIC, BLANK, BLANK_LINES, NAME, WORDS, Command, Fed, Flow, Parts, Redirect, Sink
+from tau.core.shell.parts import (
+    ARITHMETIC,
+    BLANK,
+    BLANK_LINES,
+    NAME,
+    WORDS,
+    Command,
+    Flow,
+    Parts,
+    Redirect,
+    Sink,
+    StdinSource,
+)
 from tau.core.shell.tree import MAX_BYTES, CannotParse, Node, bytewise, parse
 from tau.core.shell.words import METACHARACTERS, NotUnderstood, Word
 
 RESERVED = frozenset(
-    (
-        *("!", "[[", "]]", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function"),
-        *("if", "in", "select", "then", "until", "while"),
-    )
+    """
+    ! [[ ]] { } case coproc do done elif else esac fi for function if in select then until while
+    """.split()
 )
 _NOT_CONTINUED = re.compile(r"['\"#]|<<|\\[^\n]")  # where backslash-newline may not be a line continuation
 _OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))
@@ -31,7 +42,7 @@ class Script(Parts):
         """`outside` are the variables of the line that contains this code. Raises NotUnderstood."""
         if len(text) > MAX_BYTES:
             raise NotUnderstood(f"it is longer than {MAX_BYTES} bytes")
-        if any(not (letter.isprintable() or letter in "\n\t") for letter in text):
+        if any(not (character.isprintable() or character in "\n\t") for character in text):
             raise NotUnderstood("it contains control characters or unusual blanks")
         if "\\\n" in text and not _NOT_CONTINUED.search(text):
             text = text.replace("\\\n", "")  # as bash does before it splits words
@@ -69,7 +80,7 @@ class Script(Parts):
             return
         loop = node.kind in ("while_statement", "for_statement", "c_style_for_statement", "do_group")
         inner = self._redirected(flow, redirects, texts)
-        inner = Flow(inner.fed, inner.sink, inner.repeated or loop, inner.owner)
+        inner = Flow(inner.stdin, inner.sink, inner.repeated or loop, inner.owner)
         if node.kind == "case_statement":
             self._case(node, inner)
         elif node.kind in ("for_statement", "c_style_for_statement"):
@@ -79,15 +90,17 @@ class Script(Parts):
 
     def _redirected(self, flow: Flow, redirects: Sequence[Redirect], texts: Sequence[str]) -> Flow:
         """The flow inside a group of commands with redirections of its own."""
-        fed, sink = flow.fed, flow.sink
-        if fed == "direct" or texts or any(one.operator.startswith("<") for one in redirects):
-            fed = "inherited"
+        stdin, sink = flow.stdin, flow.sink
+        if stdin == "direct" or texts or any(redirect.operator.startswith("<") for redirect in redirects):
+            stdin = "inherited"
         if redirects or texts:
             # A command without a name represents the redirections of the group.
             self._settle(self._add(flow), redirects, texts)
-        if any(one.operator.startswith((">", "&>")) and one.descriptor in ("", "1") for one in redirects):
+        if any(
+            redirect.operator.startswith((">", "&>")) and redirect.descriptor in ("", "1") for redirect in redirects
+        ):
             sink = Sink("file")
-        return Flow(fed, sink, flow.repeated, flow.owner)
+        return Flow(stdin, sink, flow.repeated, flow.owner)
 
     def _list(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         self._check_gaps(node, BLANK_LINES)
@@ -99,25 +112,25 @@ class Script(Parts):
     def _pipeline(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         self._check_gaps(node, BLANK_LINES)
         stages = [child for child in node.children if child.kind not in ("|", "|&")]
-        self._stages(stages, flow, redirects, texts, flow.fed)
+        self._stages(stages, flow, redirects, texts, flow.stdin)
 
     def _stages(
-        self, stages: Sequence[Node], flow: Flow, redirects: list[Redirect], texts: list[str], first: Fed
+        self, stages: Sequence[Node], flow: Flow, redirects: list[Redirect], texts: list[str], first: StdinSource
     ) -> list[Command]:
-        fed = first
+        stdin = first
         opening: list[Command] = []
         sink: Sink | None = None
         for at, stage in enumerate(stages):
             last = at == len(stages) - 1
             into = flow.sink if last else Sink("pipe")
             before = len(self.commands)
-            inner = Flow(fed, into, flow.repeated, flow.owner)
+            inner = Flow(stdin, into, flow.repeated, flow.owner)
             self._statement(stage, inner, redirects if last else (), texts if last else ())
             if sink is not None:
                 sink.commands += self.commands[before:]
             else:
                 opening = self.commands[before:]
-            sink, fed = into, "direct"
+            sink, stdin = into, "direct"
         return opening
 
     def _redirected_statement(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
@@ -125,8 +138,8 @@ class Script(Parts):
         body = [child for child in node.children if not child.kind.endswith("_redirect")]
         found = self._redirects([child for child in node.children if child not in body], flow)
         redirects, texts = [*found.redirects, *redirects], [*found.texts, *texts]
-        piped = next((one for one in found.after if one.kind == "pipeline"), None)
-        inner = Flow(flow.fed, Sink("pipe"), flow.repeated, flow.owner) if piped else flow
+        piped = next((after for after in found.after if after.kind == "pipeline"), None)
+        inner = Flow(flow.stdin, Sink("pipe"), flow.repeated, flow.owner) if piped else flow
         if not body:
             self._settle(self._add(inner, found.more), redirects, texts)
         elif found.more and body[0].kind != "command":
@@ -139,9 +152,9 @@ class Script(Parts):
             self._check_gaps(piped, BLANK_LINES)
             stages = [child for child in piped.children if child.kind not in ("|", "|&")]
             inner.sink.commands += self._stages(stages, flow, [], [], "direct")
-        for one in found.after:
-            if one is not piped:
-                self._statement(one, flow)
+        for after in found.after:
+            if after is not piped:
+                self._statement(after, flow)
 
     def _function(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         self._check_gaps(node, BLANK_LINES)
@@ -196,7 +209,7 @@ class Script(Parts):
         self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str], more: Sequence[Word] = ()
     ) -> None:
         command = self._add(flow)
-        inner = Flow(flow.fed, flow.sink, flow.repeated, command)
+        inner = Flow(flow.stdin, flow.sink, flow.repeated, command)
         for group in self._groups(node):
             kind = group[0].kind
             if kind == "variable_assignment":
@@ -237,7 +250,7 @@ class Script(Parts):
     def _declaration(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         """export, declare, local, readonly, typeset, unset."""
         command = self._add(flow)
-        inner = Flow(flow.fed, flow.sink, flow.repeated, command)
+        inner = Flow(flow.stdin, flow.sink, flow.repeated, command)
         for group in self._groups(node):
             if group[0].kind == "variable_assignment":
                 command.assignments.append(self._assignment(group[0], inner))
@@ -264,13 +277,13 @@ class Script(Parts):
             self._arithmetic_in(node)
             return
         command = self._add(flow)
-        inner = Flow(flow.fed, flow.sink, flow.repeated, command)
+        inner = Flow(flow.stdin, flow.sink, flow.repeated, command)
         self._check_bracket(node, opening, inner)
         self._settle(command, redirects, texts)
 
     def _plain_assignment(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         command = self._add(flow)
-        inner = Flow(flow.fed, flow.sink, flow.repeated, command)
+        inner = Flow(flow.stdin, flow.sink, flow.repeated, command)
         nodes = node.children if node.kind == "variable_assignments" else [node]
         self._check_gaps(node, BLANK)
         command.assignments += [self._assignment(child, inner) for child in nodes]

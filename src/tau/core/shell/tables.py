@@ -52,164 +52,33 @@ SETTING_OPTIONS = frozenset(
 
 # Programs that read data on stdin and do not run it, and programs that only show or look up their words.
 READERS = frozenset(
-    (
-        *("base32", "base64", "bzip2", "bunzip2", "cat", "cksum", "clang-format", "cmp", "codecov", "col", "column"),
-        *("comm", "cosign", "cut", "dd", "diff", "docker", "egrep", "expand", "fgrep", "fold", "fmt", "fzf", "gh"),
-        *(
-            "gpg",
-            "grep",
-            "gunzip",
-            "gzip",
-            "head",
-            "hexdump",
-            "iconv",
-            "jq",
-            "join",
-            "kubectl",
-            "less",
-            "lz4",
-            "md5sum",
-        ),
-        *(
-            "mkfifo",
-            "more",
-            "nl",
-            "od",
-            "openssl",
-            "paste",
-            "patch",
-            "pigz",
-            "pv",
-            "read",
-            "rev",
-            "rg",
-            "sed",
-            "sha1sum",
-        ),
-        *(
-            "sha256sum",
-            "sha512sum",
-            "shasum",
-            "shuf",
-            "sort",
-            "split",
-            "sponge",
-            "tac",
-            "tail",
-            "tar",
-            "tee",
-            "tr",
-            "ts",
-        ),
-        *("uniq", "unxz", "unzip", "wc", "xargs", "xxd", "xz", "xzcat", "yq", "zcat", "zstd", "awk", "mapfile"),
-        *("readarray", "bat", "podman", "helm", "oc", "nkf", "xclip", "pbcopy", "wl-copy", "strings", "sum", "b2sum"),
-        *("apt-key", "debconf-set-selections", "chpasswd", "sudo", "test", "printf", "xsel", "hexyl", "tsort", "cpio"),
-        *(
-            "bsdtar",
-            "cowsay",
-            "csvlook",
-            "dos2unix",
-            "unix2dos",
-            "pr",
-            "look",
-            "numfmt",
-            "factor",
-            "uuencode",
-            "uudecode",
-        ),
-        *("wrangler", "vercel", "fly", "flyctl", "heroku", "aws", "gcloud", "az", "gsutil", "vault", "pass", "age"),
-        *("reviewdog", "cargo2junit", "gotestfmt", "tap-spec", "coveralls", "prettier", "black", "gofmt", "rustfmt"),
-        *(
-            "envsubst",
-            "pandoc",
-            "figlet",
-            "git",
-            "curl",
-            "nc.traditional",
-            "import",
-            "convert",
-            "dot",
-            "xmllint",
-            "tput",
-        ),
-    )
+    """
+    base32 base64 bzip2 bunzip2 cat cksum clang-format cmp codecov col column comm cosign cut dd diff docker egrep
+    expand fgrep fold fmt fzf gh gpg grep gunzip gzip head hexdump iconv jq join kubectl less lz4 md5sum mkfifo more
+    nl od openssl paste patch pigz pv read rev rg sed sha1sum sha256sum sha512sum shasum shuf sort split sponge tac
+    tail tar tee tr ts uniq unxz unzip wc xargs xxd xz xzcat yq zcat zstd awk mapfile readarray bat podman helm oc
+    nkf xclip pbcopy wl-copy strings sum b2sum apt-key debconf-set-selections chpasswd sudo test printf xsel hexyl
+    tsort cpio bsdtar cowsay csvlook dos2unix unix2dos pr look numfmt factor uuencode uudecode wrangler vercel fly
+    flyctl heroku aws gcloud az gsutil vault pass age reviewdog cargo2junit gotestfmt tap-spec coveralls prettier
+    black gofmt rustfmt envsubst pandoc figlet git curl nc.traditional import convert dot xmllint tput
+    """.split()
 )
 INERT = frozenset(
-    (
-        *(
-            ":",
-            "[",
-            "arch",
-            "basename",
-            "break",
-            "cat",
-            "cd",
-            "chmod",
-            "chown",
-            "cmp",
-            "comm",
-            "continue",
-            "cut",
-            "date",
-        ),
-        *("df", "diff", "dirname", "dirs", "du", "echo", "egrep", "exit", "expr", "false", "fgrep", "file", "fold"),
-        *(
-            "getconf",
-            "getopts",
-            "grep",
-            "groups",
-            "head",
-            "hostname",
-            "id",
-            "jq",
-            "kill",
-            "less",
-            "local",
-            "ls",
-            "lsb_release",
-        ),
-        *(
-            "md5sum",
-            "mkdir",
-            "more",
-            "nl",
-            "nproc",
-            "od",
-            "pgrep",
-            "pkill",
-            "popd",
-            "printenv",
-            "printf",
-            "ps",
-            "pushd",
-        ),
-        *("pwd", "readlink", "realpath", "return", "rev", "rmdir", "seq", "set", "sha256sum", "shift", "sleep", "sort"),
-        *("stat", "tac", "tail", "tee", "test", "touch", "tr", "true", "tty", "type", "uname", "uniq", "uptime", "wc"),
-        *("whereis", "which", "who", "whoami", "yes", "ulimit", "umask", "wait", "xxd", "base64", "column", "paste"),
-        *("shasum", "sha1sum", "sha512sum", "cksum", "tput", "export", "declare", "unset", "readonly", "typeset"),
-    )
+    """
+    : [ arch basename break cat cd chmod chown cmp comm continue cut date df diff dirname dirs du echo egrep exit
+    expr false fgrep file fold getconf getopts grep groups head hostname id jq kill less local ls lsb_release md5sum
+    mkdir more nl nproc od pgrep pkill popd printenv printf ps pushd pwd readlink realpath return rev rmdir seq set
+    sha256sum shift sleep sort stat tac tail tee test touch tr true tty type uname uniq uptime wc whereis which who
+    whoami yes ulimit umask wait xxd base64 column paste shasum sha1sum sha512sum cksum tput export declare unset
+    readonly typeset
+    """.split()
 )
 # Programs whose operands are names of packages.
 PACKAGE_MANAGERS = frozenset(
-    (
-        *(
-            "apk",
-            "apt",
-            "apt-get",
-            "aptitude",
-            "brew",
-            "cargo",
-            "choco",
-            "conda",
-            "dnf",
-            "emerge",
-            "gem",
-            "go",
-            "mamba",
-        ),
-        *("microdnf", "nala", "npm", "pacman", "pip", "pip3", "pipx", "pnpm", "scoop", "snap", "winget", "yarn", "yum"),
-        *("zypper", "port", "pkg", "xbps-install", "nix-env", "rustup", "composer", "bun", "poetry", "uv"),
-    )
+    """
+    apk apt apt-get aptitude brew cargo choco conda dnf emerge gem go mamba microdnf nala npm pacman pip pip3 pipx
+    pnpm scoop snap winget yarn yum zypper port pkg xbps-install nix-env rustup composer bun poetry uv
+    """.split()
 )
 INSTALLING = frozenset(
     ("add", "install", "i", "ci", "update", "upgrade", "remove", "uninstall", "-S", "-Syu", "-i", "get")
@@ -217,27 +86,15 @@ INSTALLING = frozenset(
 # Programs whose first operand is a subcommand, so it is not a program of that name; after one of GROUPS the second
 # operand is one as well.
 SUBCOMMANDS = frozenset(
-    (
-        *("aws", "az", "cargo", "docker", "docker-compose", "flyctl", "gcloud", "gh", "git", "go", "gsutil", "heroku"),
-        *("helm", "hg", "ipfs", "kubectl", "nerdctl", "npm", "pnpm", "podman", "rclone", "svn", "terraform", "yarn"),
-        *("bun", "oc", "crane", "nomad", "consul", "vault", "svnadmin", "mc", "s3cmd", "dvc", "pipenv", "poetry", "uv"),
-    )
+    """
+    aws az cargo docker docker-compose flyctl gcloud gh git go gsutil heroku helm hg ipfs kubectl nerdctl npm pnpm
+    podman rclone svn terraform yarn bun oc crane nomad consul vault svnadmin mc s3cmd dvc pipenv poetry uv
+    """.split()
 )
 GROUPS = frozenset(
-    (
-        "container",
-        "image",
-        "volume",
-        "network",
-        "compose",
-        "s3",
-        "remote",
-        "buildx",
-        "builder",
-        "context",
-        "secret",
-        "cache",
-    )
+    """
+    container image volume network compose s3 remote buildx builder context secret cache
+    """.split()
 )
 
 # Variables that name a program to run, or code, or where code comes from.
@@ -263,54 +120,19 @@ GIT_KEYS = re.compile(
     re.IGNORECASE,
 )
 GIT_ORDINARY = frozenset(
-    (
-        *("add", "am", "apply", "blame", "branch", "cat-file", "check-ignore", "checkout", "cherry", "cherry-pick"),
-        *("clean", "commit", "count-objects", "describe", "diff", "diff-tree", "for-each-ref", "format-patch", "fsck"),
-        *("gc", "hash-object", "help", "init", "log", "ls-files", "ls-tree", "merge", "merge-base", "mv", "name-rev"),
-        *("notes", "prune", "push", "reflog", "remote", "reset", "restore", "rev-list", "rev-parse", "revert", "rm"),
-        *("shortlog", "show", "show-ref", "sparse-checkout", "stash", "status", "switch", "symbolic-ref", "tag"),
-        *("update-index", "update-ref", "var", "verify-commit", "verify-tag", "version", "worktree", "write-tree"),
-        *(
-            "fetch",
-            "pull",
-            "clone",
-            "ls-remote",
-            "archive",
-            "grep",
-            "rebase",
-            "submodule",
-            "config",
-            "lfs",
-            "range-diff",
-        ),
-    )
+    """
+    add am apply blame branch cat-file check-ignore checkout cherry cherry-pick clean commit count-objects describe
+    diff diff-tree for-each-ref format-patch fsck gc hash-object help init log ls-files ls-tree merge merge-base mv
+    name-rev notes prune push reflog remote reset restore rev-list rev-parse revert rm shortlog show show-ref
+    sparse-checkout stash status switch symbolic-ref tag update-index update-ref var verify-commit verify-tag
+    version worktree write-tree fetch pull clone ls-remote archive grep rebase submodule config lfs range-diff
+    """.split()
 )
 GIT_RUNNING = frozenset(
-    (
-        *(
-            "bisect",
-            "filter-branch",
-            "difftool",
-            "mergetool",
-            "send-email",
-            "instaweb",
-            "shell",
-            "daemon",
-            "credential",
-        ),
-        *(
-            "fast-import",
-            "fetch-pack",
-            "send-pack",
-            "p4",
-            "svn",
-            "cvsserver",
-            "remote-ext",
-            "http-backend",
-            "upload-pack",
-        ),
-        *("interpret-trailers", "hook", "maintenance"),
-    )
+    """
+    bisect filter-branch difftool mergetool send-email instaweb shell daemon credential fast-import fetch-pack
+    send-pack p4 svn cvsserver remote-ext http-backend upload-pack interpret-trailers hook maintenance
+    """.split()
 )
 _TRANSPORT = _options("u", "upload-pack receive-pack exec")
 # Options of git subcommands that run a program.
@@ -334,10 +156,10 @@ GIT_EXECUTING = {
 
 # Programs that create or fetch archives and files: a line that runs one of them produces itself what it unpacks.
 PRODUCERS = frozenset(
-    (
-        *("curl", "wget", "aria2c", "scp", "sftp", "rsync", "tar", "zip", "cpio", "ar", "7z", "dd", "base64", "base32"),
-        *("xxd", "openssl", "gzip", "bzip2", "xz", "zstd", "uudecode", "ftp", "docker", "git"),
-    )
+    """
+    curl wget aria2c scp sftp rsync tar zip cpio ar 7z dd base64 base32 xxd openssl gzip bzip2 xz zstd uudecode ftp
+    docker git
+    """.split()
 )
 COPIERS = frozenset(("cp", "mv", "ln", "install", "gcp", "ginstall", "dd", "rsync", "scp", "link", "mklink"))
 DOWNLOADERS = frozenset(("curl", "wget", "aria2c", "scp", "sftp", "http", "fetch", "gh"))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tau.core.shell.tree import Node, unicode
 
-ANYTHING, ONE_LETTER = "\0", "\1"  # placeholders in a shape for a glob or an expansion; never in a command
+ANYTHING, ONE_CHARACTER = "\0", "\1"  # placeholders in a shape for a glob or an expansion; never in a command
 METACHARACTERS = frozenset(" \t\n;&|()<>")
 EXPANSIONS = frozenset(
     ("command_substitution", "process_substitution", "arithmetic_expansion", "expansion", "simple_expansion")
@@ -60,12 +60,12 @@ class Word(NamedTuple):
 
     def may_begin_with(self, text: str) -> bool:
         """True if it can become a word that begins with these characters."""
-        for at, letter in enumerate(text):
+        for at, character in enumerate(text):
             if at >= len(self.shape):
                 return False
             if self.shape[at] == ANYTHING:
                 return True
-            if self.shape[at] not in (letter, ONE_LETTER):
+            if self.shape[at] not in (character, ONE_CHARACTER):
                 return False
         return True
 
@@ -76,12 +76,14 @@ def literal(text: str) -> Word:
 
 def matches(shape: str, text: str) -> bool:
     """True if a shape can become the text."""
-    if shape.count(ANYTHING) + shape.count(ONE_LETTER) == 0:
+    if shape.count(ANYTHING) + shape.count(ONE_CHARACTER) == 0:
         return shape == text
     shape = re.sub(f"{ANYTHING}+", ANYTHING, shape)
     if shape.count(ANYTHING) > 8:
         return True
-    pattern = "".join({ANYTHING: ".*", ONE_LETTER: "."}.get(letter) or re.escape(letter) for letter in shape)
+    pattern = "".join(
+        {ANYTHING: ".*", ONE_CHARACTER: "."}.get(character) or re.escape(character) for character in shape
+    )
     return re.fullmatch(pattern, text, re.DOTALL) is not None
 
 
@@ -98,16 +100,16 @@ def read_word(source: str, nodes: Sequence[Node]) -> Word:
     """The word that these adjacent nodes form. Raises NotUnderstood."""
     if _SPELLED.fullmatch(source, nodes[0].start, nodes[-1].end):
         return literal(source[nodes[0].start : nodes[-1].end])
-    holes = {hole.start: hole for node in nodes for hole in expansions_in(node)}
-    return _Reader(source, nodes[0].start, nodes[-1].end, holes).word()
+    expansions = {expansion.start: expansion for node in nodes for expansion in expansions_in(node)}
+    return _Reader(source, nodes[0].start, nodes[-1].end, expansions).word()
 
 
 class _Reader:
-    def __init__(self, source: str, start: int, end: int, holes: Mapping[int, Node]) -> None:
+    def __init__(self, source: str, start: int, end: int, expansions: Mapping[int, Node]) -> None:
         self._source = source
         self._start = self._at = start
         self._end = end
-        self._holes = holes
+        self._expansions = expansions
         self._text: list[str] = []
         self._shape: list[str] = []
         self._variables: list[str] = []
@@ -119,22 +121,22 @@ class _Reader:
         if source[self._start : self._start + 1] == "#":
             raise NotUnderstood("a comment stands where a word was expected")
         while self._at < end:
-            letter = source[self._at]
-            if self._at in self._holes:
+            character = source[self._at]
+            if self._at in self._expansions:
                 self._expansion(quoted=False)
-            elif letter == "'":
+            elif character == "'":
                 self._single()
-            elif letter == '"':
+            elif character == '"':
                 self._double()
-            elif letter == "$" and source[self._at + 1 : self._at + 2] == "'" and self._at + 1 < end:
+            elif character == "$" and source[self._at + 1 : self._at + 2] == "'" and self._at + 1 < end:
                 self._ansi()
-            elif letter == "$" and source[self._at + 1 : self._at + 2] == '"' and self._at + 1 < end:
+            elif character == "$" and source[self._at + 1 : self._at + 2] == '"' and self._at + 1 < end:
                 self._at += 1
                 self._double()
-            elif letter == "\\":
+            elif character == "\\":
                 self._escape()
             else:
-                self._plain(letter)
+                self._plain(character)
         return self._made()
 
     def _made(self) -> Word:
@@ -157,19 +159,23 @@ class _Reader:
         if not self._loose:
             self._shape.append(text)
 
-    def _plain(self, letter: str) -> None:
+    def _plain(self, character: str) -> None:
         after = self._source[self._at + 1 : self._at + 2] if self._at + 1 < self._end else ""
-        if letter in METACHARACTERS or letter == "`" or (letter == "$" and (after.isalnum() or after in _AFTER_DOLLAR)):
-            raise NotUnderstood(f"{letter!r} stands in the middle of a word")
-        self._bare += letter
+        if (
+            character in METACHARACTERS
+            or character == "`"
+            or (character == "$" and (after.isalnum() or after in _AFTER_DOLLAR))
+        ):
+            raise NotUnderstood(f"{character!r} stands in the middle of a word")
+        self._bare += character
         self._at += 1
-        if letter in "*?" or (letter == "[" and "]" in self._source[self._at : self._end]):
-            self._text.append(letter)
-            self._fill(ONE_LETTER if letter == "?" else ANYTHING)
+        if character in "*?" or (character == "[" and "]" in self._source[self._at : self._end]):
+            self._text.append(character)
+            self._fill(ONE_CHARACTER if character == "?" else ANYTHING)
             # The end of a bracket expression depends on its content, so the shape is not followed any further.
-            self._loose = self._loose or letter == "["
+            self._loose = self._loose or character == "["
         else:
-            self._add(letter)
+            self._add(character)
 
     def _fill(self, shape: str) -> None:
         self._filled = True
@@ -197,21 +203,21 @@ class _Reader:
         self._quoted = True
         self._at += 1
         while self._at < end:
-            letter, after = source[self._at], source[self._at + 1 : self._at + 2]
-            if self._at in self._holes:
+            character, after = source[self._at], source[self._at + 1 : self._at + 2]
+            if self._at in self._expansions:
                 self._expansion(quoted=True)
-            elif letter == '"':
+            elif character == '"':
                 self._at += 1
                 return
-            elif letter == "\\" and after == "\n":
+            elif character == "\\" and after == "\n":
                 self._at += 2
-            elif letter == "\\" and after and after in '$`"\\':
+            elif character == "\\" and after and after in '$`"\\':
                 self._add(after)
                 self._at += 2
-            elif letter == "`" or (letter == "$" and (after.isalnum() or after in _AFTER_DOLLAR)):
-                raise NotUnderstood(f"{letter!r} in quotes is read in more than one way")
+            elif character == "`" or (character == "$" and (after.isalnum() or after in _AFTER_DOLLAR)):
+                raise NotUnderstood(f"{character!r} in quotes is read in more than one way")
             else:
-                self._add(letter)
+                self._add(character)
                 self._at += 1
         raise NotUnderstood("a quote does not end")
 
@@ -226,22 +232,22 @@ class _Reader:
         self._at = at + 1
 
     def _expansion(self, *, quoted: bool) -> None:
-        hole = self._holes[self._at]
-        if hole.end > self._end:
+        expansion = self._expansions[self._at]
+        if expansion.end > self._end:
             raise NotUnderstood("an expansion does not end in its word")
-        if hole.kind in ("simple_expansion", "expansion"):
-            names = [_source(self._source, child) for child in _names(hole)]
+        if expansion.kind in ("simple_expansion", "expansion"):
+            names = [_source(self._source, child) for child in _names(expansion)]
             self._variables += names
-            self._many = self._many or "@" in self._source[hole.start : hole.end]
+            self._many = self._many or "@" in self._source[expansion.start : expansion.end]
         else:
-            self._runs = self._runs or hole.kind != "arithmetic_expansion"
+            self._runs = self._runs or expansion.kind != "arithmetic_expansion"
             self._many = self._many and quoted
-        text = self._source[hole.start : hole.end]
-        self._at = hole.end
+        text = self._source[expansion.start : expansion.end]
+        self._at = expansion.end
         if text in _NUMBERS:
             self._add("1")
             return
-        if hole.kind == "process_substitution":
+        if expansion.kind == "process_substitution":
             self._add("/dev/fd/")
         self._text.append(ANYTHING)
         self._fill(ANYTHING)
@@ -260,7 +266,7 @@ def _source(source: str, node: Node) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    hexadecimal, octal, short, long, control, letter = found.groups()
+    hexadecimal, octal, short, long, control, character = found.groups()
     if hexadecimal:
         return chr(int(hexadecimal, 16))
     if octal:
@@ -271,4 +277,4 @@ def _escaped(found: re.Match[str]) -> str:
         return text.encode().decode("latin-1")
     if control:
         return chr(ord(control) & 0x1F)
-    return _LETTERS.get(letter) or (letter if letter in "\\'\"?" else f"\\{letter}")
+    return _LETTERS.get(character) or (character if character in "\\'\"?" else f"\\{character}")

@@ -23,18 +23,18 @@ class Change(NamedTuple):
     new_end: int
 
 
-def common_prefix(one: Sequence[Any], two: Sequence[Any]) -> int:
+def common_prefix(first: Sequence[Any], second: Sequence[Any]) -> int:
     """Length of the common prefix. Compares slices instead of items, for speed."""
     low, step = 0, 1
-    longest = min(len(one), len(two))
-    while low < longest and one[low : low + step] == two[low : low + step]:
+    longest = min(len(first), len(second))
+    while low < longest and first[low : low + step] == second[low : low + step]:
         low += step
         step *= 2
     high = min(low + step, longest)
     low = min(low, longest)
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == two[low:middle]:
+        if first[low:middle] == second[low:middle]:
             low = middle
         else:
             high = middle - 1
@@ -51,11 +51,11 @@ def changes(old: Sequence[Any], new: Sequence[Any], steps: int = MAX_STEPS) -> l
     old_at = [at for at, item in enumerate(before) if item in common_items]
     new_at = [at for at, item in enumerate(after) if item in common_items]
     pairs = _Search([before[at] for at in old_at], [after[at] for at in new_at], steps).pairs()
-    kept = [(start + old_at[x], start + new_at[y]) for x, y in pairs]
+    common = [(start + old_at[x], start + new_at[y]) for x, y in pairs]
 
     found: list[Change] = []
     x = y = start
-    for next_x, next_y in [*kept, (len(old) - end, len(new) - end)]:
+    for next_x, next_y in [*common, (len(old) - end, len(new) - end)]:
         if x < next_x or y < next_y:
             found.append(Change(x, next_x, y, next_y))
         x, y = next_x + 1, next_y + 1
@@ -195,9 +195,9 @@ def _span(start: int, end: int) -> str:
 
 
 def _row(sign: str, line: bytes) -> str:
-    whole = line.endswith(b"\n")
+    ends_line = line.endswith(b"\n")
     text = line.decode("utf-8", "replace")
-    return f"{sign}{text}" if whole else f"{sign}{text}\n\\ No newline at end of file\n"
+    return f"{sign}{text}" if ends_line else f"{sign}{text}\n\\ No newline at end of file\n"
 
 
 def _count(text: Sequence[bytes]) -> int:

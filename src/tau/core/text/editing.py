@@ -189,21 +189,21 @@ def _locate(source: FileText, old: str, errors: EditErrors) -> Location:
     return place
 
 
-def _occurrences(text: str, part: str, white: str = "") -> tuple[int, tuple[int, int] | None]:
-    """How often a part occurs in a text, and its first span. `white` must follow it, or the end of a line."""
-    spans = _spans(text, part, white)
+def _occurrences(text: str, part: str, whitespace: str = "") -> tuple[int, tuple[int, int] | None]:
+    """How often a part occurs in a text, and its first span. `whitespace` must follow it, or the end of a line."""
+    spans = _spans(text, part, whitespace)
     first, second = next(spans, None), next(spans, None)
     if first is None or second is None:
         return (0 if first is None else 1), first
-    return (2 + sum(1 for _ in spans) if white else max(2, text.count(part))), first
+    return (2 + sum(1 for _ in spans) if whitespace else max(2, text.count(part))), first
 
 
-def _spans(text: str, part: str, white: str) -> Iterator[tuple[int, int]]:
+def _spans(text: str, part: str, whitespace: str) -> Iterator[tuple[int, int]]:
     at = text.find(part)
     while at >= 0:
         end = at + len(part)
-        if text.startswith(white, end):
-            yield at, end + len(white)
+        if text.startswith(whitespace, end):
+            yield at, end + len(whitespace)
         elif text[end : end + 1] in ("", "\n"):
             yield at, end
         at = text.find(part, at + 1)
@@ -229,22 +229,22 @@ def _normalized_location(source: FileText, old: str, start: int, end: int) -> Lo
     if begin is None or stop is None:
         return None
     if not first.strip(WHITESPACE) and source.normalized[start] == "\n":
-        white = source.trailing_space(begin)
-        begin += len(white) - len(first) if fold(white).endswith(fold(first)) else 0
+        whitespace = source.trailing_space(begin)
+        begin += len(whitespace) - len(first) if fold(whitespace).endswith(fold(first)) else 0
     if closed:
-        white, mine = source.trailing_space(stop), last[len(last.rstrip(WHITESPACE)) :]
-        stop += len(mine if fold(white).startswith(fold(mine)) else white)
+        whitespace, wanted = source.trailing_space(stop), last[len(last.rstrip(WHITESPACE)) :]
+        stop += len(wanted if fold(whitespace).startswith(fold(wanted)) else whitespace)
 
     starts: list[int | None] = []
     ends: list[int | None] = []
-    ours, theirs = old.split("\n"), source.text[begin:stop].split("\n")
-    for number, (mine, line) in enumerate(zip(ours, theirs, strict=True), 1):
-        is_last = number == len(ours)
+    old_lines, found_lines = old.split("\n"), source.text[begin:stop].split("\n")
+    for number, (wanted, line) in enumerate(zip(old_lines, found_lines, strict=True), 1):
+        is_last = number == len(old_lines)
         their = line if is_last else line.removesuffix("\r")
         my_text, their_text = (
-            (mine, their) if is_last and not closed else (mine.rstrip(WHITESPACE), their.rstrip(WHITESPACE))
+            (wanted, their) if is_last and not closed else (wanted.rstrip(WHITESPACE), their.rstrip(WHITESPACE))
         )
-        places: list[int | None] = [None] * (len(mine) + 1)
+        places: list[int | None] = [None] * (len(wanted) + 1)
         for at, to in zip(
             fold_positions(my_text), fold_positions(their_text), strict=True
         ):  # their normalized forms are equal
@@ -253,7 +253,7 @@ def _normalized_location(source: FileText, old: str, start: int, end: int) -> Lo
         starts += places
         ends += places
         ends[-1] = begin + len(their)
-        if mine != my_text and mine[len(my_text) :] == their[len(their_text) :]:
+        if wanted != my_text and wanted[len(my_text) :] == their[len(their_text) :]:
             starts[-1] = ends[-1]
         begin += len(line) + 1
     return Location(starts, ends)
@@ -306,12 +306,12 @@ def _with_line_endings(added: str, text: str, start: int, end: int) -> str:
 
 
 def _apply_hunks(text: str, hunks: Sequence[Hunk]) -> str:
-    pieces = []
+    parts = []
     at = 0
     for start, end, added in hunks:
-        pieces += [text[at:start], added]
+        parts += [text[at:start], added]
         at = end
-    return "".join([*pieces, text[at:]])
+    return "".join([*parts, text[at:]])
 
 
 def _line_changes(text: str, hunks: Sequence[Hunk], before: list[bytes], after: list[bytes]) -> list[Change]:

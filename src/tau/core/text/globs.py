@@ -61,9 +61,9 @@ class _Reader:
         return self._glob[self._at + ahead : self._at + ahead + 1]
 
     def _token(self) -> None:
-        letter = self._next()
+        character = self._next()
         self._at += 1
-        match letter:
+        match character:
             case "?":
                 self._parts.append("[^/]")
             case "*":
@@ -82,7 +82,7 @@ class _Reader:
                 self._parts.append(re.escape(self._next()))
                 self._at += 1
             case _:
-                self._parts.append(re.escape(letter))
+                self._parts.append(re.escape(character))
 
     def _close(self) -> None:
         if len(self._groups) == 1:
@@ -123,20 +123,20 @@ class _Reader:
         ranges: list[tuple[str, str]] = []
         first, in_range = True, False
         while first or self._next() != "]":
-            letter = self._next()
-            if not letter:
+            character = self._next()
+            if not character:
                 raise BadGlob("there is a [ without its ]")
             self._at += 1
             if in_range:
                 low = ranges.pop()[0]
-                if low > letter:
-                    raise BadGlob(f"in the class {low}-{letter} the first is greater than the last")
-                ranges.append((low, letter))
+                if low > character:
+                    raise BadGlob(f"in the class {low}-{character} the first is greater than the last")
+                ranges.append((low, character))
                 in_range = False
-            elif letter == "-" and not first:
+            elif character == "-" and not first:
                 in_range = True
             else:
-                ranges.append((letter, letter))
+                ranges.append((character, character))
             first = False
         self._at += 1
         if in_range:

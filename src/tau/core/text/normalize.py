@@ -46,13 +46,13 @@ def fold_positions(line: str) -> Sequence[int | None]:
     places: list[int | None] = []
     folded_pieces: list[str] = []
     cache: dict[str, str] = {}  # cache: a language has few distinct letters
-    for at, piece in _pieces(line):
-        if piece not in cache:
-            cache[piece] = fold(piece)
-        folded_pieces.append(cache[piece])
-        places += [at, *[None] * (len(cache[piece]) - 1)]
-    if "".join(folded_pieces) != (whole := fold(line)):  # rare scripts that combine more than _joins knows
-        places = [0, *[None] * (len(whole) - 1)]
+    for at, run in _pieces(line):
+        if run not in cache:
+            cache[run] = fold(run)
+        folded_pieces.append(cache[run])
+        places += [at, *[None] * (len(cache[run]) - 1)]
+    if "".join(folded_pieces) != (folded := fold(line)):  # rare scripts that combine more than _joins knows
+        places = [0, *[None] * (len(folded) - 1)]
     return [*places, len(line)]
 
 

@@ -84,7 +84,7 @@ def escape_message(text: str) -> str:
 
 
 def strip_controls(text: str) -> str:
-    """A piece of a model's answer, after a Cleaner: remove control characters, escape bidirectional reordering."""
+    """A chunk of a model's answer, after a Cleaner: remove control characters, escape bidirectional reordering."""
     return re.sub(_REORDERING, lambda match: _escape(match[0]), re.sub(_CONTROL, "", text))
 
 

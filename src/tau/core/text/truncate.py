@@ -37,27 +37,27 @@ def head(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -
     lines = text.split("\n")
     total = byte_length(text)
     if len(lines) <= max_lines and total <= max_bytes:
-        return _whole(text, len(lines), total, max_lines, max_bytes)
+        return _untruncated(text, len(lines), total, max_lines, max_bytes)
 
-    kept: list[str] = []
+    shown: list[str] = []
     used = 0
     for line in lines[:max_lines]:
-        cost = byte_length(line) + bool(kept)  # includes the newline before it
+        cost = byte_length(line) + bool(shown)  # includes the newline before it
         if used + cost > max_bytes:
             break
-        kept.append(line)
+        shown.append(line)
         used += cost
 
     return Truncation(
-        content="\n".join(kept),
+        content="\n".join(shown),
         truncated=True,
-        truncated_by="lines" if len(kept) == max_lines else "bytes",
+        truncated_by="lines" if len(shown) == max_lines else "bytes",
         total_lines=len(lines),
         total_bytes=total,
-        output_lines=len(kept),
+        output_lines=len(shown),
         output_bytes=used,
         last_line_partial=False,
-        first_line_exceeds_limit=not kept and max_lines > 0,
+        first_line_exceeds_limit=not shown and max_lines > 0,
         max_lines=max_lines,
         max_bytes=max_bytes,
     )
@@ -79,9 +79,9 @@ def truncate_text(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX
 
 def tail(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> Truncation:
     """The last lines of `text` that fit."""
-    whole = Tail(max_lines=max_lines, max_bytes=max_bytes)
-    whole.feed(text.encode("utf-8", "replace"))
-    return whole.truncation()
+    window = Tail(max_lines=max_lines, max_bytes=max_bytes)
+    window.feed(text.encode("utf-8", "replace"))
+    return window.truncation()
 
 
 class Tail:
@@ -132,7 +132,7 @@ class Tail:
     def truncation(self) -> Truncation:
         """The current result."""
         if not self.truncated:
-            return _whole(self._kept.decode(), self.total_lines, self._bytes, self._max_lines, self._max_bytes)
+            return _untruncated(self._kept.decode(), self.total_lines, self._bytes, self._max_lines, self._max_bytes)
 
         text = bytes(self._kept).removesuffix(b"\n")
         lines = text[-self._max_bytes - 1 :].split(b"\n")
@@ -185,7 +185,7 @@ class Tail:
             del self._kept[:-keep]
 
 
-def _whole(text: str, lines: int, count: int, max_lines: int, max_bytes: int) -> Truncation:
+def _untruncated(text: str, lines: int, count: int, max_lines: int, max_bytes: int) -> Truncation:
     return Truncation(
         content=text,
         truncated=False,

@@ -25,7 +25,7 @@ class Dialogs:
 
     def __init__(self, show: Callable[[UiRequest], None], extensions: ExtensionRegistry, *, has_ui: bool) -> None:
         self.has_ui = has_ui
-        self._alone = False
+        self._closed = False
         self._show = show
         self._extensions = extensions
         self._open: dict[str, tuple[Question, asyncio.Future[Any], Any]] = {}
@@ -38,7 +38,7 @@ class Dialogs:
     @property
     def attended(self) -> bool:
         """True if a user can answer."""
-        return self.has_ui and not self._alone
+        return self.has_ui and not self._closed
 
     async def ask(self, question: Question, *, late: Any = UNSET, ended: Any = UNSET) -> Any:
         """Show a dialog and return the answer. The wait does not count against the extension's time limit.
@@ -46,17 +46,17 @@ class Dialogs:
         A cancelled caller leaves no open dialog behind. `late` is returned on a timeout; `ended` if no user can
         answer, or if `cancel` ends the dialog.
         """
-        nothing = _nothing(question)
-        late, ended = (nothing if one is UNSET else one for one in (late, ended))
+        default = _default(question)
+        late, ended = (default if value is UNSET else value for value in (late, ended))
         if not self.attended:
             return ended
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._open[question.id] = question, answer, ended
         about = {"kind": question.__struct_config__.tag, "title": question.title}
-        patience = current_timeout.get()
+        limit = current_timeout.get()
         timeout = getattr(question, "timeout", UNSET) or None
         try:
-            with patience.paused() if patience is not None else nullcontext():
+            with limit.paused() if limit is not None else nullcontext():
                 self._extensions.spread("ui_prompt_start", lambda: about, newest=False)
                 self._show(question)
                 async with asyncio.timeout(timeout / 1000 if timeout is not None else None):
@@ -75,7 +75,7 @@ class Dialogs:
         if question is None or answer is None or answer.done():
             return
         if response.get("cancelled"):
-            answer.set_result(_nothing(question))
+            answer.set_result(_default(question))
         elif isinstance(question, Confirm):
             answer.set_result(response.get("confirmed") is True)
         else:
@@ -90,11 +90,11 @@ class Dialogs:
 
     def close(self) -> None:
         """No user can answer from now on: end all dialogs. Other UI requests are still sent."""
-        self._alone = True
+        self._closed = True
         self.cancel()
 
 
-def _nothing(question: Question) -> bool | None:
+def _default(question: Question) -> bool | None:
     return False if isinstance(question, Confirm) else None
 
 

@@ -136,7 +136,7 @@ class ExtensionLifecycle:
                 await self._load(plan)
             await self._ask_for_trust(plan)
             if plan.found and (unknown := sorted(plan.flags.keys() - self._owner.extensions.flags.keys())):
-                raise UsageError(f"Unknown option: --{unknown[0]}. No extension knows it either.")
+                raise UsageError(f"Unknown option: --{unknown[0]}. No extension registers it either.")
             plan.settle()
             for warning in misused_flags(plan.flags, plan.following, self._owner.extensions.flags):
                 log.warning("%s", warning)
@@ -153,9 +153,9 @@ class ExtensionLifecycle:
             return
         if owner.extensions.wants("project_trust"):
             await plan.ask()
-        said = await self._ask("project_trust", {"cwd": owner.services.cwd}, check_trust)
-        trusted = {"yes": True, "no": False}.get(said.get("trusted", ""))
-        added = await plan.decided(trusted, remember=bool(said.get("remember")))
+        answer = await self._ask("project_trust", {"cwd": owner.services.cwd}, check_trust)
+        trusted = {"yes": True, "no": False}.get(answer.get("trusted", ""))
+        added = await plan.decided(trusted, remember=bool(answer.get("remember")))
         if added and self._running is not None:
             await self._running.add(added)
 
@@ -163,9 +163,9 @@ class ExtensionLifecycle:
         owner = self._owner
         await owner.hooks.tell("session_start", {"reason": reason})
         cwd = owner.services.cwd
-        said = await self._ask("resources_discover", {"cwd": cwd, "reason": reason})
+        answer = await self._ask("resources_discover", {"cwd": cwd, "reason": reason})
         skills, prompts = (
-            [os.path.join(cwd, os.path.expanduser(path)) for path in said.get(name, ()) if isinstance(path, str)]
+            [os.path.join(cwd, os.path.expanduser(path)) for path in answer.get(name, ()) if isinstance(path, str)]
             for name in ("skillPaths", "promptPaths")
         )
         if skills or prompts:
@@ -218,7 +218,7 @@ class ExtensionLifecycle:
         except TauError as error:
             owner.extensions.report("<runtime>", "reload", str(error))
         except Exception as error:
-            log.warning("extensions could not be loaded anew", exc_info=error)
+            log.warning("extensions could not be reloaded", exc_info=error)
             owner.extensions.report("<runtime>", "reload", str(error))
 
     async def stop(self) -> None:
@@ -260,8 +260,8 @@ def register_providers(models: ModelSelection, extensions: ExtensionRegistry, be
     read, _ = parse_providers({"providers": extensions.providers})
     for name in before - read.keys():
         models.remove_provider(name)
-    for name, given in read.items():
-        models.add_provider(name, given)
+    for name, config in read.items():
+        models.add_provider(name, config)
     return set(read)
 
 
@@ -269,11 +269,11 @@ def misused_flags(
     flags: Mapping[str, bool | str], following: Mapping[str, str], known: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
     """Warnings about extension options with a missing or an unexpected value."""
-    for name, said in flags.items():
+    for name, value in flags.items():
         kind = known[name].get("type") if name in known else None
-        if kind == "string" and said is True and name not in following:
+        if kind == "string" and value is True and name not in following:
             yield f"option --{name} needs a value; ignored"
-        elif kind == "boolean" and said is not True:
+        elif kind == "boolean" and value is not True:
             yield f"option --{name} takes no value; ignored"
 
 

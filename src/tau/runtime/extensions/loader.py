@@ -21,7 +21,7 @@ from tau.runtime.extensions.registrations import Bus, Registrations
 from tau.runtime.extensions.registry import ExtensionRegistry, Handler, ProgressCallback, current_timeout
 from tau.runtime.extensions.restarts import Act, RestartingExtension
 
-SHUTDOWN = 1.0  # seconds
+SHUTDOWN_TIMEOUT_S = 1.0  # seconds
 
 
 class ExtensionFile(Protocol):
@@ -49,12 +49,12 @@ class RunningExtensions:
         self._bus = Bus(extensions)
         self._children: list[RestartingExtension] = []
 
-    async def add(self, found: Sequence[ExtensionFile], shut: Mapping[str, Sequence[str]] | None = None) -> None:
+    async def add(self, found: Sequence[ExtensionFile], closed: Mapping[str, Sequence[str]] | None = None) -> None:
         """Load `found` after the extensions that are already loaded.
 
         Raises ExtensionFailure if an extension with `given` cannot be loaded; all extensions are stopped then.
 
-        With `shut`, which a reload passes, loading continues without such an extension. `shut` maps paths to the
+        With `closed`, which a reload passes, loading continues without such an extension. `closed` maps paths to the
         gates of the extension before the reload; these gates stay closed if it cannot be loaded.
         """
         first = len(self._children)
@@ -69,14 +69,14 @@ class RunningExtensions:
             if end is None:
                 child.install()
                 continue
-            if shut is None and (item.given or not isinstance(end, ExtensionFailure)):
+            if closed is None and (item.given or not isinstance(end, ExtensionFailure)):
                 await self.stop()
                 raise ExtensionFailure(f"Failed to load extension {child.path}: {end}") from end
             self._extensions.report(child.path, "load", str(end))
-            child.give_up(str(end), (shut or {}).get(child.path, ()))
+            child.give_up(str(end), (closed or {}).get(child.path, ()))
 
     async def stop(self) -> None:
-        await asyncio.gather(*(child.stop(SHUTDOWN) for child in self._children))
+        await asyncio.gather(*(child.stop(SHUTDOWN_TIMEOUT_S) for child in self._children))
         self._children = []
 
     def kill(self) -> None:
@@ -91,8 +91,8 @@ class RunningExtensions:
         held = [(hook, self._hold(hook, loaded)) for hook in {hook for hooks in gates.values() for hook in hooks}]
         try:
             await self.stop()
-            kept = {str(item.path) for item in found}
-            await self.add(found, {path: hooks for path, hooks in gates.items() if path in kept})
+            remaining = {str(item.path) for item in found}
+            await self.add(found, {path: hooks for path, hooks in gates.items() if path in remaining})
         finally:
             for hook, handler in held:
                 self._extensions.off(hook, handler)
@@ -173,7 +173,7 @@ class InProcessChannel:
         if threading.get_ident() != self._thread:  # called by a synchronous tool or command
             self._loop.call_soon_threadsafe(self.tell, name, params, context=copy_context())
             return
-        task = self._loop.create_task(self._told(name, params))
+        task = self._loop.create_task(self._act_and_report(name, params))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -191,9 +191,9 @@ class InProcessChannel:
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=SHUTDOWN)
+            await asyncio.wait(self._tasks, timeout=SHUTDOWN_TIMEOUT_S)
 
-    async def _told(self, name: str, params: dict[str, Any]) -> None:
+    async def _act_and_report(self, name: str, params: dict[str, Any]) -> None:
         try:
             await self.act(name, params)
         except Exception as error:
@@ -202,11 +202,11 @@ class InProcessChannel:
     async def _invoke(
         self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True
     ) -> Any:
-        calling = InProcessCall(update)
+        call = InProcessCall(update)
         try:
-            return to_builtins(await self._runs[target](to_builtins(dict(params)), calling))
+            return to_builtins(await self._runs[target](to_builtins(dict(params)), call))
         except asyncio.CancelledError:
-            calling.cancelled = True
+            call.cancelled = True
             raise
 
 
@@ -238,14 +238,14 @@ async def load_function(
 
     Such functions are trusted not to block the event loop, but may raise and time out like any other extension.
     """
-    line = InProcessChannel(extensions, name, act, facts, bus or Bus(extensions))
-    pi = Pi(line, flags or {})
+    channel = InProcessChannel(extensions, name, act, facts, bus or Bus(extensions))
+    pi = Pi(channel, flags or {})
     try:
         value = setup(pi)
         if isawaitable(value):
             await value
     except Exception as error:
-        line.clear()
+        channel.clear()
         raise ExtensionFailure(f"Failed to load extension {name}: {error}") from error
     pi.mark_loaded()
-    return line
+    return channel

@@ -14,7 +14,7 @@ from tau.concurrency.async_queue import AsyncQueue
 from tau.errors import ExtensionFailure, ModelError
 from tau.runtime.extensions.registry import ExtensionRegistry, HandlerError
 
-AHEAD = 64  # chunks accepted from an extension that does not wait for room
+MAX_CHUNKS_AHEAD = 64  # chunks accepted from an extension that does not wait for room
 
 
 class ModelStreams:
@@ -40,30 +40,30 @@ class ModelStreams:
                 consumed.cancel()
             return consumed
 
-        asking = asyncio.ensure_future(run(params, receive))
-        asking.add_done_callback(lambda _: queue.close())
+        call = asyncio.ensure_future(run(params, receive))
+        call.add_done_callback(lambda _: queue.close())
         settings = self._extensions.settings()
         seconds = settings.http_first_byte_timeout_ms / 1000
         try:
             while queue.items or await _ready_within(seconds, queue):
-                if len(queue) > AHEAD:
+                if len(queue) > MAX_CHUNKS_AHEAD:
                     raise ModelError("The extension sent pieces without waiting for room.", transient=False)
                 yield queue.items[0][0]
                 queue.take()[1].set_result(None)
                 seconds = settings.http_idle_timeout_ms / 1000
-            await asking
+            await call
         except TimeoutError:
-            raise ModelError(f"The extension said nothing for {seconds:g} s.", transient=True) from None
+            raise ModelError(f"The extension sent nothing for {seconds:g} s.", transient=True) from None
         except ModelError:
             raise
         except Exception as error:
             # The loss of the process is transient: it may be restarted by the next attempt. Whether an error that
             # the extension raised itself is transient is unknown.
-            gone = isinstance(error, ExtensionFailure) and not isinstance(error, HandlerError)
-            raise ModelError(str(error) or type(error).__name__, transient=True if gone else None) from error
+            process_lost = isinstance(error, ExtensionFailure) and not isinstance(error, HandlerError)
+            raise ModelError(str(error) or type(error).__name__, transient=True if process_lost else None) from error
         finally:
-            asking.add_done_callback(_ended)
-            asking.cancel()
+            call.add_done_callback(_ended)
+            call.cancel()
             for _, consumed in queue.items:
                 consumed.cancel()
 
@@ -74,7 +74,7 @@ async def _ready_within(seconds: float, queue: AsyncQueue[Any]) -> bool:
         return await queue.ready()
 
 
-def _ended(asking: asyncio.Future[Any]) -> None:
+def _ended(call: asyncio.Future[Any]) -> None:
     """Retrieve an exception that nothing waits for, so that asyncio does not log it."""
-    if not asking.cancelled():
-        asking.exception()
+    if not call.cancelled():
+        call.exception()

@@ -45,7 +45,7 @@ class Registrations:
         self._bus = bus
         self._path = path
         self._order = order
-        self._mine: dict[int, tuple[Register, Undo]] = {}
+        self._registered: dict[int, tuple[Register, Undo]] = {}
 
     def add(self, message: Register, invoke: Invoke) -> None:
         """Add one registration. An invalid one is reported; the others stay."""
@@ -56,17 +56,17 @@ class Registrations:
             self._extensions.report(self._path, "load", f"{message.kind} {message.name}: {error}")
             return
         if undo is not None:
-            self._mine[message.target] = message, undo
+            self._registered[message.target] = message, undo
             self._extensions.changed(message.kind)
 
     def remove(self, target: int) -> None:
-        if target in self._mine:
-            message, undo = self._mine.pop(target)
+        if target in self._registered:
+            message, undo = self._registered.pop(target)
             undo()
             self._extensions.changed(message.kind)
 
     def clear(self) -> None:
-        for target in list(self._mine):
+        for target in list(self._registered):
             self.remove(target)
 
     def handlers(self, hook: str) -> list[Handler]:
@@ -121,8 +121,8 @@ class Registrations:
         if "stream" not in spec:
             return undo
 
-        def run(params: Mapping[str, Any], heard: ProgressCallback) -> Awaitable[Any]:
-            return invoke(message.target, params, heard, loud=False)
+        def run(params: Mapping[str, Any], progress: ProgressCallback) -> Awaitable[Any]:
+            return invoke(message.target, params, progress, loud=False)
 
         self._extensions.streams[message.name] = run
 
@@ -152,7 +152,7 @@ KINDS: dict[str, Callable[[Registrations, Register, Invoke], Undo]] = {
 def _put(table: dict[str, Any], name: str, value: Any) -> Undo:
     """Add an entry to a table. The first registration keeps the name. Raises ExtensionFailure."""
     if name in table:
-        raise ExtensionFailure("there is one of that name already")
+        raise ExtensionFailure("the name is already registered")
     table[name] = value
     return lambda: table.pop(name) and None
 
@@ -161,9 +161,9 @@ def streamed(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Complete a provider whose models the extension calls itself: it needs neither a base URL nor an API key."""
     models = spec.get("models")
     if not isinstance(models, list) or not models:
-        raise ExtensionFailure("models: expected those that it streams the answers of")
-    own = [{**model, "api": API_NAME} if isinstance(model, Mapping) else model for model in models]
-    return {"baseUrl": f"extension:{name}", "apiKey": NO_KEY, **spec, "models": own}
+        raise ExtensionFailure("models: expected the models that `stream` answers for")
+    marked = [{**model, "api": API_NAME} if isinstance(model, Mapping) else model for model in models]
+    return {"baseUrl": f"extension:{name}", "apiKey": NO_KEY, **spec, "models": marked}
 
 
 def outcome(value: Any) -> Outcome:
@@ -175,7 +175,7 @@ def outcome(value: Any) -> Outcome:
     try:
         return decode(Outcome, encode(value), MAX_RECEIVED_NESTING)
     except (BadRecord, TypeError) as error:
-        raise ToolError(f"The tool returned what is neither text nor content: {error}") from None
+        raise ToolError(f"The tool returned neither text nor content: {error}") from None
 
 
 class Bus:

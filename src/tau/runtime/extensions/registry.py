@@ -38,7 +38,7 @@ class PausableTimeout:
     def __init__(self, seconds: float | None) -> None:
         """`seconds`: None means no limit."""
         self._limited = seconds is not None
-        self._left = seconds
+        self._remaining = seconds
         self._asking = 0
         self._timeout = asyncio.timeout(seconds)
 
@@ -51,16 +51,16 @@ class PausableTimeout:
     def paused(self) -> Iterator[None]:
         now = asyncio.get_running_loop().time
         if self._asking == 0 and (when := self._timeout.when()) is not None:
-            self._left = when - now()
+            self._remaining = when - now()
             self._timeout.reschedule(None)
         self._asking += 1
         try:
             yield
         finally:
             self._asking -= 1
-            if self._asking == 0 and self._left is not None:
+            if self._asking == 0 and self._remaining is not None:
                 with suppress(RuntimeError):  # the caller has stopped waiting
-                    self._timeout.reschedule(now() + self._left)
+                    self._timeout.reschedule(now() + self._remaining)
 
     @property
     def over(self) -> bool:
@@ -118,7 +118,7 @@ class ExtensionRegistry:
         self.providers: dict[str, dict[str, Any]] = {}  # as in models.json
         self.streams: dict[str, Stream] = {}  # by provider: models that the extension calls itself
         self.changed: Callable[[str], None] = lambda kind: None  # called with the kind of a registration that changed
-        self._told: dict[Handler, set[asyncio.Task[Any]]] = {}  # tasks of `spread` that nothing waits for
+        self._notifications: dict[Handler, set[asyncio.Task[Any]]] = {}  # tasks of `spread` that nothing waits for
 
     def wants(self, hook: str) -> bool:
         return hook in self.handlers
@@ -132,12 +132,12 @@ class ExtensionRegistry:
         return handler
 
     def off(self, hook: str, handler: Handler) -> None:
-        kept = [other for other in self.handlers.get(hook, ()) if other is not handler]
-        if kept:
-            self.handlers[hook] = kept
+        remaining = [other for other in self.handlers.get(hook, ()) if other is not handler]
+        if remaining:
+            self.handlers[hook] = remaining
         else:
             self.handlers.pop(hook, None)
-        self._told.pop(handler, None)
+        self._notifications.pop(handler, None)
 
     async def fire(
         self, hook: str, payload: Mapping[str, Any], signal: AbortSignal | None = None, check: Check | None = None
@@ -158,7 +158,7 @@ class ExtensionRegistry:
             except ExtensionFailure as failure:
                 self.report(handler.path, hook, str(failure))
                 if rule.gate:
-                    return {"block": True, "reason": _blocking(handler.path, failure)}
+                    return {"block": True, "reason": _block_reason(handler.path, failure)}
                 continue
             shown, result, done = rule.fold(shown, result, answer)
             if done:
@@ -169,13 +169,13 @@ class ExtensionRegistry:
         """Notify the handlers without waiting. With `newest`, a handler that is still busy is skipped."""
         shown: Mapping[str, Any] | None = None
         for handler in list(self.handlers.get(hook, ())):
-            told = self._told.setdefault(handler, set())
-            if len(told) < (1 if newest else MAX_EVENTS_BEHIND):
+            tasks = self._notifications.setdefault(handler, set())
+            if len(tasks) < (1 if newest else MAX_EVENTS_BEHIND):
                 shown = {"type": hook, **payload()} if shown is None else shown
-                told.add(task := asyncio.ensure_future(self._tell_one(hook, handler, shown)))
-                task.add_done_callback(told.discard)
+                tasks.add(task := asyncio.ensure_future(self._notify(hook, handler, shown)))
+                task.add_done_callback(tasks.discard)
 
-    async def _tell_one(self, hook: str, handler: Handler, payload: Mapping[str, Any]) -> None:
+    async def _notify(self, hook: str, handler: Handler, payload: Mapping[str, Any]) -> None:
         try:
             await self.ask(handler.call(payload), self._limit(hook))
         except ExtensionFailure as failure:
@@ -186,14 +186,14 @@ class ExtensionRegistry:
 
         The wait ends when the time is over or `signal` is aborted, even if the work has not stopped.
         """
-        patience = PausableTimeout(seconds)
-        token = current_timeout.set(patience)
+        timeout = PausableTimeout(seconds)
+        token = current_timeout.set(timeout)
         try:
             task = asyncio.ensure_future(work)
         finally:
             current_timeout.reset(token)
         try:
-            return await patience.wait(until_aborted(task, signal))
+            return await timeout.wait(until_aborted(task, signal))
         except TimeoutError:
             if not task.done():
                 raise ExtensionFailure(f"No answer within {seconds:g} s.") from None
@@ -222,7 +222,7 @@ class ExtensionRegistry:
         return (limits.observer_timeout_ms if HOOKS[hook].fold is observe else limits.handler_timeout_ms) / 1000
 
 
-def _blocking(path: str, failure: ExtensionFailure) -> str:
+def _block_reason(path: str, failure: ExtensionFailure) -> str:
     """The reason, for the model, why a failed gate blocks. An extension's own error text is used unchanged."""
     return (
         str(failure) if isinstance(failure, HandlerError) else f"Extension {path} failed, so this is blocked: {failure}"

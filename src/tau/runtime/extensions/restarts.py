@@ -31,9 +31,15 @@ from tau.runtime.extensions.registry import (
 from tau.runtime.threads import run_in_thread
 from tau.store.extension_modules import first_changed, module_digests, trusted_digests
 
-RESTARTS = 3
-WITHIN = 600.0  # seconds
-PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds before the next retry of a failed restart; the last one repeats
+MAX_RESTARTS = 3
+RESTART_WINDOW_S = 600.0  # seconds
+RETRY_DELAYS_S = (
+    1.0,
+    5.0,
+    30.0,
+    120.0,
+    600.0,
+)  # seconds before the next retry of a failed restart; the last one repeats
 
 RELOAD = "Reload the extensions, or start tau again, to use the new version."
 
@@ -75,10 +81,10 @@ class RestartingExtension:
         self._held: list[Register] | None = []  # until the other extensions have loaded, to keep the load order
         self._connection: ExtensionConnection | None = None
         self._guards: list[tuple[str, Handler]] = []
-        self._again: asyncio.Task[None] | None = None
+        self._restart: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()  # a restart failed: its waiters do not wait for the next
         self._needed = asyncio.Event()
-        self._restarts: deque[float] = deque(maxlen=RESTARTS)
+        self._restarts: deque[float] = deque(maxlen=MAX_RESTARTS)
         self._died: str | None = None  # reason, if it exited between load and `install`
         self._down: str | None = None
         self._stopping = False
@@ -125,8 +131,8 @@ class RestartingExtension:
 
     async def stop(self, seconds: float) -> None:
         self._stopping = True
-        if self._again is not None:
-            self._again.cancel()
+        if self._restart is not None:
+            self._restart.cancel()
         if self._connection is not None:
             await self._connection.stop(seconds)
         self._clear()
@@ -179,29 +185,29 @@ class RestartingExtension:
         self._clear()
         self._guards = [(hook, self._guard(hook)) for hook in gates]
         now = asyncio.get_running_loop().time()
-        if len(self._restarts) == RESTARTS and now - self._restarts[0] < WITHIN:
-            self._down = f"{why} It was started again {RESTARTS} times within 10 minutes and stays down now."
+        if len(self._restarts) == MAX_RESTARTS and now - self._restarts[0] < RESTART_WINDOW_S:
+            self._down = f"{why} It was restarted {MAX_RESTARTS} times within 10 minutes and is not restarted again."
             self._extensions.report(self.path, "exit", self._down)
             return
         if not reported:
             self._extensions.report(self.path, "exit", why)
         self._restarts.append(now)
-        self._again = asyncio.get_running_loop().create_task(self._start_again())
+        self._restart = asyncio.get_running_loop().create_task(self._start_again())
 
     # Restart.
 
     async def _start_again(self) -> None:
-        for pause in chain(PAUSES, repeat(PAUSES[-1])):
+        for pause in chain(RETRY_DELAYS_S, repeat(RETRY_DELAYS_S[-1])):
             try:
                 await self.start()
                 break
             except Changed as change:
-                self._down = f"It ended and is not started again: {change}"
+                self._down = f"It ended and is not restarted: {change}"
                 self._extensions.report(self.path, "load", self._down)
                 return
             except (ExtensionFailure, OSError) as failure:
-                told, self._down = self._down, f"It could not be started again, and will be tried again: {failure}"
-            if told is None:
+                reported, self._down = self._down, f"It could not be restarted; the restart will be retried: {failure}"
+            if reported is None:
                 self._extensions.report(self.path, "load", self._down)
             await self._pause(pause)
         self._down = None
@@ -221,29 +227,29 @@ class RestartingExtension:
         tried, self._tried = self._tried, asyncio.Event()
         tried.set()
         self._needed.clear()
-        await asyncio.sleep(PAUSES[0])
+        await asyncio.sleep(RETRY_DELAYS_S[0])
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds - PAUSES[0]):
+            async with asyncio.timeout(seconds - RETRY_DELAYS_S[0]):
                 await self._needed.wait()
 
     async def _next_try(self, again: asyncio.Task[None]) -> None:
         """Request a restart soon, and wait until it has succeeded or failed."""
         self._needed.set()
-        trying = asyncio.ensure_future(self._tried.wait())
+        attempt = asyncio.ensure_future(self._tried.wait())
         try:
-            await asyncio.wait([again, trying], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([again, attempt], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            trying.cancel()
+            attempt.cancel()
 
     def _guard(self, hook: str) -> Handler:
         """Placeholder for a gate without a process: waits for the next process and asks it, or blocks the call."""
 
         async def call(payload: Mapping[str, Any]) -> Any:
-            if self._again is not None and not self._again.done():
-                await self._next_try(self._again)
+            if self._restart is not None and not self._restart.done():
+                await self._next_try(self._restart)
             now = self._registrations.handlers(hook)
             if self._down is not None or self._stopping or guard in now:
-                raise ExtensionFailure(self._down or "It is not there any more.")
+                raise ExtensionFailure(self._down or "It is no longer loaded.")
             result: dict[str, Any] = {}
             for handler in now:
                 payload, result, done = HOOKS[hook].fold(payload, result, await handler.call(payload))

@@ -17,8 +17,8 @@ from tau.records.entries import CompactionEntry
 from tau.records.lines import raw_messages, typed_messages
 from tau.records.messages import StoredMessage, parse_message, read_message
 
-BLOCK = 512 * 1024
-KEPT = 4 * 1024 * 1024
+BLOCK_BYTES = 512 * 1024
+MAX_CACHED_BYTES = 4 * 1024 * 1024
 
 
 class Conversation:
@@ -38,7 +38,7 @@ class Conversation:
         self._before: list[StoredMessage] = [summary_of(summary)] if summary is not None else []
         self._after: list[StoredMessage] = []
         self._size = len(self._before) + len(ats)
-        if tree.size_of(ats) <= KEPT:
+        if tree.size_of(ats) <= MAX_CACHED_BYTES:
             self._before += self._read()
             self._ats, self._size = (), len(self._before)
 
@@ -69,7 +69,7 @@ class Conversation:
             if kind != "message":
                 yield from self._each([*ats])
                 continue
-            for block, given in self._tree.message_blocks([*ats], BLOCK, typed_messages):
+            for block, given in self._tree.message_blocks([*ats], BLOCK_BYTES, typed_messages):
                 yield from self._each(block) if given is None else given
 
     def _each(self, ats: Sequence[int]) -> Iterator[StoredMessage]:
@@ -82,7 +82,7 @@ class Conversation:
             except BadRecord as error:
                 if at not in self.unreadable:
                     self.unreadable.add(at)
-                    self._problem(f"entry {at + 1}: unreadable message, passed over ({error})")
+                    self._problem(f"entry {at + 1}: unreadable message, skipped ({error})")
 
 
 class Past:
@@ -108,7 +108,7 @@ def _portions(tree: Tree, summary: CompactionEntry | None, entries: list[int]) -
         yield wire_json(summary_of(summary))
     for kind, ats in groupby(entries, tree.kind):
         if kind == "message":
-            for block, given in tree.message_blocks(list(ats), BLOCK, raw_messages):
+            for block, given in tree.message_blocks(list(ats), BLOCK_BYTES, raw_messages):
                 if given := _readable(tree, block) if given is None else given:
                     yield escape_separators(b",".join(given))
         else:

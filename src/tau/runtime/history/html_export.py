@@ -19,12 +19,12 @@ from tau.runtime.services import Services
 from tau.tools import Tool
 
 # Markers in the first bytes of an export: tau's and pi's.
-OUR_SIGN = b'<meta name="generator" content="tau session export">'
-PI_SIGN = b"<title>Session Export</title>"
-SIGN_WITHIN = 400
+TAU_MARKER = b'<meta name="generator" content="tau session export">'
+PI_MARKER = b"<title>Session Export</title>"
+MARKER_SEARCH_BYTES = 400
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def write_export(page: Iterable[bytes], path: Path, overwrite: bool = False) -> Path:
@@ -32,7 +32,7 @@ def write_export(page: Iterable[bytes], path: Path, overwrite: bool = False) -> 
     try:
         replaces = _replaces(path, overwrite)
         draft = path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}")
-        handle = os.open(draft, _NEW, 0o600)
+        handle = os.open(draft, _CREATE_FLAGS, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.writelines(page)
@@ -65,12 +65,12 @@ def _replaces(path: Path, overwrite: bool) -> bool:
 
 
 def _is_export(path: Path) -> bool:
-    handle = os.open(path, _LOOK)
+    handle = os.open(path, _READ_FLAGS)
     try:
-        beginning = os.read(handle, SIGN_WITHIN) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+        beginning = os.read(handle, MARKER_SEARCH_BYTES) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
     finally:
         os.close(handle)
-    return beginning[:9].lower() == b"<!doctype" and (OUR_SIGN in beginning or PI_SIGN in beginning)
+    return beginning[:9].lower() == b"<!doctype" and (TAU_MARKER in beginning or PI_MARKER in beginning)
 
 
 def _publish(draft: Path, path: Path, replaces: bool) -> None:
@@ -90,12 +90,12 @@ def _sentence(error: OSError, path: Path) -> str:
     if isinstance(error, FileNotFoundError):
         return f"Cannot export to {path}: the folder {path.parent} does not exist"
     if isinstance(error, FileExistsError):
-        return f"Cannot export to {path}: somebody else has just made a file of that name"
+        return f"Cannot export to {path}: another program has just created this file"
     return f"Cannot export to {path}: {(error.strerror or str(error)).lower()}"
 
 
-def session_page(log: SessionLog, told: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[bytes]:
-    """Render a session as a page; `told` is the system prompt, if the session is live.
+def session_page(log: SessionLog, system_prompt: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[bytes]:
+    """Render a session as a page; `system_prompt` is the system prompt, if the session is live.
 
     Imports the renderer lazily: few processes ever export.
     """
@@ -110,20 +110,22 @@ def session_page(log: SessionLog, told: str | None = None, tools: Sequence[Tool]
             log.tree.leaf_id,
             __version__,
             name=log.tree.name,
-            system_prompt=told,
+            system_prompt=system_prompt,
             tools=[OfferedTool(tool.name, tool.description, tool.parameters) for tool in tools],
         )
     )
 
 
-def export_session(log: SessionLog, around: Services, told: str, wanted: str | None) -> str:
+def export_session(log: SessionLog, services: Services, system_prompt: str, wanted: str | None) -> str:
     """Write the page and return its path: `wanted`, or a default name in the working directory. Blocks."""
     if log.path is None:
         raise CommandError("Cannot export in-memory session to HTML")
     if not os.path.exists(log.path):
         raise CommandError("Nothing to export yet - start a conversation first")
     name = wanted or default_name(log.path)
-    write_export(session_page(log, told, list(around.tools.values())), Path(around.cwd, Path(name).expanduser()))
+    write_export(
+        session_page(log, system_prompt, list(services.tools.values())), Path(services.cwd, Path(name).expanduser())
+    )
     return name
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tau.runtime.history.session_log import SessionLog
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 SYNC_DELAY_S = 0.5
 RETRY_DELAY_S = 1.0
 
@@ -26,105 +26,105 @@ class BackgroundSync:
 
     def __init__(
         self,
-        kept: Callable[[], SessionLog],
+        log: Callable[[], SessionLog],
         in_thread: Callable[[Callable[[], None]], Awaitable[None]],
-        trouble: Callable[[OSError], None],
-        recovered: Callable[[SessionLog], None],
+        on_failure: Callable[[OSError], None],
+        on_recovery: Callable[[SessionLog], None],
     ) -> None:
-        self._log = kept
+        self._log = log
         self._in_thread = in_thread
-        self._trouble = trouble
-        self._recovered = recovered
+        self._on_failure = on_failure
+        self._on_recovery = on_recovery
         self._task: asyncio.Task[Any] | None = None
-        self._leaving: set[asyncio.Task[None]] = set()
-        self._left: list[SessionLog] = []  # sessions that were left and whose files are still open
+        self._closing_tasks: set[asyncio.Task[None]] = set()
+        self._closing: list[SessionLog] = []  # sessions that were left and whose files are still open
         self._in_use: list[SessionLog] = []  # those of `_left` that are still written to
-        self._ending = asyncio.Event()
+        self._stopping = asyncio.Event()
 
     def schedule(self) -> None:
         """Start the background sync after a write, unless it runs already. Does nothing after `close`."""
-        if self._task is None and not self._ending.is_set():
+        if self._task is None and not self._stopping.is_set():
             self._task = asyncio.create_task(self._sync_loop())
 
     async def close(self) -> None:
         """Sync everything a last time, including sessions that were left. There is no background sync afterwards."""
-        self._ending.set()
+        self._stopping.set()
         await self.sync_now()
-        if self._leaving:
-            await asyncio.wait(self._leaving)
+        if self._closing_tasks:
+            await asyncio.wait(self._closing_tasks)
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        for left in [*self._left]:
-            self._close(left)
+        for log in [*self._closing]:
+            self._close(log)
 
-    async def sync_and_close(self, left: SessionLog, *, in_use: bool = False) -> None:
+    async def sync_and_close(self, log: SessionLog, *, in_use: bool = False) -> None:
         """Sync and close a session that was left for another one: now, or as soon as its writes succeed.
 
         A session that is still in use is closed when it is released.
         """
-        self._left.append(left)
-        if in_use and not self._ending.is_set():
-            self._in_use.append(left)
+        self._closing.append(log)
+        if in_use and not self._stopping.is_set():
+            self._in_use.append(log)
             with suppress(OSError):  # retried when it is released
-                await self._synced(left)
-        elif not await self._try_sync_and_close(left):
-            self._in_background(self._sync_and_close_later(left))
+                await self._synced(log)
+        elif not await self._try_sync_and_close(log):
+            self._in_background(self._sync_and_close_later(log))
 
-    def release(self, left: SessionLog) -> None:
+    def release(self, log: SessionLog) -> None:
         """Sync and close, in the background, a session that was left and is no longer written to."""
-        if _among(self._in_use, left):
-            self._in_use = _without(self._in_use, left)
-            self._in_background(self._see_off_now(left))
+        if _among(self._in_use, log):
+            self._in_use = _without(self._in_use, log)
+            self._in_background(self._sync_and_close_now(log))
 
     def take_back(self, path: Path) -> SessionLog | None:
         """Return the session at `path` if it was left and is still open. It is not closed: the caller owns it."""
         wanted = realpath(path)
-        for left in self._left:
-            if left.path is not None and realpath(left.path) == wanted:
-                self._left, self._in_use = _without(self._left, left), _without(self._in_use, left)
-                return left
+        for log in self._closing:
+            if log.path is not None and realpath(log.path) == wanted:
+                self._closing, self._in_use = _without(self._closing, log), _without(self._in_use, log)
+                return log
         return None
 
-    def _close(self, left: SessionLog) -> None:
-        if _among(self._left, left):  # otherwise it was taken back
-            self._left = _without(self._left, left)
-            left.close()
+    def _close(self, log: SessionLog) -> None:
+        if _among(self._closing, log):  # otherwise it was taken back
+            self._closing = _without(self._closing, log)
+            log.close()
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        self._leaving.add(task := asyncio.create_task(work))
-        task.add_done_callback(self._leaving.discard)
+        self._closing_tasks.add(task := asyncio.create_task(work))
+        task.add_done_callback(self._closing_tasks.discard)
 
-    async def _see_off_now(self, left: SessionLog) -> None:
-        if not await self._try_sync_and_close(left):
-            await self._sync_and_close_later(left)
+    async def _sync_and_close_now(self, log: SessionLog) -> None:
+        if not await self._try_sync_and_close(log):
+            await self._sync_and_close_later(log)
 
-    async def _sync_and_close_later(self, left: SessionLog) -> None:
+    async def _sync_and_close_later(self, log: SessionLog) -> None:
         try:
-            while not self._ending.is_set():
+            while not self._stopping.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RETRY_DELAY_S):
-                        await self._ending.wait()
-                if not _among(self._left, left) or await self._try_sync_and_close(left):
+                        await self._stopping.wait()
+                if not _among(self._closing, log) or await self._try_sync_and_close(log):
                     return
         finally:
-            self._close(left)
+            self._close(log)
 
-    async def _try_sync_and_close(self, left: SessionLog) -> bool:
+    async def _try_sync_and_close(self, log: SessionLog) -> bool:
         try:
-            await self._synced(left)
+            await self._synced(log)
         except OSError as error:
-            log.warning("%s was left and is not synced yet: %s", left.path, error)
+            logger.warning("%s was left and is not synced yet: %s", log.path, error)
             return False
-        if left.file.write_failing:  # the client knows of the failure, and nothing else will report the recovery
-            left.file.write_failing = False
-            self._recovered(left)
-        self._close(left)
+        if log.file.write_failing:  # the client knows of the failure, and nothing else will report the recovery
+            log.file.write_failing = False
+            self._on_recovery(log)
+        self._close(log)
         return True
 
-    async def _synced(self, left: SessionLog) -> None:
-        left.file.flush()
-        if (work := left.file.syncing()) is not None:
+    async def _synced(self, log: SessionLog) -> None:
+        log.file.flush()
+        if (work := log.file.syncing()) is not None:
             await self._in_thread(work)
 
     async def _sync_loop(self) -> None:
@@ -141,21 +141,21 @@ class BackgroundSync:
 
     async def sync_now(self) -> bool:
         """Write and sync; False if it must be retried."""
-        kept = self._log()
+        log = self._log()
         try:
-            kept.file.flush()
-            if (work := kept.file.syncing()) is not None:
+            log.file.flush()
+            if (work := log.file.syncing()) is not None:
                 await self._in_thread(work)
         except OSError as error:
-            if not kept.file.write_failing:
-                kept.file.write_failing = True
-                self._trouble(error)
+            if not log.file.write_failing:
+                log.file.write_failing = True
+                self._on_failure(error)
             return False
-        if kept.file.unwritten:  # an entry could not be written during the sync
+        if log.file.unwritten:  # an entry could not be written during the sync
             return False
-        if kept.file.write_failing:
-            kept.file.write_failing = False
-            self._recovered(kept)
+        if log.file.write_failing:
+            log.file.write_failing = False
+            self._on_recovery(log)
         return True
 
 

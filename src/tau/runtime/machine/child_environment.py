@@ -15,11 +15,10 @@ from tau.store.keys import Keys
 # Words of a variable name. Words are separated by underscores, by other punctuation, or by a change from lower to
 # upper case; trailing digits are ignored.
 WORDS = frozenset(
-    {
-        *("PASS", "PASSWD", "PASSWORD", "PASSPHRASE", "PASSCODE", "PW", "PWD", "KEY", "KEYS", "TOKEN", "TOKENS"),
-        *("SECRET", "SECRETS", "CREDENTIAL", "CREDENTIALS", "CRED", "CREDS", "AUTH", "OAUTH", "AUTHORIZATION"),
-        *("BEARER", "DSN", "COOKIE", "COOKIES", "PAT", "JWT", "PSK", "WEBHOOK", "WEBHOOKS"),
-    }
+    """
+    PASS PASSWD PASSWORD PASSPHRASE PASSCODE PW PWD KEY KEYS TOKEN TOKENS SECRET SECRETS CREDENTIAL CREDENTIALS CRED
+    CREDS AUTH OAUTH AUTHORIZATION BEARER DSN COOKIE COOKIES PAT JWT PSK WEBHOOK WEBHOOKS
+    """.split()
 )
 ENDINGS = ("PASS", "TOKEN", "TOKENS", "AUTH", "PWD")  # endings of such a word: SSHPASS, GITHUBTOKEN
 ANYWHERE = (

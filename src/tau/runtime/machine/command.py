@@ -60,13 +60,13 @@ class ProcessHandle(Protocol):
     def is_alive(self) -> bool: ...
 
 
-def start_error(what: str, number: int, order: CommandSpec) -> ToolError:
+def start_error(what: str, number: int, spec: CommandSpec) -> ToolError:
     """Return the error for a command that could not be started, or that was killed for its number of processes."""
     if number == errno.E2BIG:
         return ToolError("The command is too long for the system; write it to a file and run that")
-    if what == "crowd":
-        return ToolError(f"The command had more than {number} processes at once. It was ended, and all of them.")
+    if what == "limit":
+        return ToolError(f"The command had more than {number} processes at once. It was killed with all of them.")
     why = os.strerror(number)
     if what == "cwd":
-        return ToolError(f"Cannot work in {order.cwd}: {why}")
-    return ToolError(f"Cannot start {order.words[0]!r}: {why}" if what == "exec" else f"Cannot run the command: {why}")
+        return ToolError(f"Cannot work in {spec.cwd}: {why}")
+    return ToolError(f"Cannot start {spec.words[0]!r}: {why}" if what == "exec" else f"Cannot run the command: {why}")

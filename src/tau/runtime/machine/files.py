@@ -24,11 +24,11 @@ from tau.store.paths import agent_dir
 from tau.store.procfs import opened_path, shows_process
 from tau.tools import Entry, OpenFile, OpenFolder
 
-PORTION = 1024 * 1024
+CHUNK_BYTES = 1024 * 1024
 MODELS = "models.json"  # lies beside the credential file and may contain keys, too
 
-_ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-_READ = os.O_RDONLY | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
+_COMMON_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+_READ_FLAGS = os.O_RDONLY | _COMMON_FLAGS | getattr(os, "O_NONBLOCK", 0)
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -36,7 +36,7 @@ _KINDS = (
     (stat.S_ISBLK, "a block device"),
 )
 # Opens a file only to inspect it: opening it for reading can block or have side effects. Linux only.
-_LOOK = os.O_PATH | _ALWAYS if hasattr(os, "O_PATH") else None
+_PATH_FLAGS = os.O_PATH | _COMMON_FLAGS if hasattr(os, "O_PATH") else None
 _NAME_IS_TAKEN = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
 
@@ -51,12 +51,12 @@ class LocalFiles:
         self._guarded = guarded
 
     def open(self, path: str) -> OpenFile:
-        with _worded(f"access '{path}'"):
+        with _convert_errors(f"access '{path}'"):
             # Check the type before opening, because opening a device can have side effects.
             _check_kind(path, os.stat(path), "read")
-            file = os.open(path, _READ)
+            file = os.open(path, _READ_FLAGS)
         try:
-            with _worded("read"):
+            with _convert_errors("read"):
                 status = os.fstat(file)
                 _check_kind(path, status, "read")
                 real = opened_path(file, path)
@@ -68,15 +68,15 @@ class LocalFiles:
 
     def folder(self, path: str) -> OpenFolder:
         """As Files.folder. Refuses a folder that its real path does not lead to, such as another container's root."""
-        if _LOOK is None:
+        if _PATH_FLAGS is None:
             return OpenFolder(self.real(path), None)
-        with _worded(f"open '{path}'"):
-            folder = OpenFolder(path, os.open(path, _LOOK | os.O_DIRECTORY))
+        with _convert_errors(f"open '{path}'"):
+            folder = OpenFolder(path, os.open(path, _PATH_FLAGS | os.O_DIRECTORY))
             assert folder.descriptor is not None
             folder.path = opened_path(folder.descriptor, path)
             if not _is_same(folder.path, os.fstat(folder.descriptor)):
                 folder.close()
-                raise ToolError(f"{path} leads to a folder that has no path here")
+                raise ToolError(f"{path} leads to a folder that has no path on this machine")
         return folder
 
     def replace(self, path: str, data: bytes) -> None:
@@ -84,16 +84,16 @@ class LocalFiles:
         target = self.real(path)
         folder = os.path.dirname(target)
         if self._guarded is not None:
-            with _worded(f"open '{path}'"):
+            with _convert_errors(f"open '{path}'"):
                 self._guarded.check(path, target, _status(target))
-        with _worded(f"mkdir '{folder}'"):
+        with _convert_errors(f"mkdir '{folder}'"):
             os.makedirs(folder, exist_ok=True)
-        with _worded(f"open '{path}'"):
+        with _convert_errors(f"open '{path}'"):
             status = _status(target)
             if status is not None:
                 _check_kind(path, status, "written", f"open '{path}'")
                 self._check_writable(path, target, status)
-        with _worded(f"write '{path}'"):
+        with _convert_errors(f"write '{path}'"):
             if status is None:
                 _exchange(target, data, None)
             elif status.st_nlink > 1:
@@ -107,11 +107,11 @@ class LocalFiles:
                     _rewrite(target, data)
 
     def real(self, path: str) -> str:
-        with _worded(f"access '{path}'"):
+        with _convert_errors(f"access '{path}'"):
             return os.path.realpath(path)
 
     def kind(self, path: str) -> Literal["file", "folder", "other"] | None:
-        with _worded(f"stat '{path}'"):
+        with _convert_errors(f"stat '{path}'"):
             status = _status(path)
         if status is None:
             return None
@@ -122,7 +122,7 @@ class LocalFiles:
     def entries(self, path: str) -> list[Entry]:
         """As Files.entries. A link is listed as its target; broken links are left out."""
         found = []
-        with _worded(f"scandir '{path}'"), os.scandir(path) as listed:
+        with _convert_errors(f"scandir '{path}'"), os.scandir(path) as listed:
             for entry in listed:
                 with suppress(OSError):
                     if entry.is_symlink():
@@ -133,9 +133,9 @@ class LocalFiles:
     def is_secret(self, path: str, at: OpenFolder | None = None) -> bool:
         path = path if at is None or at.descriptor is not None else os.path.join(at.path, path)
         try:
-            if _LOOK is None:
+            if _PATH_FLAGS is None:
                 return self._holds_keys(os.path.realpath(path), os.stat(path))
-            file = os.open(path, _LOOK, dir_fd=None if at is None else at.descriptor)
+            file = os.open(path, _PATH_FLAGS, dir_fd=None if at is None else at.descriptor)
             try:
                 real, status = opened_path(file, path), os.fstat(file)
                 return shows_process(file, status, real) or self._holds_keys(real, status)
@@ -169,7 +169,7 @@ class LocalFiles:
 
 class _Opened(OpenFile):
     def read(self, size: int | None = -1, /) -> bytes:
-        with _worded("read"):
+        with _convert_errors("read"):
             return super().read(size) or b""  # None: the read of a special file would block
 
 
@@ -179,13 +179,13 @@ def opened(file: int, path: str) -> OpenFile:
 
 
 @contextmanager
-def _worded(doing: str) -> Iterator[None]:
+def _convert_errors(operation: str) -> Iterator[None]:
     """Convert an OSError to a ToolError in the wording of Node, which models and clients of pi know."""
     try:
         yield
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0, "EIO")
-        raise ToolError(f"{name}: {(error.strerror or str(error)).lower()}, {doing}") from None
+        raise ToolError(f"{name}: {(error.strerror or str(error)).lower()}, {operation}") from None
 
 
 def _status(path: str) -> os.stat_result | None:
@@ -205,9 +205,9 @@ def _is_same(path: str, status: os.stat_result) -> bool:
 # Checking the file type
 
 
-def _check_kind(path: str, status: os.stat_result, done: str, doing: str = "read") -> None:
+def _check_kind(path: str, status: os.stat_result, done: str, operation: str = "read") -> None:
     if stat.S_ISDIR(status.st_mode):
-        raise ToolError(f"EISDIR: illegal operation on a directory, {doing}")
+        raise ToolError(f"EISDIR: illegal operation on a directory, {operation}")
     for is_one, name in _KINDS:
         if is_one(status.st_mode):
             raise ToolError(f"{path} is {name}; only regular files can be {done}")
@@ -238,7 +238,7 @@ def _exchange(target: str, data: bytes, status: os.stat_result | None) -> None:
 
 def _rewrite(target: str, data: bytes) -> None:
     """Rewrite the file in place. If anything fails, the old content is restored from a copy."""
-    file = os.open(target, os.O_RDWR | _ALWAYS)
+    file = os.open(target, os.O_RDWR | _COMMON_FLAGS)
     try:
         copy = _copied(file, os.path.dirname(target))
         try:
@@ -290,7 +290,7 @@ def _copied(file: int, folder: str) -> str:
 def _copy(origin: int, target: int) -> None:
     os.lseek(target, 0, os.SEEK_SET)
     length = 0
-    while portion := os.read(origin, PORTION):
+    while portion := os.read(origin, CHUNK_BYTES):
         _put(target, portion)
         length += len(portion)
     os.ftruncate(target, length)
@@ -298,7 +298,7 @@ def _copy(origin: int, target: int) -> None:
 
 def _new_file(folder: str, mode: int) -> tuple[str, int]:
     path = os.path.join(folder, f".tau-{os.urandom(8).hex()}")
-    return path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _ALWAYS, mode)
+    return path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS, mode)
 
 
 def _inherit(file: int, target: str, status: os.stat_result) -> None:
@@ -328,7 +328,7 @@ def _put(file: int, data: bytes) -> None:
 def _sync(folder: str) -> None:
     """fsync the folder, so that the rename survives a power cut. Not every file system can; that is not an error."""
     with suppress(OSError):
-        file = os.open(folder, os.O_RDONLY | _ALWAYS | getattr(os, "O_DIRECTORY", 0))
+        file = os.open(folder, os.O_RDONLY | _COMMON_FLAGS | getattr(os, "O_DIRECTORY", 0))
         try:
             os.fsync(file)
         finally:

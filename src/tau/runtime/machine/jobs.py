@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 KILL_TIMEOUT_S = 0.6  # to wait for killed processes: one may hang in the kernel, or belong to another user
 LOST = (
-    "The process that watched over this command was killed, and the command with it. It may have done part of its work."
+    "The process that supervised this command was killed, and the command with it. It may have done part of its work."
 )
 
 
@@ -52,70 +52,70 @@ class ProcessLauncher:
         self._program = program
         self._shared = shared and sandbox is None
         self.sandbox = sandbox
-        self._runner: Supervisor | None = None
+        self._supervisor: Supervisor | None = None
         self._failures = 0  # supervisors in a row that ended without starting a command
         can = sys.platform == "linux" and sys.executable and not hasattr(sys, "frozen") and program.is_file()
         self._groups = not can  # process groups: the only back end here, or the only one that has worked
         self._leave: Callable[[], object] = _nothing
-        self._beginning = threading.Lock()
+        self._start_lock = threading.Lock()
         if sandbox is not None:
             self._groups = False
-            self._begin()
+            self._start_supervisor()
 
     def post(self, words: Sequence[str], stdout: int) -> socket.socket:
         """Run a program in the sandbox; callable from any thread. Closing the returned socket kills the program."""
-        with open(os.devnull, "wb") as nowhere:
-            order = CommandSpec(words, "/", {}, stdout, nowhere.fileno())
-            return self._confined().post(order)
+        with open(os.devnull, "wb") as devnull:
+            spec = CommandSpec(words, "/", {}, stdout, devnull.fileno())
+            return self._confined().post(spec)
 
-    def start(self, order: CommandSpec, tell: Callable[[bytes], None]) -> ProcessHandle:
-        """Start a command; `tell` receives its messages. Raises ToolError if it cannot be started at all."""
+    def start(self, spec: CommandSpec, on_message: Callable[[bytes], None]) -> ProcessHandle:
+        """Start a command; `on_message` receives its messages. Raises ToolError if it cannot be started at all."""
         if self.sandbox is not None:
-            return self._confined().start(order, tell)
-        if not self._groups and self._runner is None:
+            return self._confined().start(spec, on_message)
+        if not self._groups and self._supervisor is None:
             try:
-                self._runner = shared_supervisor(self._program) if self._shared else Supervisor(self._program)
-                self._leave = weakref.finalize(self, self._runner.leave)
+                self._supervisor = shared_supervisor(self._program) if self._shared else Supervisor(self._program)
+                self._leave = weakref.finalize(self, self._supervisor.leave)
             except (OSError, RuntimeError) as error:  # no such program, too many files, too many threads
                 self._give_up(str(error))
-        return self._runner.start(order, tell) if self._runner else ProcessGroup(order, tell)
+        return self._supervisor.start(spec, on_message) if self._supervisor else ProcessGroup(spec, on_message)
 
-    def note(self, way: ProcessHandle, *, begun: bool) -> None:
+    def note(self, handle: ProcessHandle, *, started: bool) -> None:
         """Record whether a command was started.
 
         If it was not, its supervisor is dead, and a new one may work. After two dead supervisors in a row the
         launcher falls back to process groups, unless there is a sandbox.
         """
-        if isinstance(way, SupervisedProcess) and way.runner is self._runner:
-            self._failures = 0 if begun else self._failures + 1
-            if not begun:
-                way.runner.dead = True
+        if isinstance(handle, SupervisedProcess) and handle.supervisor is self._supervisor:
+            self._failures = 0 if started else self._failures + 1
+            if not started:
+                handle.supervisor.dead = True
                 self.release()
             if self._failures == 2 and self.sandbox is None:
                 self._give_up("it ends at once")
 
     def release(self) -> threading.Thread | None:
         """Release the supervisor. If this was its last user, return the thread that waits for it to end."""
-        runner, self._runner = self._runner, None
+        supervisor, self._supervisor = self._supervisor, None
         self._leave()
-        return runner.ended if runner is not None and not runner.users else None
+        return supervisor.ended if supervisor is not None and not supervisor.users else None
 
-    def _begin(self) -> Supervisor:
-        runner = Supervisor(self._program, self.sandbox)
-        self._runner, self._leave = runner, weakref.finalize(self, runner.leave)
-        return runner
+    def _start_supervisor(self) -> Supervisor:
+        supervisor = Supervisor(self._program, self.sandbox)
+        self._supervisor, self._leave = supervisor, weakref.finalize(self, supervisor.leave)
+        return supervisor
 
     def _confined(self) -> Supervisor:
         if self._failures > 2:
-            raise ToolError("The sandbox ends as soon as it is made. Nothing is run without it.")
-        with self._beginning:
+            raise ToolError("The sandbox exits as soon as it is started. Nothing runs without it.")
+        with self._start_lock:
             try:
-                return self._runner or self._begin()
+                return self._supervisor or self._start_supervisor()
             except SandboxUnavailable as error:
-                raise ToolError(f"The sandbox cannot be made any more: {error}. Nothing is run without it.") from None
+                raise ToolError(f"The sandbox can no longer be started: {error}. Nothing runs without it.") from None
 
     def _give_up(self, why: str) -> None:
-        log.warning("no tool runner: %s; a process that leaves its group may outlive its command", why)
+        log.warning("no process supervisor: %s; a process that leaves its group may outlive its command", why)
         self._groups = True
 
 
@@ -125,25 +125,25 @@ class Job:
     The futures belong to the running loop; `kill` and `is_alive` do not need a loop.
     """
 
-    def __init__(self, order: CommandSpec, processes: ProcessLauncher) -> None:
+    def __init__(self, spec: CommandSpec, processes: ProcessLauncher) -> None:
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int | ToolError] = loop.create_future()  # a return code as in subprocess
         self.ended: asyncio.Future[None] = loop.create_future()
-        self._order = order
-        self._pipes = {os.fstat(end).st_ino for end in (order.stdout, order.stderr)}
+        self._spec = spec
+        self._pipes = {os.fstat(end).st_ino for end in (spec.stdout, spec.stderr)}
         self._processes = processes
-        self._begun = False
+        self._started = False
         self._killed = False
-        self._way = self._start()
+        self._handle = self._start()
 
     def kill(self) -> None:
         """Kill the command and everything it started. Does not wait."""
         self._killed = True
-        self._way.kill()
+        self._handle.kill()
 
     def is_alive(self) -> bool:
         """True while processes of the command may exist."""
-        return self._way.is_alive()
+        return self._handle.is_alive()
 
     async def end(self) -> None:
         """Kill, and wait for the end, but no longer than KILL_TIMEOUT_S."""
@@ -152,26 +152,26 @@ class Job:
 
     def _start(self) -> ProcessHandle:
         try:
-            return self._processes.start(self._order, self._on_message)
+            return self._processes.start(self._spec, self._on_message)
         except BaseException:
             self._close()
             raise
 
-    def _on_message(self, said: bytes) -> None:
-        what, _, number = said.partition(b" ")
-        if not self._begun:
-            if said or not self._killed:
-                self._processes.note(self._way, begun=bool(said))
-            if not said and not self._killed:
+    def _on_message(self, message: bytes) -> None:
+        what, _, number = message.partition(b" ")
+        if not self._started:
+            if message or not self._killed:
+                self._processes.note(self._handle, started=bool(message))
+            if not message and not self._killed:
                 self._restart()
                 return
-            self._begun = True
+            self._started = True
             self._close()
         if what == b"exit":
             _settle(self.exited, int(number))
         elif number:
-            _settle(self.exited, start_error(what.decode(), int(number), self._order))
-        elif not said:
+            _settle(self.exited, start_error(what.decode(), int(number), self._spec))
+        elif not message:
             if not self.exited.done() and not self._killed:
                 _kill_writers(self._pipes)
             _settle(self.exited, -signal.SIGKILL if self._killed else ToolError(LOST))
@@ -180,13 +180,13 @@ class Job:
     def _restart(self) -> None:
         """Start the command again: the supervisor was dead and has not started it."""
         try:
-            self._way = self._start()
+            self._handle = self._start()
         except ToolError as error:
             _settle(self.exited, error)
             _settle(self.ended, None)
 
     def _close(self) -> None:
-        for descriptor in self._order.descriptors:
+        for descriptor in self._spec.descriptors:
             os.close(descriptor)
 
 

@@ -23,12 +23,12 @@ from tau.tools import Exit, Files, OpenFolder, OutputCallback, Stream
 
 T = TypeVar("T")
 
-PORTION = 64 * 1024
-GRACE = 0.05  # seconds of silence after the shell's exit: then a background process is assumed to hold the pipe
-LINGER = 1.0  # seconds after which that is assumed even if output keeps coming
+CHUNK_BYTES = 64 * 1024
+SILENCE_S = 0.05  # seconds of silence after the shell's exit: then a background process is assumed to hold the pipe
+MAX_DRAIN_S = 1.0  # seconds after which that is assumed even if output keeps coming
 SPILL_LIMIT = 100 * 1024 * 1024
-THREADS = 16  # at the same time
-MARKS = {"PI_CODING_AGENT": "true", "AI_AGENT": "pi"}
+MAX_THREADS = 16  # at the same time
+AGENT_VARIABLES = {"PI_CODING_AGENT": "true", "AI_AGENT": "pi"}
 
 
 class LocalMachine:
@@ -52,7 +52,7 @@ class LocalMachine:
         self.post = self._processes.post
         self.use(shell_path=shell_path, prefix=prefix, env=env, files=files)
         self._spill_limit = spill_limit
-        self._threads = asyncio.Semaphore(THREADS)
+        self._threads = asyncio.Semaphore(MAX_THREADS)
         self._jobs: list[set[Job]] = [set()]  # commands that may have processes: our own, then those of each parent
 
     def use(
@@ -81,15 +81,15 @@ class LocalMachine:
         command: str | Sequence[str],
         *,
         cwd: str | OpenFolder,
-        heard: OutputCallback,
+        on_output: OutputCallback,
         timeout: float | None = None,
-        apart: bool = False,
+        separate_streams: bool = False,
     ) -> Exit:
         """As Machine.run. The wait for killed processes is bounded: one may hang in the kernel."""
-        job, ends = self._start(self._words(command), cwd, apart)
+        job, ends = self._start(self._words(command), cwd, separate_streams)
         self._remember(job)
         broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        ears = [_PipeReader(end, stream, heard, broken) for stream, end in ends.items()]
+        readers = [_PipeReader(end, stream, on_output, broken) for stream, end in ends.items()]
         timed_out = False
         try:
             first: list[asyncio.Future[Any]] = [job.exited, broken]
@@ -97,15 +97,15 @@ class LocalMachine:
             if not job.exited.done():
                 timed_out = not broken.done()
                 await job.end()
-            await _hear_the_rest(ears)
+            await _read_the_rest(readers)
         except asyncio.CancelledError:
             await job.end()
-            for ear in ears:
-                ear.take_all()
+            for reader in readers:
+                reader.take_all()
             raise
         finally:
-            for ear in ears:
-                ear.close()
+            for reader in readers:
+                reader.close()
         if broken.done():
             raise broken.result()
         return _ending(job.exited.result() if job.exited.done() else -signal.SIGKILL, timed_out)
@@ -137,8 +137,8 @@ class LocalMachine:
     async def release(self) -> None:
         """Release the supervisor after all commands have ended; if no other machine uses it, wait for its end."""
         self._jobs = [set()]
-        if (runner := self._processes.release()) is not None:
-            await asyncio.to_thread(runner.join, LINGER)
+        if (supervisor_thread := self._processes.release()) is not None:
+            await asyncio.to_thread(supervisor_thread.join, MAX_DRAIN_S)
 
     def _words(self, command: str | Sequence[str]) -> list[str]:
         if isinstance(command, str):
@@ -155,17 +155,15 @@ class LocalMachine:
         if not os.path.exists(self._shell_path):
             raise ToolError(f"Custom shell path not found: {self._shell_path}")
         if self._trusted_shell is not None and not self._trusted_shell.is_unchanged():
-            raise ToolError(
-                f"The shell {self._shell_path} changed since the project was trusted. Nothing is run in it."
-            )
+            raise ToolError(f"The shell {self._shell_path} changed since the project was trusted. Nothing runs in it.")
         return self._shell_path
 
-    def _start(self, words: list[str], cwd: str | OpenFolder, apart: bool) -> tuple[Job, dict[Stream, int]]:
+    def _start(self, words: list[str], cwd: str | OpenFolder, separate_streams: bool) -> tuple[Job, dict[Stream, int]]:
         """Start a command; return its job and our ends of its output pipes."""
-        env = {**(os.environ if self._env is None else self._env), **MARKS}
+        env = {**(os.environ if self._env is None else self._env), **AGENT_VARIABLES}
         if self.sandbox is not None:
             env |= self.sandbox.environment
-        pipes = _pipes(2 if apart else 1)
+        pipes = _pipes(2 if separate_streams else 1)
         try:
             folder = self._folder(cwd)
         except ToolError:
@@ -176,11 +174,11 @@ class LocalMachine:
         try:
             job = Job(CommandSpec(words, name, env, pipes[0][1], pipes[-1][1], folder), self._processes)
         except ToolError:
-            for ours, _ in pipes:
-                os.close(ours)
+            for read_end, _ in pipes:
+                os.close(read_end)
             raise
         streams: tuple[Stream, ...] = ("stdout", "stderr")
-        return job, {stream: ours for stream, (ours, _) in zip(streams, pipes, strict=False)}
+        return job, {stream: read_end for stream, (read_end, _) in zip(streams, pipes, strict=False)}
 
     def _folder(self, cwd: str | OpenFolder) -> int | None:
         """Return a new descriptor of the folder to run in; None if the command is started by path."""
@@ -241,13 +239,13 @@ class LocalSpill:
 class _PipeReader:
     """Our end of an output pipe. Passes every chunk on at once and buffers nothing, however fast output comes."""
 
-    def __init__(self, end: int, stream: Stream, heard: OutputCallback, broken: asyncio.Future[Exception]) -> None:
+    def __init__(self, end: int, stream: Stream, on_output: OutputCallback, broken: asyncio.Future[Exception]) -> None:
         self._end = end
         self._stream = stream
-        self._heard = heard
+        self._on_output = on_output
         self._broken = broken
         self._loop = asyncio.get_running_loop()
-        self.portions = 0
+        self.chunks = 0
         self.closed: asyncio.Future[None] = self._loop.create_future()
         os.set_blocking(end, False)
         self._loop.add_reader(end, self.take)
@@ -255,16 +253,16 @@ class _PipeReader:
     def take(self) -> bool:
         """Read one chunk; return False if there is none."""
         try:
-            data = os.read(self._end, PORTION)
+            data = os.read(self._end, CHUNK_BYTES)
         except BlockingIOError:
             return False
         if not data:
             self.close()
             return False
-        self.portions += 1
+        self.chunks += 1
         try:
-            self._heard(self._stream, data)
-        except Exception as error:  # propagates to the caller of run, which supplied `heard`
+            self._on_output(self._stream, data)
+        except Exception as error:  # propagates to the caller of run, which supplied `on_output`
             self.close()
             if not self._broken.done():
                 self._broken.set_result(error)
@@ -284,14 +282,14 @@ class _PipeReader:
             os.close(self._end)
 
 
-async def _hear_the_rest(ears: Sequence[_PipeReader]) -> None:
+async def _read_the_rest(readers: Sequence[_PipeReader]) -> None:
     """After the shell's exit, read until the pipes are closed, or silent for GRACE, or LINGER seconds have passed."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + LINGER
+    until = loop.time() + MAX_DRAIN_S
     while loop.time() < until:
-        before = sum(ear.portions for ear in ears)
-        _, still_open = await asyncio.wait([ear.closed for ear in ears], timeout=GRACE)
-        if not still_open or sum(ear.portions for ear in ears) == before:
+        before = sum(reader.chunks for reader in readers)
+        _, still_open = await asyncio.wait([reader.closed for reader in readers], timeout=SILENCE_S)
+        if not still_open or sum(reader.chunks for reader in readers) == before:
             return
 
 

@@ -21,10 +21,10 @@ from tau.runtime.machine.command import NUL, CommandSpec, start_error
 class ProcessGroup:
     """A command as the leader of a process group."""
 
-    def __init__(self, order: CommandSpec, tell: Callable[[bytes], None]) -> None:
-        self._tell = tell
+    def __init__(self, spec: CommandSpec, on_message: Callable[[bytes], None]) -> None:
+        self._tell = on_message
         self._loop = asyncio.get_running_loop()
-        self._process = _popen(order)
+        self._process = _popen(spec)
         self._waited = False
         try:
             # A thread waits for the process, because not every system can do that in the event loop.
@@ -33,7 +33,7 @@ class ProcessGroup:
             _signal(self._process.pid)
             self._process.wait()
             raise ToolError(f"Cannot run the command: {error}") from None
-        self._loop.call_soon(tell, b"taken")
+        self._loop.call_soon(on_message, b"taken")
 
     def kill(self) -> None:
         if self.is_alive():
@@ -50,22 +50,22 @@ class ProcessGroup:
             self._loop.call_soon_threadsafe(self._tell, b"")
 
 
-def _popen(order: CommandSpec) -> subprocess.Popen[bytes]:
+def _popen(spec: CommandSpec) -> subprocess.Popen[bytes]:
     # The child still has our descriptors when it changes its working folder. Only Linux has these paths.
-    cwd = order.cwd if order.folder is None else f"/proc/self/fd/{order.folder}"
+    cwd = spec.cwd if spec.folder is None else f"/proc/self/fd/{spec.folder}"
     try:
         return subprocess.Popen(
-            order.words,
+            spec.words,
             cwd=cwd,
-            env=order.env,
+            env=spec.env,
             stdin=subprocess.DEVNULL,
-            stdout=order.stdout,
-            stderr=order.stderr,
+            stdout=spec.stdout,
+            stderr=spec.stderr,
             start_new_session=True,
         )
     except OSError as error:
         what = "cwd" if error.filename == cwd else "exec" if error.filename else "fork"
-        raise start_error(what, error.errno or 0, order) from None
+        raise start_error(what, error.errno or 0, spec) from None
     except ValueError:
         raise ToolError(NUL) from None
 

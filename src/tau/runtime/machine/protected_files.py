@@ -20,7 +20,7 @@ OWN_FILES = ("auth.json", "settings.json", "trust.json", "models.json", "mcp.jso
 OWN = (*OWN_FILES, "extensions", "sessions", "bin", "git", "npm")
 
 
-MAX_COMPARED = 20_000  # files to compare with a file that has several hard links
+MAX_COMPARED_FILES = 20_000  # files to compare with a file that has several hard links
 
 
 class ProtectedFiles:
@@ -91,7 +91,7 @@ def _is_below(places: Sequence[str], status: os.stat_result) -> bool:
     for place in places:
         for folder, _, names in os.walk(place):
             compared += len(names)
-            if compared > MAX_COMPARED or any(_is_same(os.path.join(folder, name), status) for name in names):
+            if compared > MAX_COMPARED_FILES or any(_is_same(os.path.join(folder, name), status) for name in names):
                 return True
     return False
 

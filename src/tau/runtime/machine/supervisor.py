@@ -6,7 +6,7 @@ So it imports nothing of tau; supervisor_client.py is its counterpart in the age
     agent ── supervisor ── watcher ── the command and all its descendants
                         └─ watcher ── the next command ...
 
-Each command has a watcher process (called keeper in the code), which is a subreaper: every descendant of the command
+Each command has a watcher process, which is a subreaper: every descendant of the command
 stays below the watcher, whatever its name, session or number of forks. A watcher takes no other command while any
 descendant exists, and kills all of them when its channel to the agent is closed or when the supervisor ends. Both
 happen automatically when the agent dies, however it dies.
@@ -19,7 +19,7 @@ a path such as /proc/self/cwd names another folder in each process. A watcher se
     exit N       it exited; N is the negative signal number if a signal killed it
     cwd N, exec N, fork N
                  it could not be started; N is the errno
-    crowd N      it had more than N processes; it is being killed with all of them
+    limit N      it had more than N processes; it is being killed with all of them
     gone         none of its processes is left; may follow in the same message
 
 and then closes its channel. A channel that is closed before the first message means that the command was never
@@ -49,28 +49,30 @@ CONFINED = "confined"  # argument: we run in a sandbox, see sandbox/launcher.py
 END = signal.SIGUSR1  # sent by the kernel when the parent dies
 # A command that searches for processes to kill must not end us with a signal that can be caught. These signals are
 # handled and not ignored, because exec resets handled signals to their default and keeps ignored ones ignored.
-HEARD = (signal.SIGCHLD, END, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
+HANDLED_SIGNALS = (signal.SIGCHLD, END, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
 
-PAUSE = 5  # milliseconds between two rounds of killing
-ROUNDS = 2000  # a process that survives them cannot be killed: it belongs to another user, or hangs in the kernel
+KILL_INTERVAL_MS = 5  # milliseconds between two rounds of killing
+MAX_KILL_ROUNDS = (
+    2000  # a process that survives them cannot be killed: it belongs to another user, or hangs in the kernel
+)
 
-CROWD = 2000  # processes of one command at a time; with more it is killed, before other programs cannot fork
-PULSE = 100  # milliseconds between two counts of processes
-FILE_SIZE = 16 << 30  # bytes; a soft limit against accidents: a command that needs more runs `ulimit -f unlimited`
+MAX_PROCESSES = 2000  # processes of one command at a time; with more it is killed, before other programs cannot fork
+COUNT_INTERVAL_MS = 100  # milliseconds between two counts of processes
+MAX_FILE_BYTES = 16 << 30  # bytes; a soft limit against accidents: a command that needs more runs `ulimit -f unlimited`
 
 prctl = ctypes.CDLL(None, use_errno=True).prctl
 prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 # Process names for process lists, as addresses of C strings.
-_NAMES = [ctypes.create_string_buffer(name) for name in (b"tau-runner", b"tau-keeper")]
-RUNNER, KEEPER = map(ctypes.addressof, _NAMES)
+_NAMES = [ctypes.create_string_buffer(name) for name in (b"tau-supervisor", b"tau-watcher")]
+SUPERVISOR_NAME, WATCHER_NAME = map(ctypes.addressof, _NAMES)
 
 # Messages: START has 4 descriptors, and the request names the folder; AT has 5, and the last one is the folder.
 START, AT = b"start", b"start at"
-MOST_DESCRIPTORS = 5
+MAX_DESCRIPTORS = 5
 
 Fds = list[int]
-Order = tuple[bytes, list[bytes], dict[bytes, bytes]]
+Spec = tuple[bytes, list[bytes], dict[bytes, bytes]]
 
 
 def main() -> None:
@@ -80,7 +82,7 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_SIZE if most < 0 else min(FILE_SIZE, most), most))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES if most < 0 else min(MAX_FILE_BYTES, most), most))
     gc.disable()
     gc.freeze()  # a collection would write to, and so copy, the memory that the watchers share
     serve(socket.socket(fileno=0), agent, confined=CONFINED in sys.argv[1:])
@@ -88,16 +90,16 @@ def main() -> None:
 
 def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
     """Start a watcher for each message, until the connection is closed."""
-    for number in HEARD:
+    for number in HANDLED_SIGNALS:
         signal.signal(number, lambda number, frame: None)
-    signals = adopt_orphans(RUNNER)
+    signals = adopt_orphans(SUPERVISOR_NAME)
     if confined:
         # Our parent may be outside the sandbox, where we cannot see whether it lives. And no command may write to our
         # memory.
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         say(line.fileno(), b"ready")
-    keepers: dict[int, socket.socket] = {}
+    watchers: dict[int, socket.socket] = {}
     free: list[int] = []
     poll = select.poll()
     poll.register(line, select.POLLIN)
@@ -106,66 +108,66 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
         # Handle new commands last, so that a watcher that has just become idle can take one.
         for ready, _ in sorted(poll.poll(), key=lambda one: one[0] == line.fileno()):
             if ready == signals:
-                heard = os.read(signals, 512)
+                received = os.read(signals, 512)
                 # The kernel sends END also when only the thread that started us has ended.
-                if END in heard and os.getppid() != agent:
+                if END in received and os.getppid() != agent:
                     return
             elif ready == line.fileno():
-                message, fds, _, _ = socket.recv_fds(line, 16, MOST_DESCRIPTORS)
+                message, fds, _, _ = socket.recv_fds(line, 16, MAX_DESCRIPTORS)
                 if not message:
                     return
                 for fd in fds:
                     os.set_inheritable(fd, False)
                 if is_complete(message, fds):  # else there were too many open files; closing them notifies the agent
-                    start(fds, keepers, free, poll)
+                    start(fds, watchers, free, poll)
                 for fd in fds:
                     os.close(fd)
             else:
-                release(ready, keepers, free, poll)
-        if not reap(keepers):
-            kill(below(os.getpid(), spare=keepers))
+                release(ready, watchers, free, poll)
+        if not reap(watchers):
+            kill(below(os.getpid(), except_children=watchers))
 
 
-def start(fds: Fds, keepers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
+def start(fds: Fds, watchers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
     """Pass a command to an idle watcher, or fork a new one."""
     while free:
         try:
-            socket.send_fds(keepers[free.pop()], [AT if len(fds) == MOST_DESCRIPTORS else START], fds)
+            socket.send_fds(watchers[free.pop()], [AT if len(fds) == MAX_DESCRIPTORS else START], fds)
             return
         except (KeyError, OSError):  # the watcher was killed
             continue
     # The request is read here and not in the watcher, for which every page it writes to is copied.
-    runner, order, usual = os.getpid(), read(fds[1]), running()
+    supervisor, spec, tasks_before = os.getpid(), read(fds[1]), running()
     try:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        keeper = os.fork()
+        our_end, their_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        watcher = os.fork()
     except OSError as error:
         say(fds[0], b"fork %d" % (error.errno or 0))
         return
-    if keeper:
-        theirs.close()
-        keepers[keeper] = ours
-        poll.register(ours, select.POLLIN)
+    if watcher:
+        their_end.close()
+        watchers[watcher] = our_end
+        poll.register(our_end, select.POLLIN)
         return
     try:
-        for other in (ours, *keepers.values()):
+        for other in (our_end, *watchers.values()):
             other.close()
-        keep(theirs, fds, order, usual, runner)
+        keep(their_end, fds, spec, tasks_before, supervisor)
     finally:
         os._exit(1)
 
 
 def is_complete(message: bytes, fds: Fds) -> bool:
     """False if the kernel could not deliver all descriptors: the limit on open files was reached."""
-    return len(fds) == MOST_DESCRIPTORS - (message != AT)
+    return len(fds) == MAX_DESCRIPTORS - (message != AT)
 
 
-def release(ready: int, keepers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
+def release(ready: int, watchers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
     """Handle a watcher that has finished. One is kept for the next command: a fork costs more than most commands."""
-    for keeper, line in keepers.items():
+    for watcher, line in watchers.items():
         if line.fileno() == ready:
             if os.read(ready, 16) and not free:
-                free.append(keeper)
+                free.append(watcher)
             else:
                 poll.unregister(ready)
                 line.close()
@@ -173,59 +175,61 @@ def release(ready: int, keepers: dict[int, socket.socket], free: list[int], poll
     poll.unregister(ready)
 
 
-def reap(keepers: dict[int, socket.socket]) -> bool:
+def reap(watchers: dict[int, socket.socket]) -> bool:
     """Reap dead children. Return False if one was not a watcher that exited normally: then there are orphans."""
-    fine = True
+    only_watchers = True
     while True:
         try:
             child, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return True
         if not child:
-            return fine
-        if child not in keepers or status:
-            fine = False
-        keepers.pop(child, None)
+            return only_watchers
+        if child not in watchers or status:
+            only_watchers = False
+        watchers.pop(child, None)
 
 
-def read(request: int) -> Order:
+def read(request: int) -> Spec:
     """Parse a request: the folder, the argument vector and the environment of a command."""
     cwd, count, *rest = os.pread(request, os.fstat(request).st_size, 0).split(b"\0")
     end = int(count)
     return cwd, rest[:end], dict(item.split(b"=", 1) for item in rest[end:])
 
 
-def keep(runner_line: socket.socket, fds: Fds, order: Order, usual: int, runner: int) -> None:
+def keep(supervisor_line: socket.socket, fds: Fds, spec: Spec, tasks_before: int, supervisor: int) -> None:
     """Main loop of a watcher: one command after the other. Does not return."""
     os.dup2(1, 0)  # /dev/null
     os.dup2(1, 2)
-    signals = adopt_orphans(KEEPER)
+    signals = adopt_orphans(WATCHER_NAME)
     poll = select.poll()
-    poll.register(runner_line, select.POLLIN)
+    poll.register(supervisor_line, select.POLLIN)
     poll.register(signals, select.POLLIN)
-    while os.getppid() == runner:
-        last = attend(fds, order, usual, signals)
+    while os.getppid() == supervisor:
+        last = attend(fds, spec, tasks_before, signals)
         os.chdir("/")
-        say(runner_line.fileno(), b"free")  # first: after the last message the agent may send another command at once
+        say(
+            supervisor_line.fileno(), b"free"
+        )  # first: after the last message the agent may send another command at once
         if last:
             say(fds[0], last)
         os.close(fds[0])
         message = b""
-        while not message and os.getppid() == runner:
+        while not message and os.getppid() == supervisor:
             for ready, _ in poll.poll():
                 if ready == signals:
                     os.read(signals, 512)
                     continue
-                message, fds, _, _ = socket.recv_fds(runner_line, 16, MOST_DESCRIPTORS)
+                message, fds, _, _ = socket.recv_fds(supervisor_line, 16, MAX_DESCRIPTORS)
                 if not is_complete(message, fds):
                     os._exit(0)
                 for fd in fds:
                     os.set_inheritable(fd, False)
-                order, usual = read(fds[1]), running()
+                spec, tasks_before = read(fds[1]), running()
     os._exit(0)
 
 
-def attend(fds: Fds, order: Order, usual: int, signals: int) -> bytes:
+def attend(fds: Fds, spec: Spec, tasks_before: int, signals: int) -> bytes:
     """Start a command and wait until all its processes have ended. Return the last message to send."""
     line, request, stdout, stderr, *folder = fds
     poll = select.poll()
@@ -237,44 +241,44 @@ def attend(fds: Fds, order: Order, usual: int, signals: int) -> bytes:
             if folder:
                 os.fchdir(folder[0])
             else:
-                os.chdir(order[0])
+                os.chdir(spec[0])
             stage = b"exec"
-            command = spawn(order, stdout, stderr)
+            command = spawn(spec, stdout, stderr)
         except OSError as error:
             last = b"%b %d" % (stage, error.errno or 0)
     for fd in (request, stdout, stderr, *folder):
         os.close(fd)
     if command:
         poll.register(signals, select.POLLIN)
-        last = watch(command, line, usual, signals, poll)
+        last = watch(command, line, tasks_before, signals, poll)
     return last
 
 
-def watch(command: int, line: int, usual: int, signals: int, poll: select.poll) -> bytes:
-    """Wait until no process of the command is left. `usual` is the number of tasks that ran before.
+def watch(command: int, line: int, tasks_before: int, signals: int, poll: select.poll) -> bytes:
+    """Wait until no process of the command is left. `tasks_before` is the number of tasks that ran before.
 
     Returns the last message to send; it is empty if the supervisor has ended.
     """
     rounds, quiet = 0, False
     while not (last := reap_for(command, line)):
-        if rounds == ROUNDS:
+        if rounds == MAX_KILL_ROUNDS:
             os._exit(1)
         if rounds:
             rounds += 1
             kill(below(os.getpid()))
-        elif quiet and (now := running()) > usual + CROWD:
+        elif quiet and (now := running()) > tasks_before + MAX_PROCESSES:
             # Counting processes that keep forking would never end, so stop them first.
             signal_group(command, signal.SIGSTOP)
-            if len(below(os.getpid())) > CROWD:
-                say(line, b"crowd %d" % CROWD)
+            if len(below(os.getpid())) > MAX_PROCESSES:
+                say(line, b"limit %d" % MAX_PROCESSES)
                 signal_group(command, signal.SIGKILL)
                 rounds = 1
             else:
                 signal_group(command, signal.SIGCONT)
-                usual = now
-        said = poll.poll(PAUSE if rounds else PULSE)
-        quiet = not said
-        for ready, _ in said:
+                tasks_before = now
+        events = poll.poll(KILL_INTERVAL_MS if rounds else COUNT_INTERVAL_MS)
+        quiet = not events
+        for ready, _ in events:
             if ready != signals:  # the agent never writes to this channel, so it was closed
                 poll.unregister(ready)
                 rounds = rounds or 1
@@ -286,27 +290,27 @@ def watch(command: int, line: int, usual: int, signals: int, poll: select.poll) 
 
 def reap_for(command: int, line: int) -> bytes:
     """Reap children and report the command's exit. If no process is left, return the last message to send."""
-    news: list[bytes] = []
+    messages: list[bytes] = []
     while True:
         try:
             child, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return b" ".join([*news, b"gone"])
+            return b" ".join([*messages, b"gone"])
         if child == command:
-            news.append(b"exit %d" % os.waitstatus_to_exitcode(status))
+            messages.append(b"exit %d" % os.waitstatus_to_exitcode(status))
         if not child:
             break
-    if news:
-        say(line, news[0])
+    if messages:
+        say(line, messages[0])
     return b""
 
 
-def spawn(order: Order, stdout: int, stderr: int) -> int:
+def spawn(spec: Spec, stdout: int, stderr: int) -> int:
     """Start the command in our current folder. It inherits its output descriptors and no others.
 
     After a fork the kernel would copy every page that we write to; posix_spawn has nothing to copy.
     """
-    _, words, environment = order
+    _, words, environment = spec
     path = environment.get(b"PATH", os.fsencode(os.defpath))
     failure = OSError(errno.ENOENT, "not on the path")
     for place in [b""] if b"/" in words[0] else path.split(b":"):
@@ -331,12 +335,12 @@ def adopt_orphans(name: int) -> int:
     Signal handlers are not set here, because watchers inherit those of the supervisor: each page that a watcher
     writes to is copied, and there is a watcher for every command.
     """
-    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     if prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) or prctl(PR_SET_PDEATHSIG, END, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
     prctl(PR_SET_NAME, name, 0, 0, 0)
-    return woken
+    return read_end
 
 
 def running() -> int:
@@ -353,7 +357,7 @@ def running() -> int:
         os.close(fd)
 
 
-def below(top: int, spare: Iterable[int] = ()) -> list[int]:
+def below(top: int, except_children: Iterable[int] = ()) -> list[int]:
     """Return all descendants of a process, without the children in `spare` and their descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
@@ -371,7 +375,7 @@ def below(top: int, spare: Iterable[int] = ()) -> list[int]:
             os.close(fd)
         # The name in parentheses may contain anything, even parentheses; the parent is the second field after it.
         children.setdefault(int(stat[stat.rindex(b")") :].split(None, 3)[2]), []).append(int(name))
-    found = [child for child in children.get(top, ()) if child not in spare]
+    found = [child for child in children.get(top, ()) if child not in except_children]
     for process in found:
         found += children.get(process, ())
     return found

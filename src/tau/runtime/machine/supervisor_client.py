@@ -23,7 +23,7 @@ from tau.runtime.machine.command import NUL, CommandSpec, ConfinedBy, start_erro
 PROGRAM = Path(__file__).with_name("supervisor.py")
 START, AT = b"start", b"start at"  # as in supervisor.py, which is not imported here because it loads ctypes
 READY_TIMEOUT_S = 20.0  # to create a sandbox; a tenth of a second is usual
-NEEDED = ("LD_LIBRARY_PATH",)  # variables that the interpreter itself may need; they contain no secrets
+PASSED_VARIABLES = ("LD_LIBRARY_PATH",)  # variables that the interpreter itself may need; they contain no secrets
 
 
 class SandboxUnavailable(Exception):
@@ -37,31 +37,31 @@ class Supervisor:
     """
 
     def __init__(self, program: Path, sandbox: ConfinedBy | None = None) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        our_end, their_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with their_end:
             try:
                 words = [sys.executable, "-I", "-S", str(program)] if sandbox is None else sandbox.words()
                 process = subprocess.Popen(
                     words,
-                    stdin=theirs.fileno(),
+                    stdin=their_end.fileno(),
                     stdout=subprocess.DEVNULL,
-                    env={name: os.environ[name] for name in NEEDED if name in os.environ},
+                    env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
                     cwd="/",
                     start_new_session=True,
                 )
             except BaseException:
-                ours.close()
+                our_end.close()
                 if sandbox is not None:
                     sandbox.clear()
                 raise
         if sandbox is not None:
-            _wait_for(ours, process)
-        ours.setblocking(False)
-        self._line = ours
+            _wait_for(our_end, process)
+        our_end.setblocking(False)
+        self._line = our_end
         self.dead = False
         self.users = 1
-        self._close = weakref.finalize(self, ours.close)
-        self.ended = threading.Thread(target=process.wait, name="wait for the tool runner", daemon=True)
+        self._close = weakref.finalize(self, our_end.close)
+        self.ended = threading.Thread(target=process.wait, name="wait for the supervisor", daemon=True)
         self.ended.start()
 
     def leave(self) -> None:
@@ -71,36 +71,38 @@ class Supervisor:
             if not self.users:
                 self._close()
 
-    def start(self, order: CommandSpec, tell: Callable[[bytes], None]) -> SupervisedProcess:
-        return SupervisedProcess(self, self.post(order), tell)
+    def start(self, spec: CommandSpec, on_message: Callable[[bytes], None]) -> SupervisedProcess:
+        return SupervisedProcess(self, self.post(spec), on_message)
 
-    def post(self, order: CommandSpec) -> socket.socket:
+    def post(self, spec: CommandSpec) -> socket.socket:
         """Send a command to the supervisor; return the channel to its watcher process."""
         try:
-            with _request(order) as request:
-                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with _request(spec) as request:
+                our_end, their_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 # If the supervisor is dead or stuck, sending fails; the caller sees that the other end is closed.
-                with theirs, suppress(OSError):
-                    fds = [theirs.fileno(), request.fileno(), order.stdout, order.stderr]
-                    if order.folder is None:
+                with their_end, suppress(OSError):
+                    fds = [their_end.fileno(), request.fileno(), spec.stdout, spec.stderr]
+                    if spec.folder is None:
                         socket.send_fds(self._line, [START], fds)
                     else:
-                        socket.send_fds(self._line, [AT], [*fds, order.folder])
+                        socket.send_fds(self._line, [AT], [*fds, spec.folder])
         except OSError as error:
-            raise start_error("fork", error.errno or 0, order) from None
-        return ours
+            raise start_error("fork", error.errno or 0, spec) from None
+        return our_end
 
 
 def _wait_for(line: socket.socket, process: subprocess.Popen[bytes]) -> None:
     line.settimeout(READY_TIMEOUT_S)
     try:
-        said = line.recv(4096)
+        message = line.recv(4096)
     except OSError:
-        said = b"refused it is not ready after %d seconds" % READY_TIMEOUT_S
-    if said != b"ready":
+        message = b"refused it is not ready after %d seconds" % READY_TIMEOUT_S
+    if message != b"ready":
         line.close()
         process.wait()  # the launcher sees that the connection is closed, and cleans up
-        raise SandboxUnavailable(said.removeprefix(b"refused").decode("utf-8", "replace").strip() or "it ends at once")
+        raise SandboxUnavailable(
+            message.removeprefix(b"refused").decode("utf-8", "replace").strip() or "it ends at once"
+        )
 
 
 _running: weakref.WeakValueDictionary[Path, Supervisor] = weakref.WeakValueDictionary()
@@ -110,17 +112,17 @@ _starting = threading.Lock()
 def shared_supervisor(program: Path) -> Supervisor:
     """Return the supervisor that this process already shares, or start one."""
     with _starting:
-        runner = _running.get(program)
-        if runner is None or runner.dead or not runner.users:
-            runner = _running[program] = Supervisor(program)
+        supervisor = _running.get(program)
+        if supervisor is None or supervisor.dead or not supervisor.users:
+            supervisor = _running[program] = Supervisor(program)
         else:
-            runner.users += 1
-        return runner
+            supervisor.users += 1
+        return supervisor
 
 
-def _request(order: CommandSpec) -> io.FileIO:
+def _request(spec: CommandSpec) -> io.FileIO:
     """Write the request to a memory file, because some environments exceed the size limit of a message."""
-    fields = [order.cwd, str(len(order.words)), *order.words, *(f"{name}={value}" for name, value in order.env.items())]
+    fields = [spec.cwd, str(len(spec.words)), *spec.words, *(f"{name}={value}" for name, value in spec.env.items())]
     data = b"\0".join(map(os.fsencode, fields))
     if data.count(b"\0") >= len(fields):
         raise ToolError(NUL)
@@ -138,14 +140,14 @@ def _request(order: CommandSpec) -> io.FileIO:
 class SupervisedProcess:
     """A command below a watcher process: our end of the channel to the watcher."""
 
-    def __init__(self, runner: Supervisor, line: socket.socket, tell: Callable[[bytes], None]) -> None:
-        self.runner = runner
+    def __init__(self, supervisor: Supervisor, line: socket.socket, on_message: Callable[[bytes], None]) -> None:
+        self.supervisor = supervisor
         self._line = line
-        self._tell = tell
+        self._on_message = on_message
         self._loop = asyncio.get_running_loop()
         self._close = weakref.finalize(self, line.close)
         line.setblocking(False)
-        self._loop.add_reader(line, self._hear)
+        self._loop.add_reader(line, self._receive)
 
     def kill(self) -> None:
         if self._loop.is_closed():  # nothing reads the remaining messages
@@ -157,23 +159,23 @@ class SupervisedProcess:
     def is_alive(self) -> bool:
         return self._close.alive
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         try:
-            said = self._line.recv(64)
+            message = self._line.recv(64)
         except BlockingIOError:
             return
         except OSError:
-            said = b""
-        words = said.removesuffix(b"gone").rstrip()
+            message = b""
+        words = message.removesuffix(b"gone").rstrip()
         if words:
-            self._tell(words)
-        if not words or words != said:
+            self._on_message(words)
+        if not words or words != message:
             self._loop.remove_reader(self._line)
             self._close()
             # Breaks a reference cycle, which would keep the supervisor alive until the next garbage collection.
-            tell, self._tell = self._tell, _ignore
-            tell(b"")
+            on_message, self._on_message = self._on_message, _ignore
+            on_message(b"")
 
 
-def _ignore(said: bytes) -> None:
+def _ignore(message: bytes) -> None:
     pass

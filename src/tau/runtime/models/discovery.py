@@ -18,10 +18,10 @@ from tau.records.base import BadRecord, parse, replace
 from tau.records.models import Model
 from tau.store.keys import Keys
 
-PATIENCE = 0.5
-SIZE_LIMIT = 4 * 1024 * 1024
+TIMEOUT_S = 0.5
+MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 # Fields in which servers report the context window: vLLM, LM Studio, others.
-WINDOWS = ("max_model_len", "max_context_length", "context_length", "context_window")
+CONTEXT_WINDOW_FIELDS = ("max_model_len", "max_context_length", "context_length", "context_window")
 
 
 class LocalServer(NamedTuple):
@@ -32,41 +32,46 @@ class LocalServer(NamedTuple):
     trouble: str | None
 
 
-def discover(catalog: Catalog, keys: Keys, patience: float = PATIENCE) -> dict[str, LocalServer]:
+def discover(catalog: Catalog, keys: Keys, timeout: float = TIMEOUT_S) -> dict[str, LocalServer]:
     """Query every known server on this machine for its models."""
-    heard: dict[str, LocalServer] = {}
+    servers_by_name: dict[str, LocalServer] = {}
     servers = {name: model for name in sorted(LOCAL_PROVIDERS) if (model := catalog.custom_model(name, "")) is not None}
 
-    def ask(name: str, like: Model) -> None:
+    def ask(name: str, template: Model) -> None:
         try:
-            ids = _models(like.base_url, keys.get(name), patience)
+            ids = _models(template.base_url, keys.get(name), timeout)
         except (OSError, http.client.HTTPException, BadRecord, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            heard[name] = LocalServer(redact_url(like.base_url), [], why or type(error).__name__)
+            servers_by_name[name] = LocalServer(redact_url(template.base_url), [], why or type(error).__name__)
         else:
-            heard[name] = LocalServer(redact_url(like.base_url), [_sized(like, entry) for entry in ids], None)
+            servers_by_name[name] = LocalServer(
+                redact_url(template.base_url), [_with_context_window(template, entry) for entry in ids], None
+            )
 
-    threads = [threading.Thread(target=ask, args=one, daemon=True) for one in servers.items()]
+    threads = [threading.Thread(target=ask, args=item, daemon=True) for item in servers.items()]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(patience)
-    why = f"no answer within {patience:g} s"
-    return {name: heard.get(name) or LocalServer(redact_url(like.base_url), [], why) for name, like in servers.items()}
+        thread.join(timeout)
+    why = f"no answer within {timeout:g} s"
+    return {
+        name: servers_by_name.get(name) or LocalServer(redact_url(template.base_url), [], why)
+        for name, template in servers.items()
+    }
 
 
-def _models(base_url: str, key: str | None, patience: float) -> list[Mapping[str, Any]]:
+def _models(base_url: str, key: str | None, timeout: float) -> list[Mapping[str, Any]]:
     """Return the entries of GET /models. Proxy settings are ignored: these servers are the user's own."""
     address = urlsplit(base_url)
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-    connection = kind(address.hostname or "", address.port, timeout=patience)
+    connection = kind(address.hostname or "", address.port, timeout=timeout)
     try:
         headers = {"authorization": f"Bearer {key}"} if key else {}
         connection.request("GET", f"{address.path.rstrip('/')}/models", headers=headers)
         response = connection.getresponse()
         if response.status != 200:
             raise ValueError(f"answers with status {response.status}")
-        content = parse(response.read(SIZE_LIMIT))
+        content = parse(response.read(MAX_RESPONSE_BYTES))
     finally:
         connection.close()
     entries = content.get("data") if isinstance(content, dict) else None
@@ -75,9 +80,13 @@ def _models(base_url: str, key: str | None, patience: float) -> list[Mapping[str
     return [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
 
 
-def _sized(like: Model, entry: Mapping[str, Any]) -> Model:
+def _with_context_window(template: Model, entry: Mapping[str, Any]) -> Model:
     meta = entry.get("meta")
     trained = meta.get("n_ctx_train") if isinstance(meta, dict) else None  # llama.cpp
-    sizes = [size for size in (*(entry.get(name) for name in WINDOWS), trained) if type(size) is int and size > 0]
-    window = sizes[0] if sizes else like.context_window
-    return replace(like, id=entry["id"], name=entry["id"], context_window=window)
+    sizes = [
+        size
+        for size in (*(entry.get(name) for name in CONTEXT_WINDOW_FIELDS), trained)
+        if type(size) is int and size > 0
+    ]
+    window = sizes[0] if sizes else template.context_window
+    return replace(template, id=entry["id"], name=entry["id"], context_window=window)

@@ -34,7 +34,7 @@ def places(cwd: str, home: str | None) -> dict[str, str]:
     """Return the machine-specific paths and their placeholders in a recording, longest path first."""
     real = os.path.realpath(cwd)
     named = {cwd: "<cwd>", real: "<cwd>", **({home: "<home>"} if home else {})}
-    return dict(sorted(named.items(), key=lambda one: -len(one[0])))
+    return dict(sorted(named.items(), key=lambda item: -len(item[0])))
 
 
 class Recorder:
@@ -52,31 +52,31 @@ class Recorder:
 
     async def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
         self._last += 1
-        number, heard = self._last, ReceivedResponse([])
+        number, response = self._last, ReceivedResponse([])
 
-        async def listen(status: int, headers: Mapping[str, str]) -> None:
-            heard.status, heard.headers = status, headers
-            if request.heard is not None:
-                await request.heard(status, headers)
+        async def on_response(status: int, headers: Mapping[str, str]) -> None:
+            response.status, response.headers = status, headers
+            if request.on_response is not None:
+                await request.on_response(status, headers)
 
         try:
-            async with aclosing(self._transport.post(replace(request, heard=listen))) as coming:
-                async for portion in coming:
-                    heard.portions.append(portion)
-                    yield portion
-            heard.ended = "whole"
+            async with aclosing(self._transport.post(replace(request, on_response=on_response))) as chunks:
+                async for chunk in chunks:
+                    response.portions.append(chunk)
+                    yield chunk
+            response.ended = "whole"
         except ModelError as error:
-            heard.ended, heard.failure = "failed", error
+            response.ended, response.failure = "failed", error
             raise
         finally:
-            self._keep(number, request, heard)
+            self._write(number, request, response)
 
-    def _keep(self, number: int, request: ModelRequest, heard: ReceivedResponse) -> None:
+    def _write(self, number: int, request: ModelRequest, response: ReceivedResponse) -> None:
         """Write the exchange immediately and as a whole: the process may end during the next request."""
-        kept = make_exchange(request, normalize_request(request, self._places), heard)
-        text = json.dumps(to_builtins(kept), indent=2) + "\n"
+        exchange = make_exchange(request, normalize_request(request, self._places), response)
+        text = json.dumps(to_builtins(exchange), indent=2) + "\n"
         while True:
-            path = self._folder / f"{number:04}-{kept.key[:12]}.json"
+            path = self._folder / f"{number:04}-{exchange.key[:12]}.json"
             try:
                 handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             except FileExistsError:  # another process records into the same folder
@@ -95,16 +95,16 @@ class Replayer:
 
     def __init__(self, folder: Path, places: Mapping[str, str]) -> None:
         self._places = places
-        self._shelf = RecordingIndex(str(folder), read(folder))
+        self._recordings = RecordingIndex(str(folder), read(folder))
 
     async def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
-        answered = self._shelf.take(normalize_request(request, self._places))
-        if request.heard is not None and answered.status is not None:
-            await request.heard(answered.status, answered.headers)
-        for portion in recorded_chunks(answered):
-            yield portion
-        if (trouble := recorded_failure(answered)) is not None:
-            raise trouble
+        exchange = self._recordings.take(normalize_request(request, self._places))
+        if request.on_response is not None and exchange.status is not None:
+            await request.on_response(exchange.status, exchange.headers)
+        for chunk in recorded_chunks(exchange):
+            yield chunk
+        if (failure := recorded_failure(exchange)) is not None:
+            raise failure
 
 
 def read(folder: Path) -> dict[str, RecordedExchange]:
@@ -112,10 +112,10 @@ def read(folder: Path) -> dict[str, RecordedExchange]:
     try:
         files = sorted(folder.glob("*.json"))
         if not files:
-            there = "there are no recordings in it" if folder.is_dir() else "there is no such folder"
-            raise UsageError(f"--replay {folder}: {there}.")
+            problem = "there are no recordings in it" if folder.is_dir() else "there is no such folder"
+            raise UsageError(f"--replay {folder}: {problem}.")
         return {file.name: decode(RecordedExchange, file.read_bytes()) for file in files}
     except OSError as error:
         raise UsageError(f"--replay {folder}: {error.strerror}") from None
     except BadRecord as error:
-        raise UsageError(f"--replay {folder}: a file in it is no recording: {error}") from None
+        raise UsageError(f"--replay {folder}: a file in it is not a recording: {error}") from None

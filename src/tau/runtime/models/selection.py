@@ -21,7 +21,7 @@ from tau.store.keys import AUTHENTICATED, Keys
 HOW_TO_SET_A_KEY = (
     "Set an API key, for example ANTHROPIC_API_KEY or OPENAI_API_KEY, or describe a model in models.json in the agent "
     "folder (~/.pi/agent), then start again. Without any key, --provider ollama asks a server on this machine, and "
-    "--model demo runs the built-in offline model. `tau doctor` tells what there is."
+    "--model demo runs the built-in offline model. `tau doctor` shows what is configured."
 )
 NO_MODEL = f"No model selected.\n\n{HOW_TO_SET_A_KEY}"
 
@@ -98,13 +98,13 @@ class ModelSelection:
         if self.fixed:
             chosen: ModelMatch | None = self._named(pattern, provider, settings.default_provider, warnings)
         else:
-            chosen = self._usual(settings)
+            chosen = self._default_model(settings)
         self.current = chosen.model if chosen else None
         self.fixed_level = level is not None or (self.fixed and chosen is not None and chosen.level is not None)
-        usual = settings.default_thinking_level or "medium"
-        self.start_level = level or (chosen.level if chosen else None) or usual
+        default_level = settings.default_thinking_level or "medium"
+        self.start_level = level or (chosen.level if chosen else None) or default_level
         self.level = clamp(self.start_level, self.current)
-        self._returning = usual if settings.compat.thinking_returns else None
+        self._returning = default_level if settings.compat.thinking_returns else None
         return warnings
 
     def find(self, name: str, settings: Settings) -> ModelMatch:
@@ -122,7 +122,9 @@ class ModelSelection:
         made = [self.catalog.custom_model(server, id) for server, _, id in named if server in SERVERS and id]
         return [model for model in made if model is not None and self.usable(model)]
 
-    def _named(self, pattern: str | None, provider: str | None, usual: str | None, warnings: list[str]) -> ModelMatch:
+    def _named(
+        self, pattern: str | None, provider: str | None, default_provider: str | None, warnings: list[str]
+    ) -> ModelMatch:
         if provider is not None:
             return self._of_provider(pattern, provider, warnings)
         assert pattern is not None
@@ -136,10 +138,10 @@ class ModelSelection:
         everything = [model for name in self.catalog.providers for model in self.catalog.models_of(name)]
         found = find_model(pattern, [*everything, *OFFLINE_MODELS], usable=self.usable)
         if isinstance(found, AmbiguousModel):
-            saved = [model for model in found.models if model.provider == usual]
+            saved = [model for model in found.models if model.provider == default_provider]
             if not saved:
                 names = ", ".join(model.provider for model in found.models)
-                raise UsageError(f'Model "{pattern}" is offered by {names}. Say which is meant with --provider.')
+                raise UsageError(f'Model "{pattern}" is offered by {names}. Choose one with --provider.')
             found = ModelMatch(saved[0], found.level)
         if found is None and server is not None and rest:
             return self._of_provider(rest, server, warnings)
@@ -149,17 +151,17 @@ class ModelSelection:
 
     def _of_provider(self, pattern: str | None, provider: str, warnings: list[str]) -> ModelMatch:
         name = self.catalog.canonical_name(provider)
-        own = [model for model in OFFLINE_MODELS if model.provider.lower() == provider.lower()]
-        if name is None and not own:
+        models = [model for model in OFFLINE_MODELS if model.provider.lower() == provider.lower()]
+        if name is None and not models:
             raise UsageError(f'Unknown provider "{provider}". Use --list-models to see available providers/models.')
-        own += self.catalog.models_of(name) if name else []
+        models += self.catalog.models_of(name) if name else []
         if pattern is None:
-            usual = own[0] if name is None else self.catalog.default(name)
-            if usual is None:
-                raise UsageError(f"{name} has no model that is taken by itself. Name one with --model.")
-            return ModelMatch(usual)
+            default = models[0] if name is None else self.catalog.default(name)
+            if default is None:
+                raise UsageError(f"{name} has no default model. Choose one with --model.")
+            return ModelMatch(default)
         # The model ids of a server must match exactly; elsewhere a part of a name is enough.
-        match = find_exact(pattern, own) if name in SERVERS else find_model(pattern, own)
+        match = find_exact(pattern, models) if name in SERVERS else find_model(pattern, models)
         if isinstance(match, ModelMatch):
             return match
         return self._custom(name, pattern, warnings)
@@ -174,7 +176,7 @@ class ModelSelection:
             warnings.append(f'Model "{id}" not found for provider "{provider}". Using custom model id.')
         return ModelMatch(model, level)
 
-    def _usual(self, settings: Settings) -> ModelMatch | None:
+    def _default_model(self, settings: Settings) -> ModelMatch | None:
         provider, id = settings.default_provider, settings.default_model
         if self.scoped:
             saved = [match for match in self.scoped if (match.model.provider, match.model.id) == (provider, id)]
@@ -187,8 +189,8 @@ class ModelSelection:
                 saved_model = self.catalog.custom_model(provider, id)
             if saved_model:
                 return ModelMatch(saved_model)
-        usual = [model for model in ready if DEFAULT_MODELS.get(model.provider) == model.id]
-        first = usual[0] if usual else next(iter(ready), None)
+        defaults = [model for model in ready if DEFAULT_MODELS.get(model.provider) == model.id]
+        first = defaults[0] if defaults else next(iter(ready), None)
         return ModelMatch(first) if first else None
 
     # Changes.
@@ -206,11 +208,11 @@ class ModelSelection:
 
     def cycle(self) -> Model | None:
         """Switch to the next model and return it; None if there is no other."""
-        ring = self.scoped or [ModelMatch(model) for model in self.available]
-        if len(ring) < 2:
+        models = self.scoped or [ModelMatch(model) for model in self.available]
+        if len(models) < 2:
             return None
-        at = next((i for i, match in enumerate(ring) if match.model == self.current), -1)
-        match = ring[(at + 1) % len(ring)]
+        at = next((i for i, match in enumerate(models) if match.model == self.current), -1)
+        match = models[(at + 1) % len(models)]
         self._switch(match.model)
         if match.level:
             self.level = clamp(match.level, match.model)
@@ -277,7 +279,7 @@ class ModelSelection:
         if key is None and self.keys.runs_command(model.provider):
             source = self.keys.source(model.provider)
             raise ModelError(
-                f"No API key for {model.provider}: the command in {source} did not tell it.", transient=False
+                f"No API key for {model.provider}: the command in {source} did not return one.", transient=False
             )
         if key == AUTHENTICATED and (find_credentials := credential_finder(model.api)) is not None:
             environment = find_credentials(environment)

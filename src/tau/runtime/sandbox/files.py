@@ -24,10 +24,10 @@ from tau.runtime.machine.files import LocalFiles, opened
 from tau.runtime.machine.protected_files import ProtectedFiles
 from tau.tools import Entry, OpenFile, OpenFolder
 
-PACKET = 64 * 1024
-PATIENCE = 120  # seconds for one response; a command can stop the process that sends it
-LONGEST = 64 * 1024 * 1024  # bytes of a memory file with the names in a folder
-GONE = "The process that reaches files in the sandbox has ended. Try again."
+PACKET_BYTES = 64 * 1024
+REPLY_TIMEOUT_S = 120  # seconds for one response; a command can stop the process that sends it
+MAX_REPLY_BYTES = 64 * 1024 * 1024  # bytes of a memory file with the names in a folder
+PROCESS_ENDED = "The process that accesses files in the sandbox has ended. Try again."
 _START = (
     "import sys; sys.path += [sys.argv[1], *sys.argv[2].split(':')]; from tau.runtime.sandbox.files import main; main()"
 )
@@ -52,16 +52,16 @@ class ConfinedFiles:
     def open(self, path: str) -> OpenFile:
         real, file = self._ask("open", path)
         if file is None:
-            raise ToolError(GONE)
+            raise ToolError(PROCESS_ENDED)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise ToolError(f"{path} is no regular file")
+            raise ToolError(f"{path} is not a regular file")
         return opened(file, str(real))
 
     def folder(self, path: str) -> OpenFolder:
         real, file = self._ask("folder", path)
         if file is None:
-            raise ToolError(GONE)
+            raise ToolError(PROCESS_ENDED)
         folder = OpenFolder(str(real), file)
         if not stat.S_ISDIR(os.fstat(file).st_mode):
             folder.close()
@@ -89,12 +89,14 @@ class ConfinedFiles:
     def entries(self, path: str) -> list[Entry]:
         _, file = self._ask("entries", path)
         if file is None:
-            raise ToolError(GONE)
+            raise ToolError(PROCESS_ENDED)
         with os.fdopen(file, "rb") as listed:
             try:
-                return [Entry(str(name), bool(is_folder)) for name, is_folder in json.loads(listed.read(LONGEST))]
+                return [
+                    Entry(str(name), bool(is_folder)) for name, is_folder in json.loads(listed.read(MAX_REPLY_BYTES))
+                ]
             except (ValueError, TypeError):
-                raise ToolError(GONE) from None
+                raise ToolError(PROCESS_ENDED) from None
 
     def close(self) -> None:
         for end in (self._line, self._life):
@@ -110,9 +112,9 @@ class ConfinedFiles:
                     break
                 self.close()
                 if last:
-                    raise ToolError(GONE)
-        said, value = answer
-        if said == "error":
+                    raise ToolError(PROCESS_ENDED)
+        status, value = answer
+        if status == "error":
             if file is not None:
                 os.close(file)
             raise ToolError(str(value))
@@ -124,20 +126,20 @@ class ConfinedFiles:
         assert self._line is not None
         try:
             socket.send_fds(self._line, [question], fds)
-            answer, files, _, _ = socket.recv_fds(self._line, PACKET, 1, socket.MSG_CMSG_CLOEXEC)
+            answer, files, _, _ = socket.recv_fds(self._line, PACKET_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
             return json.loads(answer) if answer else None, files[0] if files else None
         except (OSError, ValueError):
             return None, None
 
     def _begin(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        our_end, their_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with their_end:
             path = os.pathsep.join(place for place in sys.path if place.endswith("-packages"))
             root = os.path.dirname(os.path.dirname(os.path.abspath(tau.__file__)))
             words = [os.path.realpath(sys.executable), "-I", "-S", "-X", "utf8", "-c", _START, root, path, self._places]
-            self._life = self._start(words, theirs.fileno())
-        ours.settimeout(PATIENCE)
-        self._line = ours
+            self._life = self._start(words, their_end.fileno())
+        our_end.settimeout(REPLY_TIMEOUT_S)
+        self._line = our_end
 
 
 def main() -> None:
@@ -146,7 +148,7 @@ def main() -> None:
     line = socket.socket(fileno=os.dup(1))
     os.dup2(2, 1)
     while True:
-        question, given, _, _ = socket.recv_fds(line, PACKET, 1)
+        question, given, _, _ = socket.recv_fds(line, PACKET_BYTES, 1)
         if not question:
             return
         call, path = json.loads(question)
@@ -154,7 +156,7 @@ def main() -> None:
             value, made = _answer(files, call, path, given)
             answer = json.dumps(["ok", value])
         except ToolError as error:
-            answer, made = json.dumps(["error", str(error)[: PACKET // 8]]), None
+            answer, made = json.dumps(["error", str(error)[: PACKET_BYTES // 8]]), None
         finally:
             for fd in given:
                 os.close(fd)

@@ -98,7 +98,7 @@ def _parse_all(data: bytes) -> list[_Parsed]:
         except (struct.error, IndexError, ValueError):
             continue
     if not found:
-        raise BadIndex("it is damaged, or of a version that is not known")
+        raise BadIndex("it is damaged, or its version is not supported")
     return found
 
 
@@ -133,17 +133,17 @@ def _entries(data: bytes, version: int, count: int, end: int, hash_bytes: int) -
     for _ in range(count):
         mode, flags = fields(data, at)
         name_at = at + fixed + (4 if flags & _EXTENDED else 2)
-        kept = 0
+        prefix_length = 0
         if version == 4:  # the name shares a prefix with the previous one
             removed, name_at = _varint(data, name_at)
-            kept = len(previous) - removed
-            if kept < 0:
-                raise ValueError("a name that begins before its beginning")
+            prefix_length = len(previous) - removed
+            if prefix_length < 0:
+                raise ValueError("a name with an invalid prefix length")
         length = flags & _NAME_MASK
-        name_end = data.index(b"\0", name_at) if length == _NAME_MASK else name_at + length - kept
+        name_end = data.index(b"\0", name_at) if length == _NAME_MASK else name_at + length - prefix_length
         if not name_at <= name_end < end or data[name_end]:
             raise ValueError("a name without an end")
-        name = previous[:kept] + data[name_at:name_end]
+        name = previous[:prefix_length] + data[name_at:name_end]
         if b"\0" in name:
             raise ValueError("a name with a NUL")
         found.append((mode, name))

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from tau.runtime.sandbox.git_index import BadIndex, read_regular_file, submodule_links
 
-MAX_TEXT = 1 << 20  # bytes to read of a text file
+MAX_TEXT_BYTES = 1 << 20  # bytes to read of a text file
 MAX_REPOSITORIES = 1000  # nested in each other, or side by side in one
 
 # Names that gitrepository-layout(5) and common tools put into a repository.
-_OF_A_REPOSITORY = re.compile(
+_REPOSITORY_FILES = re.compile(
     r"HEAD|[A-Z_]+_(HEAD|EDITMSG|MSG|MODE|LOG|RR|TIPS)(\.lock)?|config(\.worktree)?(\.lock)?|description|hooks|info|logs"
     r"|objects|refs|reftable|packed-refs|shallow|index(\.lock)?|sharedindex\..*|branches|remotes|modules|worktrees"
     r"|lfs|annex|svn|rr-cache|rebase-(merge|apply)|sequencer|gc\.(pid|log)|fsmonitor--daemon.*|commondir|gitdir"
@@ -95,7 +95,7 @@ def _is_nothing_else(repository: str) -> bool:
     if repository.endswith(".git"):
         return True
     with suppress(OSError):
-        return all(_OF_A_REPOSITORY.fullmatch(name) for name in os.listdir(repository))
+        return all(_REPOSITORY_FILES.fullmatch(name) for name in os.listdir(repository))
     return False
 
 
@@ -186,32 +186,32 @@ def _end_of_section(text: str, at: int) -> int:
 def _value(text: str, at: int) -> tuple[str, int]:
     """Parse a value. Quotes may open and close anywhere in it; trailing spaces count only inside quotes."""
     found: list[str] = []
-    kept = 0  # length that survives the trimming of trailing spaces
+    length = 0  # length that survives the trimming of trailing spaces
     quoted = False
     while at < len(text) and text[at] != "\n":
-        sign = text[at]
-        if sign in "#;" and not quoted:
+        character = text[at]
+        if character in "#;" and not quoted:
             at = _end_of_line(text, at) - 1
             break
         at += 1
-        if sign == '"':
+        if character == '"':
             quoted = not quoted
-            kept = len(found)
+            length = len(found)
             continue
-        escaped = sign == "\\" and at < len(text)
+        escaped = character == "\\" and at < len(text)
         if escaped:
-            sign, at = _ESCAPED.get(text[at], text[at]), at + 1
+            character, at = _ESCAPED.get(text[at], text[at]), at + 1
             if text[at - 1] == "\n":
                 continue
-        found.append(sign)
-        if quoted or escaped or not sign.isspace():
-            kept = len(found)
-    return "".join(found[:kept]), at
+        found.append(character)
+        if quoted or escaped or not character.isspace():
+            length = len(found)
+    return "".join(found[:length]), at
 
 
 def _text(path: str) -> str | None:
     """Read the beginning of a regular file; None if there is no readable one."""
     with suppress(OSError, ValueError):
-        data = read_regular_file(path, MAX_TEXT)
+        data = read_regular_file(path, MAX_TEXT_BYTES)
         return None if data is None else data.decode("utf-8", "surrogateescape")
     return None

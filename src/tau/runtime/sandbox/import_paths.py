@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 MAX_PTH_BYTES = 1 << 20
-CUSTOMIZING = ("sitecustomize", "usercustomize")
+CUSTOMIZATION_MODULES = ("sitecustomize", "usercustomize")
 OWN_ENVIRONMENT = "Install tau in an environment of its own, for example with pipx"
 
 
@@ -35,7 +35,7 @@ def code_paths(folders: Sequence[str], environment: Mapping[str, str] = os.envir
     if sys.pycache_prefix:
         remedy = "Start it without PYTHONPYCACHEPREFIX"
         yield from (
-            CodePath(path, "Python keeps compiled modules in", remedy) for path in _real(sys.pycache_prefix, folders)
+            CodePath(path, "Python caches compiled modules in", remedy) for path in _real(sys.pycache_prefix, folders)
         )
     for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
         for entry in _linked(name, environment):
@@ -48,7 +48,7 @@ def code_paths(folders: Sequence[str], environment: Mapping[str, str] = os.envir
 def is_importable(place: str, entry: str) -> bool:
     """True if `place`, a folder in an entry of sys.path, has the name of a module that Python or tau imports."""
     folder, name = os.path.split(place)
-    return folder == entry and (name in CUSTOMIZING or name in sys.stdlib_module_names or name in sys.modules)
+    return folder == entry and (name in CUSTOMIZATION_MODULES or name in sys.stdlib_module_names or name in sys.modules)
 
 
 def _module_folders(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

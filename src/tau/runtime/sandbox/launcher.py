@@ -32,7 +32,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
-from tau.runtime.machine.supervisor import END, HEARD, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
+from tau.runtime.machine.supervisor import END, HANDLED_SIGNALS, PR_SET_PDEATHSIG, adopt_orphans, prctl, say
 from tau.runtime.sandbox import landlock, seccomp
 from tau.runtime.sandbox.mounts import Mount, Refused, call, check_mounts, check_sources, mount_all, refusing
 from tau.runtime.sandbox.placeholders import hold, release
@@ -41,8 +41,8 @@ from tau.runtime.sandbox.tree_removal import remove_tree
 
 BWRAP = "/usr/bin/bwrap"  # never from PATH: a project could put another one there
 LINE = 0
-PATIENCE = 1.0  # seconds for the supervisor to end by itself
-ARGUMENT = 100_000  # characters; the kernel accepts 128 KiB in one argument
+ERROR_TIMEOUT_S = 1.0  # seconds for the supervisor to end by itself
+MAX_ARGUMENT_BYTES = 100_000  # characters; the kernel accepts 128 KiB in one argument
 
 # Paths that any program may need to read. They contain no user data.
 SYSTEM = (
@@ -75,7 +75,7 @@ class Plan(NamedTuple):
     def arguments(self) -> list[str]:
         """Serialize as arguments of a program."""
         text = json.dumps(self._asdict())
-        return [text[at : at + ARGUMENT] for at in range(0, len(text), ARGUMENT)]
+        return [text[at : at + MAX_ARGUMENT_BYTES] for at in range(0, len(text), MAX_ARGUMENT_BYTES)]
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Plan:
@@ -89,13 +89,13 @@ def _mount(source: str, target: str, writable: bool, identity: list[int] | None)
 
 class Inside(NamedTuple):
     process: int
-    said: int  # descriptor from which its error message is read
+    errors_fd: int  # descriptor from which its error message is read
 
 
 def main() -> None:
     agent = os.getppid()
     plan = Plan.parse(sys.argv[1:])
-    for number in HEARD:
+    for number in HANDLED_SIGNALS:
         signal.signal(number, lambda number, frame: None)
     signals = adopt_orphans(ctypes.addressof(_NAME))
     with ExitStack() as cleanup:  # runs callbacks in reverse order, even if one of them fails
@@ -107,7 +107,7 @@ def main() -> None:
             inside = start(plan)
             _watch(inside.process, signals, agent)
             # Matters only if the supervisor has not sent "ready"; otherwise nothing reads it.
-            say(LINE, b"refused " + os.read(inside.said, 2000).strip())
+            say(LINE, b"refused " + os.read(inside.errors_fd, 2000).strip())
         except (Refused, OSError) as error:
             say(LINE, f"refused {_sentence(error)}".encode()[:2000])
 
@@ -182,7 +182,7 @@ def _lives(child: int) -> bool:
 
 
 def _end(inside: int) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + ERROR_TIMEOUT_S
     while _lives(inside) and time.monotonic() < until:
         time.sleep(0.005)
     with suppress(ProcessLookupError):
@@ -206,14 +206,14 @@ def _start_bubblewrap(plan: Plan) -> Inside:
     fd = os.memfd_create("filter", 0)
     os.write(fd, program)
     os.lseek(fd, 0, os.SEEK_SET)
-    said, says = os.pipe2(os.O_CLOEXEC)
+    errors_read, errors_write = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if not child:
         inside = python_words(check_inside.__name__, plan.arguments())
-        _become([BWRAP, *bubblewrap_arguments(plan), "--seccomp", str(fd), "--", *inside], says)
+        _become([BWRAP, *bubblewrap_arguments(plan), "--seccomp", str(fd), "--", *inside], errors_write)
     os.close(fd)
-    os.close(says)
-    return Inside(child, said)
+    os.close(errors_write)
+    return Inside(child, errors_read)
 
 
 def _become(words: list[str], stderr: int) -> None:
@@ -243,33 +243,33 @@ def bubblewrap_arguments(plan: Plan) -> Iterable[str]:
 
 def _start_own(plan: Plan) -> Inside:
     if not landlock.version():
-        raise Refused("this kernel has no Landlock, or has it switched off (it is in Linux since 5.13)")
+        raise Refused("this kernel has no Landlock (Linux 5.13 or newer), or it is disabled")
     try:
         program = seccomp.program()
     except seccomp.NoFilter as error:
         raise Refused(str(error)) from None
     user, group = os.geteuid(), os.getegid()
-    with refusing("user namespaces are not to be had here"):
+    with refusing("user namespaces are not available"):
         call(_libc.unshare(_NEW_USER | _NEW_PIDS))
         _put("/proc/self/setgroups", "deny")
         _put("/proc/self/uid_map", f"{user} {user} 1")
         _put("/proc/self/gid_map", f"{group} {group} 1")
-    said, says = os.pipe2(os.O_CLOEXEC)
+    errors_read, errors_write = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if not child:
-        _become_runner(plan, program, says)
-    os.close(says)
-    return Inside(child, said)
+        _become_supervisor(plan, program, errors_write)
+    os.close(errors_write)
+    return Inside(child, errors_read)
 
 
-def _become_runner(plan: Plan, program: bytes, says: int) -> None:
+def _become_supervisor(plan: Plan, program: bytes, errors_write: int) -> None:
     """Set up the sandbox and exec the supervisor. Does not return.
 
     This is the first process of its PID namespace: when it ends, the kernel kills all others in it.
     """
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        with refusing("namespaces are not to be had here"):
+        with refusing("namespaces are not available"):
             call(_libc.unshare(_NEW_MOUNTS | _NEW_NETWORK | _NEW_IPC | _NEW_UTS))
         mount_all(plan.mounts)
         places = list(zip(check_mounts(plan.mounts), plan.mounts, strict=True))
@@ -283,7 +283,7 @@ def _become_runner(plan: Plan, program: bytes, says: int) -> None:
         os.chdir("/")
         os.execv(plan.words[0], plan.words)
     except (Refused, OSError) as error:
-        os.write(says, _sentence(error).encode())
+        os.write(errors_write, _sentence(error).encode())
     finally:
         os._exit(127)
 
@@ -298,8 +298,8 @@ def _give_up_capabilities() -> None:
 
 
 def _filter(program: bytes) -> None:
-    kept = ctypes.create_string_buffer(program, len(program))
-    filter = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
+    buffer = ctypes.create_string_buffer(program, len(program))
+    filter = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     call(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     call(_libc.prctl(_SECCOMP, _FILTER, filter, 0, 0))
 

@@ -107,7 +107,7 @@ def _mount_id(descriptor: int) -> str:
 
 def _replaced(path: str) -> Refused:
     return Refused(
-        f"{path} was replaced while the sandbox was being made. Another program changes this folder: try again"
+        f"{path} was replaced while the sandbox was being set up. Another program is changing this folder: try again"
     )
 
 

@@ -42,12 +42,12 @@ from tau.runtime.sandbox.tree_removal import remove_tree
 
 LEVELS: tuple[SandboxLevel, ...] = ("workspace", "strict")
 
-TEMPORARY = "/tmp"
+TMP = "/tmp"
 ENVIRONMENT = {
-    **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TEMPORARY),
-    "XDG_CACHE_HOME": f"{TEMPORARY}/.cache",  # the default, in the home folder, is not writable
+    **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TMP),
+    "XDG_CACHE_HOME": f"{TMP}/.cache",  # the default, in the home folder, is not writable
 }
-CONFIGURED = "/etc"
+ETC = "/etc"
 PROGRAMS = ("tau", "pi")
 MAX_MOUNTS = 1000  # bubblewrap accepts three times as many
 
@@ -77,7 +77,7 @@ class Sandbox:
         self.tree = os.path.realpath(tree)
         self._agent_dir = os.path.realpath(agent_dir)
         self._home = os.path.realpath(environment.get("HOME") or os.path.expanduser("~"))
-        self._temporary = os.path.realpath(TEMPORARY)
+        self._temporary = os.path.realpath(TMP)
         self._readable = [_granted(path, "readable") for path in readable]
         self._writable = [_granted(path, "writable") for path in writable]
         self._sessions = None if sessions is None else os.path.realpath(sessions)
@@ -100,36 +100,36 @@ class Sandbox:
         homes = {self._home, os.path.realpath(os.path.expanduser(f"~{pwd.getpwuid(os.getuid()).pw_name}"))}
         for place, what in (
             *((home, "your home folder") for home in homes if home != "/"),
-            (self._temporary, TEMPORARY),
+            (self._temporary, TMP),
         ):
             for granted in self._places:
                 if is_in(os.path.realpath(place), granted):
                     raise self._refusal(
-                        f"{granted} holds {what}, and everything in it could be read and written. "
+                        f"{granted} contains {what}, and everything in it could be read and written. "
                         "Start in the folder of a project."
                     )
         self._check_own()
         self._check_repository()
-        kept = self._guards()
+        guards = self._guards()
         for path in self._named:
             for link in links_to(os.path.abspath(os.path.expanduser(path))):
-                if self._is_in_a_place(link) and not any(is_in(link, guard.path) for guard in kept):
+                if self._is_in_a_place(link) and not any(is_in(link, guard.path) for guard in guards):
                     raise self._refusal(f"{path} is reached by {link}, a link that commands can replace.")
-        self._check_code_paths(kept)
+        self._check_code_paths(guards)
 
     def _check_own(self) -> None:
         prefixes = (sys.prefix, sys.base_prefix)  # which may be /usr
         for place in self._own:
             if is_in(self.tree, place) and (place not in prefixes) and place != self._sessions:
                 raise self._refusal(
-                    f"the working folder {self.tree} is a part of {place}, which decides what tau itself does. "
-                    "Start somewhere else."
+                    f"the working folder {self.tree} is a part of {place}, which configures tau itself. "
+                    "Start in another folder."
                 )
         if self._agent_dir in self._writable:
-            raise self._refusal(f"{self._agent_dir}, which decides what tau itself does, cannot be granted.")
+            raise self._refusal(f"{self._agent_dir}, which configures tau itself, cannot be granted.")
         if self._sessions is not None and any(is_in(place, self._sessions) for place in self._places):
             raise self._refusal(
-                f"session files would lie in {self._sessions}, where commands can write them. "
+                f"session files would be in {self._sessions}, where commands can write them. "
                 "Choose another folder with --session-dir."
             )
 
@@ -138,17 +138,19 @@ class Sandbox:
         while True:
             if is_git_directory(folder):
                 raise self._refusal(
-                    f"{folder} is a git repository without a work tree, whose files git obeys. Start in a work tree."
+                    f"{folder} is a git repository without a work tree, whose files control git. Start in a work tree."
                 )
             if folder == "/" or stops_search(os.path.join(folder, ".git")):
                 return
             folder = os.path.dirname(folder)
 
-    def _check_code_paths(self, kept: Sequence[Guard]) -> None:
-        rules = {**dict.fromkeys(self._places, True), **{guard.path: guard.writable for guard in kept}}
+    def _check_code_paths(self, guards: Sequence[Guard]) -> None:
+        rules = {**dict.fromkeys(self._places, True), **{guard.path: guard.writable for guard in guards}}
         for path, loader, remedy in code_paths([os.getcwd(), self.tree]):
-            around = [place for place in rules if is_in(path, place)]
-            if (around and rules[max(around, key=len)]) or any(is_importable(place, path) for place in self._places):
+            enclosing = [place for place in rules if is_in(path, place)]
+            if (enclosing and rules[max(enclosing, key=len)]) or any(
+                is_importable(place, path) for place in self._places
+            ):
                 raise self._refusal(
                     f"{loader} {path}, and what commands write there would run outside of the sandbox. {remedy}."
                 )
@@ -247,23 +249,23 @@ class Sandbox:
         os.mkdir(empty, 0o700)
         Path(no_file).touch(0o400)
         found = {path: (os.path.realpath(path), False) for path in (*self._roots(), *self._outputs)}
-        for path in not_for_all(CONFIGURED):
+        for path in not_for_all(ETC):
             found[path] = (empty if os.path.isdir(path) else no_file, False)
         found |= {target: (source, target == self._temporary) for target, source in covers.items()}
         return found | {path: (path, True) for path in (*self._writable, self.tree)}
 
     def _keep_in_place(self, path: str, targets: dict[str, tuple[str, bool]]) -> None:
         """Add a mount for each folder on the way to a path from the outermost folder that commands may write."""
-        around = [place for place in self._places if is_in(path, place)]
-        for folder in _between(min(around, key=len), path):
+        enclosing = [place for place in self._places if is_in(path, place)]
+        for folder in _between(min(enclosing, key=len), path):
             if not is_in(folder, self._agent_dir):
                 targets.setdefault(folder, (folder, True))
 
     def _make_places(self, targets: dict[str, tuple[str, bool]], covers: Mapping[str, str]) -> None:
         """Create mount points for targets in folders that are replaced by empty ones."""
         for target in list(targets):
-            around = [other for other in targets if other != target and is_in(target, other)]
-            cover = max(around, key=len, default="")
+            enclosing = [other for other in targets if other != target and is_in(target, other)]
+            cover = max(enclosing, key=len, default="")
             if cover in covers:
                 _make_place(covers[cover] + target.removeprefix(cover), is_folder=os.path.isdir(targets[target][0]))
         for target in list(targets):
@@ -277,17 +279,19 @@ class Sandbox:
         except OSError as error:
             raise SandboxUnavailable(f"{path} cannot be opened without following links: {error.strerror}") from None
         if found != self._identities.get(path, found):
-            raise SandboxUnavailable(f"{path} is another folder than when this session began")
+            raise SandboxUnavailable(f"{path} is not the same folder as when this session began")
         return found
 
     def _roots(self) -> list[str]:
         """Return the paths to read besides the system's: tau itself, skills, repositories, the user's grants."""
-        ours = [*_program(), sysconfig.get_path("scripts")]
+        own_paths = [*_program(), sysconfig.get_path("scripts")]
         skills = [os.path.join(self._agent_dir, "skills"), os.path.join(self._home, ".agents", "skills")]
-        roots = [*map(os.path.realpath, ours), *skills, *self._repositories(), *self._readable]
-        kept = dict.fromkeys(path for path in roots if os.path.exists(path) and path != "/")
+        roots = [*map(os.path.realpath, own_paths), *skills, *self._repositories(), *self._readable]
+        existing = dict.fromkeys(path for path in roots if os.path.exists(path) and path != "/")
         seen = [place for place in map(os.path.realpath, SYSTEM) if not is_in(self._home, place)]
-        return [path for path in kept if not any(is_in(path, place) for place in (*seen, *kept) if place != path)]
+        return [
+            path for path in existing if not any(is_in(path, place) for place in (*seen, *existing) if place != path)
+        ]
 
     def _repositories(self) -> Iterator[str]:
         """Yield the repository that contains the working folder, and the one that it is a linked work tree of."""

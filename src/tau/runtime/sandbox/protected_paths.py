@@ -23,7 +23,7 @@ from tau.runtime.sandbox.git_layout import (
 )
 from tau.runtime.sandbox.placeholders import is_placeholder
 
-OBEYED = (".git", ".pi")
+CONFIG_FOLDERS = (".git", ".pi")
 
 
 class Guard(NamedTuple):
@@ -49,7 +49,7 @@ def guards(places: Sequence[str], own: Sequence[str]) -> list[Guard]:
         _add(found, places, path)
     for place in roots:
         if place == places[0] or not is_git_directory(place):  # else the user has granted a bare repository
-            for path in (*(os.path.join(place, name) for name in OBEYED), *_repositories(place)):
+            for path in (*(os.path.join(place, name) for name in CONFIG_FOLDERS), *_repositories(place)):
                 _add(found, places, path)
             found |= {guard.path: guard for guard in _against_bare_repository(place)}
     return [guard for guard in found.values() if not _is_covered(guard, found) and _could_be_made(guard.path)]
@@ -75,17 +75,17 @@ def _could_be_made(path: str) -> bool:
 
 def _add(found: dict[str, Guard], places: Sequence[str], path: str) -> None:
     """Guard a path, or its first component that is missing or not a folder."""
-    around = [place for place in places if is_in(path, place) and path != place]
-    if not around:
+    enclosing = [place for place in places if is_in(path, place) and path != place]
+    if not enclosing:
         return
-    here = min(around, key=len)
-    for name in path.removeprefix(here.rstrip("/") + "/").split("/"):
-        here = os.path.join(here, name)
-        if os.path.islink(here):
-            raise Unprotectable(f"{here} is a link, which cannot be kept from being replaced.")
-        if not os.path.isdir(here) or is_placeholder(here):
+    folder = min(enclosing, key=len)
+    for name in path.removeprefix(folder.rstrip("/") + "/").split("/"):
+        folder = os.path.join(folder, name)
+        if os.path.islink(folder):
+            raise Unprotectable(f"{folder} is a link, which cannot be protected from being replaced.")
+        if not os.path.isdir(folder) or is_placeholder(folder):
             break
-    found[here] = Guard(here)
+    found[folder] = Guard(folder)
 
 
 def _repositories(place: str) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _of_submodules(worktree: str, place: str) -> Iterator[str]:
                 yield mark
                 yield from _led_to(mark)
     except BadIndex as error:
-        raise Unprotectable(f"{error}. What it calls submodules could not be protected.") from None
+        raise Unprotectable(f"{error}. Its submodules could not be protected.") from None
 
 
 def _is_plain(mark: str) -> bool:

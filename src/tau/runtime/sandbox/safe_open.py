@@ -94,18 +94,18 @@ def identify(path: str) -> Identity:
 def links_to(path: str) -> list[str]:
     """Return the symbolic links that resolving an absolute path follows, each by its own real path."""
     found: list[str] = []
-    here, rest = "/", path.split("/")
+    folder, rest = "/", path.split("/")
     while rest and len(found) < MAX_LINKS:
         name = rest.pop(0)
         if name in ("", "."):
             continue
         if name == "..":
-            here = os.path.dirname(here)
+            folder = os.path.dirname(folder)
             continue
-        here = os.path.join(here, name)
-        if os.path.islink(here):
-            found.append(here)
-            leads_to = os.readlink(here)
-            here = "/" if leads_to.startswith("/") else os.path.dirname(here)
+        folder = os.path.join(folder, name)
+        if os.path.islink(folder):
+            found.append(folder)
+            leads_to = os.readlink(folder)
+            folder = "/" if leads_to.startswith("/") else os.path.dirname(folder)
             rest = leads_to.split("/") + rest
     return found

@@ -24,7 +24,7 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
 NAMESPACES = 0x7E020000  # flags of clone(2)
 TERMINAL = (0x5412, 0x541C)  # ioctls that insert input into a terminal: TIOCSTI, TIOCLINUX
-NEWEST = 466  # calls above this number came with Linux 6.14 or later
+NEWEST_SYSCALL = 466  # calls above this number came with Linux 6.14 or later
 
 # System call numbers that are the same on every architecture.
 _NEW = {
@@ -79,23 +79,23 @@ def program(machine: str | None = None) -> bytes:
     machine = machine or platform.machine()
     if machine not in ARCHITECTURES:
         raise NoFilter(f"the filter of system calls knows x86_64 and aarch64, and this is {machine}")
-    here = ARCHITECTURES[machine]
+    architecture = ARCHITECTURES[machine]
     steps = [
         # A program of another architecture (32 bits) has other system call numbers.
-        *(_step(_LOAD, _ARCHITECTURE), _step(_EQUAL, here.sign, 1, 0), _step(_RETURN, _KILL)),
+        *(_step(_LOAD, _ARCHITECTURE), _step(_EQUAL, architecture.sign, 1, 0), _step(_RETURN, _KILL)),
         _step(_LOAD, _NUMBER),
         # The numbers of x32, which are those of x86_64 with an extra bit, are above this limit as well.
-        *(_step(_AT_LEAST, NEWEST + 1, 0, 1), _step(_RETURN, UNKNOWN)),
+        *(_step(_AT_LEAST, NEWEST_SYSCALL + 1, 0, 1), _step(_RETURN, UNKNOWN)),
         # The flags of clone3 are in memory, where a filter cannot see them. Without clone3, libc uses clone.
         *(_step(_EQUAL, _CLONE3, 0, 1), _step(_RETURN, UNKNOWN)),
     ]
-    for number in here.refused:
+    for number in architecture.refused:
         steps += [_step(_EQUAL, number, 0, 1), _step(_RETURN, REFUSED)]
     for number, checked in (
-        (here.clone, _without_namespaces()),
-        (here.socketpair, _without_datagrams()),
-        (here.sendto, _without_address()),
-        (here.ioctl, _without_typing()),
+        (architecture.clone, _without_namespaces()),
+        (architecture.socketpair, _without_datagrams()),
+        (architecture.sendto, _without_address()),
+        (architecture.ioctl, _without_typing()),
     ):
         steps += [_step(_EQUAL, number, 0, len(checked)), *checked]
     return b"".join([*steps, _step(_RETURN, _ALLOW)])

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PREFIX = ".tau-removed-"
-_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # something else has that name
+_NAME_EXISTS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # something else has that name
 
 
 def remove_tree(path: str) -> None:
@@ -67,7 +67,7 @@ class _Emptied:
                 os.rename(name, moved, src_dir_fd=folder, dst_dir_fd=self._top)
                 return moved
             except OSError as error:
-                if error.errno not in _TAKEN:
+                if error.errno not in _NAME_EXISTS:
                     raise
 
 

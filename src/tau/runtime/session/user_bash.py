@@ -123,7 +123,7 @@ class UserBash:
             output.feed(data)
             streams[stream].feed(data)
 
-        task = asyncio.ensure_future(self._machine.run(command, cwd=self._cwd, heard=heard, apart=True))
+        task = asyncio.ensure_future(self._machine.run(command, cwd=self._cwd, on_output=heard, separate_streams=True))
         self._running.add(task)
         task.add_done_callback(self._process_ended)
         try:
