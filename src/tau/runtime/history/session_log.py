@@ -196,6 +196,7 @@ class SessionLog:
 
     def append_custom(self, custom_type: str, data: Any) -> None:
         """Add state of an extension, which the model never sees."""
+        self.require_open()
         self._add(CustomEntry, custom_type, data)
 
     def drop_last_answer(self) -> None:
@@ -215,6 +216,11 @@ class SessionLog:
 
     # Settings, labels, compactions and branches.
 
+    def require_open(self) -> None:
+        """Raise CommandError if the log is closed: what is acknowledged now would not be in the file."""
+        if self._closed:
+            raise CommandError("The session is closed: nothing more is recorded in it.")
+
     def set_model(self, model: Model) -> None:
         self._add(ModelChange, model.provider, model.id)
 
@@ -223,9 +229,11 @@ class SessionLog:
         self._add(ThinkingLevelChange, level)
 
     def set_name(self, name: str) -> None:
+        self.require_open()
         self._add(SessionInfo, name)
 
     def label(self, target: str, label: str | None) -> None:
+        self.require_open()
         self._add(Label, target, label)
 
     def compact(
@@ -260,6 +268,7 @@ class SessionLog:
     # Queued messages are written too: an acknowledged message survives the process.
 
     def record_queued(self, queue: QueueName, message: User | Custom) -> None:
+        self.require_open()
         self._begun = self.path is not None
         self._unsaid.append(Queued(queue, message))
         self._add(CustomEntry, QUEUED, self._unsaid[-1])

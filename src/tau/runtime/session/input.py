@@ -148,8 +148,12 @@ class InputPipeline:
     # Messages of extensions.
 
     async def send_custom(self, message: Custom, behavior: str | None, *, trigger: bool) -> None:
-        """Add the message to the next prompt, to the current run, to a run of its own, or only to the session."""
+        """Add the message to the next prompt, to the current run, to a run of its own, or only to the session.
+
+        Raises CommandError if the session is closed.
+        """
         owner = self._owner
+        owner.log.require_open()
         if behavior == "nextTurn":
             self._besides.append((owner.log.id, message))
         elif owner.runs.streaming:

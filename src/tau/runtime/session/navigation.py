@@ -44,6 +44,8 @@ from tau.store.sessions import OpenedSession, folder_for, open_session
 
 logger = logging.getLogger(__name__)
 Reason = Literal["new", "resume", "fork"]
+Shown = tuple[list[str], list[str]]  # the texts of both queues
+CLOSED = "The session is closed: nothing more is done in it."
 
 
 class Owner(Protocol):
@@ -85,15 +87,25 @@ class Navigator:
         """Wait for all session switches requested so far; for a command that has just arrived.
 
         Taking the lock is necessary even if it is free: between two switches it is free for a moment, before the next
-        one takes it.
+        one takes it. Raises CommandError if the session is closed.
         """
         async with self._switching:
             pass
+        self._check_open()
 
     async def settled(self) -> None:
-        """Wait for a session switch in progress; for a command that waited once already and then took a moment."""
+        """Wait for a session switch in progress; for a command that waited once already and then took a moment.
+
+        Raises CommandError if the session is closed.
+        """
         if self._switching.locked():
             await self.wait_until_done()
+        self._check_open()
+
+    def _check_open(self) -> None:
+        """What is acknowledged after `close` might not reach the file any more, so nothing is."""
+        if self._closed:
+            raise CommandError(CLOSED)
 
     async def stop_runs(self) -> None:
         """Abort runs and compactions."""
@@ -179,21 +191,20 @@ class Navigator:
 
     async def _switch(self, reason: Reason, log: Callable[[], SessionLog], *, restore: bool = False) -> None:
         owner, hooks = self._owner, self._owner.hooks
-        waited = _shown(owner.queues)
         with owner.runs.blocked():
-            left = await self._leave(reason, log)
+            left, dropped = await self._leave(reason, log)
         self.restore_state(restore=restore)
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
         left.trouble = lambda error: owner.write_failed(error, this())
         await owner.sync.sync_and_close(left, in_use=owner.user_bash.runs_in(left))
-        if waited != _shown(owner.queues):
+        if dropped != _shown(owner.queues):
             await owner.emit_queue_update()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
         await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
         await hooks.tell("session_start", {"reason": reason, **previous})
 
-    async def _leave(self, reason: Reason, log: Callable[[], SessionLog]) -> SessionLog:
-        """End runs, then replace the log. Returns the log that was left."""
+    async def _leave(self, reason: Reason, log: Callable[[], SessionLog]) -> tuple[SessionLog, Shown]:
+        """End runs, then replace the log. Returns the log that was left, and the queued messages that were dropped."""
         owner = self._owner
         await self.stop_runs()
         owner.dialogs.cancel()
@@ -210,10 +221,11 @@ class Navigator:
                 owner.log.record_queued(queue, message)
             owner.schedule_sync()
             raise
+        dropped = _shown(owner.queues)  # only now: a message may have been queued while the run ended
         owner.queues.clear()
         owner.tool_runner.reset()
         left, owner.log = owner.log, target
-        return left
+        return left, dropped
 
     def _write_all(self) -> None:
         """Write everything of the session being left to its file. Raises CommandError if that fails.
@@ -303,6 +315,7 @@ class Navigator:
         """
         owner, entry_id = self._owner, wanted.entry_id
         async with self._switching:
+            self._check_open()
             at, text = self._destination(entry_id)
             try:
                 wanted, given = await self._ask_extensions(wanted, at)
@@ -311,12 +324,14 @@ class Navigator:
             if wanted.summarize and given is None:
                 owner.models.ready()  # raises before anything is stopped
             await self.stop_runs()
+            self._check_open()  # before a summary is asked for
             owner.user_bash.flush()
             summary = given
             if wanted.summarize and given is None:
                 summary = await self._summary(at, wanted)
                 if summary is None:
                     return Navigated(cancelled=True, leaf_id=owner.log.tree.leaf_id)
+            self._check_open()
             left = owner.log.tree.leaf_id
             if summary is None:
                 owner.log.move_leaf(at)
@@ -364,7 +379,7 @@ class Navigator:
                 return None
 
 
-def _shown(queues: MessageQueues) -> tuple[list[str], list[str]]:
+def _shown(queues: MessageQueues) -> Shown:
     """The texts of both queues, as clients see them."""
     return queues.texts("steer"), queues.texts("follow_up")
 
