@@ -121,6 +121,11 @@ class System:
             patches.enter_context(patch.object(self.loop, "create_unix_connection", self._connect))
             yield
 
+    def forget(self) -> None:
+        """Drop all references to the session."""
+        self._sockets.clear()
+        self._processes.clear()
+
     def kill(self, pid: int) -> None:
         if pid not in self._processes:
             raise ProcessLookupError

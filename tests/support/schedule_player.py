@@ -79,6 +79,8 @@ class Record:
     accepted: int = 0
     settled: int = 0
     closed_at: int | None = None
+    idle: list[tuple[int, list[str]]] = field(default_factory=list)  # at each agent_settled: the texts in the queues
+    ordered: bool = True  # commands start in the order in which they arrive
     queued: tuple[list[str], list[str]] | None = None  # the queues when everything was quiet, if it ever was
     steps: int = 0
     seconds: float = 0.0
@@ -92,7 +94,7 @@ class Record:
 class Player:
     def __init__(self, case: Json, workshop: Workshop, *, permute: bool = False) -> None:
         self.case = case
-        self.record = Record()
+        self.record = Record(ordered=not permute)
         self.loop = ScheduleLoop(case["seed"], stall=case["stall"], permute=permute)
         self._workshop = workshop
         self._counts: Counter[str] = Counter()
@@ -210,11 +212,15 @@ class Player:
             lines = [] if log.path is not None and log.path.exists() else [bytes(one) for one in log.tree.after(None)]
             self.record.sessions.append(Left(step, log.id, log.path, lines))
         self._logs.clear()
+        self._system.forget()
         del self.session, self._channel
 
     def _publish(self, event: Any) -> Awaitable[None] | None:
         tag = str(event.__struct_config__.tag) if hasattr(event, "__struct_config__") else "message_update"
         self.record.events.append((self.loop.steps, tag, event))
+        if tag == "agent_settled":
+            queues = self.session.queues
+            self.record.idle.append((self.loop.steps, [*queues.texts("steer"), *queues.texts("follow_up")]))
         self._happened(tag)
         if self.case["backpressure"] and self.loop.random.random() < self.case["backpressure"]:
             return asyncio.sleep(self.loop.random.choice((0.0, 0.001, 0.05)))

@@ -111,12 +111,17 @@ class Update(Message, tag="update"):
 
 
 class Action(Message, tag="action"):
-    """A request that is answered. `call` is the call in which it is made, if any."""
+    """A request that is answered. `call` is the call in which it is made, if any.
+
+    `session` is the id of the session that the extension knows (fact `sessionId`). If that session has been left, an
+    action that would change the session fails.
+    """
 
     id: int
     name: str
     params: dict[str, Any]
     call: int | UnsetType = UNSET
+    session: str | UnsetType = UNSET
 
 
 class Tell(Message, tag="tell"):
@@ -125,6 +130,7 @@ class Tell(Message, tag="tell"):
     name: str
     params: dict[str, Any]
     call: int | UnsetType = UNSET
+    session: str | UnsetType = UNSET
 
 
 class Trouble(Message, tag="trouble"):

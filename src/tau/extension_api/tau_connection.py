@@ -137,10 +137,14 @@ class TauConnection:
         self.send(Unregister(target))
 
     def tell(self, name: str, params: dict[str, Any]) -> None:
-        self.send(Tell(name, params, current_call.get()))
+        self.send(Tell(name, params, current_call.get(), self._session_id()))
 
     async def act(self, name: str, params: dict[str, Any]) -> Any:
-        return await self.request(lambda id: Action(id, name, params, current_call.get()))
+        return await self.request(lambda id: Action(id, name, params, current_call.get(), self._session_id()))
+
+    def _session_id(self) -> str | UnsetType:
+        id = self.facts.get("sessionId")
+        return id if isinstance(id, str) else UNSET
 
     async def request(self, message: Callable[[int], Message]) -> Any:
         """Send a message with a new id and wait for its answer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -37,7 +38,13 @@ from tau.extension_api.messages import (
 )
 from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, decode, encode
 from tau.runtime.extensions.action_tasks import ActionTasks
-from tau.runtime.extensions.registry import HandlerError, PausableTimeout, ProgressCallback, current_timeout
+from tau.runtime.extensions.registry import (
+    HandlerError,
+    PausableTimeout,
+    ProgressCallback,
+    calling_session,
+    current_timeout,
+)
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +209,7 @@ class ExtensionConnection:
         answer = asyncio.get_running_loop().create_future()
         pending = self._calls[id] = PendingCall(answer, current_timeout.get(), update, loud)
         try:
-            self._send_facts()
+            self.send_facts()
             self._send(Call(id, target, dict(params)))
             return await answer
         except asyncio.CancelledError:
@@ -269,12 +276,13 @@ class ExtensionConnection:
     def _send(self, message: Message) -> None:
         self._transport.send(encode(message))
 
-    def _send_facts(self) -> None:
+    def send_facts(self) -> None:
+        """Send the facts that have changed since the last message."""
         if changed := self._facts.take():
             self._send(Facts(changed))
 
     def _answer_action(self, answer: Answer) -> None:
-        self._send_facts()
+        self.send_facts()
         self._send(answer)
 
     def _cancel(self, id: int, *, timed_out: bool) -> None:
@@ -325,8 +333,7 @@ class ExtensionConnection:
 
     def _perform(self, message: Tell | Action) -> None:
         pending = self._calls.get(message.call) if isinstance(message.call, int) else None
-        token = current_timeout.set(None if pending is None else pending.timeout)
-        try:
-            self._actions.start(message, None if pending is None else pending.dialogs)
-        finally:
-            current_timeout.reset(token)
+        context = copy_context()
+        context.run(current_timeout.set, None if pending is None else pending.timeout)
+        context.run(calling_session.set, message.session if isinstance(message.session, str) else None)
+        context.run(self._actions.start, message, None if pending is None else pending.dialogs)

@@ -57,6 +57,8 @@ class LoadedExtensions(Protocol):
 
     def kill(self) -> None: ...
 
+    def send_facts(self) -> None: ...
+
     async def reload(self, found: Sequence[ExtensionFile]) -> None: ...
 
 
@@ -234,6 +236,11 @@ class ExtensionLifecycle:
         """Kill the extensions at exit, without waiting for them."""
         if self._running is not None:
             self._running.kill()
+
+    def send_facts(self) -> None:
+        """Tell the extensions of a session switch, also those without a handler for it."""
+        if self._running is not None:
+            self._running.send_facts()
 
     def commands(self) -> list[SlashCommand]:
         """The extension commands, which come first in the reply to get_commands."""

@@ -18,7 +18,13 @@ from tau.extension_api.context import TargetFunction
 from tau.extension_api.messages import Load, Register
 from tau.records.base import to_builtins
 from tau.runtime.extensions.registrations import Bus, Registrations
-from tau.runtime.extensions.registry import ExtensionRegistry, Handler, ProgressCallback, current_timeout
+from tau.runtime.extensions.registry import (
+    ExtensionRegistry,
+    Handler,
+    ProgressCallback,
+    calling_session,
+    current_timeout,
+)
 from tau.runtime.extensions.restarts import Act, RestartingExtension
 
 SHUTDOWN_TIMEOUT_S = 1.0  # seconds
@@ -78,6 +84,10 @@ class RunningExtensions:
     async def stop(self) -> None:
         await asyncio.gather(*(child.stop(SHUTDOWN_TIMEOUT_S) for child in self._children))
         self._children = []
+
+    def send_facts(self) -> None:
+        for child in self._children:
+            child.send_facts()
 
     def kill(self) -> None:
         """Kill all child processes at exit, without waiting for them."""
@@ -173,7 +183,9 @@ class InProcessChannel:
         if threading.get_ident() != self._thread:  # called by a synchronous tool or command
             self._loop.call_soon_threadsafe(self.tell, name, params, context=copy_context())
             return
-        task = self._loop.create_task(self._act_and_report(name, params))
+        context = copy_context()
+        context.run(calling_session.set, self.facts.get("sessionId"))
+        task = self._loop.create_task(self._act_and_report(name, params), context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -73,6 +73,8 @@ class PausableTimeout:
 
 
 current_timeout: ContextVar[PausableTimeout | None] = ContextVar("current_timeout", default=None)
+# The session in which an extension made the call that is being carried out; None for callers that are no extension.
+calling_session: ContextVar[str | None] = ContextVar("calling_session", default=None)
 
 
 def called_by_handler() -> bool:

@@ -137,6 +137,10 @@ class RestartingExtension:
             await self._connection.stop(seconds)
         self._clear()
 
+    def send_facts(self) -> None:
+        if self._connection is not None and not self._stopping:
+            self._connection.send_facts()
+
     def kill(self) -> None:
         self._stopping = True
         if self._connection is not None:

@@ -28,7 +28,7 @@ from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
 from tau.runtime.extensions.hook_answers import SummaryGiven
 from tau.runtime.extensions.hooks import Destination
-from tau.runtime.extensions.registry import called_by_handler
+from tau.runtime.extensions.registry import called_by_handler, calling_session
 from tau.runtime.history.copies import clone, fork, fork_text
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.runs.compactor import BranchText
@@ -62,13 +62,13 @@ class Navigator:
         operations apply to the session that is open now.
 
         Taking the lock is necessary even if it is free: between two switches it is free for a moment, before the next
-        one takes it. Raises CommandError if the session is closed.
+        one takes it. Raises CommandError if the session is closed, or if an extension made the call in another one.
         """
-        if called_by_handler():
-            return
-        async with self._switching:
-            pass
-        self._check_open()
+        if not called_by_handler():
+            async with self._switching:
+                pass
+            self._check_open()
+        self._check_caller()
 
     @property
     def switching(self) -> bool:
@@ -87,6 +87,11 @@ class Navigator:
         """What is acknowledged after `close` might not reach the file any more, so nothing is."""
         if self._closed:
             raise CommandError(CLOSED)
+
+    def _check_caller(self) -> None:
+        """What an extension asks for in a session that was left meanwhile must not happen in the next one."""
+        if (id := calling_session.get()) is not None and id != self._session.log.id:
+            raise CommandError("The session in which this was called has been left.")
 
     async def stop_runs(self) -> None:
         """Abort runs and compactions."""
@@ -173,6 +178,7 @@ class Navigator:
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
         left.file.trouble = lambda error: session.write_failed(error, this())
         await session.sync.sync_and_close(left, in_use=session.user_bash.runs_in(left))
+        session.extension_lifecycle.send_facts()
         if dropped != _shown(session.queues):
             await session.emit_queue_update()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
@@ -291,6 +297,7 @@ class Navigator:
         """
         session, entry_id = self._session, wanted.entry_id
         async with self._switching:
+            self._check_open()
             at, text = self._destination(entry_id)
             try:
                 wanted, given = await self._ask_extensions(wanted, at)
@@ -299,6 +306,7 @@ class Navigator:
             if wanted.summarize and given is None:
                 session.models.ready()  # raises before anything is stopped
             await self.stop_runs()
+            self._check_open()  # before a summary is asked for
             session.user_bash.flush()
             summary = given
             if wanted.summarize and given is None:
