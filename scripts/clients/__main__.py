@@ -1,15 +1,13 @@
-"""Try public clients of pi with this tau, as they come from npm and PyPI.
+"""Test public clients of pi, installed from npm and PyPI, with this tau.
 
     python scripts/clients                      all of them, with the `pi` beside this Python
     python scripts/clients picable pi-acp       some
-    python scripts/clients --pi /path/to/pi     with another pi; any release of the real one will do, too
+    python scripts/clients --pi /path/to/pi     with another pi, for example a release of the real one
     python scripts/clients --dialect default    in this dialect, instead of the one that each was written for
 
-Needs npm, node and pip, set up as they are on this machine; the clients are kept in
-a cache folder. Each is made to send a prompt with a tool call, to abort a run and
-to have a command run by the shell, against a model on loopback and in folders
-of its own. A line for each step; the exit code is 1 if any of them failed. Nothing
-waits for ever: whoever is silent for too long is ended.
+Needs npm, node and pip. The clients are kept in a cache folder. Each client sends a prompt with a tool call, aborts a
+run and runs a shell command, with a model server on loopback and in its own folders. Prints one line per step; the exit
+code is 1 if a step failed. A client that prints nothing for SILENCE_S is killed.
 """
 
 from __future__ import annotations
@@ -36,19 +34,19 @@ from steps import lay_out
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tau" / "clients"
 KEYS = re.compile(r"(_API_KEY|_TOKEN|_BASE_URL)$|^(ANTHROPIC|AWS|AZURE|GCLOUD|GOOGLE|OLLAMA|OPENAI|PI|TAU)_")
-INSTALLING = 600.0  # seconds for npm and pip, each
-SILENCE = 60.0  # seconds that a step may take
+INSTALL_TIMEOUT_S = 600.0  # for npm and for pip
+SILENCE_S = 60.0  # maximum duration of a step
 STEPS = ("prompt", "abort", "bash")
 
 
 class Client(NamedTuple):
-    """`run` is the command line: {npm} and {tests} stand for folders of its own, {here} for this one."""
+    """`run` is the command line: {npm} and {tests} stand for folders of the client, {here} for this folder."""
 
     dialect: str
     run: tuple[str, ...]
     pip: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
-    source: str = ""  # a package on PyPI whose tests are wanted: they come with its source only
+    source: str = ""  # a package on PyPI whose tests are run; only its source distribution contains them
 
 
 OLD_PI = "@mariozechner/pi-coding-agent"
@@ -79,30 +77,30 @@ CLIENTS = {
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python scripts/clients", description="Try public clients of pi with this tau."
+        prog="python scripts/clients", description="Test public clients of pi with this tau."
     )
-    parser.add_argument("client", nargs="*", help=f"of {', '.join(CLIENTS)}; all of them by default")
-    parser.add_argument("--pi", type=Path, default=Path(sys.executable).parent / "pi", help="the program to try")
-    parser.add_argument("--dialect", help="for all, instead of the one that each was written for")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where the clients are kept (%(default)s)")
+    parser.add_argument("client", nargs="*", help=f"one of {', '.join(CLIENTS)}; default: all")
+    parser.add_argument("--pi", type=Path, default=Path(sys.executable).parent / "pi", help="the program to test")
+    parser.add_argument("--dialect", help="use this dialect for all clients")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="folder for the installed clients (%(default)s)")
     chosen = parser.parse_args(argv)
     if unknown := set(chosen.client) - set(CLIENTS):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(CLIENTS)}")
+        parser.error(f"unknown client: {', '.join(sorted(unknown))}; known: {', '.join(CLIENTS)}")
     if not os.access(chosen.pi, os.X_OK):
-        parser.error(f"{chosen.pi} is no program; name one with --pi")
+        parser.error(f"{chosen.pi} is not a program; choose one with --pi")
 
     failed = False
     for name in chosen.client or CLIENTS:
         client = CLIENTS[name]
         dialect = chosen.dialect or client.dialect
-        for step, trouble in tried(client, chosen.cache.absolute() / name, chosen.pi.absolute(), dialect):
-            print(f"{name:20} {dialect:8} {step:8} {' '.join(trouble.split()) or 'ok'}", flush=True)
-            failed = failed or bool(trouble)
+        for step, problem in run_client(client, chosen.cache.absolute() / name, chosen.pi.absolute(), dialect):
+            print(f"{name:20} {dialect:8} {step:8} {' '.join(problem.split()) or 'ok'}", flush=True)
+            failed = failed or bool(problem)
     return 1 if failed else 0
 
 
-def tried(client: Client, home: Path, pi: Path, dialect: str) -> Iterator[tuple[str, str]]:
-    """Each step, and what went wrong with it."""
+def run_client(client: Client, home: Path, pi: Path, dialect: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each step and its problem, which is empty if the step succeeded."""
     try:
         install(client, home)
     except (OSError, subprocess.SubprocessError) as error:
@@ -115,14 +113,14 @@ def tried(client: Client, home: Path, pi: Path, dialect: str) -> Iterator[tuple[
         lay_out(folder / "work")
         words = {"here": HERE, "npm": home / "node_modules", "tests": home / "source"}
         command = [word.format(**words) for word in client.run]
-        env = surroundings(folder, pi, dialect)
+        env = environment(folder, pi, dialect)
         if command[0] == "python":
             command[0] = str(home / "venv" / "bin" / "python")
         yield from (tests_of if client.source else steps_of)(command, folder, env)
 
 
 def install(client: Client, home: Path) -> None:
-    """Once for each version: what is in the cache is not asked for again."""
+    """Install the packages of a client, unless the cache has these versions."""
     wanted = json.dumps(client[2:])
     mark = home / "installed"
     if mark.exists() and mark.read_text() == wanted:
@@ -130,7 +128,7 @@ def install(client: Client, home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     if client.npm:
-        # Without scripts: nothing here needs what they would build.
+        # Without install scripts: the clients do not need what those would build.
         quietly("npm", "install", "--prefix", str(home), "--no-audit", "--no-fund", "--ignore-scripts", *client.npm)
     if client.pip:
         quietly(sys.executable, "-m", "venv", str(home / "venv"))
@@ -145,11 +143,11 @@ def install(client: Client, home: Path) -> None:
 
 
 def quietly(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=INSTALLING)
+    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=INSTALL_TIMEOUT_S)
 
 
-def surroundings(folder: Path, pi: Path, dialect: str) -> dict[str, str]:
-    """The environment of a run: folders of its own, this `pi` before all others, and no key of the tester's."""
+def environment(folder: Path, pi: Path, dialect: str) -> dict[str, str]:
+    """The environment of a client: its own folders, this `pi` first on PATH, and no API key of the user."""
     (folder / "bin").mkdir()
     (folder / "home").mkdir()
     (folder / "bin" / "pi").symlink_to(pi)
@@ -160,32 +158,32 @@ def surroundings(folder: Path, pi: Path, dialect: str) -> dict[str, str]:
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PI_CODING_AGENT_DIR": str(folder / "agent"),
         "PI_DIALECT": dialect,
-        "PI_LIVE_LLM": "1",  # to the tests of pi-py-sdk: there is a model
+        "PI_LIVE_LLM": "1",  # tells the tests of pi-py-sdk that there is a model
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 
 
 def steps_of(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """What the run says of its steps; one that it says nothing of has failed."""
+    """Yield the steps that the client reports. A step that it does not report has failed."""
     left = list(STEPS)
-    for line in said(command, folder, env):
-        told = json.loads(line)
-        left.remove(told["step"])
-        yield told["step"], told["trouble"]
+    for line in output_lines(command, folder, env):
+        report = json.loads(line)
+        left.remove(report["step"])
+        yield report["step"], report["problem"]
     for name in left:
-        yield name, f"it did not come to this; {last_words(folder)}" if name == left[0] else "nor to this"
+        yield name, f"not reached; {last_error_line(folder)}" if name == left[0] else "not reached"
 
 
 def tests_of(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """The last line of pytest's, whose figures are what counts."""
-    *_, last = [b"pytest said nothing", *said(command, folder, env)]
+    """Yield the summary, the last line that pytest prints."""
+    *_, last = [b"pytest printed nothing", *output_lines(command, folder, env)]
     summary = last.decode(errors="replace").strip()
-    fine = re.fullmatch(r"\d+ passed in .*", summary)
-    yield "tests", "" if fine else summary
+    passed = re.fullmatch(r"\d+ passed in .*", summary)
+    yield "tests", "" if passed else summary
 
 
-def said(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[bytes]:
-    """The lines of a run's stdout. It is ended with all that it started, at the latest when it is silent too long."""
+def output_lines(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[bytes]:
+    """Yield the lines on the client's stdout. At the end, or after SILENCE_S without one, kill its process group."""
     with (folder / "stderr").open("wb") as stderr:
         run = subprocess.Popen(
             command,
@@ -198,7 +196,7 @@ def said(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[byte
         )
     assert run.stdout is not None
     waiting = b""
-    until = time.monotonic() + SILENCE
+    until = time.monotonic() + SILENCE_S
     try:
         while select.select([run.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
             portion = os.read(run.stdout.fileno(), 1 << 16)
@@ -206,17 +204,17 @@ def said(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[byte
                 break
             *lines, waiting = (waiting + portion).split(b"\n")
             if lines:
-                until = time.monotonic() + SILENCE
+                until = time.monotonic() + SILENCE_S
             yield from lines
     finally:
-        with suppress(ProcessLookupError):  # all are gone, as they should be
+        with suppress(ProcessLookupError):  # all have ended, as expected
             os.killpg(run.pid, signal.SIGKILL)
         run.wait()
         run.stdout.close()
 
 
-def last_words(folder: Path) -> str:
-    """The last line on stderr: of a traceback, the one that says it."""
+def last_error_line(folder: Path) -> str:
+    """The last line on stderr; in a traceback, the exception."""
     *_, last = ["nothing on stderr", *(folder / "stderr").read_text(errors="replace").strip().splitlines()]
     return last
 

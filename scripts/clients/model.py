@@ -1,10 +1,10 @@
-"""The model of these runs: an OpenAI-like server on loopback that does what a prompt says, word by word.
+"""The model for these clients: a server on loopback with the OpenAI chat API that follows simple prompts.
 
-    read FILE      calls the tool read, and quotes what it said
-    run COMMAND    calls the tool bash, and quotes what it said
-    never end      begins to answer and does not stop, until nobody listens any more
+    read FILE      calls the tool read, and quotes its result
+    run COMMAND    calls the tool bash, and quotes its result
+    never end      streams an answer until the client disconnects
 
-To anything else it says "ok".
+The answer to anything else is "ok".
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 
 Json = dict[str, Any]
 
-PATIENCE = 60.0  # seconds; even an answer without an end has one, so that no thread outlives a run for long
+PATIENCE = 60.0  # seconds; limit of "never end", so that its thread ends
 PAUSE = 0.05
 TOOLS = {"read": ("read", "path"), "run": ("bash", "command")}
 
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """The address of a server that is there as long as this lasts."""
+    """Run the server and yield its base URL."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -36,7 +36,7 @@ def serving() -> Iterator[str]:
 
 
 def settle(agent_dir: Path, address: str) -> None:
-    """Write the settings of an agent whose only and default model is the one at this address."""
+    """Write the configuration of an agent whose only model is the one at this address."""
     agent_dir.mkdir(parents=True)
     free = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
     sizes = {"contextWindow": 200_000, "maxTokens": 8_000}
@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
             self._say({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}})
             self.wfile.write(b"data: [DONE]\n\n")
         except OSError:
-            pass  # aborted: that is what half of these runs are for
+            pass  # the client has aborted the answer
 
     def _say(self, chunk: Json) -> None:
         whole = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m1", **chunk}

@@ -1,7 +1,7 @@
-"""How a run tells what became of its steps: a JSON line for each, on stdout.
+"""Reports of the steps of a client: one JSON line per step, on stdout.
 
-Imported by the runs in Python, each of which lives in the environment of its
-client; so nothing but the standard library may be used here.
+The programs that drive Python clients import this module, each in the environment of its client. So it uses only the
+standard library.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ ANSWER = f"It says: {CONTENT}"
 NEVER_END = "never end"
 COMMAND = "echo from-the-shell"
 OUTPUT = "from-the-shell"
-WITHIN = 20.0  # seconds for whatever a client waits for
+WITHIN = 20.0  # seconds; timeout of everything that a client waits for
 
 
 @contextmanager
 def step(name: str) -> Iterator[None]:
-    """Whatever goes wrong in here is told, and the next step is tried."""
+    """Report the step: an exception is its problem, and does not end the program."""
     try:
         yield
     except Exception as error:
-        tell(name, f"{type(error).__name__}: {error}")
+        report(name, f"{type(error).__name__}: {error}")
     else:
-        tell(name)
+        report(name)
 
 
-def tell(name: str, trouble: str = "") -> None:
-    print(json.dumps({"step": name, "trouble": trouble}), flush=True)
+def report(name: str, problem: str = "") -> None:
+    print(json.dumps({"step": name, "problem": problem}), flush=True)
 
 
 def expect(found: object, wanted: object) -> None:
@@ -42,6 +42,6 @@ def expect(found: object, wanted: object) -> None:
 
 
 def lay_out(work: Path) -> None:
-    """The folder that the agent works in."""
+    """Create the working folder of the agent."""
     work.mkdir(parents=True)
     (work / FILE).write_text(f"{CONTENT}\n")

@@ -1,7 +1,6 @@
 """python with_acp.py PI_ACP: an ACP client, agent-client-protocol, whose agent is pi-acp, which runs pi.
 
-pi-acp has no word for pi's command `bash`. The commands that it runs are those of
-the tool, which it shows as a terminal: so that is what is looked at here.
+pi-acp does not use pi's command `bash`. The step `bash` checks the tool of that name, which pi-acp shows as a terminal.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ async def main() -> None:
 
         with step("prompt"):
             expect(await asyncio.wait_for(ask(READ), WITHIN), "end_turn")
-            # It may come after a word about a newer pi.
+            # A notice about a newer pi may precede it.
             expect((editor.text.splitlines()[-1], list(editor.tools.values())), (ANSWER, ["completed"]))
 
         with step("abort"):

@@ -10,13 +10,13 @@ const WITHIN = 20_000;
 const client = new RpcClient({ cliPath: shim });
 
 async function step(name, work) {
-  let trouble = "";
+  let problem = "";
   try {
     await work();
   } catch (error) {
-    trouble = `${error.name}: ${error.message}`;
+    problem = `${error.name}: ${error.message}`;
   }
-  console.log(JSON.stringify({ step: name, trouble }));
+  console.log(JSON.stringify({ step: name, problem }));
 }
 
 function expect(found, wanted) {

@@ -185,6 +185,24 @@ def test_commands_of_extensions_are_listed_first(tmp_path: Path) -> None:
         }
 
 
+def test_commands_say_where_their_extension_was_found(tmp_path: Path) -> None:
+    (tmp_path / "agent" / "extensions").mkdir(parents=True)
+    found = written(tmp_path / "agent" / "extensions", "    pi.register_command('found', lambda args, ctx: None)\n")
+    listed = written(tmp_path, "    pi.register_command('listed', lambda args, ctx: None)\n", "listed.py")
+    with Agent(tmp_path, settings={"extensions": [str(listed)]}) as agent:
+        commands = agent.get("get_commands")["commands"]
+    assert {command["name"]: command["sourceInfo"] for command in commands} == {
+        "found": {
+            "path": str(found),
+            "source": "auto",
+            "scope": "user",
+            "origin": "top-level",
+            "baseDir": str(tmp_path / "agent"),
+        },
+        "listed": {"path": str(listed), "source": "local", "scope": "user", "origin": "top-level"},
+    }
+
+
 # Calling off.
 
 

@@ -239,18 +239,34 @@ def test_the_streams_of_a_command_are_an_addition() -> None:
 
 
 def test_a_slash_command_has_the_shape_of_its_time() -> None:
-    both = r.SlashCommands([r.SlashCommand("fix", "mends", "prompt", "user", "/fix.md", {"path": "/fix.md"})])
+    both = r.SlashCommands([r.SlashCommand("fix", "Repairs", "prompt", "user", "/fix.md", {"path": "/fix.md"})])
     older, newer = {"location": "user", "path": "/fix.md"}, {"sourceInfo": {"path": "/fix.md"}}
     shapes = {
         name: _first(find(name).reply_data(c.GetCommands, both)) for name in ("default", "2026-03", "0.73", "1.5")
     }
-    common = {"name": "fix", "description": "mends", "source": "prompt"}
+    common = {"name": "fix", "description": "Repairs", "source": "prompt"}
     assert shapes == {
         "default": {**common, **older, **newer},
-        "2026-03": {**common, **older},
+        "2026-03": {**common, **older, "description": "Repairs (user)"},
         "0.73": {**common, **newer},
         "1.5": {**common, **newer},
     }
+
+
+@pytest.mark.parametrize(
+    ("command", "description"),
+    [
+        (r.SlashCommand("fix", "Repairs", "prompt", "project", "/p/fix.md"), "Repairs (project)"),
+        (r.SlashCommand("fix", "Repairs", "prompt", "path", "/p/fix.md"), "Repairs (path:fix)"),
+        (r.SlashCommand("fix", source="prompt", location="user", path="/p/fix.md"), "(user)"),
+        (r.SlashCommand("skill:fix", "Repairs", "skill", "user", "/p/SKILL.md"), "Repairs"),
+        (r.SlashCommand("fix", "Repairs", "extension", path="/p/fix.py"), "Repairs"),
+    ],
+)
+def test_until_march_2026_the_description_of_a_template_ends_with_its_location(
+    command: r.SlashCommand, description: str
+) -> None:
+    assert _first(find("2026-03").reply_data(c.GetCommands, r.SlashCommands([command])))["description"] == description
 
 
 def _first(data: Record) -> Any:

@@ -28,6 +28,14 @@ class FoundExtension(Value):
     given: bool  # named on the command line: tau does not start without it
     scope: Literal["cli", "project", "user"]
     content: Mapping[str, str] | None = None  # what trust is bound to, see trust.Decision
+    base: Path | None = None  # the folder that contains `extensions`, if it was found there; None if it was named
+
+    @property
+    def source(self) -> Literal["auto", "local", "cli"]:
+        """How it was found, as in SourceInfo."""
+        if self.base is not None:
+            return "auto"
+        return "cli" if self.given else "local"
 
 
 def extension_paths(
@@ -52,13 +60,12 @@ def extension_paths(
         for scope in scopes:
             named = _loadable(listed_extensions(lists[scope].get("extensions", ())), foreign)
             found += [FoundExtension(path, False, scope, content if scope == "project" else None) for path in named]
-        for scope, folder in (("project", cwd / ".pi" / "extensions"), ("user", agent_dir / "extensions")):
+        for scope, base in (("project", cwd / ".pi"), ("user", agent_dir)):
             if scope in scopes:
                 entries = PathList(lists[scope].get("extensions", ()))
-                allowed = _loadable(filter(entries.allows, in_folder(folder)), foreign)
-                found += [
-                    FoundExtension(path, False, scope, content if scope == "project" else None) for path in allowed
-                ]
+                kept = _loadable(filter(entries.allows, in_folder(base / "extensions")), foreign)
+                bound = content if scope == "project" else None
+                found += [FoundExtension(path, False, scope, bound, base) for path in kept]
     return _unique(found), _warnings(foreign)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
 from tau.llm.catalog import parse_providers
+from tau.records.base import UNSET
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.extensions.registry import Check, ExtensionRegistry
@@ -46,6 +47,12 @@ class ExtensionFile(Protocol):
 
     @property
     def content(self) -> Mapping[str, str] | None: ...
+
+    @property
+    def source(self) -> Literal["auto", "local", "cli"]: ...
+
+    @property
+    def base(self) -> Path | None: ...
 
 
 class LoadedExtensions(Protocol):
@@ -244,19 +251,29 @@ class ExtensionLifecycle:
 
     def commands(self) -> list[SlashCommand]:
         """The extension commands, which come first in the reply to get_commands."""
-        scopes = {str(one.path): one for one in self._found}
-        rows = []
-        for command in self._owner.extensions.commands.values():
-            found = scopes.get(command.path)
-            scope = SCOPES[found.scope] if found is not None else "temporary"
-            info = SourceInfo(command.path, "cli" if scope == "temporary" else "auto", scope)
-            row = SlashCommand(command.name, command.description, "extension", path=command.path, source_info=info)
-            rows.append(row)
-        return rows
+        found = {str(one.path): one for one in self._found}
+        return [
+            SlashCommand(
+                command.name,
+                command.description,
+                "extension",
+                path=command.path,
+                source_info=source_info(command.path, found.get(command.path)),
+            )
+            for command in self._owner.extensions.commands.values()
+        ]
 
     def _changed(self, kind: str) -> None:
         if kind == "provider":
             self._providers = register_providers(self._owner.models, self._owner.extensions, self._providers)
+
+
+def source_info(path: str, found: ExtensionFile | None) -> SourceInfo:
+    """Where an extension comes from; `found` is None if a program has added it."""
+    if found is None:
+        return SourceInfo(path, "cli", "temporary")
+    base = UNSET if found.base is None else str(found.base)
+    return SourceInfo(path, found.source, SCOPES[found.scope], base_dir=base)
 
 
 def register_providers(models: ModelSelection, extensions: ExtensionRegistry, before: set[str]) -> set[str]:

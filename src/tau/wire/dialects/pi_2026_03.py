@@ -9,7 +9,7 @@ from typing import Any, get_args
 from tau.records import commands as c
 from tau.records import deltas, replies
 from tau.records import events as e
-from tau.records.base import derive_record
+from tau.records.base import UNSET, UnsetType, derive_record, replace
 from tau.wire.dialect import OMITTED, Form, form, reply_without, without
 from tau.wire.dialects.default import DEFAULT, AutoCompactionEnd, Compacted, auto_compaction_end, result_as
 
@@ -26,7 +26,17 @@ PlainCommands = derive_record(replies.SlashCommands, types={"commands": list[Pla
 
 def _commands(data: replies.SlashCommands) -> Any:
     known = PlainCommand.__struct_fields__
-    return PlainCommands([PlainCommand(*[getattr(command, name) for name in known]) for command in data.commands])
+    labelled = (replace(command, description=_description(command)) for command in data.commands)
+    return PlainCommands([PlainCommand(*[getattr(command, name) for name in known]) for command in labelled])
+
+
+def _description(command: replies.SlashCommand) -> str | UnsetType:
+    """The description, which for a template ends with its location."""
+    if command.source != "prompt" or command.location is UNSET or command.path is UNSET:
+        return command.description
+    name = command.path.rpartition("/")[2].removesuffix(".md")
+    label = f"(path:{name})" if command.location == "path" else f"({command.location})"
+    return label if command.description is UNSET else f"{command.description} {label}"
 
 
 DIALECT = DEFAULT.derive(
