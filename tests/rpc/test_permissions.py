@@ -370,6 +370,24 @@ def test_a_line_that_may_run_what_is_denied_is_denied_where_no_client_can_answer
         assert (agent.cwd / "a").exists()
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("$x a", "the name of a program is filled in by the shell: "),
+        ("awk 'BEGIN{system(\"rm a\")}'", "a program for awk is not understood: "),
+        ("./build.sh rm", ""),
+    ],
+)
+def test_the_question_about_a_command_says_why_it_is_asked(line: str, reason: str, tmp_path: Path) -> None:
+    rules = {"deny": [{"tool": "bash", "command": "rm"}], "otherwise": "allow"}
+    with ruled(tmp_path, rules, calls(line), OK) as agent:
+        agent.send("prompt", message="go")
+        asked, _, why = question(agent)["title"].rpartition("\n\n")
+        assert asked == f"Allow bash?\n\n{line}"
+        assert why.startswith(f"This is asked because {reason}the rule deny[0] in ")
+        assert why.endswith(":1 may apply.")
+
+
 def test_ordinary_commands_run_beside_a_rule_that_denies_another(tmp_path: Path) -> None:
     rules = {"deny": [{"tool": "bash", "command": ["rm", "git push"]}], "otherwise": "allow"}
     lines = ["for f in a b; do echo $f > $f.txt; done", "grep -c rm *.txt | head -1; true", 'x=$(cat a.txt); echo "$x"']

@@ -32,6 +32,7 @@ from tau.wire.position import line_of
 
 ONCE, DENY = "Allow once", "Deny"
 SHOWN = 4000  # bytes of a command or of arguments, in a dialog
+SHOWN_REASON = 200  # bytes of the reason why a command is asked about
 MENTIONED = 1000  # words of a command that are checked as paths; a command with more is asked about
 MOST_LINKS = 40  # the limit of the operating system
 NOBODY = "it has to be asked for, and there is nobody who could answer. Here only what a rule allows can run."
@@ -183,7 +184,7 @@ class Permits:
             return None
         if not self._asks or not self._dialogs.attended:
             return self._denied(seen.tool, "nobody", NOBODY, verdict.place)
-        return await self._ask(seen, arguments, verdict.place, key)
+        return await self._ask(seen, arguments, verdict, key)
 
     def _judged(self, tool: str, about: Named) -> tuple[Call, Verdict]:
         """Resolve the paths of a call and decide. The rules file itself may only be read. Blocks."""
@@ -224,12 +225,13 @@ class Permits:
             found += map(self._inside, dict.fromkeys([*names, *found]))
         return list(dict.fromkeys(found))
 
-    async def _ask(self, call: Call, arguments: Mapping[str, Any], place: str, key: tuple[str, ...]) -> Outcome | None:
+    async def _ask(
+        self, call: Call, arguments: Mapping[str, Any], verdict: Verdict, key: tuple[str, ...]
+    ) -> Outcome | None:
         for_session = f"Allow for this session: {_remembered(call)}"
-        deadline = self._read.deadline
-        question = Select(
-            dialog_id(), _title(call, arguments), [ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000))
-        )
+        deadline, place = self._read.deadline, verdict.place
+        title = _title(call, arguments) + self._why_asked(verdict)
+        question = Select(dialog_id(), title, [ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
         answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED)
         if answer == ONCE:
             return None
@@ -247,6 +249,15 @@ class Permits:
             return self._denied(call.tool, "user", "the user does not allow it.", place)
         why = f"the answer {shortened(str(answer), 100)!r} is none of those that were offered."
         return self._denied(call.tool, "user", why, place)
+
+    def _why_asked(self, verdict: Verdict) -> str:
+        """Return the end of the question about a call that a rule may apply to; empty for other calls."""
+        if not verdict.uncertain:
+            return ""
+        # The reason may quote the command.
+        reason = shortened(escape_hidden(verdict.reason), SHOWN_REASON)
+        because = f"because {reason}: " if reason else "because "
+        return f"\n\nThis is asked {because}the rule {self._read.told(verdict.place)} may apply."
 
     def _by_rule(self, place: str) -> str:
         if not place:
