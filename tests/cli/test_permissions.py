@@ -23,8 +23,8 @@ def test_print_mode_denies_what_it_would_have_to_ask_and_says_so_by_its_exit_cod
     done = run(tmp_path, "-p", "--permissions", "ask", "go", answers=[calls("touch a"), OK])
     assert (done.code, done.out) == (4, "ok\n")
     assert done.err == (
-        "Denied: The call of bash was denied: it has to be asked for, and there is nobody who could answer."
-        " Here only what a rule allows can run.\n"
+        "Denied: The call of bash was denied: it needs confirmation, and no client can answer."
+        " Here only calls that a rule allows can run.\n"
     )
     assert not (tmp_path / "work" / "a").exists()
 
@@ -32,7 +32,7 @@ def test_print_mode_denies_what_it_would_have_to_ask_and_says_so_by_its_exit_cod
 def test_json_mode_has_the_denial_in_the_result_and_in_the_sum(tmp_path: Path) -> None:
     deny = {"deny": [{"tool": "bash", "command": "touch"}], "otherwise": "allow"}
     done = ruled(tmp_path, deny, "--mode", "json", "--result", "go", answers=[calls("touch a"), OK])
-    reason = f"The call of bash was denied: the rule deny[0] in {tmp_path}/rules.json:1 is against it."
+    reason = f"The call of bash was denied: the rule deny[0] in {tmp_path}/rules.json:1 denies it."
     (message,) = said(done.records, "toolResult")
     assert message["isError"] and text(message).startswith(reason)
     assert message["details"] == {"denied": {"by": "rule", "reason": reason, "rule": "deny[0]"}}

@@ -105,7 +105,7 @@ def test_a_file_is_allowed_for_the_session_by_where_it_really_is(tmp_path: Path)
     [
         ({"value": DENY}, "the user does not allow it."),
         ({"cancelled": True}, "the user does not allow it."),
-        ({"value": "yes please"}, "the answer 'yes please' is none of those that were offered."),
+        ({"value": "yes please"}, "the answer 'yes please' is not one of the options."),
         ({"value": 1}, "the user does not allow it."),
         ({"confirmed": True}, "the user does not allow it."),
         ({}, "the user does not allow it."),
@@ -138,7 +138,7 @@ def test_who_does_not_answer_in_time_denies(tmp_path: Path) -> None:
         assert request["timeout"] == 200
         message = result(agent.settled())
         assert (message["isError"], denial(message)["by"]) == (True, "deadline")
-        assert "nobody answered within 0.2 s" in text(message)
+        assert "no answer came within 0.2 s" in text(message)
         answer(agent, request, value=ONCE)  # too late, and nobody's business
         assert agent.ask("get_state")["success"]
         assert not (agent.cwd / "a").exists()
@@ -230,7 +230,7 @@ def test_a_denied_file_stays_closed_under_every_name(tmp_path: Path) -> None:
     with ruled(tmp_path, rules, *ways, search, OK, args=["--tools", "*"]) as agent:
         *denied, searched = said(agent.prompt("go"), "toolResult")
         assert [denial(message).get("rule") for message in denied] == ["deny[0]"] * len(ways)
-        assert "rules.json:1 is against it" in text(denied[0])
+        assert "rules.json:1 denies it" in text(denied[0])
         assert text(searched) == "fine.txt:1: secret of none"
 
 
@@ -368,6 +368,24 @@ def test_a_line_that_may_run_what_is_denied_is_denied_where_no_client_can_answer
         message = result(agent.until("agent_end"))
         assert (denial(message)["by"], denial(message)["rule"]) == ("nobody", "deny[0]")
         assert (agent.cwd / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("$x a", "the name of a program is filled in by the shell: "),
+        ("awk 'BEGIN{system(\"rm a\")}'", "a program for awk is not understood: "),
+        ("./build.sh rm", ""),
+    ],
+)
+def test_the_question_about_a_command_says_why_it_is_asked(line: str, reason: str, tmp_path: Path) -> None:
+    rules = {"deny": [{"tool": "bash", "command": "rm"}], "otherwise": "allow"}
+    with ruled(tmp_path, rules, calls(line), OK) as agent:
+        agent.send("prompt", message="go")
+        asked, _, why = question(agent)["title"].rpartition("\n\n")
+        assert asked == f"Allow bash?\n\n{line}"
+        assert why.startswith(f"This is asked because {reason}the rule deny[0] in ")
+        assert why.endswith(":1 may apply.")
 
 
 def test_ordinary_commands_run_beside_a_rule_that_denies_another(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tau.records.messages import AnyMessage, Assistant, CompactionSummary, Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings, RetrySettings, Settings
 from tau.runtime.abort import AbortSignal
-from tau.runtime.runs.compactor import HOPELESS, BranchText, Compactor
+from tau.runtime.runs.compactor import RECOVERY_FAILED, BranchText, Compactor
 
 SOON = 5  # seconds after which a test gives up
 HASTY = Settings(compaction=CompactionSettings(keep_recent_tokens=300), retry=RetrySettings(base_delay_ms=0))
@@ -462,7 +462,7 @@ def test_an_overflow_is_compacted_once() -> None:
 
         home.talk.message(home.log.dropped[0])
         assert await home.compactor.after_run(AbortSignal()) is False
-        assert home.events[2:] == [CompactionEnd("overflow", None, False, False, HOPELESS)]
+        assert home.events[2:] == [CompactionEnd("overflow", None, False, False, RECOVERY_FAILED)]
         home.talk.user("and now?")
         await home.compactor.before_prompt(AbortSignal())
         assert len(home.events) == 3

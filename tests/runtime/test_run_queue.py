@@ -16,7 +16,7 @@ from support.staged_session import StagedSession
 from support.virtual_clock import leapt
 from tau.core.agent.draft import Draft
 from tau.errors import CommandError, ModelError
-from tau.records.events import AgentSettled
+from tau.records.events import AgentEnd, AgentSettled
 
 OVERLOADED = ModelError("529 overloaded", transient=True)
 
@@ -135,6 +135,26 @@ def test_an_abort_after_agent_end_marks_the_prompt_as_aborted_until_it_is_settle
     leapt(main())
     assert aborted(session) == [True, False]
     assert session.texts[-1] == "next"
+
+
+def test_an_abort_after_the_complete_answer_marks_the_prompt_as_aborted_and_leaves_the_queues_alone() -> None:
+    session = StagedSession(speaks("complete"), speaks("never"))
+
+    def abort(event: Any) -> None:
+        if isinstance(event, AgentEnd):
+            session.parts.queues.add("steer", user("late"))
+            session.runs.stop()
+
+    session.listeners.append(abort)
+
+    async def main() -> None:
+        session.start(user("first"))
+        await session.runs.idle()
+
+    leapt(main())
+    assert aborted(session) == [True]
+    assert session.texts == ["first", "complete"]
+    assert session.parts.queues.texts("steer") == ["late"]
 
 
 def test_a_run_that_breaks_internally_without_a_model_is_settled_and_the_next_prompt_runs() -> None:

@@ -47,10 +47,15 @@ class BadRules(ValueError):
 
 
 class Verdict(Value):
-    """`place` is the rule that decides, in the terms of the file: deny[0], or otherwise."""
+    """`place` is the rule that decides, in the terms of the file: deny[0], or otherwise.
+
+    `uncertain`: it cannot be excluded that this rule applies, and `reason` says why if it is known.
+    """
 
     what: What
     place: str
+    uncertain: bool = False
+    reason: str = ""
 
 
 class Named(Value):
@@ -114,7 +119,7 @@ class Rules:
         found = Verdict("allow", allowing[0].place) if allowing else Verdict(self._otherwise, "otherwise")
         allowed_by_command = any(rule.by == "command" for rule in allowing)
         if found.what == "allow" and (doubt := self._doubt(call, allowed_by_command=allowed_by_command)) is not None:
-            return Verdict("ask", doubt)
+            return Verdict("ask", doubt, uncertain=True, reason=_reason(call))
         return found
 
     def withholds(self, file: Call, place: Call) -> bool:
@@ -253,6 +258,11 @@ class _Glob:
             yield path[len(cwd) :] or "."
         if self._anywhere:
             yield path.lstrip("/")
+
+
+def _reason(call: Call) -> str:
+    """Return why it is not certain what the commands of a call run; empty if it is."""
+    return next((line.unclear for line in call.lines if line.unclear), "")
 
 
 def named(tool: str, arguments: Mapping[str, Any]) -> Named:

@@ -44,7 +44,7 @@ from tau.tools.registry import DEFAULT_TOOLS, TOOLS, ToolRegistry
 from tau.wire.dialect import Dialect
 
 if TYPE_CHECKING:
-    from tau.runtime.runs.permissions import Read as PermissionRules
+    from tau.runtime.runs.permissions import LoadedRules as PermissionRules
 
 log = logging.getLogger(__name__)
 NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests

@@ -18,8 +18,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
-from tau.core.agent.draft import Draft, MessageDone, MessageFailed
-from tau.core.agent.retry import next_retry
 from tau.core.conversation.branches import Branch, plan_branch_summary
 from tau.core.conversation.compaction import (
     CompactionDue,
@@ -29,7 +27,7 @@ from tau.core.conversation.compaction import (
     plan_compaction,
     settings_for_window,
 )
-from tau.core.conversation.summaries import NO_CONTENT, SummaryRequest, summary_text
+from tau.core.conversation.summaries import NO_CONTENT
 from tau.core.conversation.tokens import TreeEntry, context_tokens, sum_usage
 from tau.core.conversation.tree import Tree
 from tau.errors import Aborted, CommandError, ModelError, TauError
@@ -37,30 +35,29 @@ from tau.records.base import UNSET, UnsetType, Value, parse_stored, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
 from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
-from tau.records.settings import CompactionSettings, Settings
-from tau.runtime.abort import AbortSignal, until_aborted
-from tau.runtime.clock import iso, now
+from tau.records.settings import CompactionSettings
+from tau.runtime.abort import AbortSignal
+from tau.runtime.clock import iso
 from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.runs.driver import ABORT_GRACE_S
-from tau.wire.unfinished import PartialJson
+from tau.runtime.runs.summaries import SummaryModel, summarize
 
 log = logging.getLogger(__name__)
 
-About = Mapping[str, Any]
-MANUAL: About = {"reason": "manual", "willRetry": False}
+HookFields = Mapping[str, Any]
+MANUAL: HookFields = {"reason": "manual", "willRetry": False}
 
 CANCELLED = "Compaction cancelled"
-HOPELESS = (
+RECOVERY_FAILED = (
     "Context overflow recovery failed after one compact-and-retry attempt. "
     "Try reducing context or switching to a larger-context model."
 )
-FAILED: dict[CompactionReason, str] = {
+FAILURE_PREFIX: dict[CompactionReason, str] = {
     "threshold": "Auto-compaction failed: ",
     "overflow": "Context overflow recovery failed: ",
 }
 
 
-class Chosen(Protocol):
+class ModelChoice(Protocol):
     """The models of a session (runtime/models/selection.py)."""
 
     current: Model | None
@@ -69,7 +66,7 @@ class Chosen(Protocol):
     def ready(self) -> Model: ...
 
 
-class Written(Protocol):
+class CompactionLog(Protocol):
     """The log of a session (runtime/history/session_log.py)."""
 
     tree: Tree
@@ -88,22 +85,16 @@ class Written(Protocol):
     def drop_last_answer(self) -> None: ...
 
 
-class Owner(Protocol):
+class Owner(SummaryModel, Protocol):
     """The parts of a session that a compaction needs."""
 
-    settings: Settings
+    @property
+    def models(self) -> ModelChoice: ...
 
     @property
-    def models(self) -> Chosen: ...
-
-    @property
-    def log(self) -> Written: ...
+    def log(self) -> CompactionLog: ...
 
     async def emit(self, event: Event) -> None: ...
-
-    def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
-        """Call the model of the draft as usual, but without tools and with the limits of the request."""
-        ...
 
 
 class BranchText(Value):
@@ -120,7 +111,7 @@ class Compactor:
         self._stop_run = stop_run
         self.turn = asyncio.Lock()
         self._manual = asyncio.Lock()  # one manual compaction at a time, so that each sees the result of the last one
-        self._wanted: dict[AbortSignal, asyncio.Event] = {}  # those that run or wait for `turn`, with their ends
+        self._active: dict[AbortSignal, asyncio.Event] = {}  # compactions that run or wait for `turn`, with their ends
         self._working = 0
 
     @property
@@ -133,62 +124,62 @@ class Compactor:
 
         The abort signal of a run also stops the compaction inside the run.
         """
-        wanted = list(self._wanted.items())
-        for switch, _ in wanted:
-            switch.abort()
-        for _, end in wanted:
+        active = list(self._active.items())
+        for signal, _ in active:
+            signal.abort()
+        for _, end in active:
             await end.wait()
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[AbortSignal]:
         """Abort the current run and hold `turn`. `abort` aborts the signal that this yields."""
-        with self._under_way(AbortSignal()) as switch:
+        with self._tracked(AbortSignal()) as signal:
             self._stop_run()
             async with self.turn:
-                yield switch
+                yield signal
 
     # Manual compactions.
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
         """Abort the current run and compact. Raises CommandError; a refused compaction does not abort the run."""
         try:
-            with self._under_way(AbortSignal()) as switch:
+            with self._tracked(AbortSignal()) as signal:
                 async with self._manual:
-                    return await self._compact_alone(instructions, switch)
+                    return await self._compact_alone(instructions, signal)
         except Aborted:
-            await self._tell_failed(MANUAL, None)
+            await self._notify_failed(MANUAL, None)
             raise CommandError(CANCELLED) from None
         except TauError as error:
-            await self._tell_failed(MANUAL, str(error))
+            await self._notify_failed(MANUAL, str(error))
             raise CommandError(str(error)) from None
 
-    async def _compact_alone(self, instructions: str | None, switch: AbortSignal) -> CompactionResult:
+    async def _compact_alone(self, instructions: str | None, signal: AbortSignal) -> CompactionResult:
         try:
-            if switch.aborted:
+            if signal.aborted:
                 raise Aborted
-            self._planned()
+            self._plan()
         except TauError as error:
-            return await self._told(_raising(error))
+            return await self._report_manual(_raise_later(error))
         self._stop_run()
         async with self.turn:
-            return await self._told(lambda: self._compact(instructions, switch))
+            return await self._report_manual(lambda: self._compact(instructions, signal))
 
-    async def _told(self, work: Callable[[], Awaitable[CompactionResult]]) -> CompactionResult:
+    async def _report_manual(self, work: Callable[[], Awaitable[CompactionResult]]) -> CompactionResult:
         """Emit compaction_start and exactly one compaction_end for a manual compaction, however it ends."""
-        tell = self._owner.emit
-        await tell(CompactionStart("manual"))
+        emit = self._owner.emit
+        await emit(CompactionStart("manual"))
         try:
             result = await work()
         except Aborted:
-            await tell(CompactionEnd("manual", None, True, False))
+            await emit(CompactionEnd("manual", None, True, False))
             raise
         except TauError as error:
-            await tell(CompactionEnd("manual", None, False, False, f"Compaction failed: {error}"))
+            await emit(CompactionEnd("manual", None, False, False, f"Compaction failed: {error}"))
             raise
-        await tell(CompactionEnd("manual", result, False, False))
+        await emit(CompactionEnd("manual", result, False, False))
         return result
 
-    def _planned(self) -> tuple[CompactionPlan, CompactionSettings, Model]:
+    def _plan(self) -> tuple[CompactionPlan, CompactionSettings, Model]:
         """Plan a compaction. Raises CommandError if there is nothing to compact, or no usable model."""
         model = self._owner.models.ready()
         settings = self._settings(model)
@@ -197,53 +188,58 @@ class Compactor:
             raise CommandError(plan)
         return plan, settings, model
 
-    async def _compact(self, instructions: str | None, switch: AbortSignal) -> CompactionResult:
-        plan, settings, model = self._planned()
-        with self._at_work():
-            about = MANUAL if instructions is None else {**MANUAL, "customInstructions": instructions}
-            return await self._carry_out(plan, settings, model, about, switch)
+    async def _compact(self, instructions: str | None, signal: AbortSignal) -> CompactionResult:
+        plan, settings, model = self._plan()
+        with self._counted():
+            hook_fields = MANUAL if instructions is None else {**MANUAL, "customInstructions": instructions}
+            return await self._compact_by(plan, settings, model, hook_fields, signal)
 
     async def branch_summary(
-        self, left: Sequence[TreeEntry], switch: AbortSignal, instructions: str | None = None, *, replace: bool = False
+        self,
+        entries: Sequence[TreeEntry],
+        signal: AbortSignal,
+        instructions: str | None = None,
+        *,
+        replace: bool = False,
     ) -> BranchText:
         """Summarize a branch that is being left. Call it inside `alone`; raises Aborted or CommandError."""
         model, level = self._owner.models.ready(), self._owner.models.level
         reserve = max(0, self._owner.settings.branch_summary.reserve_tokens)
-        plan = plan_branch_summary(left, model.context_window, reserve)
+        plan = plan_branch_summary(entries, model.context_window, reserve)
         if not plan.messages:
             return BranchText(NO_CONTENT, plan.files.details)
         request = plan.request(model, level, reserve, instructions, replace=replace)
-        with self._at_work():
+        with self._counted():
             try:
-                answer, usage = await self._summary(request, model, switch)
+                answer, usage = await summarize(self._owner, request, model, signal)
             except ModelError as error:
                 raise CommandError(str(error)) from None
         return BranchText(plan.summary(answer), plan.files.details, usage)
 
     # Automatic compactions, called by a run that holds `turn`.
 
-    async def before_prompt(self, switch: AbortSignal) -> None:
+    async def before_prompt(self, signal: AbortSignal) -> None:
         """Compact if needed before an accepted prompt is run."""
-        found = self._due(before_prompt=True)
-        if found is not None and not found.tried and not switch.aborted:
-            await self._automatic(found, switch, again=False)
+        due = self._due(before_prompt=True)
+        if due is not None and not due.tried and not signal.aborted:
+            await self._automatic(due, signal, repeat_prompt=False)
 
-    async def between_turns(self, switch: AbortSignal) -> bool:
+    async def between_turns(self, signal: AbortSignal) -> bool:
         """Compact if needed before the next model call of a run. True if the conversation has changed."""
-        if switch.aborted or not self._owner.settings.compaction.between_turns:
+        if signal.aborted or not self._owner.settings.compaction.between_turns:
             return False
-        found = self._due(before_prompt=False)
-        return found is not None and not found.tried and await self._automatic(found, switch, again=False)
+        due = self._due(before_prompt=False)
+        return due is not None and not due.tried and await self._automatic(due, signal, repeat_prompt=False)
 
-    async def after_run(self, switch: AbortSignal) -> bool:
+    async def after_run(self, signal: AbortSignal) -> bool:
         """Compact if needed after a run that will not be retried. True if its prompt fits now and is repeated."""
-        found = None if switch.aborted else self._due(before_prompt=False)
-        if found is None:
+        due = None if signal.aborted else self._due(before_prompt=False)
+        if due is None:
             return False
-        if found.tried:
-            await self._owner.emit(CompactionEnd(found.reason, None, False, False, HOPELESS))
+        if due.tried:
+            await self._owner.emit(CompactionEnd(due.reason, None, False, False, RECOVERY_FAILED))
             return False
-        return await self._automatic(found, switch, again=found.repeats_prompt) and found.repeats_prompt
+        return await self._automatic(due, signal, repeat_prompt=due.repeats_prompt) and due.repeats_prompt
 
     def _due(self, *, before_prompt: bool) -> CompactionDue | None:
         model = self._owner.models.current
@@ -251,25 +247,25 @@ class Compactor:
             return None
         return compaction_due(Branch(self._owner.log.tree), model, self._settings(model), before_prompt=before_prompt)
 
-    async def _automatic(self, found: CompactionDue, switch: AbortSignal, *, again: bool) -> bool:
-        """Compact; True on success. With `again` the failed answer is left out, because its prompt is repeated."""
+    async def _automatic(self, due: CompactionDue, signal: AbortSignal, *, repeat_prompt: bool) -> bool:
+        """Compact; True on success. With `repeat_prompt` the failed answer is left out."""
         owner = self._owner
         assert owner.models.current is not None
         settings = self._settings(owner.models.current)
-        failed = owner.log.tree.last_answer() if again else None
+        failed = owner.log.tree.last_answer() if repeat_prompt else None
         plan = plan_compaction(Branch(owner.log.tree, frozenset() if failed is None else frozenset({failed})), settings)
-        if isinstance(plan, str) and found.reason == "threshold":
+        if isinstance(plan, str) and due.reason == "threshold":
             return False  # full, but nothing can be removed: do not report that after each answer
-        await owner.emit(CompactionStart(found.reason))
+        await owner.emit(CompactionStart(due.reason))
         result: CompactionResult | None = None
         aborted, error = False, ""
-        about = {"reason": found.reason, "willRetry": again}
+        hook_fields = {"reason": due.reason, "willRetry": repeat_prompt}
         try:
             if isinstance(plan, str):
                 raise CommandError(plan)
-            with self._under_way(switch), self._at_work():
+            with self._tracked(signal), self._counted():
                 model = owner.models.ready()
-                result = await self._carry_out(plan, settings, model, about, switch, drop_answer=again)
+                result = await self._compact_by(plan, settings, model, hook_fields, signal, drop_answer=repeat_prompt)
         except Aborted:
             aborted = True
         except TauError as failure:
@@ -277,119 +273,108 @@ class Compactor:
         except Exception as failure:  # the run continues, whatever happened
             log.exception("an automatic compaction failed in an unforeseen way")
             error = f"{type(failure).__name__}: {failure}"
-        again = again and result is not None
-        told: str | UnsetType = FAILED[found.reason] + error if error else UNSET
+        repeat_prompt = repeat_prompt and result is not None
+        message: str | UnsetType = FAILURE_PREFIX[due.reason] + error if error else UNSET
         if result is None:
-            await self._tell_failed({**about, "willRetry": False}, error or None)
-        await owner.emit(CompactionEnd(found.reason, result, aborted, again, told))
+            await self._notify_failed({**hook_fields, "willRetry": False}, error or None)
+        await owner.emit(CompactionEnd(due.reason, result, aborted, repeat_prompt, message))
         return result is not None
 
     # Common to both.
 
-    async def _carry_out(
+    async def _compact_by(
         self,
         plan: CompactionPlan,
         settings: CompactionSettings,
         model: Model,
-        about: About,
-        switch: AbortSignal,
+        hook_fields: HookFields,
+        signal: AbortSignal,
         *,
         drop_answer: bool = False,
     ) -> CompactionResult:
         """Make the summary and write the entry. `drop_answer` also removes the last answer from the conversation.
 
-        `about` holds additional fields for the hooks of extensions.
+        `hook_fields` holds additional fields for the hooks of extensions.
         """
-        written, hooks = self._owner.log, self._hooks
-        given = None
-        if hooks is not None and hooks.extensions.wants("session_before_compact"):
-            given = await hooks.before_compact(plan, settings, written.tree, about, switch)
-        if given is not None:
-            tokens = given.tokens_before or plan.tokens_before
-            result = CompactionResult(
-                given.summary, given.first_kept_entry_id, tokens, given.details, usage=given.usage
-            )
-        else:
-            requests = plan.requests(settings, model, self._owner.models.level, about.get("customInstructions"))
-            answers = [await self._summary(request, model, switch) for request in requests]
-            result = CompactionResult(
-                plan.summary([text for text, _ in answers]),
-                plan.first_kept_entry_id,
-                plan.tokens_before,
-                plan.details,
-                usage=sum_usage([usage for _, usage in answers]),
-            )
-        if switch.aborted:
+        session_log, hooks = self._owner.log, self._hooks
+        result = await self._ask_extensions(plan, settings, hook_fields, signal)
+        from_extension = result is not None
+        if result is None:
+            result = await self._ask_model(plan, settings, model, hook_fields, signal)
+        if signal.aborted:
             raise Aborted
-        made = result.summary, result.first_kept_entry_id, result.tokens_before, result.details
-        kept_at = written.tree.find(result.first_kept_entry_id)
+        kept_at = session_log.tree.find(result.first_kept_entry_id)
         if drop_answer:
-            written.drop_last_answer()
-        written.compact(*made, from_hook=given is not None, usage=result.usage)
+            session_log.drop_last_answer()
+        session_log.compact(
+            result.summary,
+            result.first_kept_entry_id,
+            result.tokens_before,
+            result.details,
+            from_hook=from_extension,
+            usage=result.usage,
+        )
         if hooks is not None and hooks.extensions.wants("session_compact"):
-            entry = parse_stored(written.tree.line(written.tree.leaf))
-            told = {"compactionEntry": entry, "fromExtension": given is not None, **about}
-            await hooks.tell("session_compact", told, switch)
+            entry = parse_stored(session_log.tree.line(session_log.tree.leaf))
+            payload = {"compactionEntry": entry, "fromExtension": from_extension, **hook_fields}
+            await hooks.tell("session_compact", payload, signal)
         return replace(
             result,
-            estimated_tokens_after=context_tokens(Branch(written.tree)),
+            estimated_tokens_after=context_tokens(Branch(session_log.tree)),
             timestamp=iso(),
             first_kept_entry_index=UNSET if kept_at is None else kept_at + 1,  # the header is the first line
         )
 
-    async def _tell_failed(self, about: About, error: str | None) -> None:
+    async def _ask_extensions(
+        self, plan: CompactionPlan, settings: CompactionSettings, hook_fields: HookFields, signal: AbortSignal
+    ) -> CompactionResult | None:
+        if self._hooks is None or not self._hooks.extensions.wants("session_before_compact"):
+            return None
+        given = await self._hooks.before_compact(plan, settings, self._owner.log.tree, hook_fields, signal)
+        if given is None:
+            return None
+        tokens = given.tokens_before or plan.tokens_before
+        return CompactionResult(given.summary, given.first_kept_entry_id, tokens, given.details, usage=given.usage)
+
+    async def _ask_model(
+        self,
+        plan: CompactionPlan,
+        settings: CompactionSettings,
+        model: Model,
+        hook_fields: HookFields,
+        signal: AbortSignal,
+    ) -> CompactionResult:
+        requests = plan.requests(settings, model, self._owner.models.level, hook_fields.get("customInstructions"))
+        answers = [await summarize(self._owner, request, model, signal) for request in requests]
+        return CompactionResult(
+            plan.summary([text for text, _ in answers]),
+            plan.first_kept_entry_id,
+            plan.tokens_before,
+            plan.details,
+            usage=sum_usage([usage for _, usage in answers]),
+        )
+
+    async def _notify_failed(self, hook_fields: HookFields, error: str | None) -> None:
         if self._hooks is not None:
-            told = {**about, "aborted": error is None, "fromExtension": False}
-            await self._hooks.tell("session_compact_failed", told if error is None else {**told, "errorMessage": error})
-
-    async def _summary(self, request: SummaryRequest, model: Model, switch: AbortSignal) -> tuple[str, Usage]:
-        """Return the answer to one request and its usage; failures are retried as the retry policy says.
-
-        Raises ModelError or Aborted.
-        """
-        made = 0
-        while True:
-            draft = Draft(model, now(), PartialJson)
-            ending = await until_aborted(asyncio.create_task(self._ask(request, draft)), switch, ABORT_GRACE_S)
-            if switch.aborted:
-                raise Aborted
-            if isinstance(ending, MessageDone):
-                try:
-                    return summary_text(ending.message), ending.message.usage
-                except ModelError as error:
-                    raise ModelError(f"{request.title} failed: {error}", transient=False) from None
-            retry = next_retry(ending, self._owner.settings.retry, made)
-            if retry is None:
-                raise ModelError(f"{request.title} failed: {ending.message.error_message}", transient=False)
-            if await switch.wait(retry.delay_ms / 1000):
-                raise Aborted
-            made = retry.attempt
-
-    async def _ask(self, request: SummaryRequest, draft: Draft) -> MessageDone | MessageFailed:
-        last: Any = None
-        try:
-            async for facts in self._owner.stream_summary(request, draft):
-                last = facts[-1] if facts else last
-        except ModelError as error:
-            return draft.fail("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
-        if isinstance(last, MessageDone):
-            return last
-        return draft.fail("error", "The stream ended before the answer was complete.", transient=True)
+            payload = {**hook_fields, "aborted": error is None, "fromExtension": False}
+            if error is not None:
+                payload["errorMessage"] = error
+            await self._hooks.tell("session_compact_failed", payload)
 
     def _settings(self, model: Model) -> CompactionSettings:
         return settings_for_window(self._owner.settings.compaction, model.context_window)
 
     @contextmanager
-    def _under_way(self, switch: AbortSignal) -> Iterator[AbortSignal]:
-        self._wanted[switch] = end = asyncio.Event()
+    def _tracked(self, signal: AbortSignal) -> Iterator[AbortSignal]:
+        self._active[signal] = end = asyncio.Event()
         try:
-            yield switch
+            yield signal
         finally:
-            del self._wanted[switch]
+            del self._active[signal]
             end.set()
 
     @contextmanager
-    def _at_work(self) -> Iterator[None]:
+    def _counted(self) -> Iterator[None]:
         self._working += 1
         try:
             yield
@@ -397,7 +382,7 @@ class Compactor:
             self._working -= 1
 
 
-def _raising(error: TauError) -> Callable[[], Awaitable[CompactionResult]]:
+def _raise_later(error: TauError) -> Callable[[], Awaitable[CompactionResult]]:
     async def refuse() -> CompactionResult:
         raise error
 

@@ -250,10 +250,10 @@ class Driver:
         self._running[id(call)] = call
         self._spawn(lambda: self._run_tool(call, arguments), lambda: self._report_missing_result(call))
 
-    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], untold: Callable[[], None]) -> None:
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], report_missing: Callable[[], None]) -> None:
         """Start a task that reports its own result.
 
-        `untold` reports in its place if it did not: a task may be cancelled before its first step.
+        `report_missing` reports in its place if it did not: a task may be cancelled before its first step.
         """
 
         async def safely() -> None:
@@ -264,7 +264,7 @@ class Driver:
 
         def ended(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
-            untold()
+            report_missing()
 
         task = asyncio.create_task(safely())
         self._tasks.add(task)
@@ -322,12 +322,12 @@ class Driver:
             if not self._signal.aborted:
                 self._inbox.progress(ToolProgress(call, outcome))
 
-        tools, begun = self._ports.tools, self._ports.now()
+        tools, started = self._ports.tools, self._ports.now()
         try:
             if (refusal := await tools.permit(call, arguments)) is not None:
                 self._done(ToolDone(call, refusal, is_error=True))
                 return
-            begun = self._ports.now()
+            started = self._ports.now()
             outcome = await tools.execute(call, arguments, progress)
             done = ToolDone(call, outcome)
         except asyncio.CancelledError as stop:
@@ -345,7 +345,7 @@ class Driver:
         except asyncio.CancelledError:
             if not self._signal.aborted and cancelled_from_outside():
                 raise
-        self._done(replace(done, duration_ms=max(0, self._ports.now() - begun)))
+        self._done(replace(done, duration_ms=max(0, self._ports.now() - started)))
 
     def _done(self, done: ToolDone) -> None:
         if self._running.pop(id(done.call), None) is not None:

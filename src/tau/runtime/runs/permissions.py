@@ -31,17 +31,18 @@ from tau.wire.comments import strip_comments
 from tau.wire.position import line_of
 
 ONCE, DENY = "Allow once", "Deny"
-SHOWN = 4000  # bytes of a command or of arguments, in a dialog
-MENTIONED = 1000  # words of a command that are checked as paths; a command with more is asked about
-MOST_LINKS = 40  # the limit of the operating system
-NOBODY = "it has to be asked for, and there is nobody who could answer. Here only what a rule allows can run."
-ADVICE = "Do not look for another way to do the same: go on without it, or say why it is needed."
+MAX_SHOWN_BYTES = 4000  # bytes of a command or of arguments, in a dialog
+MAX_REASON_BYTES = 200  # bytes of the reason why a command is asked about
+MAX_CHECKED_WORDS = 1000  # words of a command that are checked as paths; a command with more is asked about
+MAX_LINKS = 40  # the limit of the operating system
+NO_CLIENT = "it needs confirmation, and no client can answer. Here only calls that a rule allows can run."
+ADVICE = "Do not try to do the same in another way: continue without it, or explain why it is needed."
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 _LATE, _ENDED = object(), object()
 
 
-class Read(NamedTuple):
+class LoadedRules(NamedTuple):
     """Rules and their source: `text` is the content of the file, as strict JSON."""
 
     rules: Rules
@@ -50,20 +51,20 @@ class Read(NamedTuple):
     text: str = ""
     path: str | None = None
 
-    def told(self, place: str) -> str:
+    def location(self, place: str) -> str:
         """Describe the location of a rule, for people."""
         if self.path is None:
             return f"{place} of {self.source}"
         return f"{place} in {self.source}:{line_of(self.text, place)}"
 
 
-def read_permissions(given: str | Mapping[str, Any], cwd: str) -> Read:
+def read_permissions(given: str | Mapping[str, Any], cwd: str) -> LoadedRules:
     """Read the rules. `given` is "ask", "rules FILE", or the content of such a file. Raises UsageError."""
     if not isinstance(given, str):
-        return _made("permissions", encode(dict(given)).decode(), cwd, None)
+        return _parse("permissions", encode(dict(given)).decode(), cwd, None)
     kind, _, file = given.partition(" ")
     if given == "ask":
-        return Read(Rules(HARMLESS, os.path.realpath(cwd), _home()), HARMLESS.deadline, "--permissions ask")
+        return LoadedRules(Rules(HARMLESS, os.path.realpath(cwd), _home()), HARMLESS.deadline, "--permissions ask")
     if kind != "rules" or not file.strip():
         raise UsageError(f"--permissions: {given!r} is neither ask nor rules FILE")
     path = Path(cwd, Path(file.strip()).expanduser())
@@ -73,10 +74,10 @@ def read_permissions(given: str | Mapping[str, Any], cwd: str) -> Read:
         raise UsageError(f"--permissions: {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise UsageError(f"--permissions: {path}: not valid UTF-8") from None
-    return _made(f"--permissions: {path}", text, cwd, os.path.realpath(path))
+    return _parse(f"--permissions: {path}", text, cwd, os.path.realpath(path))
 
 
-def _made(name: str, text: str, cwd: str, path: str | None) -> Read:
+def _parse(name: str, text: str, cwd: str, path: str | None) -> LoadedRules:
     try:
         shape = decode(Permissions, text.encode())
     except BadRecord as error:
@@ -84,19 +85,19 @@ def _made(name: str, text: str, cwd: str, path: str | None) -> Read:
         at = f":{line_of(text, place)}" if colon and path is not None and _is_json(text) else ""
         raise UsageError(f"{name}{at}: {error}") from None
     try:
-        rules = Rules(_with_links(shape, os.path.realpath(cwd)), os.path.realpath(cwd), _home())
+        rules = Rules(_follow_links(shape, os.path.realpath(cwd)), os.path.realpath(cwd), _home())
     except BadRules as error:
         at = f":{line_of(text, error.place)}" if path is not None else ""
         raise UsageError(f"{name}{at}: {error.place}: {error}") from None
-    return Read(rules, shape.deadline, name.removeprefix("--permissions: "), text, path)
+    return LoadedRules(rules, shape.deadline, name.removeprefix("--permissions: "), text, path)
 
 
-def _with_links(given: Permissions, cwd: str) -> Permissions:
+def _follow_links(given: Permissions, cwd: str) -> Permissions:
     """Extend the globs of deny and ask rules to the targets of symbolic links in the folders that they name."""
 
     def more(rule: Rule) -> Rule:
         globs = [] if rule.path is UNSET else [rule.path] if isinstance(rule.path, str) else rule.path
-        return replace(rule, path=[one for glob in globs for one in _followed(glob, cwd)]) if globs else rule
+        return replace(rule, path=[one for glob in globs for one in _with_link_targets(glob, cwd)]) if globs else rule
 
     return replace(given, deny=[more(rule) for rule in given.deny], ask=[more(rule) for rule in given.ask])
 
@@ -121,7 +122,7 @@ class Permits:
 
     def __init__(
         self,
-        read: Read,
+        loaded: LoadedRules,
         dialogs: Dialogs,
         cwd: str,
         in_thread: InThread,
@@ -129,7 +130,7 @@ class Permits:
         asks: bool,
         inside: Callable[[str], str] | None = None,
     ) -> None:
-        self._read = read
+        self._loaded = loaded
         self._dialogs = dialogs
         self._cwd = cwd
         self._in_thread = in_thread
@@ -153,64 +154,66 @@ class Permits:
         return lambda path: path in paths or path.casefold() in folded
 
     def withheld(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
-        place = cache(lambda: self._seen(tool, named(tool, arguments)))
+        place = cache(lambda: self._resolve(tool, named(tool, arguments)))
 
         def is_withheld(path: str) -> bool:
             try:
                 file = Call(tool, self._real([path]), ways=_ways(path))
             except OSError:  # a link on the path cannot be read
                 return True
-            return self._read.rules.withholds(file, place())
+            return self._loaded.rules.withholds(file, place())
 
         return is_withheld
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         name = call.name
-        about = named(name, arguments)
-        seen, verdict = await self._in_thread(lambda: self._judged(name, about))
-        refused = await self._refused(seen, about, arguments, verdict)
-        if refused is None and not seen.unknown:
-            self._checked[call.id] = frozenset(seen.paths)
+        mentions = named(name, arguments)
+        resolved, verdict = await self._in_thread(lambda: self._judge(name, mentions))
+        refused = await self._decide(resolved, mentions, arguments, verdict)
+        if refused is None and not resolved.unknown:
+            self._checked[call.id] = frozenset(resolved.paths)
         return refused
 
-    async def _refused(self, seen: Call, about: Named, arguments: dict[str, Any], verdict: Verdict) -> Outcome | None:
+    async def _decide(
+        self, resolved: Call, mentions: Named, arguments: dict[str, Any], verdict: Verdict
+    ) -> Outcome | None:
         if verdict.what == "allow":
             return None
         if verdict.what == "deny":
-            return self._denied(seen.tool, "rule", self._by_rule(verdict.place), verdict.place)
-        key = _key(seen, about)
+            return self._denied(resolved.tool, "rule", self._by_rule(verdict.place), verdict.place)
+        key = _grant_key(resolved, mentions)
         if key in self._granted:
             return None
         if not self._asks or not self._dialogs.attended:
-            return self._denied(seen.tool, "nobody", NOBODY, verdict.place)
-        return await self._ask(seen, arguments, verdict.place, key)
+            return self._denied(resolved.tool, "nobody", NO_CLIENT, verdict.place)
+        return await self._ask(resolved, arguments, verdict, key)
 
-    def _judged(self, tool: str, about: Named) -> tuple[Call, Verdict]:
+    def _judge(self, tool: str, mentions: Named) -> tuple[Call, Verdict]:
         """Resolve the paths of a call and decide. The rules file itself may only be read. Blocks."""
-        call = self._seen(tool, about)
-        if self._read.path is not None and tool not in ("read", "grep", "find", "ls") and self._read.path in call.paths:
+        call = self._resolve(tool, mentions)
+        if tool not in ("read", "grep", "find", "ls") and self._loaded.path in call.paths:
             return call, Verdict("deny", "")
-        return call, self._read.rules.verdict(call)
+        return call, self._loaded.rules.verdict(call)
 
-    def _seen(self, tool: str, about: Named) -> Call:
+    def _resolve(self, tool: str, mentions: Named) -> Call:
         """Return the call with the real path of everything it names. Blocks."""
         names: list[str] = []
         unknown = False
-        for path in about.paths:
+        for path in mentions.paths:
             try:
-                names += _names(path, self._cwd)
+                names += _possible_paths(path, self._cwd)
             except (ToolError, ValueError):
                 unknown = True
         known = [name for name in names if _can_be_followed(name)]
         unknown = unknown or len(known) < len(names)
-        call = Call(tool, self._real(known), about.commands, unknown=unknown)
-        if about.commands and self._read.rules.about_paths:
+        call = Call(tool, self._real(known), mentions.commands, unknown=unknown)
+        if mentions.commands and self._loaded.rules.about_paths:
             words = [word for line in call.lines for word in line.words]
             parts = list(dict.fromkeys(part for word in words for part in (word, word.rpartition("=")[2]) if part))
-            call.unknown = call.unknown or len(parts) > MENTIONED
-            for part in parts[:MENTIONED]:
+            call.unknown = call.unknown or len(parts) > MAX_CHECKED_WORDS
+            for part in parts[:MAX_CHECKED_WORDS]:
                 with suppress(ToolError, ValueError):
-                    names += _names(part, self._cwd)
+                    names += _possible_paths(part, self._cwd)
             known = [name for name in names if _can_be_followed(name)]
             call.unknown = call.unknown or len(known) < len(names)
             call.mentioned = self._real(known)
@@ -224,12 +227,13 @@ class Permits:
             found += map(self._inside, dict.fromkeys([*names, *found]))
         return list(dict.fromkeys(found))
 
-    async def _ask(self, call: Call, arguments: Mapping[str, Any], place: str, key: tuple[str, ...]) -> Outcome | None:
-        for_session = f"Allow for this session: {_remembered(call)}"
-        deadline = self._read.deadline
-        question = Select(
-            dialog_id(), _title(call, arguments), [ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000))
-        )
+    async def _ask(
+        self, call: Call, arguments: Mapping[str, Any], verdict: Verdict, key: tuple[str, ...]
+    ) -> Outcome | None:
+        for_session = f"Allow for this session: {_grant_text(call)}"
+        deadline, place = self._loaded.deadline, verdict.place
+        title = _title(call, arguments) + self._why_asked(verdict)
+        question = Select(dialog_id(), title, [ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
         answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED)
         if answer == ONCE:
             return None
@@ -237,23 +241,32 @@ class Permits:
             self._granted.add(key)
             return None
         if answer is _LATE:
-            why = f"it had to be asked for, and nobody answered within {deadline:g} s."
+            why = f"it needs confirmation, and no answer came within {deadline:g} s."
             return self._denied(call.tool, "deadline", why, place)
         if answer is _ENDED and self._dialogs.attended:
             return error_outcome(str(Aborted()))
         if answer is _ENDED:
-            return self._denied(call.tool, "nobody", NOBODY, place)
+            return self._denied(call.tool, "nobody", NO_CLIENT, place)
         if answer in (None, DENY):
             return self._denied(call.tool, "user", "the user does not allow it.", place)
-        why = f"the answer {shortened(str(answer), 100)!r} is none of those that were offered."
+        why = f"the answer {shortened(str(answer), 100)!r} is not one of the options."
         return self._denied(call.tool, "user", why, place)
+
+    def _why_asked(self, verdict: Verdict) -> str:
+        """Return the end of the question about a call that a rule may apply to; empty for other calls."""
+        if not verdict.uncertain:
+            return ""
+        # The reason may quote the command.
+        reason = shortened(escape_hidden(verdict.reason), MAX_REASON_BYTES)
+        because = f"because {reason}: " if reason else "because "
+        return f"\n\nThis is asked {because}the rule {self._loaded.location(verdict.place)} may apply."
 
     def _by_rule(self, place: str) -> str:
         if not place:
-            return f"{self._read.source} is the file of rules, which tools may not change."
+            return f"{self._loaded.source} is the file with the rules, which tools may not change."
         if place == "otherwise":
-            return f"no rule of {self._read.source} allows it."
-        return f"the rule {self._read.told(place)} is against it."
+            return f"no rule of {self._loaded.source} allows it."
+        return f"the rule {self._loaded.location(place)} denies it."
 
     def _denied(self, tool: str, by: Literal["rule", "user", "deadline", "nobody"], why: str, place: str) -> Outcome:
         rule: str | UnsetType = place if place and place != "otherwise" else UNSET
@@ -262,10 +275,10 @@ class Permits:
         return Outcome([Text(f"{denial.reason} {ADVICE}")], {"denied": to_builtins(denial)})
 
 
-def _names(path: str, cwd: str) -> list[str]:
+def _possible_paths(path: str, cwd: str) -> list[str]:
     """Return the absolute paths that a tool may derive from a path. Raises ToolError."""
     found = []
-    for one in dict.fromkeys((path, *_of_address(path))):
+    for one in dict.fromkeys((path, *_paths_of_url(path))):
         found += [resolve(one, cwd), resolve_existing(one, cwd), resolve_existing(one, cwd, os.path.exists)]
         # How other tools read a path is unknown; the system follows a link before it applies a ".." after it.
         literal = os.path.join(cwd, os.path.expanduser(one))
@@ -274,7 +287,7 @@ def _names(path: str, cwd: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _of_address(path: str) -> list[str]:
+def _paths_of_url(path: str) -> list[str]:
     """Return the paths that a tool which understands URLs may derive from file://…, percent-decoded and not."""
     scheme, _, rest = path.partition(":")
     if scheme.lower() != "file" or not rest.startswith("/"):
@@ -299,7 +312,7 @@ def _ways(name: str) -> list[str]:
     while rest:
         part = rest.pop()
         there = os.path.normpath(os.path.join(here, part))
-        if part not in ("", ".", "..") and links < MOST_LINKS and os.path.islink(there):
+        if part not in ("", ".", "..") and links < MAX_LINKS and os.path.islink(there):
             links += 1
             found.append(os.path.normpath("/".join((there, *rest[::-1]))))
             try:
@@ -314,7 +327,7 @@ def _ways(name: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _followed(glob: str, cwd: str) -> list[str]:
+def _with_link_targets(glob: str, cwd: str) -> list[str]:
     """Return a glob, and the same with the links of its fixed folders resolved: rules are matched with real paths."""
     start = _home() + glob[1:] if glob == "~" or glob.startswith("~/") else os.path.join(cwd, glob)
     parts = start.split("/")
@@ -327,27 +340,27 @@ def _followed(glob: str, cwd: str) -> list[str]:
     return [glob, "/".join((escaped(real.rstrip("/")), *parts[plain_until:]))]
 
 
-def _key(call: Call, about: Named) -> tuple[str, ...]:
+def _grant_key(call: Call, mentions: Named) -> tuple[str, ...]:
     """Return the key of a grant: the tool with exactly these commands and files; the tool alone if it has neither."""
-    return call.tool, *about.commands, "\0", *sorted(call.paths), "\0", *(about.paths if call.unknown else ())
+    return call.tool, *mentions.commands, "\0", *sorted(call.paths), "\0", *(mentions.paths if call.unknown else ())
 
 
-def _remembered(call: Call) -> str:
-    """Describe the grant of `_key` for the person who decides."""
+def _grant_text(call: Call) -> str:
+    """Describe the grant of `_grant_key` for the person who decides."""
     if call.commands:
         return f"{call.tool} with exactly this command" + (" and these paths" if call.paths else "")
     if call.paths:
-        return f"{call.tool} of {', '.join(_shown(call.paths))}"
+        return f"{call.tool} of {', '.join(_displayed(call.paths))}"
     return f"every call of {call.tool}"
 
 
 def _title(call: Call, arguments: Mapping[str, Any]) -> str:
-    shown = *(escape_hidden(one, "\n\t") for one in call.commands), *_shown(call.paths)
+    shown = *(escape_hidden(one, "\n\t") for one in call.commands), *_displayed(call.paths)
     what = "\n".join(shown) or encode(dict(arguments)).decode()
-    cut = shortened(what, SHOWN)
+    cut = shortened(what, MAX_SHOWN_BYTES)
     more = f"\n... and {len(what) - len(cut)} characters more" if cut != what else ""
     return f"Allow {call.tool}?\n\n{cut}{more}"
 
 
-def _shown(paths: Sequence[str]) -> list[str]:
+def _displayed(paths: Sequence[str]) -> list[str]:
     return [escape_hidden(path, "\t") for path in paths]

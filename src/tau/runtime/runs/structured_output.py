@@ -23,8 +23,8 @@ from tau.tools import Tool, ToolContext
 
 
 class StructuredOutputRun:
-    def __init__(self, aim: OutputSchema) -> None:
-        self._aim = aim
+    def __init__(self, schema: OutputSchema) -> None:
+        self._schema = schema
         self._failed = 0
         self.value: Any = UNSET  # the JSON value
         self.output: Any = UNSET  # the value in the type the caller wants
@@ -32,7 +32,7 @@ class StructuredOutputRun:
             TOOL_NAME,
             DESCRIPTION,
             SNIPPET,
-            aim.parameters,
+            schema.parameters,
             self._take,
             GUIDELINES,
             # Accepts any arguments: `_take` validates them, so that it can count the failed attempts.
@@ -45,13 +45,13 @@ class StructuredOutputRun:
 
     @property
     def done(self) -> bool:
-        return self.has_result or self._failed >= self._aim.attempts
+        return self.has_result or self._failed >= self._schema.attempts
 
     async def _take(self, arguments: dict[str, Any], context: ToolContext) -> Outcome:
         if self.has_result:
             raise ToolError("A result was accepted already; this one does not count.")
         try:
-            self.value, self.output = self._aim.parse_result(arguments)
+            self.value, self.output = self._schema.parse_result(arguments)
         except SchemaMismatch as error:
             self._failed += 1
             raise ToolError(str(error)) from None
@@ -66,5 +66,7 @@ class StructuredOutputRun:
         """Return the event with the result or the error. `why` is the error if it is not the model's fault."""
         if self.has_result:
             return StructuredOutput(self.value)
-        tries = self._aim.attempts
-        return StructuredOutput(error=why or f"The model handed in no result that fits the schema ({tries} attempts).")
+        attempts = self._schema.attempts
+        return StructuredOutput(
+            error=why or f"The model handed in no result that fits the schema ({attempts} attempts)."
+        )

@@ -57,8 +57,8 @@ class ToolRunner:
         self._hooks = hooks
         self._machine = services.machine
         self._signal = AbortSignal()
-        self._chosen: list[str] | None = None  # selected by an extension, out of `_choice`
-        self._choice: frozenset[str] = frozenset()
+        self._active: list[str] | None = None  # selected by an extension; None: the usual ones
+        self._known_at_selection: frozenset[str] = frozenset()  # tools that were added later are active too
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
         self.permission_gate = permission_gate
         self.reset()
@@ -78,18 +78,18 @@ class ToolRunner:
     @property
     def _selected_tools(self) -> Mapping[str, Tool]:
         added = self._hooks.extensions.tools
-        if not added and self._chosen is None:
+        if not added and self._active is None:
             return self._services.tools
         known = self.all_tools
-        chosen = self._services.tools if self._chosen is None else self._chosen
-        names = [*chosen, *(name for name in added if name not in self._choice)]
+        active = self._services.tools if self._active is None else self._active
+        names = [*active, *(name for name in added if name not in self._known_at_selection)]
         return {name: known[name] for name in names if name in known}
 
     def set_active(self, names: Sequence[str]) -> None:
         """Give the model these tools and no others; unknown names are ignored."""
         known = self.all_tools
-        self._chosen = [name for name in names if name in known]
-        self._choice = frozenset(known)
+        self._active = [name for name in names if name in known]
+        self._known_at_selection = frozenset(known)
 
     # Tool calls.
 
@@ -117,16 +117,16 @@ class ToolRunner:
         tool = self.tools.get(call.name)
         if tool is None:
             return error_outcome(f"Tool {call.name} not found")
-        arguments = _fitting(tool, call.arguments)
+        arguments = _checked_arguments(tool, call.arguments)
         if isinstance(arguments, Outcome) or not self._hooks.extensions.wants("tool_call"):
             return arguments
         try:
-            said = await self._hooks.tool_call(call, arguments, self._signal)
+            answer = await self._hooks.tool_call(call, arguments, self._signal)
         except Aborted as aborted:
             return error_outcome(str(aborted))
-        if said.get("block"):
-            return refused(said.get("reason"))
-        return _fitting(tool, said["input"]) if "input" in said else arguments
+        if answer.get("block"):
+            return refused(answer.get("reason"))
+        return _checked_arguments(tool, answer["input"]) if "input" in answer else arguments
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         """Return the refusal of a call, or None if it may run. Exempt are extra tools: they only take a result."""
@@ -150,7 +150,7 @@ class ToolRunner:
         return await self._hooks.tool_result(done, arguments, self._signal)
 
 
-def _fitting(tool: Tool, given: dict[str, Any]) -> dict[str, Any] | Outcome:
+def _checked_arguments(tool: Tool, given: dict[str, Any]) -> dict[str, Any] | Outcome:
     schema = tool.schema_for(given) if tool.schema_for else tool.parameters
     arguments, problems = check_arguments(schema, given)
     return error_outcome(validation_error(tool.name, problems, given)) if problems else arguments
