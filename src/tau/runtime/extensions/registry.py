@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
+from tau.concurrency.tasks import cancelled_from_outside
 from tau.errors import Aborted, ExtensionFailure
 from tau.extension_api.hooks import HOOKS, observe
 from tau.records.base import UNSET, UnsetType, Value
@@ -196,7 +197,7 @@ class ExtensionRegistry:
                 return task.result()  # it was in time; only this task resumed too late
             raise HandlerError(str(error) or "TimeoutError") from None
         except asyncio.CancelledError:
-            if _leaving():
+            if cancelled_from_outside():
                 raise
             if switch is not None and switch.aborted:
                 raise Aborted from None
@@ -229,9 +230,3 @@ def _ended(task: asyncio.Future[Any], over: asyncio.Future[None]) -> None:
         task.exception()  # retrieve it, so that asyncio does not log it when nothing waits for it
     if not over.done():
         over.set_result(None)
-
-
-def _leaving() -> bool:
-    """True if the current task is cancelled itself, not only the work it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any
 
 from tau.concurrency.async_queue import AsyncQueue
+from tau.concurrency.tasks import cancelled_from_outside
 from tau.core.agent.draft import Draft, MessageDone, MessageFailed, Update
 from tau.core.agent.loop import (
     AskModel,
@@ -259,7 +260,7 @@ class Driver:
         except asyncio.CancelledError:
             if self._signal.aborted:
                 last = draft.fail("aborted", self._signal.reason or ABORTED_ANSWER)
-            elif _cancelled_from_outside():
+            elif cancelled_from_outside():
                 raise
             else:
                 last = draft.fail("error", "The model call was cancelled.", transient=False)
@@ -295,7 +296,7 @@ class Driver:
             outcome = await self._ports.execute(call, arguments, progress)
             done = ToolDone(call, outcome)
         except asyncio.CancelledError as stop:
-            if not self._signal.aborted and _cancelled_from_outside():
+            if not self._signal.aborted and cancelled_from_outside():
                 raise
             done = ToolDone(call, error_outcome(getattr(stop, "text", str(Aborted()))), is_error=True)
         except ToolError as error:
@@ -307,7 +308,7 @@ class Driver:
             try:
                 done = await self._ports.review(done, arguments)
             except asyncio.CancelledError:
-                if not self._signal.aborted and _cancelled_from_outside():
+                if not self._signal.aborted and cancelled_from_outside():
                     raise
         self._done(replace(done, duration_ms=max(0, self._ports.now() - begun)))
 
@@ -321,12 +322,6 @@ class Driver:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=ABORT_GRACE_S if self._abort_deadline is None else 0.05)
-
-
-def _cancelled_from_outside() -> bool:
-    """True if this task itself was cancelled; otherwise something it awaited was, which is only a failure."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 async def run_agent(telling: Generator[LoopRequest, Any, RunEnd], hands: RunPorts, switch: AbortSignal) -> RunEnd:
