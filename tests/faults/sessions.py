@@ -280,7 +280,7 @@ def _look(log: SessionLog) -> None:
 
 def _copies(log: SessionLog, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    log.folder = folder
+    log.file.path = folder / "original.jsonl"  # copies are made in the folder of the original
     made_copies = [copies.clone(log)]
     for point in log.tree.fork_points()[-1:]:
         with suppress(CommandError):  # two entries may have one id

@@ -121,6 +121,27 @@ def test_a_dialog_may_take_its_time_and_call_the_client() -> None:
         assert answered.wait(30) and asked == ["s"]
 
 
+def test_a_dialog_whose_handler_wants_to_exit_is_cancelled() -> None:
+    def leave(dialog: object) -> str:
+        raise SystemExit(3)
+
+    answers: list[object] = []
+    answered = threading.Event()
+
+    def look(event: object) -> None:
+        if isinstance(event, events.UnknownEvent):
+            answers.append(event.raw["by"])
+            answered.set()
+
+    with RpcClient(executable=FAKE) as client:
+        client.on_event(look)
+        client.on_dialog(leave)
+        request = '{"type": "extension_ui_request", "id": "d", "method": "input", "title": "?"}'
+        client.prompt(f'[["say", {request}]]')
+        assert answered.wait(30)
+    assert answers == [{"type": "extension_ui_response", "id": "d", "cancelled": True}]
+
+
 def test_death_is_reported() -> None:
     with RpcClient(executable=FAKE) as client:
         with pytest.raises(AgentGone, match="exit code 5"):

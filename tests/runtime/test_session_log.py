@@ -23,7 +23,7 @@ from tau.records.entries import (
     SessionInfo,
     ThinkingLevelChange,
 )
-from tau.records.messages import CompactionSummary
+from tau.records.messages import CompactionSummary, Custom
 from tau.runtime.history import copies
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.history.sync import BackgroundSync
@@ -107,6 +107,19 @@ def test_a_dropped_answer_stays_dropped(tmp_path: Path, how: str) -> None:
     assert ([*log.messages], sent(log)) == (kept, [wire_json(message) for message in kept])
     if how != "other place":  # a session that is opened again is at its last entry
         assert counted(reopened(log)) == (2, 2, 2)
+
+
+@pytest.mark.parametrize("first_kept", [0, 1, 2, 3])
+def test_messages_are_counted_without_those_that_were_dropped_or_summarized(first_kept: int) -> None:
+    log = told("a")
+    log.append_message(assistant("half", why="529"))
+    log.drop_last_answer()
+    log.append_message(assistant("whole"))
+    log.append_message(Custom("note", "said by an extension", True))
+    log.compact("S", id_of(log, first_kept), 10, {})
+    log.append_message(user("b"))
+    before_it_is_read = log.tree.seen_count()
+    assert (before_it_is_read, *counted(log)) == (5 if first_kept == 0 else 4,) * 4
 
 
 def test_the_last_edit_of_an_entry_counts_and_only_on_its_branch() -> None:

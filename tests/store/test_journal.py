@@ -159,6 +159,20 @@ def test_a_journal_may_be_closed_while_it_is_synced(path: Path) -> None:
     assert disk.synced == [path.stat().st_size]
 
 
+def test_a_journal_that_was_closed_while_it_is_synced_can_be_opened_again_at_once(path: Path) -> None:
+    journal = Journal(path)
+    journal.create([HEADER])
+    work = journal.prepare_sync()  # the thread that runs it may be slow
+    assert work is not None
+    journal.close()
+    again = Journal(path)
+    again.resume(path.stat().st_size)
+    work()
+    again.append(b"one")
+    again.close()
+    assert path.read_bytes() == HEADER + b"\none\n"
+
+
 def test_a_sync_that_fails_is_to_be_done_again(path: Path) -> None:
     disk = Slow()
     journal = Journal(path, disk)

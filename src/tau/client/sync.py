@@ -22,6 +22,7 @@ from tau.client.events import RpcEvent
 from tau.client.process import AgentGone
 from tau.client.stream import MAX_BUFFERED_EVENTS
 from tau.client.sync_calls import SyncCalls
+from tau.concurrency.threads import run_in_thread
 from tau.core.checks.dialog_handlers import Answer, Dialog, Method
 
 T = TypeVar("T")
@@ -256,37 +257,11 @@ class RpcClient(SyncCalls):
         """
 
         async def answer(dialog: Dialog) -> Answer:
-            return await _run_in_thread(handler, dialog)
+            # In a thread of its own: a person may never answer, and nothing may wait for that.
+            return await run_in_thread(lambda: handler(dialog), "tau-dialog")
 
         return self._peer.on_dialog(answer, *methods)
 
 
 async def _next(events: AsyncGenerator[RpcEvent, None]) -> RpcEvent | None:
     return await anext(events, None)
-
-
-async def _run_in_thread(handler: Callable[[Dialog], Answer], dialog: Dialog) -> Answer:
-    """Run the handler in its own daemon thread: a person may never answer, and nothing may wait for that."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Answer] = loop.create_future()
-
-    def settle(answer: Answer, error: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(answer)
-        else:
-            done.set_exception(error)
-
-    def ask() -> None:
-        answer: Answer = None
-        failed: Exception | None = None
-        try:
-            answer = handler(dialog)
-        except Exception as error:
-            failed = error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, answer, failed)
-
-    threading.Thread(target=ask, name="tau-dialog", daemon=True).start()
-    return await done

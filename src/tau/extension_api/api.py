@@ -7,21 +7,20 @@ tools and commands run in a thread.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import re
-import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from copy import deepcopy
 from typing import Any, TypeVar, overload
 
 from tau.concurrency.async_queue import AsyncQueue
+from tau.concurrency.threads import run_in_thread
 from tau.errors import ExtensionFailure
 from tau.extension_api.context import CallHandle, Channel, CommandContext, Context, Event, TargetFunction, without_none
 from tau.extension_api.hooks import HOOKS
 from tau.extension_api.programs import run_program
-from tau.extension_api.schemas import description_of, schema_of
+from tau.extension_api.schemas import description_of, positional_count, schema_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -285,7 +284,7 @@ def _handler_target(channel: Channel, hook: str, function: Callable[..., Any]) -
 
 
 def _tool_target(channel: Channel, execute: Callable[..., Any]) -> TargetFunction:
-    count = _positional_count(execute)
+    count = positional_count(execute, most=4)
 
     async def run(params: dict[str, Any], call: CallHandle) -> Any:
         arguments = (params["toolCallId"], params["arguments"], Context(channel, call), call.update)
@@ -339,14 +338,6 @@ def _chunk(chunk: Any) -> Any:
     return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in chunk.items()}
 
 
-def _positional_count(function: Callable[..., Any]) -> int:
-    """Return how many of four arguments a function accepts by position."""
-    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
-    if inspect.Parameter.VAR_POSITIONAL in kinds:
-        return 4
-    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
-
-
 def _by_name(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adapt a function for @pi.tool: arguments are passed by name, and `ctx` is the context."""
     wants_context = "ctx" in inspect.signature(function).parameters
@@ -364,35 +355,10 @@ async def _run_off_loop(function: Callable[..., Any], *arguments: Any) -> Any:
     """Await an async function; run a plain one in its own thread, which may block for ever."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def work() -> None:
-        try:
-            value = context.run(function, *arguments)
-        except BaseException as error:
-            loop.call_soon_threadsafe(_fail, done, error)
-        else:
-            loop.call_soon_threadsafe(_succeed, done, value)
-
-    threading.Thread(target=work, name=f"extension {getattr(function, '__name__', '')}", daemon=True).start()
+    name = f"extension {getattr(function, '__name__', '')}"
+    done = run_in_thread(lambda: function(*arguments), name, may_exit=True)
     try:
         return await _result(await asyncio.shield(done))
     except asyncio.CancelledError:
         await asyncio.wait([done])  # a thread cannot be stopped, so a cancelled call ends only when the thread does
         raise
-
-
-def _succeed(done: asyncio.Future[Any], value: Any) -> None:
-    if not done.done():
-        done.set_result(value)
-
-
-def _fail(done: asyncio.Future[Any], error: BaseException) -> None:
-    if isinstance(error, SystemExit | KeyboardInterrupt):
-        raise error  # in the event loop, where it ends the process
-    if isinstance(error, StopIteration):  # a future cannot hold it
-        error = RuntimeError("StopIteration")
-    if not done.done():
-        done.set_exception(error)

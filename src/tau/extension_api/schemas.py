@@ -107,3 +107,14 @@ def _schema(hint: Any) -> dict[str, Any]:
 
 def _hashable(hint: Any) -> bool:
     return getattr(hint, "__hash__", None) is not None
+
+
+def positional_count(function: Callable[..., Any], most: int) -> int:
+    """Return how many arguments a function accepts by position; `most` if any number.
+
+    Raises TypeError or ValueError if the function has no signature.
+    """
+    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return most
+    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)

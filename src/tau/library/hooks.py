@@ -8,7 +8,6 @@ because they may ask a person.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from tau.core.agent.structured_output import TOOL_NAME as STRUCTURED
 from tau.core.checks.dialog_handlers import Answer, Dialog, DialogHandler, DialogHandlers, Method, ui_response
 from tau.extension_api.api import Pi
+from tau.extension_api.schemas import positional_count
 from tau.library.subscriptions import AgentEvent, report
 from tau.library.threads import Threads
 from tau.records.base import to_builtins
@@ -123,11 +123,8 @@ class ProgramHooks:
 
 
 def _positional_count(function: Callable[..., Any]) -> int:
-    """Return how many positional arguments a function takes."""
+    """Return how many of the two arguments a hook accepts; one if that is unknown."""
     try:
-        kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+        return positional_count(function, most=2)
     except (TypeError, ValueError):
         return 1
-    if inspect.Parameter.VAR_POSITIONAL in kinds:
-        return 2
-    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)

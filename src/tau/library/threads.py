@@ -8,8 +8,8 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
+from tau.concurrency.threads import run_in_thread
 from tau.library.subscriptions import is_async
-from tau.runtime.threads import run_in_thread
 
 
 class Threads:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tau.concurrency.tasks import cancelled_from_outside
 from tau.errors import Aborted
 
 T = TypeVar("T")
@@ -83,9 +84,3 @@ def _ended(task: asyncio.Future[Any], end: asyncio.Future[None]) -> None:
         task.exception()  # retrieve it, so that asyncio does not log it when nothing waits for it
     if not end.done():
         end.set_result(None)
-
-
-def cancelled_from_outside() -> bool:
-    """True if the current task itself was cancelled; otherwise something it awaited was, which is only a failure."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

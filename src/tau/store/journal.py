@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tau.errors import CommandError
-from tau.store.locks import holder, lock
+from tau.store.locks import holder, lock, unlock
 
 log = logging.getLogger(__name__)
 
@@ -214,6 +214,7 @@ class Journal:
     def close(self) -> None:
         if self._handle is not None:
             handle, self._handle = self._handle, None
+            unlock(handle)  # a sync in a thread, or a process that is being started, has a duplicate of it
             os.close(handle)
 
     def _take_lock(self, handle: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 if sys.platform == "win32":
     import msvcrt
@@ -20,6 +21,9 @@ if sys.platform == "win32":
         except OSError:
             return False
         return True
+
+    def unlock(handle: int) -> None:
+        """Does nothing: closing the file unlocks it."""
 
     def holder(handle: int) -> int | None:
         return None
@@ -36,6 +40,11 @@ else:
         except OSError:  # a file system without locks: work without one
             return True
         return True
+
+    def unlock(handle: int) -> None:
+        """Unlock an open file at once: closing it is not enough while a duplicate of its descriptor is open."""
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
 
     def holder(handle: int) -> int | None:
         """Return the process that holds the lock, if the system tells."""

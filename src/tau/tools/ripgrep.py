@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import tau
+from tau.concurrency.tasks import cancelled_from_outside
 from tau.errors import ToolError
 from tau.tools import Exit, Files, Machine, OpenFolder, Stream, ToolContext
 from tau.tools.paths import resolve
@@ -203,15 +204,10 @@ async def run_search(machine: Machine, command: list[str], folder: OpenFolder, t
     try:
         exit = await search
     except asyncio.CancelledError:
-        if enough and not _cancelled_from_outside():
+        if enough and not cancelled_from_outside():
             return ""
         raise
     return _error(exit, errors.decode("utf-8", "replace").strip())
-
-
-def _cancelled_from_outside() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _error(exit: Exit, stderr: str) -> str:

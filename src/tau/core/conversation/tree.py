@@ -53,7 +53,7 @@ KINDS = (
     "thinking_level_change",
     "context_edit",
 )
-SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")
+SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")  # messages first
 CODES = {kind: code for code, kind in enumerate(KINDS)}
 ROOT = -1
 NEAR = 16  # entries to search before an index of all ids is built
@@ -258,10 +258,16 @@ class Tree:
     def seen_count(self) -> int:
         """Number of messages that the model sees."""
         if self._counted[0] != self.leaf:
-            compaction, ats = self.seen()
+            branch, dropped = self.branch, self.dropped
+            kinds = self._kinds_of(branch)
+            compaction, first = self._last_summary(branch, kinds)
+            count = kinds.count(CODES["message"], first)  # without a list of them: a session may be long
+            if dropped:
+                count -= sum(self.kind(at) == "message" for at in dropped.intersection(branch[first:]))
             # Messages of extensions and branch summaries may be unreadable or empty. There are few of them.
-            blank = sum(self.kind(at) != "message" and message_of(self.entry(at)) is None for at in ats)
-            self._counted = self.leaf, len(ats) - blank + (compaction is not None)
+            others = (branch[place] for place in _places(kinds, SEEN_BY_MODELS[1:], first))
+            count += sum(message_of(self.entry(at)) is not None for at in others if at not in dropped)
+            self._counted = self.leaf, count + (compaction is not None)
         return self._counted[1]
 
     @property

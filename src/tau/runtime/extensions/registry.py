@@ -14,12 +14,13 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
+from tau.concurrency.tasks import cancelled_from_outside
 from tau.errors import Aborted, ExtensionFailure
 from tau.extension_api.hooks import HOOKS, observe
 from tau.records.base import UNSET, UnsetType, Value
 from tau.records.events import ExtensionError
 from tau.records.settings import Settings
-from tau.runtime.abort import AbortSignal, cancelled_from_outside, until_aborted
+from tau.runtime.abort import AbortSignal, until_aborted
 from tau.tools import Tool
 
 log = logging.getLogger(__name__)

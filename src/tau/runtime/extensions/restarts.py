@@ -15,6 +15,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+from tau.concurrency.threads import run_in_thread
 from tau.errors import ExtensionFailure
 from tau.extension_api.hooks import HOOKS
 from tau.extension_api.messages import Load, Register, Trouble, Unregister
@@ -28,7 +29,6 @@ from tau.runtime.extensions.registry import (
     ProgressCallback,
     current_timeout,
 )
-from tau.runtime.threads import run_in_thread
 from tau.store.extension_modules import first_changed, module_digests, trusted_digests
 
 MAX_RESTARTS = 3

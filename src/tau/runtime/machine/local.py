@@ -12,12 +12,12 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tau.concurrency.threads import run_in_thread
 from tau.core.text.truncate import format_size
 from tau.errors import ToolError
 from tau.runtime.machine.command import CommandSpec
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.jobs import Job, ProcessLauncher
-from tau.runtime.threads import run_in_thread
 from tau.store.trusted_files import TrustedFile
 from tau.tools import Exit, Files, OpenFolder, OutputCallback, Stream
 

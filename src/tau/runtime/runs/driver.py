@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, Protocol
 
 from tau.concurrency.async_queue import AsyncQueue
+from tau.concurrency.tasks import cancelled_from_outside
 from tau.core.agent.draft import Draft, MessageDone, MessageFailed, Update
 from tau.core.agent.loop import (
     AskModel,
@@ -40,7 +41,7 @@ from tau.errors import Aborted, ModelError, ToolError
 from tau.records.base import Value, replace
 from tau.records.events import Event, Outcome
 from tau.records.messages import StoredMessage, ToolCall
-from tau.runtime.abort import AbortSignal, cancelled_from_outside
+from tau.runtime.abort import AbortSignal
 from tau.tools.partial_result import CancelledWithResult
 from tau.wire.unfinished import PartialJson
 

@@ -20,19 +20,23 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def run_in_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """Run `work` in a new thread; return a future of the running loop for its result."""
+def run_in_thread(work: Callable[[], T], name: str, *, may_exit: bool = False) -> asyncio.Future[T]:
+    """Run `work` in a new thread; return a future of the running loop for its result.
+
+    With `may_exit`, a SystemExit or KeyboardInterrupt is raised in the event loop and ends the process. Otherwise it
+    is an error of the work, as in any thread.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
 
     def run() -> None:
         try:
-            deliver = partial(_succeed, done, context.run(work))
+            settle = partial(_succeed, done, context.run(work))
         except BaseException as error:
-            deliver = partial(_fail, done, error)
+            settle = partial(_fail, done, error, may_exit)
         with suppress(RuntimeError):  # the loop is closed, so nothing awaits the result
-            loop.call_soon_threadsafe(deliver)
+            loop.call_soon_threadsafe(settle)
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return done
@@ -43,10 +47,12 @@ def _succeed(done: asyncio.Future[T], value: T) -> None:
         done.set_result(value)
 
 
-def _fail(done: asyncio.Future[T], error: BaseException) -> None:
+def _fail(done: asyncio.Future[T], error: BaseException, may_exit: bool) -> None:
+    if may_exit and isinstance(error, SystemExit | KeyboardInterrupt):
+        raise error
     if done.done():
         return
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         done.set_exception(error)
-    else:  # a future cannot hold a StopIteration, and SystemExit in a thread does not end the program
-        done.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+    else:  # a future cannot hold a StopIteration, and awaiting a BaseException could end or cancel the caller
+        done.set_exception(RuntimeError(f"{type(error).__name__}: {error}".removesuffix(": ")))
