@@ -6,6 +6,8 @@ PYTHON ?= python3
 UV ?= uv
 ARGS ?=
 PEERS ?=
+# Processes that run tests: one more than two cores, since many tests wait for a process or a timer.
+WORKERS ?= 3
 
 # How much the long checks do.
 FUZZ_LINES ?= 20000
@@ -65,7 +67,7 @@ test-fast: $(READY)  ## the tests without processes and connections (-m unit); A
 
 test: $(READY)  ## run all tests; ARGS="-k name" for some of them
 	@$(PY) -m compileall -q src tests
-	@$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
+	@$(PY) -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-local: $(READY)  ## ask a real language model on this machine (installs about 130 MB)
 	@$(PIP) install "xllamacpp >=2026.10"

@@ -16,6 +16,8 @@ import pytest
 
 from export.chromium import Browser, Trap, chromium
 
+pytestmark = pytest.mark.xdist_group("chromium")  # the site is built once, and there is one browser at a time
+
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "scripts" / "build_site.py"
 SHOWN = ["index.html", "docs/index.html", "docs/quickstart.html", "docs/protocol.html", "examples/minimal.py.html"]
@@ -128,7 +130,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     trap.close()
 
 
-@pytest.mark.xdist_group("chromium")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desktop"])
 @pytest.mark.parametrize("name", SHOWN)

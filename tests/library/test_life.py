@@ -157,6 +157,8 @@ def test_abort_ends_the_run_and_the_agent_continues(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answer", [HANGS, calls("bash", command="sleep 60"), calls("stuck"), calls("deaf")])
 def test_closing_during_a_run_aborts_it_and_takes_seconds(answer: Any, tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
     async def stuck() -> None:
         """Wait."""
         await asyncio.Event().wait()
@@ -168,6 +170,7 @@ def test_closing_during_a_run_aborts_it_and_takes_seconds(answer: Any, tmp_path:
                 await asyncio.sleep(0.5)
             except asyncio.CancelledError:
                 continue
+        ended.set()
 
     async def story() -> tuple[str | None, list[str]]:
         started = asyncio.Event()
@@ -177,7 +180,8 @@ def test_closing_during_a_run_aborts_it_and_takes_seconds(answer: Any, tmp_path:
         await started.wait()
         async with asyncio.timeout(10):
             await agent.close()
-        await asyncio.sleep(2 if answer == calls("deaf") else 0)  # it is left, and ends when it likes
+        if answer == calls("deaf"):  # it is left, and ends when it likes
+            await ended.wait()
         with pytest.raises(tau.CommandError, match=r"^The agent was closed\.$"):
             agent.prompt("more")
         return (await run).stop_reason, children()

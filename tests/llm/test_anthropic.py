@@ -2,57 +2,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from support.loop_kit import assistant, byte_by_byte, call, new_draft, user
+from support.loop_kit import assistant, call, new_draft, user
+from support.readers.anthropic import ANSWER, BEGIN, DELTAS, MODEL, RECORDED, delta, event, finish, start, stop
+from support.recorded_streams import BASH, Reading
 from tau import llm
-from tau.core.agent.draft import Draft, MessageDone, Update
+from tau.core.agent.draft import MessageDone
 from tau.core.conversation.provider_messages import ModelMessage
-from tau.core.models.failures import is_transient
 from tau.errors import ModelError
-from tau.llm.anthropic import Reader, conversation, request, token_limits
+from tau.llm import anthropic as api
+from tau.llm.anthropic import conversation, request, token_limits
 from tau.llm.types import CallEnvironment, CallOptions, ModelContext, ModelRequest
-from tau.records.base import UNSET, encode, parse, replace
+from tau.records.base import UNSET, parse, replace
 from tau.records.deltas import (
     TextDelta,
     TextEnd,
     TextStart,
-    ThinkingDelta,
-    ThinkingEnd,
-    ThinkingStart,
     ToolCallDelta,
     ToolCallEnd,
-    ToolCallStart,
 )
-from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
+from tau.records.messages import Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model, ThinkingLevel
-from tau.wire.sse import SSEDecoder
-from tau.wire.unfinished import PartialJson
 
-MODEL = Model(
-    "claude-x",
-    "Claude X",
-    "anthropic-messages",
-    "anthropic",
-    "https://api.example.com",
-    reasoning=True,
-    max_tokens=64000,
-)
 SMALL = replace(MODEL, max_tokens=8192)
 CACHED = {"cache_control": {"type": "ephemeral"}}
-
-
-@dataclass(frozen=True)
-class Offered:
-    name: str
-    description: str
-    parameters: dict[str, Any]
-
-
-BASH = Offered("bash", "run", {"type": "object", "properties": {}})
 
 
 def asked(
@@ -208,14 +184,6 @@ def test_empty_text_is_never_sent() -> None:
     assert [block["type"] for block in blocks[2]["content"]] == ["image"]
 
 
-def test_nothing_is_sent_that_is_no_utf8() -> None:
-    bad = "a\ud800b"
-    said = [user(bad), assistant(bad, Thinking(bad, "sig"), call("ls", path=bad, more=[{bad: bad}]))]
-    sent = request(MODEL, ModelContext(bad, [*said, ToolResult("call_ls", "ls", [Text(bad)])], []), CallOptions())
-    assert "ud800" not in encode(sent.body).decode()
-    assert sent.body["messages"][0]["content"] == [{"type": "text", "text": "ab"}]
-
-
 def test_a_character_in_two_halves_is_sent_whole() -> None:
     assert spoken([user("\ud83d\ude00")])[0]["content"][0]["text"] == "😀"
 
@@ -223,130 +191,8 @@ def test_a_character_in_two_halves_is_sent_whole() -> None:
 # What comes back.
 
 
-def event(type: str, **fields: Any) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (type.encode(), encode({"type": type, **fields}))
-
-
-def start(index: int, **block: Any) -> bytes:
-    return event("content_block_start", index=index, content_block=block)
-
-
-def delta(index: int, kind: str, **fields: Any) -> bytes:
-    return event("content_block_delta", index=index, delta={"type": f"{kind}_delta", **fields})
-
-
-def stop(index: int) -> bytes:
-    return event("content_block_stop", index=index)
-
-
-BEGIN = event(
-    "message_start",
-    message={"id": "msg_1", "usage": {"input_tokens": 10, "cache_read_input_tokens": 3, "output_tokens": 1}},
-)
-
-
-def finish(reason: str | None = "end_turn", **usage: int) -> list[bytes]:
-    return [event("message_delta", delta={"stop_reason": reason}, usage=usage), event("message_stop")]
-
-
-RECORDED = [
-    BEGIN,
-    event("ping"),
-    start(0, type="thinking", thinking=""),
-    delta(0, "thinking", thinking="Let me "),
-    delta(0, "thinking", thinking="see ü"),
-    delta(0, "signature", signature="c2ln"),
-    stop(0),
-    start(1, type="redacted_thinking", data="payload"),
-    stop(1),
-    start(2, type="text", text=""),
-    delta(2, "text", text="Hello, "),
-    delta(2, "text", text="😀"),
-    stop(2),
-    start(3, type="tool_use", id="toolu_1", name="bash", input={}),
-    delta(3, "input_json", partial_json=""),
-    delta(3, "input_json", partial_json='{"command":"ec'),
-    delta(3, "input_json", partial_json='ho é"}'),
-    stop(3),
-    *finish("tool_use", output_tokens=42, cache_creation_input_tokens=7),
-]
-ANSWER = Assistant(
-    [
-        Thinking("Let me see ü", "c2ln"),
-        Thinking("[Reasoning redacted]", "payload", True),
-        Text("Hello, 😀"),
-        ToolCall("toolu_1", "bash", {"command": "echo é"}),
-    ],
-    "anthropic-messages",
-    "anthropic",
-    "claude-x",
-    Usage(10, 42, 3, 7, 62),
-    "toolUse",
-    0,
-    response_id="msg_1",
-)
-
-
-class Reading:
-    """One response being read: what was told so far, and its draft."""
-
-    def __init__(self, portions: Iterable[bytes] = ()) -> None:
-        self.draft = Draft(MODEL, 0, PartialJson)
-        self.told: list[Any] = []
-        self._sse, self._reader = SSEDecoder(), Reader(self.draft)
-        for portion in portions:
-            self.feed(portion)
-
-    def feed(self, portion: bytes) -> None:
-        for name, data in self._sse.feed(portion):
-            self.told += self._reader.read(name, data)
-
-    def end(self) -> None:
-        self.told += self._reader.end()
-
-    @property
-    def deltas(self) -> list[Any]:
-        return [fact.delta for fact in self.told if isinstance(fact, Update)]
-
-
-DELTAS = [
-    ThinkingStart(0),
-    ThinkingDelta(0, "Let me "),
-    ThinkingDelta(0, "see ü"),
-    ThinkingEnd(0, "Let me see ü"),
-    ThinkingStart(1),
-    ThinkingDelta(1, "[Reasoning redacted]"),
-    ThinkingEnd(1, "[Reasoning redacted]"),
-    TextStart(2),
-    TextDelta(2, "Hello, "),
-    TextDelta(2, "😀"),
-    TextEnd(2, "Hello, 😀"),
-    ToolCallStart(3, "toolu_1", "bash"),
-    ToolCallDelta(3, ""),
-    ToolCallDelta(3, '{"command":"ec'),
-    ToolCallDelta(3, 'ho é"}'),
-    ToolCallEnd(3, ToolCall("toolu_1", "bash", {"command": "echo é"})),
-]
-
-
-@pytest.mark.parametrize(
-    "portions", [[b"".join(RECORDED)], RECORDED, byte_by_byte(b"".join(RECORDED))], ids=["whole", "events", "bytes"]
-)
-def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
-    reading = Reading(portions)
-    assert reading.deltas == DELTAS
-    assert reading.told[-1] == MessageDone(ANSWER)
-
-
-@pytest.mark.parametrize("count", range(len(RECORDED)))
-def test_a_stream_cut_after_any_event_is_an_error_and_never_an_answer(count: int) -> None:
-    reading = Reading(RECORDED[:count])
-    with pytest.raises(ModelError) as caught:
-        reading.end()
-    assert caught.value.transient is True
-    assert not any(isinstance(fact, MessageDone) for fact in reading.told)
-    kept = reading.draft.fail("error", str(caught.value)).message.content
-    assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
+def read(portions: Iterable[bytes]) -> Reading:
+    return Reading(api, MODEL, portions)
 
 
 ARGUMENTS = '{"command":"rm -rf /tmp/é/😀 \\u00e9","n":[1,{"a":null}]}'
@@ -354,13 +200,7 @@ ARGUMENTS = '{"command":"rm -rf /tmp/é/😀 \\u00e9","n":[1,{"a":null}]}'
 
 def calling(*pieces: str, reason: str = "tool_use") -> Reading:
     sent = [delta(0, "input_json", partial_json=piece) for piece in pieces]
-    return Reading([BEGIN, start(0, type="tool_use", id="t", name="bash", input={}), *sent, stop(0), *finish(reason)])
-
-
-@pytest.mark.parametrize("cut", range(1, len(ARGUMENTS)))
-def test_arguments_cut_anywhere_never_become_a_call_that_can_run(cut: int) -> None:
-    done = calling(ARGUMENTS[:cut]).told[-1]
-    assert done.unreadable == {0: ARGUMENTS[:cut]}
+    return read([BEGIN, start(0, type="tool_use", id="t", name="bash", input={}), *sent, stop(0), *finish(reason)])
 
 
 @pytest.mark.parametrize("cut", range(len(ARGUMENTS)))
@@ -371,9 +211,7 @@ def test_arguments_may_come_in_any_pieces(cut: int) -> None:
 
 
 def test_arguments_that_come_whole_with_the_call_are_taken() -> None:
-    reading = Reading(
-        [BEGIN, start(0, type="tool_use", id="t", name="ls", input={"a": 1}), stop(0), *finish("tool_use")]
-    )
+    reading = read([BEGIN, start(0, type="tool_use", id="t", name="ls", input={"a": 1}), stop(0), *finish("tool_use")])
     assert reading.deltas[1:] == [ToolCallDelta(0, '{"a":1}'), ToolCallEnd(0, ToolCall("t", "ls", {"a": 1}))]
 
 
@@ -381,7 +219,7 @@ def test_arguments_that_come_with_the_call_survive_empty_pieces() -> None:
     begin = start(0, type="tool_use", id="t", name="ls", input={"path": "sub"})
     empty = [delta(0, "input_json", partial_json=piece) for piece in ("", " ")]
     for end in ([stop(0)], []):
-        done = Reading([BEGIN, begin, *empty, *end, *finish("tool_use")]).told[-1]
+        done = read([BEGIN, begin, *empty, *end, *finish("tool_use")]).told[-1]
         assert done == MessageDone(done.message)
         assert done.message.tool_calls == [ToolCall("t", "ls", {"path": "sub"})]
 
@@ -389,7 +227,7 @@ def test_arguments_that_come_with_the_call_survive_empty_pieces() -> None:
 def test_arguments_in_pieces_replace_those_that_came_with_the_call() -> None:
     begin = start(0, type="tool_use", id="t", name="ls", input={"path": "sub"})
     pieces = [delta(0, "input_json", partial_json=piece) for piece in ("", '{"path":', '"other"}')]
-    done = Reading([BEGIN, begin, *pieces, stop(0), *finish("tool_use")]).told[-1]
+    done = read([BEGIN, begin, *pieces, stop(0), *finish("tool_use")]).told[-1]
     assert done.message.tool_calls == [ToolCall("t", "ls", {"path": "other"})]
 
 
@@ -403,53 +241,22 @@ def test_a_signature_may_come_with_the_start_of_thinking(
 ) -> None:
     signed = [delta(0, "signature", signature=piece) for piece in pieces]
     begin = start(0, type="thinking", thinking="", signature=given)
-    reading = Reading([BEGIN, begin, delta(0, "thinking", thinking="hm"), *signed, *end, *finish()])
+    reading = read([BEGIN, begin, delta(0, "thinking", thinking="hm"), *signed, *end, *finish()])
     assert reading.told[-1].message.content == [Thinking("hm", signature)]
 
 
 def test_text_that_comes_with_the_start_of_a_block_is_taken() -> None:
-    reading = Reading([BEGIN, start(0, type="text", text="Hel"), delta(0, "text", text="lo"), stop(0), *finish()])
+    reading = read([BEGIN, start(0, type="text", text="Hel"), delta(0, "text", text="lo"), stop(0), *finish()])
     assert reading.told[-1].message.text == "Hello"
 
 
-@pytest.mark.parametrize(
-    ("reason", "ours"),
-    [
-        ("end_turn", "stop"),
-        ("stop_sequence", "stop"),
-        ("pause_turn", "stop"),
-        ("max_tokens", "length"),
-        ("tool_use", "toolUse"),
-    ],
-)
-def test_every_known_stop_reason_has_its_meaning(reason: str, ours: str) -> None:
-    assert Reading([BEGIN, *finish(reason)]).told[-1].message.stop_reason == ours
-
-
-@pytest.mark.parametrize("reason", ["refusal", "sensitive", "zork", None])
-def test_a_refusal_or_an_unknown_stop_reason_is_an_error(reason: str | None) -> None:
-    with pytest.raises(ModelError) as caught:
-        Reading([BEGIN, *finish(reason)])
-    assert str(reason) in str(caught.value)
-    assert caught.value.transient is False
-
-
-def test_an_error_in_the_stream_is_reported_in_its_own_words() -> None:
-    reading = Reading([BEGIN, start(0, type="text", text=""), delta(0, "text", text="half")])
-    with pytest.raises(ModelError) as caught:
-        reading.feed(event("error", error={"type": "overloaded_error", "message": "Overloaded"}))
-    assert str(caught.value) == '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
-    assert is_transient(str(caught.value))
-    assert reading.draft.message("error").content == [Text("half")]
-
-
 def test_later_counts_replace_earlier_ones_where_they_are_given() -> None:
-    assert Reading([BEGIN, *finish(output_tokens=5)]).told[-1].message.usage == Usage(10, 5, 3, 0, 18)
-    assert Reading([BEGIN, *finish(input_tokens=11)]).told[-1].message.usage == Usage(11, 1, 3, 0, 15)
+    assert read([BEGIN, *finish(output_tokens=5)]).told[-1].message.usage == Usage(10, 5, 3, 0, 18)
+    assert read([BEGIN, *finish(input_tokens=11)]).told[-1].message.usage == Usage(11, 1, 3, 0, 15)
 
 
 def test_blocks_and_events_of_a_newer_api_are_passed_over() -> None:
-    reading = Reading(
+    reading = read(
         [
             BEGIN,
             event("weather", sky="blue"),
@@ -468,42 +275,8 @@ def test_blocks_and_events_of_a_newer_api_are_passed_over() -> None:
 
 
 def test_a_block_that_is_never_closed_is_closed_at_the_end() -> None:
-    reading = Reading([BEGIN, start(0, type="text", text=""), delta(0, "text", text="hi"), *finish()])
+    reading = read([BEGIN, start(0, type="text", text=""), delta(0, "text", text="hi"), *finish()])
     assert reading.deltas[-1] == TextEnd(0, "hi")
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"data: {not json\n\n",
-        b"event: message_start\ndata: []\n\n",
-        b'data: {"type":["message_start"]}\n\n',
-        event("message_start"),
-        event("message_start", message=5),
-        event("content_block_start", index=1),
-        start(1),
-        start(1, type="tool_use", name="ls"),
-        start(1, type="tool_use", id=None, name="ls"),
-        start(1, type="tool_use", id="t", name=5),
-        start(1, type="text", text=5),
-        start(1, type="redacted_thinking"),
-        event("content_block_delta", index=0),
-        delta(0, "text"),
-        delta(0, "text", text=None),
-        delta(0, "text", text=5),
-        delta(0, "thinking", thinking=["a"]),
-        delta(0, "input_json", partial_json={"a": 1}),
-        delta(0, "signature", signature=5),
-        event("content_block_stop"),
-        event("message_delta", delta=None),
-        event("message_delta", delta={"stop_reason": ["end_turn"]}) + event("message_stop"),
-    ],
-)
-def test_a_malformed_event_is_an_error_and_what_came_before_is_kept(bad: bytes) -> None:
-    reading = Reading([BEGIN, start(0, type="text", text=""), delta(0, "text", text="half")])
-    with pytest.raises(ModelError):
-        reading.feed(bad)
-    assert reading.draft.message("error").content[0] == Text("half")
 
 
 # The whole way.

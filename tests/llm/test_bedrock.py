@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from support.loop_kit import assistant, call, user
-from support.recorded_streams import BASH, CALLS, Reading, asking, aws, fails, frame, recorded, recorded_frames, ways
-from tau.core.agent.draft import MessageDone
+from support.readers.bedrock import ANSWER, MODEL, RECORDED, USED, delta, stop
+from support.recorded_streams import BASH, Reading, asking, aws, fails, frame, recorded, ways
 from tau.errors import ModelError
 from tau.llm import anthropic
 from tau.llm import aws as credentials
@@ -20,31 +20,10 @@ from tau.llm import bedrock as api
 from tau.llm.bedrock import conversation, region
 from tau.llm.http import Http
 from tau.llm.types import CallOptions, ModelContext, ModelRequest
-from tau.records.base import encode, parse, replace
-from tau.records.deltas import (
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ThinkingDelta,
-    ThinkingEnd,
-    ThinkingStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
-from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
+from tau.records.base import encode, replace
+from tau.records.messages import Image, Text, Thinking, ToolResult, Usage, User
 from tau.records.models import Model, Price
 
-MODEL = Model(
-    "anthropic.claude-x-v1:0",
-    "Claude X",
-    "bedrock-converse-stream",
-    "amazon-bedrock",
-    "https://bedrock-runtime.us-east-1.amazonaws.com",
-    reasoning=True,
-    input=["text", "image"],
-    max_tokens=64000,
-)
 CACHING = replace(MODEL, cost=Price(3, 15, 0.3, 3.75))
 MESSAGES = replace(MODEL, api="bedrock-anthropic-messages")
 NOVA = replace(MODEL, id="amazon.nova-x")
@@ -300,105 +279,13 @@ def test_a_profile_is_found_by_botocore(tmp_path: Path) -> None:
 
 # What comes back.
 
-RECORDED = recorded_frames("bedrock_converse")
-ANSWER = Assistant(
-    [
-        Thinking("Let me see ü", "c2ln"),
-        Thinking("[Reasoning redacted]", "cGF5bG9hZA==", True),
-        Text("Hello, 😀"),
-        ToolCall("tooluse_1", "bash", {"command": "echo é"}),
-    ],
-    "bedrock-converse-stream",
-    "amazon-bedrock",
-    "anthropic.claude-x-v1:0",
-    Usage(50, 9, 40, 3, 102),
-    "toolUse",
-    0,
-)
-DELTAS = [
-    ThinkingStart(0),
-    ThinkingDelta(0, "Let me "),
-    ThinkingDelta(0, "see ü"),
-    ThinkingEnd(0, "Let me see ü"),
-    ThinkingStart(1),
-    ThinkingDelta(1, "[Reasoning redacted]"),
-    ThinkingEnd(1, "[Reasoning redacted]"),
-    TextStart(2),
-    TextDelta(2, "Hello, "),
-    TextDelta(2, "😀"),
-    TextEnd(2, "Hello, 😀"),
-    ToolCallStart(3, "tooluse_1", "bash"),
-    ToolCallDelta(3, ""),
-    ToolCallDelta(3, '{"command":"ec'),
-    ToolCallDelta(3, 'ho é"}'),
-    ToolCallEnd(3, ToolCall("tooluse_1", "bash", {"command": "echo é"})),
-]
-
-
-def delta(index: int, **fields: Any) -> bytes:
-    return aws("contentBlockDelta", {"contentBlockIndex": index, "delta": fields})
-
-
-def start(index: int, **tool: Any) -> bytes:
-    return aws("contentBlockStart", {"contentBlockIndex": index, "start": {"toolUse": tool}})
-
-
-def stop(reason: Any) -> bytes:
-    return aws("messageStop", {"stopReason": reason})
-
-
-USED = aws("metadata", {"usage": {"inputTokens": 1}})
-HALF = [delta(0, text="half")]
-
 
 def read(*events: bytes, model: Model = MODEL) -> Reading:
     return Reading(api, model, events).end()
 
 
-@pytest.mark.parametrize("portions", ways(RECORDED), ids=["whole", "events", "bytes"])
-def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
-    reading = Reading(api, MODEL, portions)
-    assert reading.deltas == DELTAS
-    assert reading.done == MessageDone(ANSWER)
-
-
-@pytest.mark.parametrize("count", range(len(RECORDED) - 1))
-def test_a_stream_cut_before_its_stop_reason_is_an_error_and_never_an_answer(count: int) -> None:
-    error, reading = fails(api, MODEL, RECORDED[:count])
-    assert error.transient is True
-    kept = reading.draft.fail("error", str(error)).message.content
-    assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
-
-
 def test_an_answer_is_complete_with_its_stop_reason_even_without_usage() -> None:
     assert read(*RECORDED[:-1]).done.message.content == ANSWER.content
-
-
-@pytest.mark.parametrize("recorded_call", CALLS, ids=range(len(CALLS)))
-def test_arguments_cut_at_any_byte_never_become_a_call_that_can_run(recorded_call: dict[str, Any]) -> None:
-    arguments, name = encode(recorded_call["arguments"]), recorded_call["name"]
-    begin, end = start(0, toolUseId="c1", name=name), (stop("tool_use"), USED)
-    for cut in range(1, len(arguments)):
-        piece = arguments[:cut].decode("utf-8", "ignore")
-        assert read(begin, delta(0, toolUse={"input": piece}), *end).done.unreadable == {0: piece}
-    whole = read(begin, delta(0, toolUse={"input": arguments.decode()}), *end).done
-    assert whole == MessageDone(whole.message)
-    assert whole.message.tool_calls == [ToolCall("c1", name, parse(arguments))]
-
-
-@pytest.mark.parametrize(
-    ("reason", "ours"),
-    [("end_turn", "stop"), ("stop_sequence", "stop"), ("max_tokens", "length"), ("tool_use", "toolUse")],
-)
-def test_every_known_stop_reason_has_its_meaning(reason: str, ours: str) -> None:
-    assert read(*HALF, stop(reason), USED).done.message.stop_reason == ours
-
-
-@pytest.mark.parametrize("reason", ["guardrail_intervened", "content_filtered", "zork"])
-def test_any_other_stop_reason_is_an_error_that_names_it(reason: str) -> None:
-    error, reading = fails(api, MODEL, HALF, stop(reason) + USED)
-    assert reason in str(error) and error.transient is False
-    assert reading.draft.message("error").content == [Text("half")]
 
 
 @pytest.mark.parametrize(
@@ -424,34 +311,6 @@ def test_an_exception_in_the_stream_is_reported(bad: bytes, said: str, transient
 def test_events_of_a_newer_api_are_passed_over() -> None:
     reading = read(aws("weather", {"sky": "blue"}), delta(0, text="hi"), delta(0, citation={}), stop("end_turn"), USED)
     assert reading.done.message.content == [Text("hi")]
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        frame(b"{no json", event_type="contentBlockDelta"),
-        aws("contentBlockDelta", []),
-        aws("contentBlockDelta", {"delta": {"text": "x"}}),
-        aws("contentBlockDelta", {"contentBlockIndex": 0}),
-        delta(0, text=5),
-        delta(1, toolUse={"input": "{}"}),
-        delta(0, toolUse={"input": 5}),
-        delta(0, reasoningContent="x"),
-        delta(1, reasoningContent={"text": 5}),
-        delta(1, reasoningContent={"redactedContent": 5}),
-        delta(1, reasoningContent={"signature": 5}),
-        start(1, toolUseId="a"),
-        start(1, toolUseId=5, name="ls"),
-        start(1, name=5),
-        aws("contentBlockStop", {}),
-        aws("messageStop", {}),
-        stop(["end_turn"]),
-    ],
-)
-def test_a_malformed_event_is_an_error_and_what_came_before_is_kept(bad: bytes) -> None:
-    error, reading = fails(api, MODEL, HALF, bad)
-    assert error.transient is True
-    assert reading.draft.message("error").content[0] == Text("half")
 
 
 # Claude's own events, packed.

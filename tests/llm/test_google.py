@@ -5,39 +5,16 @@ from typing import Any
 import pytest
 
 from support.loop_kit import assistant, call, user
-from support.recorded_streams import BASH, CALLS, Reading, asking, fails, recorded, sse, ways
-from tau.core.agent.draft import MessageDone
-from tau.core.models.failures import is_transient
+from support.readers.google import HALF, MODEL, chunk
+from support.recorded_streams import BASH, CALLS, Reading, asking, fails, sse
 from tau.errors import ModelError
 from tau.llm import google as api
 from tau.llm.google import conversation
 from tau.llm.types import CallOptions, ModelContext, ModelRequest
-from tau.records.base import encode, replace
-from tau.records.deltas import (
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ThinkingDelta,
-    ThinkingEnd,
-    ThinkingStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
-from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
+from tau.records.base import replace
+from tau.records.messages import Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model, ThinkingLevel
 
-MODEL = Model(
-    "gemini-x",
-    "Gemini X",
-    "google-generative-ai",
-    "google",
-    "https://api.example.com/v1beta",
-    reasoning=True,
-    input=["text", "image"],
-    context_window=200000,
-    max_tokens=8192,
-)
 NEWER = replace(MODEL, id="gemini-3-pro-preview")
 PICTURE = Image("QUJD", "image/png")
 SHOWN = {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}
@@ -204,13 +181,6 @@ def test_empty_text_is_never_sent() -> None:
     ]
 
 
-def test_nothing_is_sent_that_is_no_utf8() -> None:
-    bad = "a\ud800b"
-    said = [user(bad), assistant(bad, Thinking(bad), call("ls", path=bad, more=[{bad: bad}]))]
-    sent = api.request(MODEL, ModelContext(bad, [*said, ToolResult("call_ls", "ls", [Text(bad)])], []), CallOptions())
-    assert "ud800" not in encode(sent.body).decode()
-
-
 # Vertex AI.
 
 VERTEX = replace(MODEL, api="google-vertex", base_url="https://{location}-aiplatform.googleapis.com")
@@ -253,65 +223,9 @@ def test_vertex_says_what_is_missing(missing: str) -> None:
 
 # What comes back.
 
-RECORDED = recorded("google")
-ANSWER = Assistant(
-    [
-        Thinking("Let me see ü", "c2lnLTE="),
-        Text("Hello, 😀"),
-        ToolCall("bash_0_1", "bash", {"command": "echo é"}, "c2lnLTI="),
-        ToolCall("bash_0_2", "bash", {}),
-    ],
-    "google-generative-ai",
-    "google",
-    "gemini-x",
-    Usage(50, 9, 40, 0, 99, reasoning=4),
-    "toolUse",
-    0,
-    response_id="dGhpcw",
-)
-DELTAS = [
-    ThinkingStart(0),
-    ThinkingDelta(0, "Let me "),
-    ThinkingDelta(0, "see ü"),
-    ThinkingEnd(0, "Let me see ü"),
-    TextStart(1),
-    TextDelta(1, "Hello, "),
-    TextDelta(1, "😀"),
-    TextEnd(1, "Hello, 😀"),
-    ToolCallStart(2, "bash_0_1", "bash"),
-    ToolCallDelta(2, '{"command":"echo é"}'),
-    ToolCallEnd(2, ToolCall("bash_0_1", "bash", {"command": "echo é"}, "c2lnLTI=")),
-    ToolCallStart(3, "bash_0_2", "bash"),
-    ToolCallDelta(3, "{}"),
-    ToolCallEnd(3, ToolCall("bash_0_2", "bash", {})),
-]
-
-
-def chunk(*parts: Any, finish: Any = None, **more: Any) -> bytes:
-    candidate = {"content": {"parts": list(parts), "role": "model"}, "index": 0}
-    return sse({"candidates": [{**candidate, "finishReason": finish} if finish else candidate], **more})
-
-
-HALF = [chunk({"text": "half"})]
-
 
 def read(*events: bytes) -> Reading:
     return Reading(api, MODEL, events).end()
-
-
-@pytest.mark.parametrize("portions", ways(RECORDED), ids=["whole", "events", "bytes"])
-def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
-    reading = read(*portions)
-    assert reading.deltas == DELTAS
-    assert reading.done == MessageDone(ANSWER)
-
-
-@pytest.mark.parametrize("count", range(len(RECORDED)))
-def test_a_stream_cut_after_any_event_is_an_error_and_never_an_answer(count: int) -> None:
-    error, reading = fails(api, MODEL, RECORDED[:count])
-    assert error.transient is True
-    kept = reading.draft.fail("error", str(error)).message.content
-    assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
 
 
 @pytest.mark.parametrize("recorded_call", CALLS, ids=range(len(CALLS)))
@@ -346,34 +260,9 @@ def test_the_last_signature_is_the_one_that_counts() -> None:
     assert reading.done.message.content == [Thinking("aab", "dHdv"), Text("yes", "dGhyZWU=")]
 
 
-@pytest.mark.parametrize(("finish", "ours"), [("STOP", "stop"), ("MAX_TOKENS", "length")])
-def test_every_known_finish_reason_has_its_meaning(finish: str, ours: str) -> None:
-    assert read(*HALF, chunk(finish=finish)).done.message.stop_reason == ours
-
-
-@pytest.mark.parametrize("finish", ["SAFETY", "RECITATION", "MALFORMED_FUNCTION_CALL", "PROHIBITED_CONTENT", "ZORK"])
-def test_any_other_finish_reason_is_an_error_that_names_it(finish: str) -> None:
-    error, reading = fails(api, MODEL, HALF, chunk(finish=finish))
-    assert finish in str(error)
-    assert reading.draft.message("error").content == [Text("half")]
-
-
 def test_a_prompt_that_is_blocked_is_an_error() -> None:
     error, _ = fails(api, MODEL, [], sse({"promptFeedback": {"blockReason": "SAFETY"}}))
     assert "SAFETY" in str(error) and error.transient is False
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        sse({"error": {"code": 503, "message": "Overloaded", "status": "UNAVAILABLE"}}),
-        sse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "error"),
-    ],
-)
-def test_an_error_in_the_stream_is_reported_in_its_own_words(bad: bytes) -> None:
-    error, reading = fails(api, MODEL, HALF, bad)
-    assert is_transient(str(error)) and "Overloaded" in str(error)
-    assert reading.draft.message("error").content == [Text("half")]
 
 
 def test_parts_of_a_newer_api_are_passed_over() -> None:
@@ -398,30 +287,3 @@ def test_parts_of_a_newer_api_are_passed_over() -> None:
 )
 def test_tokens_are_counted(usage: Any, counted: Usage) -> None:
     assert read(*HALF, chunk(finish="STOP", usageMetadata=usage)).done.message.usage == counted
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"data: {not json\n\n",
-        sse([]),
-        sse({"candidates": 5}),
-        sse({"candidates": [5]}),
-        sse({"candidates": [{"content": "x"}]}),
-        sse({"promptFeedback": "x"}),
-        chunk("x"),
-        chunk({"text": 5}),
-        chunk({"text": "a", "thoughtSignature": 5}),
-        chunk({"functionCall": "ls"}),
-        chunk({"functionCall": {"args": {}}}),
-        chunk({"functionCall": {"name": 5}}),
-        chunk({"functionCall": {"name": "ls", "id": 5}}),
-        chunk({"functionCall": {"name": "ls", "args": "{}"}}),
-        chunk({"functionCall": {"name": "ls", "args": [1]}}),
-        chunk(finish=["STOP"]),
-    ],
-)
-def test_a_malformed_event_is_an_error_and_what_came_before_is_kept(bad: bytes) -> None:
-    error, reading = fails(api, MODEL, HALF, bad)
-    assert error.transient is True
-    assert reading.draft.message("error").content[0] == Text("half")

@@ -5,41 +5,18 @@ from typing import Any
 import pytest
 
 from support.loop_kit import assistant, call, user
-from support.recorded_streams import CALLS, Reading, asking, fails, recorded, sse, ways
+from support.readers.openai_chat import DONE, FREE, MODEL, RECORDED, calling, chunk
+from support.recorded_streams import Reading, asking, fails, sse
 from tau.core.agent.draft import MessageDone
-from tau.core.models.failures import is_transient
 from tau.errors import ModelError
 from tau.llm import openai_chat as api
 from tau.llm.compat import Compat, compat
 from tau.llm.openai_chat import conversation
 from tau.llm.types import CallOptions, ModelContext, ModelRequest
-from tau.records.base import encode, parse, replace
-from tau.records.deltas import (
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ThinkingDelta,
-    ThinkingEnd,
-    ThinkingStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
-from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
-from tau.records.models import Model, Price, ThinkingLevel
+from tau.records.base import encode, replace
+from tau.records.messages import Image, Text, Thinking, ToolCall, ToolResult, Usage, User
+from tau.records.models import Model, ThinkingLevel
 
-MODEL = Model(
-    "m-chat",
-    "Chat",
-    "openai-completions",
-    "lab",
-    "https://api.example.com/v1",
-    reasoning=True,
-    input=["text", "image"],
-    cost=Price(3, 15, 0.3),
-    context_window=200000,
-    max_tokens=8192,
-)
 PICTURE = Image("QUJD", "image/png")
 URL = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
 
@@ -196,13 +173,6 @@ def test_empty_text_is_never_sent() -> None:
     assert told(user(" "), User([Text(""), PICTURE], 0), assistant("  "), assistant()) == [
         {"role": "user", "content": [URL]}
     ]
-
-
-def test_nothing_is_sent_that_is_no_utf8() -> None:
-    bad = "a\ud800b"
-    said = [user(bad), assistant(bad, Thinking(bad, "reasoning"), call("ls", path=bad, more=[{bad: bad}]))]
-    sent = api.request(MODEL, ModelContext(bad, [*said, ToolResult("call_ls", "ls", [Text(bad)])], []), CallOptions())
-    assert "ud800" not in encode(sent.body).decode()
 
 
 # What servers want differently.
@@ -424,63 +394,9 @@ def test_mistral_speaks_it_too() -> None:
 
 # What comes back.
 
-RECORDED = recorded("openai_chat")
-ANSWER = Assistant(
-    [
-        Thinking("Let me see ü", "reasoning_content"),
-        Text("Hello, 😀"),
-        ToolCall("call_a", "bash", {"command": "echo é"}),
-        ToolCall("call_b", "read", {"path": "a"}),
-    ],
-    "openai-completions",
-    "lab",
-    "m-chat",
-    Usage(50, 9, 40, 0, 99, reasoning=4),
-    "toolUse",
-    0,
-    response_id="chatcmpl-B9MBs8",
-)
-DELTAS = [
-    ThinkingStart(0),
-    ThinkingDelta(0, "Let me "),
-    ThinkingDelta(0, "see ü"),
-    ThinkingEnd(0, "Let me see ü"),
-    TextStart(1),
-    TextDelta(1, "Hello, "),
-    TextDelta(1, "😀"),
-    TextEnd(1, "Hello, 😀"),
-    ToolCallStart(2, "call_a", "bash"),
-    ToolCallDelta(2, ""),
-    ToolCallDelta(2, '{"command":"ec'),
-    ToolCallDelta(2, 'ho é"}'),
-    ToolCallStart(3, "call_b", "read"),
-    ToolCallDelta(3, '{"path":"a"}'),
-    ToolCallEnd(2, ToolCall("call_a", "bash", {"command": "echo é"})),
-    ToolCallEnd(3, ToolCall("call_b", "read", {"path": "a"})),
-]
-FREE = replace(MODEL, cost=Price())
-
-
-def chunk(finish: str | None = None, **delta: Any) -> bytes:
-    return sse({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
-
-
-def calling(*calls: dict[str, Any]) -> bytes:
-    return chunk(tool_calls=list(calls))
-
-
-DONE = sse("[DONE]")
-
 
 def read(*events: bytes, model: Model = FREE) -> Reading:
     return Reading(api, model, events).end()
-
-
-@pytest.mark.parametrize("portions", ways(RECORDED), ids=["whole", "events", "bytes"])
-def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
-    reading = Reading(api, FREE, portions)
-    assert reading.deltas == DELTAS
-    assert reading.done == MessageDone(ANSWER)
 
 
 def test_an_answer_has_its_price() -> None:
@@ -493,22 +409,6 @@ def test_an_answer_has_its_price() -> None:
     ]
 
 
-FINISHED = next(at for at, event in enumerate(RECORDED) if b'"finish_reason":"tool_calls"' in event)
-
-
-@pytest.mark.parametrize("count", range(FINISHED + 1))
-def test_a_stream_cut_before_its_finish_reason_is_an_error_and_never_an_answer(count: int) -> None:
-    error, reading = fails(api, MODEL, RECORDED[:count])
-    assert error.transient is True
-    kept = reading.draft.fail("error", str(error)).message.content
-    assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
-
-
-@pytest.mark.parametrize("count", range(FINISHED + 1, len(RECORDED)))
-def test_an_answer_is_whole_with_its_finish_reason_even_if_the_last_word_is_missing(count: int) -> None:
-    assert read(*RECORDED[:count]).done.message.content == ANSWER.content
-
-
 def test_the_last_word_alone_is_no_answer() -> None:
     assert fails(api, MODEL, [], DONE)[0].transient is True
     assert fails(api, MODEL, [])[0].transient is True
@@ -518,20 +418,6 @@ def test_a_server_without_finish_reasons_ends_with_its_last_word() -> None:
     loose = replace(FREE, compat={"supportsFinishReason": False})
     assert read(chunk(content="hi"), DONE, model=loose).done.message.stop_reason == "stop"
     assert fails(api, loose, [], DONE)
-
-
-@pytest.mark.parametrize("recorded_call", CALLS, ids=range(len(CALLS)))
-def test_arguments_cut_at_any_byte_never_become_a_call_that_can_run(recorded_call: dict[str, Any]) -> None:
-    arguments = encode(recorded_call["arguments"])
-    function = {"name": recorded_call["name"], "arguments": ""}
-    begin = calling({"index": 0, "id": "c1", "type": "function", "function": function})
-    for cut in range(1, len(arguments)):
-        piece = arguments[:cut].decode("utf-8", "ignore")
-        events = begin, calling({"index": 0, "function": {"arguments": piece}}), chunk("tool_calls"), DONE
-        assert read(*events).done.unreadable == {0: piece}
-    whole = read(begin, calling({"index": 0, "function": {"arguments": arguments.decode()}}), chunk("tool_calls"), DONE)
-    assert whole.done.unreadable == {}
-    assert whole.done.message.tool_calls == [ToolCall("c1", recorded_call["name"], parse(arguments))]
 
 
 @pytest.mark.parametrize(
@@ -664,24 +550,10 @@ def test_content_may_come_in_parts() -> None:
     assert reading.done.message.content == [Thinking("hm"), Text("yes")]
 
 
-@pytest.mark.parametrize(
-    ("finish", "ours"), [("stop", "stop"), ("end", "stop"), ("length", "length"), ("tool_calls", "stop")]
-)
-def test_every_known_finish_reason_has_its_meaning(finish: str, ours: str) -> None:
-    assert read(chunk(content="hi"), chunk(finish), DONE).done.message.stop_reason == ours
-
-
 def test_a_stop_with_calls_is_for_the_calls() -> None:
     one = {"index": 0, "id": "a", "function": {"name": "ls", "arguments": "{}"}}
     assert read(calling(one), chunk("stop"), DONE).done.message.stop_reason == "toolUse"
     assert read(calling(one), chunk("length"), DONE).done.message.stop_reason == "length"
-
-
-@pytest.mark.parametrize("finish", ["content_filter", "zork"])
-def test_a_filter_or_an_unknown_finish_reason_is_an_error_that_names_it(finish: str) -> None:
-    error, reading = fails(api, FREE, [chunk(content="half"), chunk(finish)], DONE)
-    assert finish in str(error) and error.transient is False
-    assert reading.draft.message("error").content == [Text("half")]
 
 
 @pytest.mark.parametrize(
@@ -716,57 +588,9 @@ def test_tokens_are_counted_wherever_they_are_reported(usage: dict[str, Any], co
     assert read(inside, DONE).done.message.usage == counted
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        sse({"error": {"message": "Overloaded", "code": 529}}),
-        sse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "error"),
-        sse({"object": "error", "message": "Overloaded"}),
-        sse(
-            {"id": "c", "choices": [{"delta": {"content": ""}, "finish_reason": "error"}], "error": {"m": "Overloaded"}}
-        ),
-    ],
-)
-def test_an_error_in_the_stream_is_reported_in_its_own_words(error: bytes) -> None:
-    found, reading = fails(api, FREE, [chunk(content="half")], error)
-    assert is_transient(str(found)) and "Overloaded" in str(found)
-    assert reading.draft.message("error").content == [Text("half")]
-
-
 def test_unrequested_choices_are_ignored() -> None:
     second = sse({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})
     assert read(second, chunk(content="yes"), second, chunk("stop"), DONE).done.message.text == "yes"
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"data: {not json\n\n",
-        sse([]),
-        sse({"choices": 5}),
-        sse({"choices": [5]}),
-        sse({"choices": [{"delta": "x"}]}),
-        chunk(content=5),
-        chunk(content=[5]),
-        chunk(content=[{"type": "text"}]),
-        chunk(content=[{"type": "thinking", "thinking": [5]}]),
-        chunk(reasoning_content={"a": 1}),
-        chunk(refusal=5),
-        chunk(tool_calls=5),
-        chunk(tool_calls=["x"]),
-        calling({"index": 0, "id": 5, "function": {"name": "ls"}}),
-        calling({"index": 0, "id": "a", "function": {"name": 5}}),
-        calling({"index": 0, "id": "a", "function": {"name": "ls", "arguments": 5}}),
-        calling({"index": 0, "id": "a", "function": "ls"}),
-        chunk(reasoning_details=["x"]),
-        sse({"choices": [{"delta": {}, "finish_reason": ["stop"]}]}),
-        sse({"choices": [], "usage": {"prompt_tokens_details": "x"}}),
-    ],
-)
-def test_a_malformed_event_is_an_error_and_what_came_before_is_kept(bad: bytes) -> None:
-    error, reading = fails(api, FREE, [chunk(content="half")], bad)
-    assert error.transient is True
-    assert reading.draft.message("error").content[0] == Text("half")
 
 
 @pytest.mark.parametrize("empty", ["{}", " {} ", {}], ids=str)

@@ -5,39 +5,28 @@ from typing import Any
 import pytest
 
 from support.loop_kit import assistant, call, user
-from support.recorded_streams import BASH, CALLS, Reading, asking, fails, recorded, sse, ways
+from support.readers.openai_responses import (
+    MODEL,
+    TEXT,
+    added,
+    delta,
+    done,
+    event,
+    finished,
+)
+from support.recorded_streams import BASH, Reading, asking, fails
 from tau.core.agent.draft import MessageDone
-from tau.core.models.failures import is_transient
 from tau.errors import ModelError
 from tau.llm import openai_responses as api
 from tau.llm.openai_responses import conversation
 from tau.llm.types import CallOptions, ModelContext, ModelRequest
-from tau.records.base import encode, parse, replace
+from tau.records.base import encode, replace
 from tau.records.deltas import (
     TextDelta,
-    TextEnd,
-    TextStart,
-    ThinkingDelta,
-    ThinkingEnd,
-    ThinkingStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
 )
-from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, UsageCost, User
+from tau.records.messages import Image, Text, Thinking, ToolCall, ToolResult, Usage, UsageCost, User
 from tau.records.models import Model, Price, ThinkingLevel
 
-MODEL = Model(
-    "m-resp",
-    "Responses",
-    "openai-responses",
-    "openai",
-    "https://api.openai.com/v1",
-    reasoning=True,
-    input=["text", "image"],
-    context_window=200000,
-    max_tokens=8192,
-)
 PICTURE = Image("QUJD", "image/png")
 SHOWN = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,QUJD"}
 
@@ -180,16 +169,6 @@ def test_empty_text_is_never_sent() -> None:
     assert told(user(" "), User([Text(""), PICTURE], 0), assistant(" ")) == [{"role": "user", "content": [SHOWN]}]
 
 
-def test_nothing_is_sent_that_is_no_utf8() -> None:
-    bad = "a\ud800b"
-    said = [
-        user(bad),
-        assistant(bad, call("ls", path=bad, more=[{bad: bad}])),
-        ToolResult("call_ls", "ls", [Text(bad)]),
-    ]
-    assert "ud800" not in encode(api.request(MODEL, ModelContext(bad, said, []), CallOptions()).body).decode()
-
-
 # Azure.
 
 AZURE = replace(MODEL, api="azure-openai-responses", provider="azure-openai-responses", base_url="")
@@ -239,97 +218,9 @@ def test_azure_without_an_address_says_what_to_set() -> None:
 
 # What comes back.
 
-RECORDED = recorded("openai_responses")
-ITEM = {
-    "id": "rs_1",
-    "type": "reasoning",
-    "encrypted_content": "gAAAA",
-    "summary": [{"type": "summary_text", "text": "Let me see ü"}],
-}
-ANSWER = Assistant(
-    [
-        Thinking("Let me see ü", encode(ITEM).decode()),
-        Text("Hello, 😀", "msg_1"),
-        ToolCall("call_a|fc_1", "bash", {"command": "echo é"}),
-    ],
-    "openai-responses",
-    "openai",
-    "m-resp",
-    Usage(50, 9, 40, 0, 99, reasoning=4),
-    "toolUse",
-    0,
-    response_id="resp_67c9",
-)
-DELTAS = [
-    ThinkingStart(0),
-    ThinkingDelta(0, "Let me "),
-    ThinkingDelta(0, "see ü"),
-    ThinkingEnd(0, "Let me see ü"),
-    TextStart(1),
-    TextDelta(1, "Hello, "),
-    TextDelta(1, "😀"),
-    TextEnd(1, "Hello, 😀"),
-    ToolCallStart(2, "call_a|fc_1", "bash"),
-    ToolCallDelta(2, '{"command":"ec'),
-    ToolCallDelta(2, 'ho é"}'),
-    ToolCallEnd(2, ToolCall("call_a|fc_1", "bash", {"command": "echo é"})),
-]
-
-
-def event(kind: str, **fields: Any) -> bytes:
-    return sse({"type": f"response.{kind}", **fields}, f"response.{kind}")
-
-
-def added(index: int, **item: Any) -> bytes:
-    return event("output_item.added", output_index=index, item=item)
-
-
-def done(index: int, **item: Any) -> bytes:
-    return event("output_item.done", output_index=index, item=item)
-
-
-def delta(kind: str, index: int, piece: Any) -> bytes:
-    return event(f"{kind}.delta", output_index=index, delta=piece)
-
-
-def finished(**response: Any) -> bytes:
-    return event("completed", response=response)
-
-
-TEXT = [added(0, type="message", id="m", content=[]), delta("output_text", 0, "half")]
-
 
 def read(*events: bytes, model: Model = MODEL) -> Reading:
     return Reading(api, model, events).end()
-
-
-@pytest.mark.parametrize("portions", ways(RECORDED), ids=["whole", "events", "bytes"])
-def test_a_recorded_answer_is_read_however_it_is_cut(portions: list[bytes]) -> None:
-    reading = Reading(api, MODEL, portions)
-    assert reading.deltas == DELTAS
-    assert reading.done == MessageDone(ANSWER)
-
-
-@pytest.mark.parametrize("count", range(len(RECORDED)))
-def test_a_stream_cut_after_any_event_is_an_error_and_never_an_answer(count: int) -> None:
-    error, reading = fails(api, MODEL, RECORDED[:count])
-    assert error.transient is True and is_transient(str(error))
-    kept = reading.draft.fail("error", str(error)).message.content
-    assert [type(block) for block in kept] == [type(block) for block in ANSWER.content[: len(kept)]]
-
-
-@pytest.mark.parametrize("recorded_call", CALLS, ids=range(len(CALLS)))
-def test_arguments_cut_at_any_byte_never_become_a_call_that_can_run(recorded_call: dict[str, Any]) -> None:
-    arguments, name = encode(recorded_call["arguments"]), recorded_call["name"]
-    begin = added(0, type="function_call", id="fc", call_id="c1", name=name, arguments="")
-    for cut in range(1, len(arguments)):
-        piece = arguments[:cut].decode("utf-8", "ignore")
-        item = done(0, type="function_call", id="fc", call_id="c1", name=name, arguments=piece)
-        reading = read(begin, delta("function_call_arguments", 0, piece), item, finished())
-        assert reading.done.unreadable == {0: piece}
-    whole = read(begin, delta("function_call_arguments", 0, arguments.decode()), finished())
-    assert whole.done == MessageDone(whole.done.message)
-    assert whole.done.message.tool_calls == [ToolCall("c1|fc", name, parse(arguments))]
 
 
 def test_what_comes_without_pieces_is_taken_from_the_end_of_its_item() -> None:
@@ -430,20 +321,6 @@ def test_an_answer_that_ran_out_of_tokens_says_so() -> None:
     assert "content_filter" in str(error) and error.transient is False
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        event("failed", response={"error": {"code": "server_error", "message": "Oops"}}),
-        sse({"type": "error", "code": "server_error", "message": "Oops", "param": None}, "error"),
-        sse({"type": "error", "error": {"type": "server_error", "message": "Oops"}}, "error"),
-    ],
-)
-def test_an_error_in_the_stream_is_reported_in_its_own_words(bad: bytes) -> None:
-    error, reading = fails(api, MODEL, TEXT, bad)
-    assert "Oops" in str(error) and is_transient(str(error))
-    assert reading.draft.message("error").content == [Text("half")]
-
-
 @pytest.mark.parametrize(("tier", "total"), [("default", 18.0), ("flex", 9.0), ("priority", 36.0), (None, 18.0)])
 def test_a_service_tier_has_its_price(tier: str | None, total: float) -> None:
     usage = {"input_tokens": 1_000_000, "output_tokens": 1_000_000}
@@ -452,35 +329,3 @@ def test_a_service_tier_has_its_price(tier: str | None, total: float) -> None:
     assert counted == Usage(
         1_000_000, 1_000_000, 0, 0, 2_000_000, UsageCost(3 * total / 18, 15 * total / 18, 0, 0, total), 0
     )
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"data: {not json\n\n",
-        sse([]),
-        sse({"type": ["x"]}),
-        event("created"),
-        event("created", response=5),
-        event("output_item.added", output_index=1),
-        event("output_item.added", item={"type": "message"}),
-        added(1),
-        added(1, type="function_call", call_id="a"),
-        added(1, type="function_call", call_id=5, name="ls"),
-        added(1, type="function_call", call_id="a", name="ls", arguments=5),
-        event("output_text.delta", output_index=0),
-        delta("output_text", 0, None),
-        delta("output_text", 0, 5),
-        event("output_text.delta", delta="x"),
-        event("output_text.delta", output_index=[], delta="x"),
-        done(0, type="message", id=5),
-        done(0, type="message", id="m", content=[5]),
-        done(1, type="reasoning", summary=[{}]),
-        event("completed"),
-        event("completed", response=5),
-        event("incomplete", response={"incomplete_details": "x"}),
-    ],
-)
-def test_a_malformed_event_is_an_error_and_what_came_before_is_kept(bad: bytes) -> None:
-    _, reading = fails(api, MODEL, TEXT, bad)
-    assert reading.draft.message("error").content[0] == Text("half")

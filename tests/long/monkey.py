@@ -71,10 +71,13 @@ class Disk:
 
 
 class Monkey(threading.Thread):
-    """Does something each second, from when `begin` is called until `rest` is."""
+    """Does something `every` so many seconds, from when `begin` is called until `rest` is."""
 
-    def __init__(self, provider: Provider, disk: Disk, trick: Path, dice: random.Random) -> None:
+    def __init__(
+        self, provider: Provider, disk: Disk, trick: Path, dice: random.Random, *, every: float = EVERY
+    ) -> None:
         super().__init__(daemon=True)
+        self._every = every
         self.did = Counter[str]()
         self.last: deque[str] = deque(maxlen=8)
         self.agent: Witness | None = None
@@ -136,7 +139,7 @@ class Monkey(threading.Thread):
                     what = f"{kind}: {self._classes[kind](self.agent)}"
                     self.did[what] += 1
                     self.last.append(what)
-                    self._wait(EVERY * 2 * self._dice.random())
+                    self._wait(self._every * 2 * self._dice.random())
             except BaseException as error:
                 self.trouble = error
                 self._may.clear()

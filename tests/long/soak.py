@@ -33,7 +33,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gate.figure import Figure
-from long.monkey import APART, Disk, Monkey
+from long.monkey import APART, EVERY, Disk, Monkey
 from long.provider import Provider
 from long.witness import SOON, Figures, Heart, Ledger, Witness, descriptors, living, session_files, settle_up, slope
 from support.rpc_process import Json, is_gone
@@ -147,7 +147,15 @@ class Life:
 class Soak:
     """The client: what it does, how it rests, and what it has found. Without faults there are no extensions either."""
 
-    def __init__(self, folder: Path, seed: int, *, faults: bool = True, say: Callable[[str], None] = print) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        *,
+        faults: bool = True,
+        every: float = EVERY,
+        say: Callable[[str], None] = print,
+    ) -> None:
         self.folder = folder
         self.faults = faults
         self.say = say
@@ -163,7 +171,7 @@ class Soak:
         self._number = 0
         self.provider = Provider(seed + 1)
         self.disk = Disk(folder / "disk")
-        self.monkey = Monkey(self.provider, self.disk, self._trick, random.Random(seed + 2))
+        self.monkey = Monkey(self.provider, self.disk, self._trick, random.Random(seed + 2), every=every)
         self._deeds = [deed for deed, weight in self._weights().items() for _ in range(weight)]
 
     def _weights(self) -> dict[Callable[[Witness], None], int]:
@@ -626,11 +634,12 @@ def soak(
     seed: int,
     *,
     faults: bool = True,
+    every: float = EVERY,
     kills: int = KILLS,
     say: Callable[[str], None] = print,
 ) -> Soak:
     """The whole of it; what ended it early is among what is wrong."""
-    life = Soak(folder, seed, faults=faults, say=say)
+    life = Soak(folder, seed, faults=faults, every=every, say=say)
     try:
         life.run(seconds, kills)
     except AssertionError as error:
@@ -653,6 +662,7 @@ def main() -> int:
     parser.add_argument("seconds", type=float, nargs="?", default=SECONDS)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--kills", type=int, default=KILLS)
+    parser.add_argument("--every", type=float, default=EVERY, help="seconds from one fault to the next, on average")
     parser.add_argument("--no-faults", action="store_true")
     parser.add_argument("--folder", help="to work in, instead of one that is made and removed")
     given = parser.parse_args()
@@ -667,6 +677,7 @@ def main() -> int:
                 given.seconds,
                 given.seed,
                 faults=not given.no_faults,
+                every=given.every,
                 kills=given.kills,
                 say=lambda line: print(line, flush=True),
             )

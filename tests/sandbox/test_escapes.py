@@ -18,6 +18,7 @@ def confined(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield made
 
 
+@pytest.mark.xdist_group("escapes")  # an agent in a sandbox is started once for each level
 @pytest.mark.promise("X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09", "X10", "X11", "S07")
 @pytest.mark.parametrize("row", ESCAPES)
 def test_a_command_does_not_get_out(confined: Place, row: str) -> None:

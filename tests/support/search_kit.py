@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from tau.records.base import replace
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.runtime.machine.local import LocalMachine
+from tau.tools import ToolContext
 from tau.tools.ripgrep import find_ripgrep
 
 BACK_ENDS = ["ripgrep", "without"]
@@ -28,6 +33,22 @@ def without_note(outcome: Outcome, tool: ModuleType, rg: str | None) -> Outcome:
     note = f"\n\n[{tool.WITHOUT_RIPGREP}]"
     assert block.text.endswith(note) is (rg is None)
     return replace(outcome, content=[Text(block.text.removesuffix(note))])
+
+
+def search_outcome(tool: ModuleType, cwd: Path, rg: str | None, args: dict[str, Any]) -> Outcome:
+    """What `grep` or `find` answers, without the note of the fallback."""
+
+    async def main() -> Outcome:
+        outcome: Outcome = await tool.search(args, ToolContext(LocalMachine(), str(cwd), lambda outcome: None), rg)
+        return outcome
+
+    return without_note(asyncio.run(main()), tool, rg)
+
+
+def lines_of(outcome: Outcome) -> list[str]:
+    [block] = outcome.content
+    assert isinstance(block, Text)
+    return block.text.split("\n")
 
 
 def found(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.search_kit import BACK_ENDS, back_end, without_note
+from support.search_kit import lines_of, search_outcome, without_note
 from support.virtual_clock import Clock, played
 from tau.errors import ToolError
 from tau.records.base import UNSET
@@ -21,24 +21,12 @@ from tau.tools.find import FirstPaths, GlobFilter, PathCollector, search
 from tau.tools.ripgrep import find_ripgrep
 
 
-@pytest.fixture(params=BACK_ENDS)
-def rg(request: pytest.FixtureRequest) -> str | None:
-    """Everything holds with ripgrep and without it."""
-    return back_end(request.param)
-
-
 def find(cwd: Path, rg: str | None, pattern: str, **args: Any) -> Outcome:
-    async def main() -> Outcome:
-        context = ToolContext(LocalMachine(), str(cwd), lambda outcome: None)
-        return await search({"pattern": pattern, **args}, context, rg)
-
-    return without_note(asyncio.run(main()), find_tool, rg)
+    return search_outcome(find_tool, cwd, rg, {"pattern": pattern, **args})
 
 
 def paths(cwd: Path, rg: str | None, pattern: str, **args: Any) -> list[str]:
-    [block] = find(cwd, rg, pattern, **args).content
-    assert isinstance(block, Text)
-    return block.text.split("\n")
+    return lines_of(find(cwd, rg, pattern, **args))
 
 
 def put(folder: Path, *names: str) -> Path:

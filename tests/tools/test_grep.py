@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.rpc_process import quick
-from support.search_kit import BACK_ENDS, back_end, without_note
+from support.search_kit import lines_of, search_outcome, without_note
 from tau.errors import ToolError
 from tau.records.base import UNSET
 from tau.records.events import Outcome
@@ -25,24 +25,12 @@ from tau.tools.grep import MatchCollector, search
 from tau.tools.ripgrep import find_ripgrep
 
 
-@pytest.fixture(params=BACK_ENDS)
-def rg(request: pytest.FixtureRequest) -> str | None:
-    """Everything holds with ripgrep and without it."""
-    return back_end(request.param)
-
-
 def grep(cwd: Path, rg: str | None, pattern: str, **args: Any) -> Outcome:
-    async def main() -> Outcome:
-        context = ToolContext(LocalMachine(), str(cwd), lambda outcome: None)
-        return await search({"pattern": pattern, **args}, context, rg)
-
-    return without_note(asyncio.run(main()), grep_tool, rg)
+    return search_outcome(grep_tool, cwd, rg, {"pattern": pattern, **args})
 
 
 def rows(cwd: Path, rg: str | None, pattern: str, **args: Any) -> list[str]:
-    [block] = grep(cwd, rg, pattern, **args).content
-    assert isinstance(block, Text)
-    return block.text.split("\n")
+    return lines_of(grep(cwd, rg, pattern, **args))
 
 
 def failure(cwd: Path, rg: str | None, pattern: str, **args: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.search_kit import BACK_ENDS, back_end, without_note
+from support.search_kit import without_note
 from tau.errors import ToolError
 from tau.records.messages import Text
 from tau.runtime.machine.files import LocalFiles
@@ -23,11 +23,6 @@ from tau.tools.read import TOOL as READ
 from tau.tools.write import TOOL as WRITE
 
 KEY = "sk-only-in-auth-json"
-
-
-@pytest.fixture(params=BACK_ENDS)
-def rg(request: pytest.FixtureRequest) -> str | None:
-    return back_end(request.param)
 
 
 @pytest.fixture(params=["runner", "groups"])
