@@ -16,7 +16,7 @@ FREE = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
 
 
 async def stream(model: Event, context: Event, options: Event) -> AsyncIterator[dict[str, object]]:
-    """The answer of a program, as it is written. When nobody wants it any more, the program ends."""
+    """Stream the output of a program as the answer. The program ends when the stream is closed."""
     said = [block["text"] for block in context.messages[-1]["content"] if block["type"] == "text"]
     pipe = asyncio.subprocess.PIPE
     program = await asyncio.create_subprocess_shell(os.environ["LLM_COMMAND"], stdin=pipe, stdout=pipe)

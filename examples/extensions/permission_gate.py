@@ -1,4 +1,4 @@
-"""Asks before a command runs that is hard to take back. Where nobody can be asked, it does not run."""
+"""Asks before a command that is hard to undo. Without a user to ask, the command does not run."""
 
 import re
 
@@ -19,7 +19,7 @@ def setup(pi: Pi) -> None:
         if not DANGEROUS.search(command):
             return None
         if not ctx.has_ui:
-            return {"block": True, "reason": "This command is dangerous, and nobody is there to allow it."}
+            return {"block": True, "reason": "This command is dangerous, and there is no user to allow it."}
         if await ctx.ui.confirm("Run this command?", command):
             return None
         return {"block": True, "reason": "The user does not want this command to run."}

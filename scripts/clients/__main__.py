@@ -9,7 +9,7 @@ Needs npm, node and pip, set up as they are on this machine; the clients are kep
 a cache folder. Each is made to send a prompt with a tool call, to abort a run and
 to have a command run by the shell, against a model on loopback and in folders
 of its own. A line for each step; the exit code is 1 if any of them failed. Nothing
-waits for ever: whoever is silent for too long is ended.
+waits for ever: a client that is silent for too long is killed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     read FILE      calls the tool read, and quotes what it said
     run COMMAND    calls the tool bash, and quotes what it said
-    never end      begins to answer and does not stop, until nobody listens any more
+    never end      begins to answer and does not stop until the client disconnects
 
 To anything else it says "ok".
 """
