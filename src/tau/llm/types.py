@@ -147,7 +147,7 @@ class OfflineApi(Protocol):
     """A module in llm/ that answers without a network."""
 
     def answer(
-        self, model: Model, context: ModelContext, draft: Draft, world: CallEnvironment
+        self, model: Model, context: ModelContext, draft: Draft, environment: CallEnvironment
     ) -> Iterator[Sequence[ModelResult] | Pause]: ...
 
 
@@ -169,7 +169,7 @@ class ExtensionStreams(Protocol):
     """Model calls that an extension makes itself."""
 
     def stream(self, provider: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
-        """Pieces of the answer, in chunks. Raises ModelError."""
+        """Chunks of the answer. Raises ModelError."""
         ...
 
 
