@@ -186,7 +186,7 @@ class Bench:
             return self._ruler.read(log, cpu)
 
 
-# What tau does unasked once nobody has said anything for a while must be done always or never, or no two counts agree.
+# Background work that starts after idle time must run always or never; otherwise counts differ between runs.
 
 
 def _one_question(program: Program) -> None:

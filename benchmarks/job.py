@@ -121,7 +121,7 @@ def run(job: Job, place: Place, contenders: Sequence[Contender], rounds: int) ->
     sticks, others = [], watched(place.mock.cpu)
     for turn in range(min(rounds * job.often, job.rounds) + job.warm):
         sticks.append(yardstick())
-        for name in _from(turn, list(turns)):  # nobody is always the one after the longest
+        for name in _from(turn, list(turns)):  # the order rotates, so that none always follows the longest
             if name in failed:
                 continue
             try:

@@ -1,6 +1,6 @@
 """A program under measure: started fresh, fed over real pipes, and asked what it and its children have cost.
 
-Whoever measures reads as fast as it can and decodes nothing: a line is known by
+The measuring process reads as fast as it can and decodes nothing: a line is known by
 its first bytes. Every program has a deadline, so that a benchmark of something
 broken ends too; what it did not manage is a `Failed`, and a cell in the table.
 """

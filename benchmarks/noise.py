@@ -1,4 +1,4 @@
-"""Who else was at work while something was measured: without it nobody can tell a slow program from a busy machine."""
+"""Load of the machine during a measurement, to tell a slow program from a busy machine."""
 
 from __future__ import annotations
 

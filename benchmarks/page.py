@@ -2,8 +2,8 @@
 
     python -m benchmarks.page build/bench.json
 
-The parts of the page between `<!-- begin NAME -->` and `<!-- end NAME -->` are
-written anew, and so is the picture. What stands around them is written by hand.
+The parts of the page between `<!-- begin NAME -->` and `<!-- end NAME -->` and the
+picture are generated. The text around them is written by hand.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def promises(result: Told) -> str:
 
 
 def slower(result: Told) -> str:
-    """Whatever somebody else does with less."""
+    """The measures in which another program needs less."""
     lines = []
     for name, job in result["jobs"].items():
         for measure, ours in job["values"].get(TAU, {}).items():

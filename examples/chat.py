@@ -33,7 +33,7 @@ def show(event: tau.AgentEvent) -> None:
 async def main() -> None:
     loop = asyncio.get_running_loop()
     async with tau.open(model="demo", session=False) as agent:
-        print(f"You talk to {agent.model.name if agent.model else 'nobody'}. Ask for the files here, for one.")
+        print(f"You are talking to {agent.model.name if agent.model else 'no model'}. Ask it to list the files.")
         while True:
             print("> ", end="", flush=True)
             line = await loop.run_in_executor(None, sys.stdin.readline)

@@ -28,7 +28,7 @@ def permission(tool: str, input: dict[str, Any]) -> bool | str:
     print(f"May it run {tool} with {input}? [y/n, or why not] ", end="", flush=True)
     answer = sys.stdin.readline()  # this runs in a thread of its own, so it may wait
     if not answer:
-        return "Nobody is there to ask."
+        return "There is no user to ask."
     return {"y": True, "n": False}.get(answer.strip().lower(), answer.strip())
 
 

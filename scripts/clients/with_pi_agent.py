@@ -31,7 +31,7 @@ async def main() -> None:
                 except PiRunError as error:
                     result = error.result
                 expect(result.stop_reason, "aborted")
-            # Whoever leaves a run before its end has it aborted for them, by clear_queue and abort.
+            # Leaving a run before its end aborts it, by clear_queue and abort.
             async with client.stream(NEVER_END, timeout=WITHIN) as run:
                 async for event in run:
                     if event.text_delta is not None:

@@ -57,7 +57,7 @@ def test_functions_are_tools(tmp_path: Path) -> None:
         ("y\n", "bash: hello"),
         ("n\n", "bash: refused: The user does not allow this call of bash."),
         ("not now\n", "bash: refused: not now"),
-        ("", "bash: refused: Nobody is there to ask."),
+        ("", "bash: refused: There is no user to ask."),
     ],
 )
 def test_permission_is_asked_for(said: str, came: str, tmp_path: Path) -> None:

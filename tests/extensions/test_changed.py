@@ -75,9 +75,9 @@ def test_a_file_that_changed_is_not_executed_after_a_crash_and_its_gate_stays_sh
             await lab.until(lambda: told(lab))
             why = f"{file} changed since the extension was loaded. {RELOAD}"
             assert told(lab) == f"It ended and is not restarted: {why}"
-            assert "is not started again" in (await lab.bash("ls"))["reason"]
+            assert "is not restarted" in (await lab.bash("ls"))["reason"]
             gate(tmp_path, "first")  # too late: only a reload looks again
-            assert "is not started again" in (await lab.bash("ls"))["reason"]
+            assert "is not restarted" in (await lab.bash("ls"))["reason"]
             assert not mark.exists()
 
     asyncio.run(story())

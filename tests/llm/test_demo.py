@@ -16,7 +16,7 @@ from tau.records.models import Model
 from tau.wire.unfinished import PartialJson
 
 MODEL = Model("demo", "Demo", "demo", "demo", "")
-ALL = ("bash", "edit", "read", "write")
+ALL = ("bash", "read")
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,6 @@ def read(path: str) -> tuple[str, dict[str, Any]]:
     return "read", {"path": path}
 
 
-def write(path: str, content: str) -> tuple[str, dict[str, Any]]:
-    return "write", {"path": path, "content": content}
-
-
-def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
-    return "edit", {"path": path, "oldText": old, "newText": new}
-
-
 @pytest.mark.parametrize(
     ("request_", "call"),
     [
@@ -106,8 +98,6 @@ def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
         ("cat ../LICENSE", read("../LICENSE")),
         ("count the lines in README.md", bash("wc -l README.md")),
         ("how many lines are in `a b.txt`?", bash("wc -l 'a b.txt'")),
-        ('create notes.txt with "run `ls` and then stop"', write("notes.txt", "run `ls` and then stop\n")),
-        ('replace "hello" by "goodbye" in notes.txt', edit("notes.txt", "hello", "goodbye")),
         ("run `git log --oneline | head -n 3`", bash("git log --oneline | head -n 3")),
     ],
 )
@@ -126,7 +116,7 @@ def test_a_plain_request_becomes_a_call(request_: str, call: tuple[str, dict[str
         "run the tests",
         "read it",
         "show me a joke",
-        'create notes.txt with "hello" unless it is there',
+        'create notes.txt with "hello"',
         "",
         " \n",
         "read " + "x" * 5000,
@@ -145,7 +135,7 @@ def test_an_unknown_request_is_quoted_and_answered_with_examples() -> None:
 
 def test_every_example_of_the_help_is_understood() -> None:
     examples = [line[2:] for line in says(user("help")).text.split("\n") if line.startswith("- ")]
-    assert len(examples) >= 6
+    assert len(examples) == 5
     assert [example for example in examples if not says(user(example)).tool_calls] == []
 
 
@@ -249,7 +239,7 @@ def test_text_streams_word_by_word_and_arguments_in_three_deltas() -> None:
 
 def test_usage_is_a_quarter_of_the_characters() -> None:
     usage = says(user("read README.md")).usage
-    sent = len("system") + len("bash{}edit{}read{}write{}") + len("read README.md")
+    sent = len("system") + len("bash{}read{}") + len("read README.md")
     received = len("I read README.md.") + len('{"path":"README.md"}')
     assert usage == Usage(input=sent // 4, output=received // 4, total_tokens=sent // 4 + received // 4)
 

@@ -110,7 +110,7 @@ def test_an_agents_folder_that_cannot_be_written_to_is_said_in_a_line_for_each_t
             [*before, *argv], cwd=tmp_path / "work", env=env, input=said, capture_output=True, text=True, timeout=60
         )
         warnings = [line for line in done.stderr.splitlines() if not line.startswith("Warning: ")]
-        assert f"Warning: {auth}: others can read it, and this cannot be changed" in done.stderr or not before
+        assert f"Warning: {auth}: other users can read it, and this cannot be changed" in done.stderr or not before
         return done.returncode, done.stdout, warnings
 
     code, out, (line,) = told(*PI, *model, "-p", "hi")

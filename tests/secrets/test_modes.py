@@ -137,7 +137,7 @@ def test_keys_that_others_could_read_are_made_private_with_a_warning(tmp_path: P
     file.chmod(mode)
     done = run(tmp_path, "-p", "hi", env={**yard.env, "PI_CODING_AGENT_DIR": str(tmp_path / "agent")})
     assert (stat.S_IMODE(file.stat().st_mode), done.out) == (0o600, "ok\n")
-    assert f"{file}: others could read it" in done.err
+    assert f"{file}: other users could read it" in done.err
 
 
 @pytest.mark.promise("F20", "F20b")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tau.core.agent.draft import Draft
@@ -45,61 +45,40 @@ class Step(Value):
 
 
 class Rule(Value):
-    """One kind of request; `example` is for the help text."""
+    """One kind of request. `text` and `argument` are templates for the groups of `pattern`."""
 
     pattern: str
-    example: str
-    step: Callable[[dict[str, str]], Step]
+    text: str
+    tool: str
+    argument: str
 
     def match(self, text: str, start: int) -> re.Match[str] | None:
         return re.compile(f"{POLITE}(?:{self.pattern}){END}", re.IGNORECASE).match(text, start)
 
-
-def _list(words: dict[str, str]) -> Step:
-    if path := words.get("path"):
-        return Step(f"I list the files in {path}.", "bash", {"command": f"ls {_argument(path)}"})
-    return Step("I list the files here.", "bash", {"command": "ls"})
-
-
-def _read(words: dict[str, str]) -> Step:
-    return Step(f"I read {words['path']}.", "read", {"path": words["path"]})
+    def step(self, match: re.Match[str]) -> Step:
+        words = {name: _unquote(word) for name, word in match.groupdict().items()}
+        path = words.get("path", "")
+        words["quoted"] = shlex.quote(f"./{path}" if path.startswith("-") else path)
+        name = "command" if self.tool == "bash" else "path"
+        return Step(self.text.format(**words), self.tool, {name: self.argument.format(**words)})
 
 
-def _count(words: dict[str, str]) -> Step:
-    path = words["path"]
-    return Step(f"I count the lines of {path}.", "bash", {"command": f"wc -l {_argument(path)}"})
-
-
-def _write(words: dict[str, str]) -> Step:
-    return Step(f"I write {words['path']}.", "write", {"path": words["path"], "content": words["content"] + "\n"})
-
-
-def _edit(words: dict[str, str]) -> Step:
-    path, old, new = words["path"], words["old"], words["new"]
-    return Step(f"I edit {path}.", "edit", {"path": path, "oldText": old, "newText": new})
-
-
-def _run(words: dict[str, str]) -> Step:
-    return Step(f"I run `{words['command']}`.", "bash", {"command": words["command"]})
-
-
+HERE = r"(?: here| in this (?:folder|project))"
+LIST = r"(?:list|show)(?: me)?(?: all)?(?: the)? files"
+LINES = r"(?:count the|how many) lines (?:are )?(?:in|of)"
 RULES = (
-    Rule(
-        rf"(?:list|show)(?: me)?(?: all)?(?: the)? files(?: here| in (?:this folder|this project|{PATH}))?"
-        r"|what is in (?:here|this folder|this project)",
-        "list the files in src",
-        _list,
-    ),
-    Rule(rf"(?:count the|how many) lines (?:are )?(?:in|of) {PATH}", "count the lines in README.md", _count),
-    Rule(rf"(?:read|open|cat|show me) (?:the file )?(?!it\b|this\b|that\b){PATH}", "read README.md", _read),
-    Rule(rf"(?:create|write) {PATH} with (?P<content>{QUOTED})", 'create notes.txt with "hello"', _write),
-    Rule(
-        rf"replace (?P<old>{QUOTED}) (?:by|with) (?P<new>{QUOTED}) in {PATH}",
-        'replace "hello" by "goodbye" in notes.txt',
-        _edit,
-    ),
-    Rule(r"(?:run|execute) (?P<command>`[^`\n]+`)", "run `git status`", _run),
+    Rule(rf"{LIST}{HERE}?|what is{HERE}", "I list the files here.", "bash", "ls"),
+    Rule(rf"{LIST} in {PATH}", "I list the files in {path}.", "bash", "ls {quoted}"),
+    Rule(rf"{LINES} {PATH}", "I count the lines of {path}.", "bash", "wc -l {quoted}"),
+    Rule(rf"(?:read|open|cat|show me) (?!it\b|this\b|that\b){PATH}", "I read {path}.", "read", "{path}"),
+    Rule(r"(?:run|execute) (?P<command>`[^`\n]+`)", "I run `{command}`.", "bash", "{command}"),
 )
+EXAMPLES = """\
+- list the files here
+- list the files in src
+- count the lines in README.md
+- read README.md
+- run `git status`"""
 HELP = re.compile(r"(?:hi|hello|hey|help|(?:who|what) are you|what can you do)(?: there)?\s*[.!?]*", re.IGNORECASE)
 
 
@@ -164,8 +143,7 @@ def plan(message: str) -> tuple[list[Step], list[str]]:
         steps, ignored = _parse(line), ignored or text != line
     if steps:
         return steps, ["I ignore the attached text."] if ignored else []
-    examples = "\n".join(f"- {rule.example}" for rule in RULES)
-    known = f'This is what I understand, also several in a row ("... and then ..."):\n\n{examples}\n\n{REAL_MODEL}'
+    known = f'This is what I understand, also several in a row ("... and then ..."):\n\n{EXAMPLES}\n\n{REAL_MODEL}'
     unknown = (
         "" if HELP.fullmatch(line) else f'I did not understand "{_shorten(line)}". ' if line else "I got no request. "
     )
@@ -180,7 +158,7 @@ def _parse(text: str) -> list[Step]:
         if found is None:
             return []
         rule, match = found
-        steps.append(rule.step({name: _unquote(word) for name, word in match.groupdict().items() if word}))
+        steps.append(rule.step(match))
         at = match.end()
     return steps
 
@@ -189,10 +167,6 @@ def text_of(content: str | Sequence[Text | Image]) -> str:
     return (
         content if isinstance(content, str) else "\n".join(block.text for block in content if isinstance(block, Text))
     )
-
-
-def _argument(path: str) -> str:
-    return shlex.quote(f"./{path}" if path.startswith("-") else path)
 
 
 def _unquote(text: str) -> str:

@@ -150,7 +150,7 @@ class ExtensionStreams(Protocol):
     """Model calls that an extension makes itself."""
 
     def stream(self, provider: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
-        """Pieces of the answer, in chunks. Raises ModelError."""
+        """Chunks of the answer. Raises ModelError."""
         ...
 
 

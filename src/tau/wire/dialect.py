@@ -47,8 +47,8 @@ COMMANDS: dict[str, type[commands.Command]] = {
 EVENTS: tuple[type[Event], ...] = get_args(events.AnyEvent)
 
 
-def form(kind: type[Record], wanted: Any, renamed: Mapping[str, str] | None = None) -> Form:
-    """Convert `kind` to the record type `wanted`, which has a subset of its fields; `renamed` has different names."""
+def form(wanted: Any, renamed: Mapping[str, str] | None = None) -> Form:
+    """Convert an event to the record type `wanted`, which has a subset of its fields; `renamed` maps changed names."""
     by_wire_name = {wire_name: name for name, wire_name in (renamed or {}).items()}
     names = [by_wire_name.get(name, name) for name in wanted.__struct_fields__]
     return Form((wanted,), lambda event: (wanted(*[getattr(event, name) for name in names]),))
@@ -56,12 +56,12 @@ def form(kind: type[Record], wanted: Any, renamed: Mapping[str, str] | None = No
 
 def without(kind: type[Record], *names: str) -> Form:
     """The same event with fewer fields."""
-    return form(kind, derive_record(kind, without=names))
+    return form(derive_record(kind, without=names))
 
 
 def reply_without(kind: type[Record], *names: str) -> Form:
     """The same for the data of a response."""
-    fewer = form(kind, derive_record(kind, without=names))
+    fewer = form(derive_record(kind, without=names))
     return Form(fewer.makes, lambda data: fewer.make(data)[0] if isinstance(data, kind) else data)
 
 

@@ -306,11 +306,14 @@ _STATEMENTS: dict[str, _Handler] = {
     "redirected_statement": Script._redirected_statement,
     "function_definition": Script._function,
     "comment": Script._comment,
-    **dict.fromkeys(
-        (
-            *("compound_statement", "subshell", "do_group", "if_statement", "elif_clause", "else_clause"),
-            *("while_statement", "for_statement", "c_style_for_statement", "case_statement"),
-        ),
-        Script._compound,
-    ),
+    "compound_statement": Script._compound,
+    "subshell": Script._compound,
+    "do_group": Script._compound,
+    "if_statement": Script._compound,
+    "elif_clause": Script._compound,
+    "else_clause": Script._compound,
+    "while_statement": Script._compound,
+    "for_statement": Script._compound,
+    "c_style_for_statement": Script._compound,
+    "case_statement": Script._compound,
 }

@@ -21,17 +21,21 @@ WORDS = frozenset(
     """.split()
 )
 ENDINGS = ("PASS", "TOKEN", "TOKENS", "AUTH", "PWD")  # endings of such a word: SSHPASS, GITHUBTOKEN
-ANYWHERE = (
-    *("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "COOKIE", "APIKEY", "ACCESSKEY", "PRIVATEKEY"),
-    *("SSHKEY", "SIGNINGKEY", "ENCRYPTIONKEY", "CONNECTION_STRING", "CONNECTIONSTRING"),
+ANYWHERE = tuple(
+    """
+    PASSWORD PASSWD PASSPHRASE SECRET CREDENTIAL COOKIE APIKEY ACCESSKEY PRIVATEKEY SSHKEY SIGNINGKEY ENCRYPTIONKEY
+    CONNECTION_STRING CONNECTIONSTRING
+    """.split()
 )
 
 # Names that look like secrets, are not secrets, and are needed by commands.
 NOT_SECRET = (
-    *("PWD", "OLDPWD"),  # the working folder
+    "PWD",  # the working folder
+    "OLDPWD",
     "SSH_AUTH_SOCK",  # the socket of the SSH agent; git and ssh need it, and it contains no key
     "*ASKPASS*",  # the program that asks for a password
-    *("*BYPASS*", "*COMPASS*"),
+    "*BYPASS*",
+    "*COMPASS*",
     "*MAX*_TOKENS",  # a limit
 )
 

@@ -47,8 +47,10 @@ class Local:
         if not installed():
             raise ModelError(HOW_TO_INSTALL, transient=False)
         process = await asyncio.create_subprocess_exec(
-            # -P: import no module from the project folder.
-            *(sys.executable, "-P", "-m", "tau.runtime.models.bundled"),
+            sys.executable,
+            "-P",  # import no module from the project folder
+            "-m",
+            "tau.runtime.models.bundled",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

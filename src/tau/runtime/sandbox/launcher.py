@@ -45,16 +45,16 @@ ERROR_TIMEOUT_S = 1.0  # seconds for the supervisor to end by itself
 MAX_ARGUMENT_BYTES = 100_000  # characters; the kernel accepts 128 KiB in one argument
 
 # Paths that any program may need to read. They contain no user data.
-SYSTEM = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/sys"),
-    *("/nix/store", "/gnu/store", "/run/current-system", "/snap", "/var/lib/dpkg", "/var/cache/fontconfig"),
+SYSTEM = tuple(
+    """
+    /usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /sys /nix/store /gnu/store /run/current-system /snap
+    /var/lib/dpkg /var/cache/fontconfig
+    """.split()
 )
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts")
 
-_NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_USER, _NEW_PIDS, _NEW_NETWORK = (
-    *(0x00020000, 0x04000000, 0x08000000),
-    *(0x10000000, 0x20000000, 0x40000000),
-)
+_NEW_MOUNTS, _NEW_UTS, _NEW_IPC = 0x00020000, 0x04000000, 0x08000000
+_NEW_USER, _NEW_PIDS, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
 _SECCOMP, _FILTER, _DROP_BOUND, _NO_NEW_PRIVILEGES = 22, 2, 24, 38
 _CAPABILITIES_VERSION = 0x20080522
 

@@ -25,7 +25,7 @@ AutoCompactionEnd = derive_record(
 
 def result_as(kind: Any) -> Callable[[Any], Any]:
     """Convert the result of a compaction to another record; other values pass unchanged."""
-    made = form(e.CompactionResult, kind).make
+    made = form(kind).make
     return lambda result: made(result)[0] if isinstance(result, e.CompactionResult) else result
 
 

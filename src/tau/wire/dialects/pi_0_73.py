@@ -21,8 +21,8 @@ DIALECT = PI_1_5.derive(
     snapshots=True,
     extras=False,
     events={
-        e.MessageStart: form(e.MessageStart, e.MessageStart),
-        e.MessageUpdate: form(e.MessageUpdate, PlainUpdate),
+        e.MessageStart: form(e.MessageStart),
+        e.MessageUpdate: form(PlainUpdate),
         e.AgentEnd: without(e.AgentEnd, "will_retry"),
         e.AgentSettled: OMITTED,
         e.ToolEnd: without(e.ToolEnd, "duration_ms"),

@@ -46,7 +46,7 @@ DIALECT = DEFAULT.derive(
     extras=False,
     events={
         e.AgentEnd: without(e.AgentEnd, "will_retry"),
-        e.MessageUpdate: form(e.MessageUpdate, PlainUpdate),
+        e.MessageUpdate: form(PlainUpdate),
         e.AgentSettled: OMITTED,
         e.CompactionEnd: auto_compaction_end(PlainCompactionEnd, result_as(PlainCompacted)),
         e.QueueUpdate: OMITTED,
