@@ -20,7 +20,7 @@ from tau.wire.dialect import Dialect
 
 
 def create_factory(given: ParsedArguments) -> SessionFactory:
-    """Load the configuration and apply the process-wide settings: logging, hardening, proxy."""
+    """Load the configuration and apply the process-wide settings: logging, hardening."""
     level = logging.INFO if "verbose" in given.flags else logging.WARNING
     log_to_stderr(level)
     factory = load(agent_dir(), session_options(given))
@@ -28,8 +28,6 @@ def create_factory(given: ParsedArguments) -> SessionFactory:
     _harden(factory, given.flags.get("api-key", ""))
     for warning in factory.warnings:
         complain(f"Warning: {warning}")
-    if factory.settings.http_proxy:
-        use_proxy(factory.settings.http_proxy)
     return factory.with_sandbox()
 
 
@@ -44,13 +42,6 @@ def _harden(factory: SessionFactory, key: str) -> None:
         hide_memory()  # else a command could read the filtered secrets from memory
     if inherited.no_new_privileges:
         no_new_privileges()
-
-
-def use_proxy(address: str) -> None:
-    """Set the proxy for models and commands through the environment; existing variables win."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
-        if not os.environ.get(name) and not os.environ.get(name.lower()):
-            os.environ[name] = address
 
 
 def chosen_dialect(named: str | None) -> Dialect:

@@ -43,6 +43,7 @@ from tau.store.keys import Keys
 from tau.store.listing import by_id, newest
 from tau.store.models import read_models
 from tau.store.paths import working_folder
+from tau.store.proxy_setting import with_proxy
 from tau.store.resource_query import RequestedResources, ResourceQuery
 from tau.store.sessions import OpenedSession, folder_for, open_session
 from tau.tools import Files, Tool
@@ -107,7 +108,7 @@ class SessionFactory(Value):
     model_warnings: Sequence[str] = ()  # warnings about models; extensions may resolve them
     model_error: UsageError | None = None  # the requested model does not exist, unless an extension provides it
     cwd: str = ""
-    environment: Mapping[str, str] = os.environ  # inherited by commands
+    environment: Mapping[str, str] = os.environ  # inherited by commands; names the proxies
     output_schema: OutputSchema | None = None
     permissions: Any = None  # as runtime.runs.permissions reads them
     processes: ProcessLauncher | None = None  # already started, because they are in a sandbox
@@ -134,7 +135,7 @@ class SessionFactory(Value):
     ) -> tuple[Session, LocalMachine, Http]:
         """`saves`: client choices are saved in the user's settings. `shared`: this process has other sessions."""
         processes = self.with_sandbox().processes or ProcessLauncher(shared=shared)
-        machine, http, tools = LocalMachine(processes=processes), Http(), ToolRegistry()
+        machine, http, tools = LocalMachine(processes=processes), Http(environment=self.environment), ToolRegistry()
         self.equip(machine, http, tools)
         file, transport, agent_dir = self.config.file if saves else None, self._transport(http), self.config.agent_dir
         level = processes.sandbox.level if processes.sandbox else None
@@ -277,6 +278,7 @@ def load(
         overruled=wishes.settings,
     )
     settings = basis.settings
+    environment = with_proxy(environment, settings.http_proxy)
     keys = Keys(agent_dir / "auth.json", environment)
     for provider, key in wishes.keys.items():
         keys.set_key(provider, key)
