@@ -4,7 +4,9 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from base64 import b64encode
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +277,49 @@ def test_a_profile_is_found_by_botocore(tmp_path: Path) -> None:
     ask += "print(found['AWS_ACCESS_KEY_ID'], found['AWS_REGION'])"
     done = subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "AKIDWORK eu-north-1\n"
+
+
+ROLE = b"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
+<AccessKeyId>AKIDROLE</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>
+<Expiration>2100-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"""
+
+
+def test_a_role_is_requested_through_the_proxy_of_the_session(tmp_path: Path) -> None:
+    pytest.importorskip("botocore")
+    asked: list[str] = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-length", str(len(ROLE)))
+            self.end_headers()
+            self.wfile.write(ROLE)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    (tmp_path / "credentials").write_text("[base]\naws_access_key_id=AKIDBASE\naws_secret_access_key=s\n")
+    (tmp_path / "config").write_text(
+        "[profile work]\nregion=eu-north-1\nrole_arn=arn:aws:iam::1:role/r\nsource_profile=base\n"
+    )
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(Path(api.__file__).parents[2]),
+        "AWS_PROFILE": "work",
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+        "AWS_ENDPOINT_URL_STS": "http://sts.invalid",
+    }
+    ask = "import os, sys; from tau.llm.aws import find_credentials as find;"
+    ask += "print(find({**os.environ, 'HTTP_PROXY': sys.argv[1]})['AWS_ACCESS_KEY_ID'])"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        program = [sys.executable, "-c", ask, f"http://127.0.0.1:{server.server_port}"]
+        done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+        server.shutdown()
+    assert (done.stdout, asked) == ("AKIDROLE\n", ["http://sts.invalid/"])
 
 
 # What comes back.

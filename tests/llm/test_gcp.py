@@ -34,8 +34,8 @@ class Tokens(BaseHTTPRequestHandler):
         pass
 
 
-def exchanged(folder: Path, handler: type[BaseHTTPRequestHandler]) -> str:
-    """What comes of an account whose tokens this server has."""
+def exchanged(folder: Path, handler: type[BaseHTTPRequestHandler], *, proxy: bool = False) -> str:
+    """What comes of an account whose tokens this server has: itself, or as a proxy that the session names."""
     pytest.importorskip("google.auth", reason="an extra: google-auth")
     rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
     serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
@@ -43,6 +43,7 @@ def exchanged(folder: Path, handler: type[BaseHTTPRequestHandler]) -> str:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
+        address = f"http://127.0.0.1:{server.server_port}"
         key = rsa.generate_private_key(65537, 2048).private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
@@ -52,7 +53,7 @@ def exchanged(folder: Path, handler: type[BaseHTTPRequestHandler]) -> str:
             "private_key_id": "k",
             "private_key": key.decode(),
             "client_email": "a@p-1.example",
-            "token_uri": f"http://127.0.0.1:{server.server_port}/token",
+            "token_uri": "http://tokens.invalid/token" if proxy else f"{address}/token",
         }
         (folder / "account.json").write_text(json.dumps(account))
         environment = {
@@ -60,7 +61,7 @@ def exchanged(folder: Path, handler: type[BaseHTTPRequestHandler]) -> str:
             "PYTHONPATH": str(Path(gcp.__file__).parents[2]),
             "GOOGLE_APPLICATION_CREDENTIALS": str(folder / "account.json"),
         }
-        asking = [sys.executable, "-c", ASK]
+        asking = [sys.executable, "-c", ASK, *([address] if proxy else [])]
         return subprocess.run(asking, env=environment, capture_output=True, text=True, check=True).stdout
     finally:
         server.shutdown()
@@ -69,11 +70,11 @@ def exchanged(folder: Path, handler: type[BaseHTTPRequestHandler]) -> str:
 
 
 ASK = """
-import os
+import os, sys
 from tau.errors import ModelError
 from tau.llm.gcp import find_credentials
 try:
-    environment = find_credentials(os.environ)
+    environment = find_credentials({**os.environ, **{"HTTP_PROXY": proxy for proxy in sys.argv[1:]}})
     print(environment["GOOGLE_OAUTH_ACCESS_TOKEN"], environment["GOOGLE_CLOUD_PROJECT"])
 except ModelError as error:
     print(error.transient, error)
@@ -86,6 +87,10 @@ def test_an_account_is_exchanged_for_a_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+def test_a_token_is_requested_through_the_proxy_of_the_session(tmp_path: Path) -> None:
+    assert exchanged(tmp_path, Tokens, proxy=True) == "fresh-token p-1\n"
+
+
 @pytest.mark.parametrize(
     ("said", "helps"),
     [

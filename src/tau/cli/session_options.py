@@ -21,7 +21,7 @@ from tau.wire.dialect import Dialect
 
 
 def create_factory(arguments: ParsedArguments) -> SessionFactory:
-    """Load the configuration and apply the process-wide settings: logging, hardening, proxy."""
+    """Load the configuration and apply the process-wide settings: logging, hardening."""
     level = logging.INFO if "verbose" in arguments.flags else logging.WARNING
     log_to_stderr(level)
     factory = load(agent_dir(), session_options(arguments))
@@ -29,8 +29,6 @@ def create_factory(arguments: ParsedArguments) -> SessionFactory:
     _harden(factory, arguments.flags.get("api-key", ""))
     for warning in factory.warnings:
         complain(f"Warning: {warning}")
-    if factory.settings.http_proxy:
-        use_proxy(factory.settings.http_proxy)
     return factory.with_sandbox()
 
 
@@ -45,13 +43,6 @@ def _harden(factory: SessionFactory, key: str) -> None:
         hide_memory()  # else a command could read the filtered secrets from memory
     if inherited.no_new_privileges:
         no_new_privileges()
-
-
-def use_proxy(address: str) -> None:
-    """Set the proxy for models and commands through the environment; existing variables win."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
-        if not os.environ.get(name) and not os.environ.get(name.lower()):
-            os.environ[name] = address
 
 
 def chosen_dialect(named: str | None) -> Dialect:

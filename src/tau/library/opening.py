@@ -112,7 +112,7 @@ class Opening(Awaitable[Agent]):
     agent_dir: StrPath | None = None
     """folder of the user's files; default: ~/.pi/agent"""
     env: Mapping[str, str] | None = field(default=None, repr=False)
-    """replaces the process's environment, for API keys and for commands"""
+    """replaces the process's environment, for API keys, proxies and commands"""
     script: Script | None = None
     """answers of the scripted model, or a file with them; "scripted" is then the default `model`"""
     _agent: list[Agent] = field(default_factory=list, init=False, repr=False)

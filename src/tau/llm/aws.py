@@ -6,11 +6,13 @@ send requests: call it in a thread.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from tau.errors import ModelError
+from tau.llm.proxies import environment_proxies
 
 
 def find_credentials(environment: Mapping[str, str]) -> Mapping[str, str]:
@@ -19,7 +21,7 @@ def find_credentials(environment: Mapping[str, str]) -> Mapping[str, str]:
         return environment
     if environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY"):
         return environment
-    session = _session(environment.get("AWS_PROFILE"))
+    session = _session(environment.get("AWS_PROFILE"), _own_proxies(environment))
     if session is None:
         return environment
     try:
@@ -45,11 +47,23 @@ def forget() -> bool:
     return cached
 
 
+def _own_proxies(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The proxies by scheme, unless they are those of the process, which botocore reads itself."""
+    proxies = environment_proxies(environment)
+    if proxies == environment_proxies(os.environ):
+        return ()
+    return tuple((scheme, proxies[scheme]) for scheme in ("http", "https") if scheme in proxies)
+
+
 @lru_cache(maxsize=8)
-def _session(profile: str | None) -> Any:
+def _session(profile: str | None, proxies: tuple[tuple[str, str], ...]) -> Any:
     """Cached, because it renews credentials before they expire."""
     try:
+        import botocore.config
         import botocore.session
     except ImportError:
         return None
-    return botocore.session.Session(profile=profile)
+    session = botocore.session.Session(profile=profile)
+    if proxies:
+        session.set_default_client_config(botocore.config.Config(proxies=dict(proxies)))
+    return session

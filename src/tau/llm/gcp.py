@@ -9,11 +9,14 @@ from __future__ import annotations
 import http.client
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from tau.errors import ModelError
+from tau.llm.proxies import environment_proxies, proxy_for
+
+Proxies = tuple[tuple[str, str], ...]  # scheme and proxy
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 REQUEST_TIMEOUT_S = 30
@@ -29,9 +32,10 @@ def find_credentials(environment: Mapping[str, str]) -> Mapping[str, str]:
     except ImportError:
         return environment
     try:
-        credentials, project = _account(environment.get("GOOGLE_APPLICATION_CREDENTIALS"))
+        proxies = tuple(sorted(environment_proxies(environment).items()))
+        credentials, project = _account(environment.get("GOOGLE_APPLICATION_CREDENTIALS"), proxies)
         if not credentials.valid:
-            credentials.refresh(_send)
+            credentials.refresh(_sender(proxies))
     except google.auth.exceptions.GoogleAuthError as error:
         raise _credentials_error(error, transient=bool(error.retryable)) from None
     except Exception as error:  # google-auth does not validate what servers return
@@ -54,11 +58,11 @@ def forget() -> bool:
 
 
 @lru_cache(maxsize=8)
-def _account(file: str | None) -> tuple[Any, str | None]:
+def _account(file: str | None, proxies: Proxies) -> tuple[Any, str | None]:
     """Cached with its token, which is valid for an hour."""
     import google.auth
 
-    credentials, project = google.auth.default(scopes=[SCOPE], request=_send)
+    credentials, project = google.auth.default(scopes=[SCOPE], request=_sender(proxies))
     return credentials, project
 
 
@@ -70,7 +74,12 @@ class Response(NamedTuple):
     data: bytes
 
 
+def _sender(proxies: Proxies) -> Callable[..., Response]:
+    return partial(_send, {f"{scheme}_proxy": proxy for scheme, proxy in proxies})
+
+
 def _send(
+    environment: Mapping[str, str],
     url: str,
     method: str = "GET",
     body: bytes | str | None = None,
@@ -82,8 +91,10 @@ def _send(
 
     data = body.encode() if isinstance(body, str) else body
     request = urllib.request.Request(url, data, dict(headers or {}), method=method)
+    proxy = proxy_for(url, environment)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({request.type: proxy} if proxy else {}))
     try:
-        with urllib.request.urlopen(request, timeout=timeout or REQUEST_TIMEOUT_S) as response:
+        with opener.open(request, timeout=timeout or REQUEST_TIMEOUT_S) as response:
             return Response(response.status, dict(response.headers), response.read())
     except urllib.error.HTTPError as error:
         return Response(error.code, dict(error.headers), error.read())

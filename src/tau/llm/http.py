@@ -11,17 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import time
 import zlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from tau.core.checks.secrets import header_secrets, mask_secrets, redact_url
 from tau.core.models.failures import is_transient
 from tau.errors import ModelError, shortened
+from tau.llm.proxies import proxy_for
 from tau.llm.types import ModelRequest
 from tau.records.base import BadRecord, encode, encode_parts, parse
 
@@ -52,11 +52,18 @@ class Http:
     """A connection pool with timeouts in seconds; 0 is none.
 
     `connect` is for a connection, `first_byte` for that and the beginning of a response (default: as `idle`), `idle`
-    for every further chunk.
+    for every further chunk. `environment` names the proxies.
     """
 
-    def __init__(self, idle: float = 120, connect: float = 30, first_byte: float | None = None) -> None:
+    def __init__(
+        self,
+        idle: float = 120,
+        connect: float = 30,
+        first_byte: float | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
         self.set_timeouts(idle, connect, first_byte)
+        self._environment = environment
         self._context: ssl.SSLContext | None = None
         self._connections: ConnectionPool | None = None
         self._draining: set[asyncio.Task[None]] = set()
@@ -123,7 +130,7 @@ class Http:
                     request.url,
                     {**DEFAULT_HEADERS, **_request_headers(request.headers), "content-length": size},
                     body,
-                    proxy=proxy_for(request.url),
+                    proxy=proxy_for(request.url, self._environment),
                     connect=self._connect,
                 )
         except ConnectTimeout:
@@ -287,61 +294,6 @@ def _decompressor(headers: Mapping[str, str]) -> Callable[[bytes], Iterator[byte
             compressed = decompressor.unconsumed_tail or decompressor.unused_data
 
     return decompress
-
-
-def proxy_for(url: str) -> str | None:
-    """The proxy for this URL according to the environment. Local servers are reached directly."""
-    from urllib.request import getproxies, proxy_bypass
-
-    address = urlsplit(url)
-    host = address.hostname or ""
-    if host == "localhost" or host.startswith("127.") or host == "::1":
-        return None
-    proxies = getproxies()
-    proxy = proxies.get(address.scheme) or proxies.get("all")
-    if not proxy:
-        return None
-    port = address.port or {"http": 80}.get(address.scheme, 443)
-    exceptions = re.split(r"[\s,]+", proxies.get("no", "").lower())
-    if any(_matches_no_proxy(host, port, exception) for exception in exceptions) or proxy_bypass(host):
-        return None
-    return _check_proxy(proxy if "://" in proxy else f"http://{proxy}", address.scheme)
-
-
-def _check_proxy(address: str, scheme: str) -> str:
-    """Validate the URL of a proxy. It may contain a password, so errors do not quote it."""
-    try:
-        parts = urlsplit(address)
-        valid = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid:
-        raise ModelError(f"The proxy address for {scheme} is invalid.", transient=False)
-    if parts.scheme not in ("http", "https"):
-        raise ModelError(f"tau does not support {parts.scheme} proxies.", transient=False)
-    return address
-
-
-def _matches_no_proxy(host: str, port: int, exception: str) -> bool:
-    """True if an entry of NO_PROXY covers this host, in any of the common notations."""
-    if exception == "*":
-        return True
-    if "/" in exception:
-        return _in_network(host, exception)
-    name, at = exception, ""
-    if found := re.fullmatch(r"(\[.*\]|[^:]*):(\d+)", exception):
-        name, at = found.groups()
-    name = name.strip("[]").removeprefix("*").lstrip(".")
-    return bool(name) and (host == name or host.endswith(f".{name}")) and at in ("", str(port))
-
-
-def _in_network(host: str, network: str) -> bool:
-    import ipaddress
-
-    try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
-    except ValueError:
-        return False
 
 
 def retry_after_ms(headers: Any) -> int | None:

@@ -15,6 +15,8 @@ import re
 import subprocess
 from collections.abc import Mapping
 
+from tau.store.proxy_setting import process_environment
+
 log = logging.getLogger(__name__)
 COMMAND_TIMEOUT_S = 10
 _running: set[subprocess.Popen[bytes]] = set()
@@ -28,7 +30,7 @@ def is_command(text: str) -> bool:
 
 def resolve_value(text: str, environment: Mapping[str, str]) -> str | None:
     if is_command(text):
-        return command_output(text[1:])
+        return command_output(text[1:], environment)
     if missing_variables(text, environment):
         return None
     if environment.get(text):
@@ -49,9 +51,9 @@ def variables_in(text: str) -> list[str]:
     return [] if is_command(text) else [text, *(mark[2] or mark[3] for mark in re.finditer(_MARK, text) if not mark[1])]
 
 
-def command_output(command: str) -> str | None:
+def command_output(command: str, environment: Mapping[str, str]) -> str | None:
     try:
-        stdout, code = _run(command)
+        stdout, code = _run(command, process_environment(environment))
     except (subprocess.SubprocessError, OSError) as error:
         log.warning("a command in a configuration file failed: %s", type(error).__name__)
         return None
@@ -62,10 +64,10 @@ def command_output(command: str) -> str | None:
     return stdout.decode("utf-8", "replace").strip() or None
 
 
-def _run(command: str) -> tuple[bytes, int]:
+def _run(command: str, env: Mapping[str, str] | None) -> tuple[bytes, int]:
     """Run in tau's own process group, because some commands ask for a password at the terminal."""
     nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
-    with subprocess.Popen(command, shell=True, stdin=nothing, stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen(command, shell=True, stdin=nothing, stdout=pipe, stderr=pipe, env=env) as process:
         _running.add(process)
         try:
             stdout, _ = process.communicate(timeout=COMMAND_TIMEOUT_S)

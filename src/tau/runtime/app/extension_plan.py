@@ -55,6 +55,7 @@ class ExtensionPlan:
             session.dialogs.has_ui,
             self.flags,
             self.following,
+            self._opening.environment,
         )
 
     @property

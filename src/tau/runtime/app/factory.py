@@ -37,6 +37,7 @@ from tau.runtime.session.session import Session
 from tau.store.extension_files import FoundExtension
 from tau.store.keys import Keys
 from tau.store.paths import working_folder
+from tau.store.proxy_setting import with_proxy
 from tau.store.resource_query import ResourceQuery
 from tau.store.sessions import OpenedSession
 from tau.tools import Files
@@ -63,7 +64,7 @@ class SessionFactory(Value):
     model_warnings: Sequence[str] = ()  # warnings about models; extensions may resolve them
     model_error: UsageError | None = None  # the requested model does not exist, unless an extension provides it
     cwd: str = ""
-    environment: Mapping[str, str] = os.environ  # inherited by commands
+    environment: Mapping[str, str] = os.environ  # inherited by commands; names the proxies
     output_schema: OutputSchema | None = None
     permissions: PermissionRules | None = None
     processes: ProcessLauncher | None = None  # already started, because they are in a sandbox
@@ -92,7 +93,7 @@ class SessionFactory(Value):
         Raises CommandError if another process has the session open.
         """
         processes = self.with_sandbox().processes or ProcessLauncher(shared=shared)
-        machine, http, tools = LocalMachine(processes=processes), Http(), ToolRegistry()
+        machine, http, tools = LocalMachine(processes=processes), Http(environment=self.environment), ToolRegistry()
         self.equip(machine, http, tools)
         services = Services(
             cwd=self.cwd,
@@ -246,6 +247,7 @@ def load(
         overruled=options.settings,
     )
     settings = config.settings
+    environment = with_proxy(environment, settings.http_proxy)
     keys = Keys(agent_dir / "auth.json", environment)
     for provider, key in options.keys.items():
         keys.set_key(provider, key)

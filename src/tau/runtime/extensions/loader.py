@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
@@ -17,6 +18,7 @@ from tau.extension_api.api import Pi
 from tau.extension_api.context import TargetFunction
 from tau.extension_api.messages import Load, Register
 from tau.records.base import to_builtins
+from tau.runtime.extensions.process import ExtensionProcess
 from tau.runtime.extensions.registrations import Bus, Registrations
 from tau.runtime.extensions.registry import (
     ExtensionRegistry,
@@ -26,6 +28,7 @@ from tau.runtime.extensions.registry import (
     current_timeout,
 )
 from tau.runtime.extensions.restarts import Act, RestartingExtension
+from tau.store.proxy_setting import process_environment
 
 SHUTDOWN_TIMEOUT_S = 1.0  # seconds
 
@@ -129,13 +132,19 @@ async def load_extensions(
     has_ui: bool,
     flags: Mapping[str, Any],
     following: Mapping[str, str] = MappingProxyType({}),
+    environment: Mapping[str, str] = os.environ,
 ) -> RunningExtensions:
+    """`environment`: that of the session; its proxies are passed on to the processes."""
+
     def load(path: str, modules: Mapping[str, str]) -> Load:
         limit = extensions.settings().extension_host.memory_limit_mb
         return Load(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), limit, dict(following), dict(modules))
 
+    def transport(load: Load) -> ExtensionProcess:
+        return ExtensionProcess(load.cwd, environment=process_environment(environment))
+
     def child(found: ExtensionFile, order: int, bus: Bus) -> RestartingExtension:
-        return RestartingExtension(str(found.path), order, extensions, bus, act, load, facts, found.content)
+        return RestartingExtension(str(found.path), order, extensions, bus, act, load, facts, transport, found.content)
 
     running = RunningExtensions(extensions, child)
     await running.add(found)

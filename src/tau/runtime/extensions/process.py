@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from tau.errors import ExtensionFailure
@@ -29,10 +29,13 @@ CHUNK_BYTES = 64 * 1024
 class ExtensionProcess(asyncio.BufferedProtocol):
     """A child process with a socket; the transport of an ExtensionConnection."""
 
-    def __init__(self, cwd: str, command: Sequence[str] = PYTHON_HOST) -> None:
+    def __init__(
+        self, cwd: str, command: Sequence[str] = PYTHON_HOST, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """`environment`: None means that of tau."""
         self._cwd = cwd
         self._command = command
-        self._loop = asyncio.get_running_loop()
+        self._environment = environment
         self._decoder = LineDecoder(MAX_LINE_BYTES)
         self._buffer = bytearray(CHUNK_BYTES)
         self._receiver: Receiver
@@ -45,7 +48,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         self._receiver = receiver
         ours = self._spawn()
         try:
-            await self._loop.create_unix_connection(lambda: self, sock=ours)
+            await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=ours)
         except BaseException:
             self.kill()
             raise
@@ -74,6 +77,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
                     stdin=subprocess.DEVNULL,
                     stdout=2,
                     cwd=self._cwd,
+                    env=self._environment,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )
@@ -81,7 +85,8 @@ class ExtensionProcess(asyncio.BufferedProtocol):
                 ours.close()
                 raise ExtensionFailure(f"Its process cannot be started: {error.strerror}") from None
         try:
-            threading.Thread(target=self._wait, args=[self._process], name="wait for an extension", daemon=True).start()
+            watched = self._process, asyncio.get_running_loop()
+            threading.Thread(target=self._wait, args=watched, name="wait for an extension", daemon=True).start()
         except RuntimeError as error:  # the limit of threads is reached
             self.kill()
             self._process.wait()
@@ -91,7 +96,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
 
     # End of the process.
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+    def _wait(self, process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> None:
         """Wait for the process, in a thread.
 
         Until the process is reaped, its PID, which is also the process group id, cannot be reused. So the group is
@@ -103,14 +108,14 @@ class ExtensionProcess(asyncio.BufferedProtocol):
                 os.killpg(process.pid, signal.SIGKILL)
         code = process.wait()
         with suppress(RuntimeError):  # the event loop is closed
-            self._loop.call_soon_threadsafe(self._exited, code)
+            loop.call_soon_threadsafe(self._exited, code)
 
     def _exited(self, code: int) -> None:
         self._exit_code = code
         if self._socket is None:
             self._close()
         else:
-            self._loop.call_later(EXIT_GRACE_S, self._close)
+            asyncio.get_running_loop().call_later(EXIT_GRACE_S, self._close)
 
     def _close(self) -> None:
         if self._closed or self._exit_code is None:
@@ -131,7 +136,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         if self._exit_code is not None:
             self._close()
         else:  # it is exiting or has closed the connection; both make it unusable
-            self._loop.call_later(EXIT_GRACE_S, self._disconnected)
+            asyncio.get_running_loop().call_later(EXIT_GRACE_S, self._disconnected)
 
     def _disconnected(self) -> None:
         if not self._closed:

@@ -19,8 +19,7 @@ from tau.concurrency.threads import run_in_thread
 from tau.errors import ExtensionFailure
 from tau.extension_api.hooks import HOOKS
 from tau.extension_api.messages import Load, Register, Trouble, Unregister
-from tau.runtime.extensions.connection import ExtensionConnection
-from tau.runtime.extensions.process import ExtensionProcess
+from tau.runtime.extensions.connection import ExtensionConnection, Transport
 from tau.runtime.extensions.registrations import Bus, Registrations
 from tau.runtime.extensions.registry import (
     ExtensionRegistry,
@@ -53,7 +52,8 @@ class Changed(ExtensionFailure):
 class RestartingExtension:
     """An extension and its successive processes.
 
-    `load` builds the first message for a process from the present state; `act` carries out actions.
+    `load` builds the first message for a process from the present state, `transport` creates the process for it; `act`
+    carries out actions.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class RestartingExtension:
         act: Act,
         load: Callable[[str, Mapping[str, str]], Load],
         facts: Callable[[], dict[str, Any]],
+        transport: Callable[[Load], Transport],
         content: Mapping[str, str] | None = None,
     ) -> None:
         """`content`: SHA-256 digests by real path, to which the trust in its project is bound."""
@@ -76,6 +77,7 @@ class RestartingExtension:
         self._act = act
         self._load = load
         self._facts = facts
+        self._transport = transport
         self._order = order
         self._registrations = Registrations(extensions, bus, path, order)
         self._held: list[Register] | None = []  # until the other extensions have loaded, to keep the load order
@@ -97,7 +99,7 @@ class RestartingExtension:
         self._held, self._died = [], None
         self._modules = await self._known_modules()
         load = self._load(self.path, self._modules)
-        connection = self._connection = ExtensionConnection(load, ExtensionProcess(load.cwd), self, self._facts)
+        connection = self._connection = ExtensionConnection(load, self._transport(load), self, self._facts)
         await connection.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
 
     async def _known_modules(self) -> Mapping[str, str]:
