@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -641,3 +642,42 @@ def test_a_run_goes_on_whatever_becomes_of_those_who_are_only_told(tmp_path: Pat
         first, *_ = of("extension_error", agent.events)
         assert (first["event"], why in first["error"]) == ("turn_start", True)
         assert texts(agent.prompt("again"), "assistant") == ["ok"]
+
+
+# Sessions that were left.
+
+
+def test_a_message_sent_in_a_session_that_was_left_does_not_start_a_run_in_the_next(tmp_path: Path) -> None:
+    """The event loop of the extension is blocked, so it does not know yet of the new session when it sends."""
+    blocked, go_on = tmp_path / "blocked", tmp_path / "go_on"
+    code = f"""
+    import os, time
+
+    @pi.command("later", description="Send a message when a file appears")
+    async def later(args, ctx):
+        open({str(blocked)!r}, "w").close()
+        while not os.path.exists({str(go_on)!r}):
+            time.sleep(0.01)
+        pi.send_message({{"customType": "note", "content": "late", "display": True}}, trigger_turn=True)
+
+    @pi.command("again", description="Send a message now")
+    async def again(args, ctx):
+        pi.send_message({{"customType": "note", "content": "in time", "display": True}}, trigger_turn=True)
+"""
+    with guest(tmp_path, code) as agent:
+        agent.get("prompt", message="/later")
+        deadline = time.monotonic() + WITHIN
+        while not blocked.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        agent.get("new_session")
+        go_on.touch()
+        error = agent.until("extension_error")[-1]
+        assert (error["event"], error["error"]) == (
+            "send_message",
+            "The session in which this was called has been left.",
+        )
+        assert agent.get("get_state")["messageCount"] == 0
+        agent.send("prompt", message="/again")
+        agent.until("agent_settled")
+        assert [message["role"] for message in agent.get("get_messages")["messages"]] == ["custom", "assistant"]
