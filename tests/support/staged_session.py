@@ -147,11 +147,11 @@ class StagedSession:
 
     @property
     def texts(self) -> list[str]:
-        """What the conversation consists of."""
+        """The texts of the conversation."""
         return [
             "".join(block.text for block in message.content if isinstance(block, Text))
             for message in self.log.messages
-            if not isinstance(message.content, str)
+            if isinstance(message, User | Assistant)
         ]
 
     async def _prepare(self, prompts: list[AnyMessage], signal: AbortSignal) -> list[AnyMessage]:
