@@ -455,7 +455,7 @@ def test_the_file_of_rules_cannot_be_written_and_is_read_once(tmp_path: Path) ->
     turns = [tool("write", path="rules.json", content="{}"), calls("echo '{}' > rules.json"), calls("rm rules.json")]
     with Agent(tmp_path, *turns, OK, args=["--permissions", "rules", "rules.json"]) as agent:
         write, _, last = said(agent.prompt("go"), "toolResult")
-        assert "is the file of rules, which tools may not change" in text(write)
+        assert "is the file with the rules, which tools may not change" in text(write)
         assert file.read_text() == "{}\n"
         assert denial(last)["rule"] == "deny[0]"
 

@@ -173,6 +173,19 @@ def test_a_run_that_breaks_internally_without_a_model_is_settled_and_the_next_pr
     assert session.names == ["agent_end", "agent_settled"] * 2
 
 
+def test_a_run_that_cannot_even_start_is_settled() -> None:
+    session = StagedSession(speaks("never"))
+    session.start_error = RuntimeError("a bug")
+
+    async def main() -> None:
+        session.start(user("first"))
+        await session.runs.idle()
+
+    leapt(main())
+    assert session.names == ["agent_end", "agent_settled"]
+    assert not session.runs.streaming and session.runs.settled == 1
+
+
 def test_a_session_that_loses_its_model_ends_the_run_with_agent_end_and_agent_settled(tmp_path: Path) -> None:
     async def story() -> list[Json]:
         house = House(tmp_path)

@@ -96,9 +96,12 @@ class StagedSession:
             tracker.set(budget)
         self.compactor = Compactor(self, stop_run=lambda: self.runs.stop())
         queues = MessageQueues()
-        self.parts = RunParts(queues, tracker, self.compactor, self.stage, self.stage, self._prepare)
+        self.parts = RunParts(
+            queues, tracker, self.compactor, self.stage, self.stage, self._on_start, before_run=self._prepare
+        )
         self.starts = 0
-        self.runs = RunQueue(self, self.parts, on_run_start=self._on_run_start)
+        self.start_error: Exception | None = None
+        self.runs = RunQueue(self, self.parts)
 
     def prompt_run(self, *prompts: User, schema: OutputSchema | None = None) -> PromptRun:
         for prompt in prompts:
@@ -147,11 +150,11 @@ class StagedSession:
 
     @property
     def texts(self) -> list[str]:
-        """What the conversation consists of."""
+        """The texts of the conversation."""
         return [
             "".join(block.text for block in message.content if isinstance(block, Text))
             for message in self.log.messages
-            if not isinstance(message.content, str)
+            if isinstance(message, User | Assistant)
         ]
 
     async def _prepare(self, prompts: list[AnyMessage], signal: AbortSignal) -> list[AnyMessage]:
@@ -159,8 +162,10 @@ class StagedSession:
             await self._before_run()
         return prompts
 
-    def _on_run_start(self) -> None:
+    def _on_start(self) -> None:
         self.starts += 1
+        if self.start_error is not None:
+            raise self.start_error
 
     def _write_failed(self, error: OSError, log: SessionLog | None = None) -> None:
         raise error

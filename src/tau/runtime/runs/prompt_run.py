@@ -74,7 +74,8 @@ class RunTools(ToolPort, Protocol):
 class RunParts(Value):
     """The parts of a session that its runs work with.
 
-    `before_run` returns the messages that a run really starts with; it may take a while.
+    `on_start` is called when a run starts. Then `before_run` returns the messages that it really starts with, which may
+    take a while.
     """
 
     queues: MessageQueues
@@ -82,6 +83,7 @@ class RunParts(Value):
     compactor: Compactor
     model: RunModel
     tools: RunTools
+    on_start: Callable[[], None]
     before_run: BeforeRun
 
 
@@ -134,6 +136,7 @@ class PromptRun:
 
     def _begin(self) -> None:
         self.streaming = self.working = True
+        self._parts.on_start()
         result_tool = None if self._structured_output is None else self._structured_output.tool
         self._parts.tools.begin_run(self.signal, {} if result_tool is None else {result_tool.name: result_tool})
         self._parts.budget.begin(self.signal)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tau.core.agent.structured_output import OutputSchema
@@ -20,11 +20,9 @@ from tau.runtime.runs.prompt_run import Owner, PromptOutcome, PromptRun, RunPart
 
 
 class RunQueue:
-    def __init__(self, owner: Owner, parts: RunParts, on_run_start: Callable[[], None]) -> None:
-        """`on_run_start` is called when the run of a prompt starts."""
+    def __init__(self, owner: Owner, parts: RunParts) -> None:
         self._owner = owner
         self._parts = parts
-        self._on_run_start = on_run_start
         self._waiting: deque[PromptRun] = deque()
         self._current: PromptRun | None = None  # running or about to start; while idle, the last one
         self._task: asyncio.Task[None] | None = None
@@ -122,7 +120,6 @@ class RunQueue:
                 self._current = run = self._waiting[0]
                 self._settled.clear()
                 async with self._parts.compactor.turn:
-                    self._on_run_start()
                     # Removed only now, so that commands in between see a prompt in progress.
                     self._waiting.popleft()
                     await run.run()

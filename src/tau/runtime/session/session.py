@@ -104,9 +104,15 @@ class Session:
         self.input = InputPipeline(self)
         self.compactor = Compactor(self, stop_run=lambda: self.runs.stop(), hooks=self.hooks)
         parts = RunParts(
-            self.queues, self.budget, self.compactor, self.model_client, self.tool_runner, self.input.before_run
+            self.queues,
+            self.budget,
+            self.compactor,
+            self.model_client,
+            self.tool_runner,
+            on_start=lambda: self.user_bash.flush(),
+            before_run=self.input.before_run,
         )
-        self.runs: RunQueue = RunQueue(self, parts, on_run_start=lambda: self.user_bash.flush())
+        self.runs: RunQueue = RunQueue(self, parts)
         self.user_bash: UserBash = UserBash(
             services.machine, services.cwd, self, lambda: self.runs.busy, self.hooks, self._bash_updates
         )
