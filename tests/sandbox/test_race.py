@@ -89,7 +89,7 @@ def test_a_source_that_is_not_what_was_planned_is_refused(tmp_path: Path, level:
     ]
     assert [mount.target for mount in plan.mounts].count(target) == 1
     said = launched_with(plan._replace(mounts=changed))
-    assert said.startswith("refused ") and "was replaced while the sandbox was being made" in said
+    assert said.startswith("refused ") and "was replaced while the sandbox was being set up" in said
 
 
 def test_a_plan_that_nothing_has_disturbed_is_carried_out(tmp_path: Path, level: str) -> None:

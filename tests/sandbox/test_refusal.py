@@ -90,7 +90,7 @@ def test_a_working_folder_that_holds_everything_is_refused(tmp_path: Path, level
     (tmp_path / "home").mkdir()
     done = started(tmp_path, level)
     assert done.returncode == 2
-    assert "holds your home folder" in done.stderr
+    assert "contains your home folder" in done.stderr
 
 
 @pytest.mark.promise("X12")

@@ -151,7 +151,7 @@ def test_the_portions_of_a_file_make_no_difference() -> None:
             single = scan(iter([data[at : at + 1] for at in range(len(data))]), start, limit, count=True)
             assert single == whole
             end = None if limit is None else start + limit
-            assert whole.kept == b"\n".join(data.split(b"\n")[start:end])
+            assert whole.data == b"\n".join(data.split(b"\n")[start:end])
 
 
 # Files of any size
