@@ -44,7 +44,7 @@ def streamed(messages: Sequence[ModelMessage], tools: Sequence[str] = ALL) -> li
     return told
 
 
-def says(*messages: ModelMessage, tools: Sequence[str] = ALL) -> Assistant:
+def demo_answer(*messages: ModelMessage, tools: Sequence[str] = ALL) -> Assistant:
     last = streamed(messages, tools)[-1]
     assert isinstance(last, MessageDone) and last.unreadable == {}
     return last.message
@@ -66,10 +66,10 @@ def result(answer: Assistant, text: str, *, is_error: bool = False, details: Any
 def talk(request: str, *outputs: str, tools: Sequence[str] = ALL) -> list[Assistant]:
     """All answers to a request, the tools giving `outputs`."""
     messages: list[ModelMessage] = [user(request)]
-    answers = [says(*messages, tools=tools)]
+    answers = [demo_answer(*messages, tools=tools)]
     for output in outputs:
         messages += [answers[-1], result(answers[-1], output)]
-        answers.append(says(*messages, tools=tools))
+        answers.append(demo_answer(*messages, tools=tools))
     return answers
 
 
@@ -157,7 +157,7 @@ def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
     ],
 )
 def test_a_plain_request_becomes_a_call(request_: str, call: tuple[str, dict[str, Any]]) -> None:
-    answer = says(user(request_))
+    answer = demo_answer(user(request_))
     assert (called(answer), answer.stop_reason) == ([call], "toolUse")
     assert answer.text.startswith("I ")
 
@@ -190,25 +190,25 @@ def test_a_plain_request_becomes_a_call(request_: str, call: tuple[str, dict[str
     ],
 )
 def test_what_is_not_wholly_understood_is_not_done(request_: str) -> None:
-    answer = says(user(request_))
+    answer = demo_answer(user(request_))
     assert (called(answer), answer.stop_reason) == ([], "stop")
 
 
 def test_an_unknown_request_is_quoted_and_answered_with_what_is_understood() -> None:
-    text = says(user("Refactor the parser")).text
+    text = demo_answer(user("Refactor the parser")).text
     assert text.startswith('I did not understand "Refactor the parser". I am tau\'s offline demo model')
     assert "\n- list the files in src\n- read README.md\n" in text
 
 
 def test_every_example_of_the_help_is_understood() -> None:
-    examples = [line[2:] for line in says(user("help")).text.split("\n") if line.startswith("- ")]
+    examples = [line[2:] for line in demo_answer(user("help")).text.split("\n") if line.startswith("- ")]
     assert len(examples) >= 6
-    assert [example for example in examples if "not understand" in says(user(example)).text] == []
+    assert [example for example in examples if "not understand" in demo_answer(user(example)).text] == []
 
 
 @pytest.mark.parametrize("request_", ["hello", "Hi there!", "what are you?", "explain what you are", "help", "blah"])
 def test_it_introduces_itself_as_an_offline_demo(request_: str) -> None:
-    answer = says(user(request_))
+    answer = demo_answer(user(request_))
     assert "offline demo model" in answer.text
     assert called(answer) == []
 
@@ -267,10 +267,10 @@ def test_the_output_of_a_command_is_told(output: str, told: str) -> None:
 
 def test_what_a_tool_left_out_is_told_in_its_own_words() -> None:
     request = user("run `seq 3000`")
-    answer = says(request)
+    answer = demo_answer(request)
     note = "[Showing lines 1001-3000 of 3000. Full output: /tmp/x.log]"
     cut = result(answer, f"2999\n3000\n\n{note}", details={"truncation": {"truncated": True}})
-    assert says(request, answer, cut).text == (
+    assert demo_answer(request, answer, cut).text == (
         "It is done, and I got 2 lines of output. This is it:\n\n    2999\n    3000\n\n"
         f"That is not all of it; the tool notes: {note}"
     )
@@ -334,9 +334,9 @@ def test_a_project_without_a_readme_is_shown_by_its_files() -> None:
 
 def test_an_error_is_quoted_and_ends_the_plan() -> None:
     request = user("list the files in nowhere and then read README.md")
-    answer = says(request)
+    answer = demo_answer(request)
     failed = result(answer, "ls: nowhere: No such file\n\n\nCommand exited with code 2", is_error=True)
-    after = says(request, answer, failed)
+    after = demo_answer(request, answer, failed)
     assert (after.text, called(after), after.stop_reason) == (
         "The bash tool reports an error:\n\n    ls: nowhere: No such file\n    Command exited with code 2\n\n"
         "So I stop here.",
@@ -346,13 +346,16 @@ def test_an_error_is_quoted_and_ends_the_plan() -> None:
 
 
 def test_a_tool_that_is_off_is_named_and_not_called() -> None:
-    answer = says(user("run `ls`"), tools=["read"])
+    answer = demo_answer(user("run `ls`"), tools=["read"])
     assert (answer.text, called(answer), answer.stop_reason) == (
         "For the next step I need the bash tool, which is switched off. I stop here.",
         [],
         "stop",
     )
-    assert "- run `git status` (needs the bash tool, which is switched off)" in says(user("help"), tools=["read"]).text
+    assert (
+        "- run `git status` (needs the bash tool, which is switched off)"
+        in demo_answer(user("help"), tools=["read"]).text
+    )
 
 
 def test_a_tool_may_be_off_for_the_second_step() -> None:
@@ -362,33 +365,33 @@ def test_a_tool_may_be_off_for_the_second_step() -> None:
 
 
 def test_the_last_of_several_messages_decides() -> None:
-    assert called(says(user("list the files"), user("read a.txt"))) == [read("a.txt")]
+    assert called(demo_answer(user("list the files"), user("read a.txt"))) == [read("a.txt")]
 
 
 def test_steering_begins_anew() -> None:
     first = user("list the files and then read README.md")
-    answer = says(first)
+    answer = demo_answer(first)
     listed, steered = result(answer, "a\n"), user("read b.txt and then run `pwd`")
-    second = says(first, answer, listed, steered)
+    second = demo_answer(first, answer, listed, steered)
     assert called(second) == [read("b.txt")]
-    assert called(says(first, answer, listed, steered, second, result(second, "x"))) == [bash("pwd")]
+    assert called(demo_answer(first, answer, listed, steered, second, result(second, "x"))) == [bash("pwd")]
 
 
 def test_a_result_of_somebody_elses_call_is_told_and_not_built_upon() -> None:
-    answer = says(user("read a.txt"))
+    answer = demo_answer(user("read a.txt"))
     request = user("list the files and then run `reboot`")
-    after = says(request, answer, result(answer, "x"))
+    after = demo_answer(request, answer, result(answer, "x"))
     assert (after.text, called(after)) == ("It is done, and I got 1 line of output. This is it:\n\n    x", [])
 
 
 def test_images_are_not_seen() -> None:
     image = Image("aGk=", "image/png")
-    both = says(user("list the files", image))
+    both = demo_answer(user("list the files", image))
     assert (both.text, called(both)) == (
         "I cannot see images, so I go by your words alone.\n\nI list the files here.",
         [bash("ls")],
     )
-    alone = says(user("", image))
+    alone = demo_answer(user("", image))
     assert alone.text.startswith("There are no words in your message that I can go by, and images I cannot see. I am ")
     assert talk("read a.png", "Read image file [image/png]")[-1].text == (
         "The read tool says: Read image file [image/png]. I cannot see images, so I cannot tell what it shows."
@@ -405,7 +408,7 @@ def test_words_come_one_by_one_and_arguments_in_three_pieces() -> None:
 
 def test_usage_is_a_quarter_of_the_characters() -> None:
     # heard: "system", the names of the tools with {} each, the request; said: the words and {"path":"README.md"}
-    usage = says(user("read README.md")).usage
+    usage = demo_answer(user("read README.md")).usage
     heard = len("system") + len("bash{}edit{}read{}write{}") + len("read README.md")
     said = len("I read README.md.") + len('{"path":"README.md"}')
     assert usage == Usage(input=heard // 4, output=said // 4, total_tokens=heard // 4 + said // 4)

@@ -50,7 +50,7 @@ def new(folder: Path | None = None, trouble: Callable[[OSError], None] = unheard
     return SessionLog.new("/work", folder, trouble, **more)
 
 
-def told(*texts: str, folder: Path | None = None, trouble: Callable[[OSError], None] = unheard) -> SessionLog:
+def log_of(*texts: str, folder: Path | None = None, trouble: Callable[[OSError], None] = unheard) -> SessionLog:
     log = new(folder, trouble)
     for text in texts:
         log.append_prompt(user(text))
@@ -85,7 +85,7 @@ def reopened(log: SessionLog) -> SessionLog:
 
 
 def test_what_is_said_is_an_entry_and_part_of_the_conversation() -> None:
-    log = told("a")
+    log = log_of("a")
     log.append_message(assistant("b"))
     assert [*log.messages] == [user("a"), assistant("b")]
     assert [entry.message for entry in entries(log) if isinstance(entry, MessageEntry)] == [*log.messages]
@@ -93,7 +93,7 @@ def test_what_is_said_is_an_entry_and_part_of_the_conversation() -> None:
 
 
 def test_every_entry_hangs_on_the_one_before() -> None:
-    log = told("a", "b")
+    log = log_of("a", "b")
     log.set_model(MODEL)
     log.set_level("high")
     log.set_name("mine")
@@ -116,7 +116,7 @@ def counted(log: SessionLog) -> tuple[int, int, int]:
 
 
 def test_a_dropped_answer_leaves_the_conversation_but_not_the_log() -> None:
-    log, failed = told("a"), assistant("half", why="529")
+    log, failed = log_of("a"), assistant("half", why="529")
     log.append_message(failed)
     log.drop_last_answer()
     assert ([*log.messages], sent(log)) == ([user("a")], [encode(user("a"))])
@@ -124,7 +124,7 @@ def test_a_dropped_answer_leaves_the_conversation_but_not_the_log() -> None:
 
 
 def test_a_dropped_answer_is_written_as_pi_writes_it(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     log.append_message(assistant("half", why="529"))
     log.drop_last_answer()
     edit, answer = written(log)[-1], written(log)[-2]
@@ -140,7 +140,7 @@ def test_a_dropped_answer_is_written_as_pi_writes_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["here", "compacted", "same place", "other place", "reopened", "cloned", "forked"])
 def test_a_dropped_answer_stays_dropped(tmp_path: Path, how: str) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     log.append_message(assistant("half", why="529"))
     log.drop_last_answer()
     log.append_message(assistant("whole"))
@@ -169,7 +169,7 @@ def test_a_dropped_answer_stays_dropped(tmp_path: Path, how: str) -> None:
 
 
 def test_the_last_edit_of_an_entry_counts_and_only_on_its_branch() -> None:
-    log = told("a")
+    log = log_of("a")
     log.append_message(assistant("half", why="529"))
     answer = log.tree.leaf
     log.drop_last_answer()
@@ -183,7 +183,7 @@ def test_the_last_edit_of_an_entry_counts_and_only_on_its_branch() -> None:
 
 
 def test_summaries_of_branches_that_say_nothing_are_not_counted() -> None:
-    log = told("a")
+    log = log_of("a")
     log.move_leaf(log.tree.leaf, "")
     log._messages = None
     before_it_is_read = log.message_count
@@ -235,7 +235,7 @@ def test_the_file_begins_with_a_message_that_is_queued(tmp_path: Path) -> None:
 
 
 def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     acts: list[Callable[[], None]] = [
         lambda: log.append_message(assistant("b")),
         lambda: log.set_level("high"),
@@ -254,7 +254,7 @@ def test_an_entry_is_in_the_file_when_it_was_said(tmp_path: Path) -> None:
 
 
 def test_a_log_without_a_folder_stays_in_memory() -> None:
-    log = told("a")
+    log = log_of("a")
     log.record_queued("steer", user("b"))
     log.flush()
     assert (log.path, log.unwritten, log.unsynced, log.syncing()) == (None, 0, False, None)
@@ -262,7 +262,7 @@ def test_a_log_without_a_folder_stays_in_memory() -> None:
 
 
 def test_a_session_that_is_opened_again_is_what_it_was(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     log.set_model(MODEL)
     log.append_message(assistant("b"))
     log.set_level("high")
@@ -277,15 +277,15 @@ def test_a_session_that_is_opened_again_is_what_it_was(tmp_path: Path) -> None:
 
 
 def test_the_model_is_the_last_that_was_set_or_that_answered(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     assert (log.last_model(), log.last_level(), reopened(log).lacks_level) == (None, None, True)
-    log = told("a")
+    log = log_of("a")
     log.append_message(assistant("b"))
     assert log.last_model() == ("lab", "m-1")
 
 
 def test_after_a_compaction_the_conversation_begins_with_its_summary() -> None:
-    log = told("a", "b", "c")
+    log = log_of("a", "b", "c")
     log.compact("long ago", id_of(log, 1), 99, {})
     summary = entries(log)[-1]
     assert isinstance(summary, CompactionEntry)
@@ -296,7 +296,7 @@ def test_after_a_compaction_the_conversation_begins_with_its_summary() -> None:
 
 
 def test_going_back_shows_the_conversation_up_to_there() -> None:
-    log = told("a", "b")
+    log = log_of("a", "b")
     log.move_leaf(0)
     assert [*log.messages] == [user("a")]
     log.move_leaf(ROOT)
@@ -304,7 +304,7 @@ def test_going_back_shows_the_conversation_up_to_there() -> None:
 
 
 def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     assert log.path is not None
     log.close()
     wrong: tuple[Any, ...] = (None, 5, "text", [], {}, {"role": 5}, {"content": "no role"})
@@ -323,7 +323,7 @@ def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path)
 
 
 def test_a_closed_log_is_freed_without_the_garbage_collector(tmp_path: Path) -> None:
-    back = reopened(told("a", "b", folder=tmp_path))
+    back = reopened(log_of("a", "b", folder=tmp_path))
     assert len([*back.messages]) == 2
     freed = weakref.ref(back.tree)
     gc.disable()
@@ -336,7 +336,7 @@ def test_a_closed_log_is_freed_without_the_garbage_collector(tmp_path: Path) -> 
 
 
 def test_a_message_with_a_number_that_is_none_is_passed_over_when_it_is_read(tmp_path: Path) -> None:
-    log = told("a", "b", folder=tmp_path)
+    log = log_of("a", "b", folder=tmp_path)
     log.close()
     assert log.path is not None
     log.path.write_bytes(re.sub(rb'"timestamp":\d+}}', b'"timestamp":1e999}}', log.path.read_bytes(), count=1))
@@ -362,7 +362,7 @@ def test_a_prompt_that_cannot_be_written_is_refused_and_can_be_said_again(tmp_pa
 
 
 def test_a_file_that_was_deleted_is_written_anew_and_whole(tmp_path: Path) -> None:
-    log = told("a", "b", folder=tmp_path / "deep" / "down")
+    log = log_of("a", "b", folder=tmp_path / "deep" / "down")
     assert log.path is not None
     before = log.path.read_bytes()
     log.path.unlink()
@@ -377,7 +377,7 @@ def test_a_file_that_was_deleted_is_written_anew_and_whole(tmp_path: Path) -> No
 
 def test_what_cannot_be_written_is_told_and_written_in_order_as_soon_as_it_can(tmp_path: Path) -> None:
     heard: list[int] = []
-    log = told("a", folder=tmp_path, trouble=lambda error: heard.append(log.unwritten))
+    log = log_of("a", folder=tmp_path, trouble=lambda error: heard.append(log.unwritten))
     assert log.path is not None
     log.path.unlink()
     log.path.mkdir()  # nothing can be written there now
@@ -396,7 +396,7 @@ def test_what_cannot_be_written_is_told_and_written_in_order_as_soon_as_it_can(t
 
 
 def test_a_write_that_failed_leaves_nothing_to_be_collected(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path, trouble=lambda error: None)
+    log = log_of("a", folder=tmp_path, trouble=lambda error: None)
     assert log.path is not None
     log.path.unlink()
     log.path.mkdir()
@@ -415,7 +415,7 @@ def test_a_write_that_failed_leaves_nothing_to_be_collected(tmp_path: Path) -> N
 
 
 def test_a_session_that_cannot_be_written_is_not_opened(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     assert log.path is not None
     found = open_session(log.path)
     with pytest.raises(CommandError, match=r"in use by process \d+.*--fork"):
@@ -430,7 +430,7 @@ def test_a_session_that_cannot_be_written_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_what_was_queued_and_never_said_is_remembered(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     messages = [User([Text(text)], at) for at, text in enumerate(["first", "second", "second", "third"])]
     for message in messages:
         log.record_queued("steer" if message.timestamp else "follow_up", message)
@@ -439,7 +439,7 @@ def test_what_was_queued_and_never_said_is_remembered(tmp_path: Path) -> None:
 
 
 def test_what_an_extension_wanted_to_say_is_remembered_too(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     notes = [
         Custom("note", text, display=True, details={"n": 1}, timestamp=at) for at, text in enumerate(["a", "b", "b"])
     ]
@@ -450,7 +450,7 @@ def test_what_an_extension_wanted_to_say_is_remembered_too(tmp_path: Path) -> No
 
 
 def test_of_two_equal_messages_one_is_left_when_one_was_said() -> None:
-    log = told("a")
+    log = log_of("a")
     log.record_queued("steer", user("again"))
     log.record_queued("steer", user("again"))
     log.append_message(user("again"))
@@ -458,7 +458,7 @@ def test_of_two_equal_messages_one_is_left_when_one_was_said() -> None:
 
 
 def test_a_cleared_queue_is_forgotten() -> None:
-    log = told("a")
+    log = log_of("a")
     log.record_queued("steer", dropped := user("b"))
     log.record_cleared([dropped])
     log.record_queued("steer", user("c"))
@@ -466,7 +466,7 @@ def test_a_cleared_queue_is_forgotten() -> None:
 
 
 def test_what_is_on_its_way_from_a_queue_survives_that_the_queue_is_cleared() -> None:
-    log = told("a")
+    log = log_of("a")
     for words in ("taken and said", "taken", "dropped"):
         log.record_queued("steer", user(words))
     log.append_message(user("taken and said"))
@@ -480,7 +480,7 @@ def test_what_is_on_its_way_from_a_queue_survives_that_the_queue_is_cleared() ->
 
 
 def test_what_was_said_is_not_said_again_on_a_branch_that_begins_before_it(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     log.record_queued("steer", user("b"))
     before = log.tree.leaf
     log.append_message(user("b"))
@@ -490,7 +490,7 @@ def test_what_was_said_is_not_said_again_on_a_branch_that_begins_before_it(tmp_p
 
 
 def test_what_waits_goes_on_waiting_on_another_branch(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     before = log.tree.leaf
     log.record_queued("steer", user("b"))
     log.move_leaf(before)
@@ -502,7 +502,7 @@ def test_what_waits_goes_on_waiting_on_another_branch(tmp_path: Path) -> None:
     "data", [None, 5, {}, {"queue": "zork", "message": {"role": "user", "content": "", "timestamp": 0}}]
 )
 def test_a_queue_entry_that_makes_no_sense_is_passed_over(data: Any) -> None:
-    log = told("a")
+    log = log_of("a")
     log._add(CustomEntry, "tau.queued", data)
     assert log.undelivered() == []
 
@@ -511,7 +511,7 @@ def test_a_queue_entry_that_makes_no_sense_is_passed_over(data: Any) -> None:
 
 
 def test_a_fork_has_everything_before_a_message_and_gives_its_text_back() -> None:
-    log = told("a", "b", "c")
+    log = log_of("a", "b", "c")
     second = id_of(log, 1)
     fork = log.forked(second)
     assert (log.fork_text(second), [*fork.messages], fork.id == log.id) == ("b", [user("a")], False)
@@ -520,13 +520,13 @@ def test_a_fork_has_everything_before_a_message_and_gives_its_text_back() -> Non
 
 
 def test_a_fork_before_the_first_message_is_empty() -> None:
-    log = told("a")
+    log = log_of("a")
     fork = log.forked(id_of(log, 0))
     assert (log.fork_text(id_of(log, 0)), [*fork.messages], fork.tree.leaf_id) == ("a", [], None)
 
 
 def test_only_messages_of_the_user_can_be_forked_from() -> None:
-    log = told("a")
+    log = log_of("a")
     log.append_message(assistant("b"))
     for id in ("zork", id_of(log, 1)):
         for act in (log.forked, log.fork_text):
@@ -535,7 +535,7 @@ def test_only_messages_of_the_user_can_be_forked_from() -> None:
 
 
 def test_a_clone_is_the_same_and_goes_its_own_way() -> None:
-    log = told("a", "b")
+    log = log_of("a", "b")
     clone = log.cloned()
     clone.append_message(user("c"))
     assert [*clone.messages] == [user("a"), user("b"), user("c")]
@@ -544,7 +544,7 @@ def test_a_clone_is_the_same_and_goes_its_own_way() -> None:
 
 
 def test_a_copy_is_a_file_of_its_own_that_names_its_parent(tmp_path: Path) -> None:
-    log = told("a", "b", folder=tmp_path)
+    log = log_of("a", "b", folder=tmp_path)
     clone = log.cloned()
     assert clone.path is not None and clone.path.parent == tmp_path and clone.path != log.path
     assert (written(clone)[0]["parentSession"], written(clone)[1:]) == (str(log.path), written(log)[1:])
@@ -553,7 +553,7 @@ def test_a_copy_is_a_file_of_its_own_that_names_its_parent(tmp_path: Path) -> No
 
 
 def test_a_fork_without_messages_has_no_file_until_there_is_a_prompt(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     fork = log.forked(id_of(log, 0))
     assert fork.path is not None and not fork.path.exists()
     fork.append_prompt(user("b"))
@@ -561,21 +561,21 @@ def test_a_fork_without_messages_has_no_file_until_there_is_a_prompt(tmp_path: P
 
 
 def test_a_copy_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     (tmp_path / "blocked").write_text("")
     with pytest.raises(CommandError, match="cannot be written: Not a directory"):
         log.copy(log.tree.branch, folder=tmp_path / "blocked")
 
 
 def test_what_is_said_after_a_fork_is_said_once() -> None:
-    log = told("a", "b")
+    log = log_of("a", "b")
     fork = log.forked(id_of(log, 1))
     fork.append_message(user("other"))
     assert [*fork.messages] == [user("a"), user("other")]
 
 
 def test_labels_go_to_the_end_and_what_hung_on_them_hangs_on(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     a = id_of(log, 0)
     log.label(a, "here")
     log.append_message(user("b"))
@@ -617,13 +617,13 @@ def plain(text: str) -> Json:
 
 
 def test_what_was_queued_is_not_said_in_the_copy_too(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     log.record_queued("steer", user("b"))
     assert (log.cloned().undelivered(), log.undelivered()) == ([], [("steer", user("b"))])
 
 
 def test_a_copy_of_a_damaged_session_is_sound(tmp_path: Path) -> None:
-    log = told("a", "b", "c", folder=tmp_path)
+    log = log_of("a", "b", "c", folder=tmp_path)
     assert log.path is not None
     log.close()
     lines = log.path.read_bytes().splitlines(keepends=True)
@@ -665,7 +665,7 @@ class Held:
 
 def test_what_was_written_is_synced_soon_also_if_it_was_written_during_a_sync(tmp_path: Path) -> None:
     async def main() -> Held:
-        held = Held(told("a", folder=tmp_path))
+        held = Held(log_of("a", folder=tmp_path))
 
         def write_once() -> None:
             held.meanwhile = lambda: None
@@ -683,7 +683,7 @@ def test_what_was_written_is_synced_soon_also_if_it_was_written_during_a_sync(tm
 
 def test_a_sync_that_fails_is_told_once_and_that_it_recovered_too(tmp_path: Path) -> None:
     async def main() -> Held:
-        held = Held(told("a", folder=tmp_path))
+        held = Held(log_of("a", folder=tmp_path))
         held.fail = True
         assert not await held.keeper.sync_now()
         held.log.append_message(assistant("b"))
@@ -698,7 +698,7 @@ def test_a_sync_that_fails_is_told_once_and_that_it_recovered_too(tmp_path: Path
 
 def test_when_an_entry_got_through_by_itself_it_is_told_too(tmp_path: Path) -> None:
     async def main() -> Held:
-        held = Held(told("a", folder=tmp_path, trouble=lambda error: held.told.append("failed")))
+        held = Held(log_of("a", folder=tmp_path, trouble=lambda error: held.told.append("failed")))
         path = held.log.path
         assert path is not None
         path.unlink()
@@ -731,7 +731,7 @@ def test_times_are_written_as_iso_with_milliseconds() -> None:
 
 def test_nothing_is_kept_by_itself_after_the_end(tmp_path: Path) -> None:
     async def main() -> None:
-        held = Held(told("a", folder=tmp_path))
+        held = Held(log_of("a", folder=tmp_path))
         await held.keeper.close()
         held.keeper.schedule()
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -740,7 +740,7 @@ def test_nothing_is_kept_by_itself_after_the_end(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_closed_writes_nothing_more(tmp_path: Path) -> None:
-    log = told("a", folder=tmp_path)
+    log = log_of("a", folder=tmp_path)
     log.close()
     before = written(log)
     log.append_message(assistant("late"))
@@ -752,7 +752,7 @@ def test_a_log_that_was_closed_writes_nothing_more(tmp_path: Path) -> None:
 
 def test_a_session_that_was_left_and_cannot_be_synced_can_be_taken_back(tmp_path: Path) -> None:
     async def main() -> None:
-        held, left = Held(new()), told("a", folder=tmp_path)
+        held, left = Held(new()), log_of("a", folder=tmp_path)
         assert left.path is not None
         held.fail = True
         await held.keeper.sync_and_close(left)
@@ -767,7 +767,7 @@ def test_a_session_that_was_left_and_cannot_be_synced_can_be_taken_back(tmp_path
 
 def test_a_session_that_was_left_in_use_is_open_until_it_is_released(tmp_path: Path) -> None:
     async def main() -> None:
-        held, left = Held(new()), told("a", folder=tmp_path)
+        held, left = Held(new()), log_of("a", folder=tmp_path)
         await held.keeper.sync_and_close(left, in_use=True)
         left.append_message(assistant("late"))
         assert left.path is not None
@@ -783,7 +783,7 @@ def test_a_session_that_was_left_in_use_is_open_until_it_is_released(tmp_path: P
 @pytest.mark.parametrize("released", [False, True])
 def test_a_session_that_was_left_in_use_can_be_taken_back(tmp_path: Path, released: bool) -> None:
     async def main() -> None:
-        held, left = Held(new()), told("a", folder=tmp_path)
+        held, left = Held(new()), log_of("a", folder=tmp_path)
         assert left.path is not None
         await held.keeper.sync_and_close(left, in_use=True)
         (tmp_path / "link.jsonl").symlink_to(left.path)
