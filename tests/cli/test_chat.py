@@ -89,7 +89,7 @@ def _own_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def said(folder: Path) -> list[str]:
+def texts_asked(folder: Path) -> list[str]:
     return [content[0]["text"] for content in asked(folder)]
 
 
@@ -100,14 +100,14 @@ def test_a_line_is_asked_and_answered_until_ctrl_d(tmp_path: Path) -> None:
         assert terminal.ask("and now?").split("\n")[1:] == ["Bye", ""]
         terminal.write("\x04")
         assert terminal.code() == 0
-    assert said(tmp_path) == ["hi", "and now?"]
+    assert texts_asked(tmp_path) == ["hi", "and now?"]
 
 
 def test_messages_of_the_command_line_are_asked_first(tmp_path: Path) -> None:
     with Terminal(tmp_path, "first words", answers=[{"text": "first answer"}, {"text": "second answer"}]) as terminal:
         terminal.until("first answer")
         assert "second answer" in terminal.ask("go on")
-    assert said(tmp_path) == ["first words", "go on"]
+    assert texts_asked(tmp_path) == ["first words", "go on"]
 
 
 def test_each_tool_call_is_one_line(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_ctrl_c_drops_the_line_that_is_being_written(tmp_path: Path) -> None:
         terminal.until("never mind")
         terminal.write("\x03")
         assert "ok" in terminal.ask("something else")
-    assert said(tmp_path) == ["something else"]
+    assert texts_asked(tmp_path) == ["something else"]
 
 
 def test_lines_can_be_edited_and_are_remembered(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_lines_can_be_edited_and_are_remembered(tmp_path: Path) -> None:
         terminal.until("> ")
         terminal.write("\x10\n")  # the line before
         terminal.until("ok\n")
-    assert said(tmp_path) == ["wrong", "wrong"]
+    assert texts_asked(tmp_path) == ["wrong", "wrong"]
     assert stat.S_IMODE((tmp_path / "agent" / "tau_history").stat().st_mode) == 0o600
 
 
@@ -207,7 +207,7 @@ def test_a_signal_ends_it_with_what_runs(number: signal.Signals, code: int, tmp_
             terminal.process.send_signal(number)
             assert terminal.code() == code
         assert is_gone(child, within=WITHIN)
-    assert said(tmp_path) == ["go"]
+    assert texts_asked(tmp_path) == ["go"]
 
 
 def test_a_signal_at_the_prompt(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_session_that_was_chosen_is_gone_on_with(tmp_path: Path) -> None:
         assert "first words" in terminal.until("Which one? [1] ")
         terminal.write("1\n")
         assert "ok" in terminal.ask("and then")
-    assert said(tmp_path) == ["first words", "and then"]
+    assert texts_asked(tmp_path) == ["first words", "and then"]
 
 
 def test_the_answer_does_not_steer_the_terminal(tmp_path: Path) -> None:
@@ -416,4 +416,4 @@ def test_a_question_that_comes_while_a_line_is_written_waits_for_its_end(tmp_pat
         terminal.write("y\n")
         terminal.until("heard True")
         terminal.until("ok")
-    assert said(tmp_path) == ["my line"]
+    assert texts_asked(tmp_path) == ["my line"]

@@ -28,12 +28,12 @@ TIME = "2026-01-01T00:00:00.000Z"
 AT = 1767225600000
 
 
-def said(id: str, parent: str | None, text: str) -> MessageEntry:
+def message_entry(id: str, parent: str | None, text: str) -> MessageEntry:
     return MessageEntry(id, parent, TIME, user(text))
 
 
 def chain(count: int) -> list[AnyEntry]:
-    return [said(str(at), str(at - 1) if at else None, "hi") for at in range(count)]
+    return [message_entry(str(at), str(at - 1) if at else None, "hi") for at in range(count)]
 
 
 def grown(*entries: AnyEntry) -> Tree:
@@ -62,7 +62,13 @@ def conversation(tree: Tree) -> list[AnyMessage]:
 
 #   a ── b ── c
 #         └── d ── e
-FORKED = [said("a", None, "A"), said("b", "a", "B"), said("c", "b", "C"), said("d", "b", "D"), said("e", "d", "E")]
+FORKED = [
+    message_entry("a", None, "A"),
+    message_entry("b", "a", "B"),
+    message_entry("c", "b", "C"),
+    message_entry("d", "b", "D"),
+    message_entry("e", "d", "E"),
+]
 
 
 def shape(nodes: list[dict[str, Any]]) -> str:
@@ -84,10 +90,10 @@ def test_what_is_added_hangs_on_the_leaf_wherever_it_was_moved() -> None:
     tree = grown(*FORKED)
     tree.leaf = 2
     assert tree.leaf_id == "c"
-    tree.add(wire_json(said("f", "c", "F")), "f", "message")
+    tree.add(wire_json(message_entry("f", "c", "F")), "f", "message")
     assert (tree.leaf_id, ids(tree, tree.branch), tree.find("f")) == ("f", "abcf", 5)
     tree.leaf = ROOT
-    tree.add(wire_json(said("g", None, "G")), "g", "message")
+    tree.add(wire_json(message_entry("g", None, "G")), "g", "message")
     assert ids(tree, tree.branch) == "g"
 
 
@@ -100,7 +106,10 @@ def test_entries_are_found_by_id_and_by_what_came_after() -> None:
 
 
 def test_the_first_of_two_entries_with_one_id_is_found() -> None:
-    content = [wire_json(entry) for entry in (said("a", None, "A"), said("b", "a", "B"), said("a", "b", "again"))]
+    content = [
+        wire_json(entry)
+        for entry in (message_entry("a", None, "A"), message_entry("b", "a", "B"), message_entry("a", "b", "again"))
+    ]
     tree = Tree(lines(*content), (ROOT, 0, 1), (1, 1, 1))
     assert (tree.find("a"), list(tree.after("a")), [*tree.branch]) == (0, content[1:], [0, 1, 2])
 
@@ -126,7 +135,7 @@ def test_the_whole_tree_is_shown_with_children_in_order() -> None:
 
 
 def test_a_second_root_is_shown_beside_the_first() -> None:
-    assert shape(json.loads(grown(*FORKED, said("z", None, "Z")).json())) == "a(b(c()d(e())))z()"
+    assert shape(json.loads(grown(*FORKED, message_entry("z", None, "Z")).json())) == "a(b(c()d(e())))z()"
 
 
 def test_the_last_label_of_an_entry_is_shown() -> None:
@@ -137,7 +146,7 @@ def test_the_last_label_of_an_entry_is_shown() -> None:
         Label("l4", "l3", "T4", "l1", None),
         Label("l5", "l4", "T5", "nobody", "lost"),
     ]
-    a = json.loads(grown(said("a", None, "A"), *labels).json())[0]
+    a = json.loads(grown(message_entry("a", None, "A"), *labels).json())[0]
     assert (a["label"], a["labelTimestamp"]) == ("last", "T2")
     assert "label" not in a["children"][0]
 
@@ -163,7 +172,7 @@ def test_the_name_is_the_last_that_was_given() -> None:
 def test_the_conversation_is_the_messages_of_the_branch() -> None:
     tree = grown(
         ModelChange("m", None, TIME, "lab", "m-1"),
-        said("a", "m", "A"),
+        message_entry("a", "m", "A"),
         CustomEntry("x", "a", TIME, "state", {}),
         CustomMessageEntry("n", "x", TIME, "note", "hey", True, {"d": 1}),
         BranchSummaryEntry("s", "n", TIME, "c", "elsewhere"),
@@ -188,7 +197,7 @@ def test_other_branches_are_not_seen() -> None:
 
 
 def test_a_summary_stands_for_what_came_before_what_was_kept() -> None:
-    tree = grown(*chain(4), CompactionEntry("s", "3", TIME, "long ago", "2", 99), said("5", "s", "after"))
+    tree = grown(*chain(4), CompactionEntry("s", "3", TIME, "long ago", "2", 99), message_entry("5", "s", "after"))
     assert conversation(tree) == [CompactionSummary("long ago", 99, AT), user("hi"), user("hi"), user("after")]
 
 
@@ -213,11 +222,11 @@ def test_a_summary_whose_first_kept_entry_is_not_before_it_keeps_nothing(kept: s
 
 
 def test_an_entry_of_a_wrong_shape_keeps_its_place_and_says_nothing() -> None:
-    tree = grown(said("a", None, "A"))
+    tree = grown(message_entry("a", None, "A"))
     for kind in ("message", "label", "session_info", "compaction", "custom_message", "branch_summary", "zork"):
         broken = encode({"type": kind, "id": f"bad {kind}", "parentId": tree.leaf_id, "timestamp": 5})
         tree.add(broken, f"bad {kind}", kind)
-    tree.add(wire_json(said("b", tree.leaf_id, "B")), "b", "message")
+    tree.add(wire_json(message_entry("b", tree.leaf_id, "B")), "b", "message")
     assert tree.entry(1) == UnknownEntry("unreadable", "bad message")
     assert conversation(tree) == [user("A"), user("B")]
     assert (tree.name, [point.entry_id for point in tree.fork_points()]) == (None, ["a", "b"])
@@ -241,10 +250,10 @@ def test_one_can_fork_before_each_message_of_the_user_on_the_branch() -> None:
 
 def test_one_can_fork_before_messages_however_their_lines_are_written() -> None:
     rows = [
-        wire_json(said("a", None, 'they wrote {"role":"user"}')),
+        wire_json(message_entry("a", None, 'they wrote {"role":"user"}')),
         wire_json(MessageEntry("b", "a", TIME, assistant("hi"))),
     ]
-    rows += [json.dumps(json.loads(wire_json(said(id, None, id))), indent=None).encode() for id in "cd"]
+    rows += [json.dumps(json.loads(wire_json(message_entry(id, None, id))), indent=None).encode() for id in "cd"]
     upside_down = json.loads(rows[-1])
     upside_down["message"] = dict(reversed(upside_down["message"].items()))
     rows += [
@@ -252,7 +261,7 @@ def test_one_can_fork_before_messages_however_their_lines_are_written() -> None:
         b'{"type":"message","id":"f","message":{"role":"user"}}',
     ]
     tree = Tree(lines(*rows), range(-1, len(rows) - 1), [CODES["message"]] * len(rows))
-    tree.add(wire_json(said("g", "f", "g")), "g", "message")
+    tree.add(wire_json(message_entry("g", "f", "g")), "g", "message")
     assert [point.entry_id for point in tree.fork_points()] == list("acdeg")
 
 

@@ -68,7 +68,7 @@ def row(text: str) -> str:
     return f"{rows}.find((it) => it.textContent.includes({json.dumps(text)}))"
 
 
-def said(text: str) -> str:
+def is_shown(text: str) -> str:
     """A condition: this text is part of the conversation."""
     return f"document.getElementById('talk').textContent.includes({json.dumps(text)})"
 
@@ -126,10 +126,10 @@ def test_the_page_can_be_read_without_its_script(browser: Browser, pages: Path) 
 
 def test_a_branch_is_shown_when_it_is_chosen_in_the_list(browser: Browser, pages: Path) -> None:
     opened(browser, pages / "sample.html")
-    assert browser.run(said("Right. Forget it.")) is False
+    assert browser.run(is_shown("Right. Forget it.")) is False
     browser.run(f"{row('Could we keep the rounding')}.click()")
-    until(browser, said("Right. Forget it."))
-    assert browser.run(said("Now draw the curve")) is False
+    until(browser, is_shown("Right. Forget it."))
+    assert browser.run(is_shown("Now draw the curve")) is False
     assert texts(browser, ".fork span") == ["branch 1 of 2"]
     assert browser.run(f"{row('Right. Forget it')}.classList.contains('on')") is True
     assert complaints(browser) == []
@@ -140,9 +140,9 @@ def test_one_can_step_from_branch_to_branch(browser: Browser, pages: Path) -> No
     before = texts(browser, "#talk article")
     assert texts(browser, ".fork span") == ["branch 2 of 2"]
     browser.run("document.querySelector('.fork button').click()")
-    until(browser, said("Right. Forget it."))
+    until(browser, is_shown("Right. Forget it."))
     browser.run("document.querySelector('.fork button:last-child').click()")
-    until(browser, said("Now draw the curve"))
+    until(browser, is_shown("Now draw the curve"))
     assert texts(browser, "#talk article") == before
 
 
@@ -150,7 +150,7 @@ def test_an_address_leads_to_an_entry_of_any_branch(browser: Browser, pages: Pat
     export = sample()
     entry: Any = next(it for it in export.entries if "Right. Forget it" in str(it))
     opened(browser, pages / "sample.html", f"#e-{entry.id}")
-    until(browser, said("Right. Forget it."))
+    until(browser, is_shown("Right. Forget it."))
     until(browser, "document.querySelector('article.here')?.textContent.includes('Right. Forget it')")
 
 
@@ -181,7 +181,7 @@ def test_search_finds_text_of_all_branches(browser: Browser, pages: Path) -> Non
         "We could, but it would only hide the mistake: with 6.94 m at night and 6.88 m by day it would print the lower…"
     ]
     browser.key("Enter")
-    until(browser, said("it would only hide the mistake"))
+    until(browser, is_shown("it would only hide the mistake"))
     browser.key("Escape")
     until(browser, "document.getElementById('status').textContent === '26 of 35 entries'")
     assert browser.run("document.getElementById('search').value + document.activeElement.id") == ""

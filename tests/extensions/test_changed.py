@@ -62,7 +62,7 @@ async def crash(lab: Lab) -> None:
     assert (await lab.bash("crash"))["block"] is True
 
 
-def told(lab: Lab) -> str:
+def load_errors(lab: Lab) -> str:
     return " | ".join(error for event, error in lab.told if event == "load")
 
 
@@ -72,9 +72,9 @@ def test_a_file_that_changed_is_not_executed_after_a_crash_and_its_gate_stays_sh
         async with running(file) as lab:
             gate(tmp_path, "changed", mark)
             await crash(lab)
-            await lab.until(lambda: told(lab))
+            await lab.until(lambda: load_errors(lab))
             why = f"{file} changed since the extension was loaded. {RELOAD}"
-            assert told(lab) == f"It ended and is not restarted: {why}"
+            assert load_errors(lab) == f"It ended and is not restarted: {why}"
             assert "is not restarted" in (await lab.bash("ls"))["reason"]
             gate(tmp_path, "first")  # too late: only a reload looks again
             assert "is not restarted" in (await lab.bash("ls"))["reason"]
@@ -89,7 +89,7 @@ def test_a_reload_uses_the_new_version(tmp_path: Path) -> None:
         async with running(file) as lab:
             gate(tmp_path, "second")
             await crash(lab)
-            await lab.until(lambda: told(lab))
+            await lab.until(lambda: load_errors(lab))
             await lab.running.reload([Found(file)])
             assert await lab.bash("ls") == {"block": True, "reason": "second"}
 
@@ -101,7 +101,7 @@ def test_a_file_that_did_not_change_is_started_again(tmp_path: Path) -> None:
         async with running(gate(tmp_path, "first"), package(tmp_path)) as lab:
             await crash(lab)
             assert (await lab.bash("ls"))["block"] is True
-            assert told(lab) == ""
+            assert load_errors(lab) == ""
 
     asyncio.run(story())
 
@@ -114,8 +114,8 @@ def test_any_module_of_a_package_counts(name: str, tmp_path: Path) -> None:
             (place / "lib").mkdir()
             (place / name).write_text("TEXT = 'changed'\n")
             await crash(lab)
-            await lab.until(lambda: told(lab))
-            assert f"{place / name} changed since the extension was loaded" in told(lab)
+            await lab.until(lambda: load_errors(lab))
+            assert f"{place / name} changed since the extension was loaded" in load_errors(lab)
 
     asyncio.run(story())
 
@@ -126,8 +126,8 @@ def test_a_module_that_is_removed_counts(tmp_path: Path) -> None:
         async with running(place) as lab:
             (place / "late.py").unlink()
             await crash(lab)
-            await lab.until(lambda: told(lab))
-            assert f"{place / 'late.py'} changed since" in told(lab)
+            await lab.until(lambda: load_errors(lab))
+            assert f"{place / 'late.py'} changed since" in load_errors(lab)
 
     asyncio.run(story())
 
@@ -166,7 +166,7 @@ def test_a_file_that_is_not_as_it_was_trusted_is_not_loaded(change: str, tmp_pat
             assert await lab.bash("ls") == {"block": True, "reason": "old"}
         (place / ("rules.py" if change == "changed" else "more.py")).write_text(f"open({str(mark)!r}, 'w').close()\n")
         async with running(Found(place, content=content)) as lab:
-            assert "changed since the project was trusted" in told(lab)
+            assert "changed since the project was trusted" in load_errors(lab)
             assert not mark.exists()
 
     asyncio.run(story())

@@ -167,12 +167,12 @@ def test_steering_reaches_the_run(tmp_path: Path) -> None:
             async for event in agent.prompt("go"):
                 if isinstance(event, events.ToolStart):
                     await agent.steer("stop that")
-            return [said(message) for message in agent.messages() if isinstance(message, events.User)]
+            return [text_of(message) for message in agent.messages() if isinstance(message, events.User)]
 
     assert play(story()) == ["go", "stop that"]
 
 
-def said(message: events.User) -> str:
+def text_of(message: events.User) -> str:
     content: Any = message.content
     return content if isinstance(content, str) else str(content[0].text)
 

@@ -40,7 +40,7 @@ def asked(
 # What is sent.
 
 
-def spoken(messages: list[ModelMessage]) -> list[dict[str, Any]]:
+def wire_messages(messages: list[ModelMessage]) -> list[dict[str, Any]]:
     return [*conversation(messages)]
 
 
@@ -116,7 +116,7 @@ def test_results_of_one_turn_travel_in_one_message() -> None:
         ToolResult(two.id, "two", [Text("no")], {}, True),
         user("and"),
     ]
-    assert spoken(said) == [
+    assert wire_messages(said) == [
         {"role": "user", "content": [{"type": "text", "text": "go"}]},
         {
             "role": "assistant",
@@ -138,7 +138,7 @@ def test_results_of_one_turn_travel_in_one_message() -> None:
 
 
 def test_the_last_result_is_where_the_cache_ends() -> None:
-    sent = spoken([assistant(call("ls")), ToolResult("call_ls", "ls", [Text("a")])])
+    sent = wire_messages([assistant(call("ls")), ToolResult("call_ls", "ls", [Text("a")])])
     assert sent[-1]["content"] == [
         {"type": "tool_result", "tool_use_id": "call_ls", "content": "a", "is_error": False, **CACHED}
     ]
@@ -148,7 +148,7 @@ def test_images_are_sent_as_base64() -> None:
     picture = Image("QUJD", "image/png")
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}}
     look, seen = User([Text("look"), picture], 0), ToolResult("call_ls", "ls", [Text("a"), picture])
-    sent = spoken([look, assistant(call("ls")), seen, user("x")])
+    sent = wire_messages([look, assistant(call("ls")), seen, user("x")])
     assert sent[0]["content"] == [{"type": "text", "text": "look"}, image]
     assert sent[2]["content"][0]["content"] == [{"type": "text", "text": "a"}, image]
 
@@ -161,7 +161,7 @@ def test_thinking_is_handed_back_as_it_came() -> None:
         Thinking(" "),
         Text("yes"),
     ]
-    assert spoken([assistant(*content)])[0]["content"] == [
+    assert wire_messages([assistant(*content)])[0]["content"] == [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
         {"type": "redacted_thinking", "data": "payload"},
         {"type": "text", "text": "unsigned"},
@@ -170,14 +170,14 @@ def test_thinking_is_handed_back_as_it_came() -> None:
 
 
 def test_signed_thinking_is_handed_back_even_if_it_is_empty() -> None:
-    sent = spoken([assistant(Thinking("", "sig"), "yes")])
+    sent = wire_messages([assistant(Thinking("", "sig"), "yes")])
     assert sent[0]["content"][0] == {"type": "thinking", "thinking": "", "signature": "sig"}
 
 
 def test_empty_text_is_never_sent() -> None:
     picture = Image("QUJD", "image/png")
     seen = ToolResult("call_ls", "ls", [Text(" "), picture])
-    sent = spoken([user(" "), User([Text(""), picture], 0), assistant("", call("ls")), seen])
+    sent = wire_messages([user(" "), User([Text(""), picture], 0), assistant("", call("ls")), seen])
     assert [message["role"] for message in sent] == ["user", "assistant", "user"]
     blocks = [block for message in sent for block in message["content"]]
     assert [block["type"] for block in blocks] == ["image", "tool_use", "tool_result"]
@@ -185,7 +185,7 @@ def test_empty_text_is_never_sent() -> None:
 
 
 def test_a_character_in_two_halves_is_sent_whole() -> None:
-    assert spoken([user("\ud83d\ude00")])[0]["content"][0]["text"] == "😀"
+    assert wire_messages([user("\ud83d\ude00")])[0]["content"][0]["text"] == "😀"
 
 
 # What comes back.

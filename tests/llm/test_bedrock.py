@@ -35,7 +35,7 @@ POINT = {"cachePoint": {"type": "default"}}
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret-secret"}
 
 
-def told(*messages: Any, model: Model = MODEL, caches: bool = False) -> list[dict[str, Any]]:
+def wire_messages(*messages: Any, model: Model = MODEL, caches: bool = False) -> list[dict[str, Any]]:
     return conversation(messages, model, caches=caches)
 
 
@@ -102,7 +102,7 @@ def test_turns_alternate() -> None:
         assistant("a"),
         assistant("b"),
     ]
-    assert told(*said) == [
+    assert wire_messages(*said) == [
         {"role": "user", "content": [{"text": "go"}, {"text": "now"}]},
         {
             "role": "assistant",
@@ -135,9 +135,9 @@ def test_turns_alternate() -> None:
 
 def test_thinking_that_is_not_signed_is_text_for_claude() -> None:
     said = assistant(Thinking("hm"), Thinking(" "), "yes")
-    assert told(said)[0]["content"] == [{"text": "hm"}, {"text": "yes"}]
+    assert wire_messages(said)[0]["content"] == [{"text": "hm"}, {"text": "yes"}]
     thought = {"reasoningContent": {"reasoningText": {"text": "hm"}}}
-    assert told(said, model=NOVA)[0]["content"] == [thought, {"text": "yes"}]
+    assert wire_messages(said, model=NOVA)[0]["content"] == [thought, {"text": "yes"}]
 
 
 def test_empty_text_and_what_is_no_utf8_are_never_sent() -> None:
@@ -148,8 +148,8 @@ def test_empty_text_and_what_is_no_utf8_are_never_sent() -> None:
         assistant(" ", Thinking(bad, "s"), call("ls", path=bad)),
         ToolResult("call_ls", "ls", [Text(bad)]),
     ]
-    assert "ud800" not in encode(told(*said)).decode()
-    assert told(*said)[0] == {"role": "user", "content": [{"text": "ab"}]}
+    assert "ud800" not in encode(wire_messages(*said)).decode()
+    assert wire_messages(*said)[0] == {"role": "user", "content": [{"text": "ab"}]}
 
 
 # Where, and who.

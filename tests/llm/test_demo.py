@@ -44,7 +44,7 @@ def streamed(messages: Sequence[ModelMessage], tools: Sequence[str] = ALL) -> li
     return events
 
 
-def says(*messages: ModelMessage, tools: Sequence[str] = ALL) -> Assistant:
+def demo_answer(*messages: ModelMessage, tools: Sequence[str] = ALL) -> Assistant:
     last = streamed(messages, tools)[-1]
     assert isinstance(last, MessageDone) and last.unreadable == {}
     return last.message
@@ -66,10 +66,10 @@ def result(answer: Assistant, text: str, *, is_error: bool = False, details: Any
 def talk(request: str, *outputs: str, tools: Sequence[str] = ALL) -> list[Assistant]:
     """All answers to a request, the tools giving `outputs`."""
     messages: list[ModelMessage] = [user(request)]
-    answers = [says(*messages, tools=tools)]
+    answers = [demo_answer(*messages, tools=tools)]
     for output in outputs:
         messages += [answers[-1], result(answers[-1], output)]
-        answers.append(says(*messages, tools=tools))
+        answers.append(demo_answer(*messages, tools=tools))
     return answers
 
 
@@ -102,7 +102,7 @@ def read(path: str) -> tuple[str, dict[str, Any]]:
     ],
 )
 def test_a_plain_request_becomes_a_call(request_: str, call: tuple[str, dict[str, Any]]) -> None:
-    answer = says(user(request_))
+    answer = demo_answer(user(request_))
     assert (called(answer), answer.stop_reason) == ([call], "toolUse")
     assert answer.text.startswith("I ")
 
@@ -123,25 +123,25 @@ def test_a_plain_request_becomes_a_call(request_: str, call: tuple[str, dict[str
     ],
 )
 def test_a_request_that_is_not_completely_understood_calls_nothing(request_: str) -> None:
-    answer = says(user(request_))
+    answer = demo_answer(user(request_))
     assert (called(answer), answer.stop_reason) == ([], "stop")
 
 
 def test_an_unknown_request_is_quoted_and_answered_with_examples() -> None:
-    text = says(user("Refactor the parser")).text
+    text = demo_answer(user("Refactor the parser")).text
     assert text.startswith('I did not understand "Refactor the parser". I am tau\'s offline demo model')
     assert "\n- list the files in src\n" in text
 
 
 def test_every_example_of_the_help_is_understood() -> None:
-    examples = [line[2:] for line in says(user("help")).text.split("\n") if line.startswith("- ")]
+    examples = [line[2:] for line in demo_answer(user("help")).text.split("\n") if line.startswith("- ")]
     assert len(examples) == 5
-    assert [example for example in examples if not says(user(example)).tool_calls] == []
+    assert [example for example in examples if not demo_answer(user(example)).tool_calls] == []
 
 
 @pytest.mark.parametrize("request_", ["hello", "Hi there!", "what are you?", "help", "some text\nwhat are you?"])
 def test_it_introduces_itself_as_an_offline_demo(request_: str) -> None:
-    answer = says(user(request_))
+    answer = demo_answer(user(request_))
     assert answer.text.startswith("I am tau's offline demo model")
     assert called(answer) == []
 
@@ -151,13 +151,13 @@ def test_it_introduces_itself_as_an_offline_demo(request_: str) -> None:
     ["commit ca9699b\nAuthor: me\n\n    Fix it\n", '<file name="/a/Makefile">\nall:\n\trun `reboot`\n</file>\n', "x\n"],
 )
 def test_the_request_is_the_last_line_after_piped_text_and_attached_files(before: str) -> None:
-    answer = says(user(f"{before}count the lines in a.txt"))
+    answer = demo_answer(user(f"{before}count the lines in a.txt"))
     assert called(answer) == [bash("wc -l a.txt")]
     assert answer.text == "I ignore the attached text.\n\nI count the lines of a.txt."
 
 
 def test_an_attached_file_alone_is_not_a_request() -> None:
-    answer = says(user('<file name="/a/x">\nlist the files\n</file>\n'))
+    answer = demo_answer(user('<file name="/a/x">\nlist the files\n</file>\n'))
     assert (answer.text[:18], called(answer)) == ("I got no request. ", [])
 
 
@@ -186,8 +186,8 @@ def test_a_result_is_quoted_from_its_beginning_without_control_sequences() -> No
 
 def test_an_error_is_quoted_and_ends_the_plan() -> None:
     request = user("list the files in nowhere and then read README.md")
-    answer = says(request)
-    after = says(request, answer, result(answer, "No such file\n\nCommand exited with code 2", is_error=True))
+    answer = demo_answer(request)
+    after = demo_answer(request, answer, result(answer, "No such file\n\nCommand exited with code 2", is_error=True))
     assert (after.text, called(after), after.stop_reason) == (
         "The bash tool failed.\n\n    No such file\n    Command exited with code 2",
         [],
@@ -205,28 +205,28 @@ def test_a_tool_that_is_off_is_named_and_not_called() -> None:
 
 
 def test_the_last_of_several_messages_decides() -> None:
-    assert called(says(user("list the files"), user("read a.txt"))) == [read("a.txt")]
+    assert called(demo_answer(user("list the files"), user("read a.txt"))) == [read("a.txt")]
 
 
 def test_a_steering_message_is_a_new_request() -> None:
     first = user("list the files and then read README.md")
-    answer = says(first)
+    answer = demo_answer(first)
     listed, steered = result(answer, "a\n"), user("read b.txt and then run `pwd`")
-    second = says(first, answer, listed, steered)
+    second = demo_answer(first, answer, listed, steered)
     assert called(second) == [read("b.txt")]
-    assert called(says(first, answer, listed, steered, second, result(second, "x"))) == [bash("pwd")]
+    assert called(demo_answer(first, answer, listed, steered, second, result(second, "x"))) == [bash("pwd")]
 
 
 def test_a_result_of_another_models_call_is_quoted_and_ends_the_plan() -> None:
-    answer = says(user("read a.txt"))
-    after = says(user("list the files and then run `reboot`"), answer, result(answer, "x"))
+    answer = demo_answer(user("read a.txt"))
+    after = demo_answer(user("list the files and then run `reboot`"), answer, result(answer, "x"))
     assert (after.text, called(after)) == ("The read tool is done.\n\n    x", [])
 
 
 def test_an_image_alone_is_not_a_request() -> None:
     image = Image("aGk=", "image/png")
-    assert called(says(user("list the files", image))) == [bash("ls")]
-    assert says(user("", image)).text.startswith("I got no request. I am ")
+    assert called(demo_answer(user("list the files", image))) == [bash("ls")]
+    assert demo_answer(user("", image)).text.startswith("I got no request. I am ")
 
 
 def test_text_streams_word_by_word_and_arguments_in_three_deltas() -> None:
@@ -238,7 +238,7 @@ def test_text_streams_word_by_word_and_arguments_in_three_deltas() -> None:
 
 
 def test_usage_is_a_quarter_of_the_characters() -> None:
-    usage = says(user("read README.md")).usage
+    usage = demo_answer(user("read README.md")).usage
     sent = len("system") + len("bash{}read{}") + len("read README.md")
     received = len("I read README.md.") + len('{"path":"README.md"}')
     assert usage == Usage(input=sent // 4, output=received // 4, total_tokens=sent // 4 + received // 4)

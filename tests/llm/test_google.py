@@ -20,7 +20,7 @@ PICTURE = Image("QUJD", "image/png")
 SHOWN = {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}
 
 
-def told(*messages: Any, model: Model = MODEL) -> list[dict[str, Any]]:
+def wire_messages(*messages: Any, model: Model = MODEL) -> list[dict[str, Any]]:
     return conversation(messages, model)
 
 
@@ -109,7 +109,7 @@ def test_a_turn_with_tools_is_sent_as_the_api_expects_it() -> None:
         ToolResult(two.id, "two", [], {}, True),
         assistant("done"),
     ]
-    assert told(*said) == [
+    assert wire_messages(*said) == [
         {"parts": [{"text": "go"}], "role": "user"},
         {
             "parts": [
@@ -144,19 +144,19 @@ def test_a_turn_with_tools_is_sent_as_the_api_expects_it() -> None:
     ],
 )
 def test_only_what_is_base64_is_a_signature(signature: str, sent: bool) -> None:
-    (turn,) = told(assistant(Thinking("hm", signature)))
+    (turn,) = wire_messages(assistant(Thinking("hm", signature)))
     assert ("thoughtSignature" in turn["parts"][0]) is sent
 
 
 def test_newer_models_get_a_signature_for_every_call() -> None:
     said = assistant(ToolCall("1", "ls", {}, "c2ln"), ToolCall("2", "ls", {}))
-    (turn,) = told(said, model=NEWER)
+    (turn,) = wire_messages(said, model=NEWER)
     assert [part["thoughtSignature"] for part in turn["parts"]] == ["c2ln", "skip_thought_signature_validator"]
 
 
 def test_other_models_behind_this_api_get_ids() -> None:
     claude = replace(MODEL, id="claude-x")
-    sent = told(assistant(call("ls")), ToolResult("call_ls", "ls", [Text("a")]), model=claude)
+    sent = wire_messages(assistant(call("ls")), ToolResult("call_ls", "ls", [Text("a")]), model=claude)
     assert sent[0]["parts"][0]["functionCall"]["id"] == "call_ls"
     assert sent[1]["parts"][0]["functionResponse"]["id"] == "call_ls"
 
@@ -165,18 +165,18 @@ def test_images_of_tools_stand_in_the_response_or_beside_it() -> None:
     shown = ToolResult("call_ls", "read", [PICTURE])
     said = [User([Text("look"), PICTURE], 0), assistant(call("ls")), shown]
     response = {"name": "read", "response": {"output": "(see attached image)"}}
-    assert told(*said)[0]["parts"] == [{"text": "look"}, SHOWN]
-    assert told(*said)[2:] == [
+    assert wire_messages(*said)[0]["parts"] == [{"text": "look"}, SHOWN]
+    assert wire_messages(*said)[2:] == [
         {"parts": [{"functionResponse": response}], "role": "user"},
         {"parts": [{"text": "Images that belong to the tool results above:"}, SHOWN], "role": "user"},
     ]
-    assert told(*said, model=NEWER)[2:] == [
+    assert wire_messages(*said, model=NEWER)[2:] == [
         {"parts": [{"functionResponse": {**response, "parts": [SHOWN]}}], "role": "user"}
     ]
 
 
 def test_empty_text_is_never_sent() -> None:
-    assert told(user(" "), User([Text(""), PICTURE], 0), assistant(" ", Thinking(" "))) == [
+    assert wire_messages(user(" "), User([Text(""), PICTURE], 0), assistant(" ", Thinking(" "))) == [
         {"parts": [SHOWN], "role": "user"}
     ]
 

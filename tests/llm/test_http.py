@@ -54,7 +54,7 @@ async def read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, str
     return line, headers, parse(await reader.readexactly(int(headers["content-length"])))
 
 
-def says(*portions: bytes) -> Serve:
+def serve_portions(*portions: bytes) -> Serve:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         for portion in portions:
@@ -66,7 +66,7 @@ def says(*portions: bytes) -> Serve:
 
 def refusing(status: str, body: bytes = b"", *headers: str) -> Serve:
     lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", *headers]
-    return says("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+    return serve_portions("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
 
 
 async def posted(
@@ -98,7 +98,7 @@ def error(serve: Serve, **options: Any) -> ModelError:
 
 
 def test_the_bytes_come_as_the_server_sends_them() -> None:
-    assert b"".join(post(says(STREAM, b"data: 1\n\n", b"data: 2\n\n"))) == b"data: 1\n\ndata: 2\n\n"
+    assert b"".join(post(serve_portions(STREAM, b"data: 1\n\n", b"data: 2\n\n"))) == b"data: 1\n\ndata: 2\n\n"
 
 
 def test_bytes_are_given_before_the_answer_is_over() -> None:
@@ -211,13 +211,13 @@ def test_masking_leaves_short_values_and_other_headers_alone() -> None:
 
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "TEXT/HTML", "text/plain"])
 def test_a_page_is_no_answer(kind: str) -> None:
-    found = error(says(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n\r\n<html>".encode()))
+    found = error(serve_portions(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n\r\n<html>".encode()))
     assert str(found).startswith("The model server answered with text/")
     assert found.transient is False
 
 
 def test_a_server_without_a_content_type_is_believed() -> None:
-    assert post(says(b"HTTP/1.1 200 OK\r\n\r\ndata: 1\n\n")) == [b"data: 1\n\n"]
+    assert post(serve_portions(b"HTTP/1.1 200 OK\r\n\r\ndata: 1\n\n")) == [b"data: 1\n\n"]
 
 
 def test_a_server_that_falls_silent_is_left() -> None:
@@ -243,14 +243,14 @@ CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encod
     ids=["nothing", "half a status", "rubbish", "no chunk", "half a chunk", "no length"],
 )
 def test_a_connection_that_breaks_off_may_work_next_time(portions: list[bytes]) -> None:
-    found = error(says(*portions))
+    found = error(serve_portions(*portions))
     assert str(found).startswith("Connection error: ")
     assert found.transient is True
 
 
 def test_a_refused_connection_is_transient() -> None:
     async def main() -> None:
-        async with serving(says()) as url:
+        async with serving(serve_portions()) as url:
             pass
         http = Http()
         try:
@@ -281,7 +281,7 @@ def test_an_address_that_is_none_is_not_retried(url: str) -> None:
 
 def test_one_client_serves_many_requests() -> None:
     async def main() -> list[bytes]:
-        async with serving(says(STREAM, b"data: 1\n\n")) as url:
+        async with serving(serve_portions(STREAM, b"data: 1\n\n")) as url:
             http = Http()
             http.preload()
             portions = [portion for _ in range(3) async for portion in http.post(ModelRequest(url, {}, {}))]
@@ -382,7 +382,7 @@ def test_the_beginning_of_an_answer_has_a_deadline_of_its_own() -> None:
 
 
 def test_no_deadline_is_none() -> None:
-    assert post(says(STREAM, b"data: 1\n\n"), idle=0, connect=0, first_byte=0) == [b"data: 1\n\n"]
+    assert post(serve_portions(STREAM, b"data: 1\n\n"), idle=0, connect=0, first_byte=0) == [b"data: 1\n\n"]
 
 
 def test_a_connection_has_a_deadline_too() -> None:
@@ -424,7 +424,7 @@ def test_a_refusal_says_whether_asking_again_may_help(status: str, body: bytes, 
 
 
 def test_a_status_counts_even_if_its_body_never_comes() -> None:
-    found = error(says(b"HTTP/1.1 503 Busy\r\ncontent-length: 100\r\n\r\nhalf a"))
+    found = error(serve_portions(b"HTTP/1.1 503 Busy\r\ncontent-length: 100\r\n\r\nhalf a"))
     assert (found.status, found.transient) == (503, True)
 
 
@@ -455,7 +455,7 @@ def test_a_header_of_ours_is_replaced_however_it_is_spelled() -> None:
     ],
 )
 def test_a_key_that_cannot_be_sent_is_reported_by_its_header_and_not_retried(behind: str, what: str) -> None:
-    found = error(says(STREAM), headers={"x-api-key": KEY + behind})
+    found = error(serve_portions(STREAM), headers={"x-api-key": KEY + behind})
     assert found.transient is False
     assert str(found).endswith(f"the header 'x-api-key' contains {what}, which cannot be sent")
     assert KEY not in str(found)
@@ -487,7 +487,7 @@ def packed(data: bytes, coding: str = "gzip") -> Serve:
     squeeze = zlib.compressobj(wbits=kind)
     body = squeeze.compress(data) + squeeze.flush()
     head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: {coding}\r\n\r\n"
-    return says(head.encode(), body[:10], body[10:])
+    return serve_portions(head.encode(), body[:10], body[10:])
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
@@ -499,8 +499,10 @@ def test_an_answer_that_is_packed_event_by_event_is_unpacked_to_its_end() -> Non
     head = STREAM.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
     events = [b"data: %d\n\n" % number for number in range(100)]
     pieces = [gzip.compress(event) for event in events]
-    assert b"".join(post(says(head, *pieces))) == b"".join(events)
-    assert b"".join(post(says(head, b"".join(pieces) + bytes(8)))) == b"".join(events)  # zeros that fill a block
+    assert b"".join(post(serve_portions(head, *pieces))) == b"".join(events)
+    assert b"".join(post(serve_portions(head, b"".join(pieces) + bytes(8)))) == b"".join(
+        events
+    )  # zeros that fill a block
 
 
 @pytest.mark.parametrize("empty", [gzip.compress(b""), bytes(30)], ids=["empty members", "padding"])
@@ -508,7 +510,7 @@ def test_a_packed_answer_that_never_says_anything_is_limited_too(empty: bytes, m
     monkeypatch.setattr("tau.llm.http.MAX_RESPONSE_BYTES", 1 << 20)
     head = STREAM.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
     portion = empty * 1_000
-    found = error(says(head, gzip.compress(b""), *[portion] * ((1 << 20) // len(portion) + 1)))
+    found = error(serve_portions(head, gzip.compress(b""), *[portion] * ((1 << 20) // len(portion) + 1)))
     assert str(found) == "The answer is larger than 1 MiB."
 
 
@@ -534,7 +536,7 @@ def test_a_packed_answer_cannot_burst() -> None:
 
 
 def test_an_answer_that_is_packed_in_another_way_is_refused() -> None:
-    found = error(says(b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\n\r\nxx"))
+    found = error(serve_portions(b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\n\r\nxx"))
     assert (str(found), found.transient) == (
         "The model server used the content encoding br, which was not requested.",
         False,
@@ -542,7 +544,7 @@ def test_an_answer_that_is_packed_in_another_way_is_refused() -> None:
 
 
 def test_a_packed_answer_that_is_broken_may_be_whole_next_time() -> None:
-    found = error(says(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\nno gzip at all"))
+    found = error(serve_portions(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\nno gzip at all"))
     assert found.transient is True
 
 
@@ -612,7 +614,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
 
 def test_a_proxy_that_is_not_there_is_told_from_a_server_that_is_not() -> None:
     async def main() -> None:
-        async with serving(says()) as url:
+        async with serving(serve_portions()) as url:
             proxies = {"https_proxy": url.replace("http://", "http://me:pass@")}
         async for _ in Http(environment=proxies).post(ModelRequest("https://model.example/v1", {}, {})):
             pass
@@ -681,7 +683,7 @@ def certificate(folder: Path, *days: str) -> tuple[Path, ssl.SSLContext]:
 
 def secure_answer(context: ssl.SSLContext) -> list[bytes]:
     async def main() -> list[bytes]:
-        async with serving(says(STREAM, b"data: 1\n\n"), context) as url:
+        async with serving(serve_portions(STREAM, b"data: 1\n\n"), context) as url:
             http = Http()
             try:
                 return [portion async for portion in http.post(ModelRequest(url, {}, {}))]

@@ -21,7 +21,7 @@ PICTURE = Image("QUJD", "image/png")
 URL = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
 
 
-def told(*messages: Any, model: Model = MODEL, system: str = "", **flags: Any) -> list[dict[str, Any]]:
+def wire_messages(*messages: Any, model: Model = MODEL, system: str = "", **flags: Any) -> list[dict[str, Any]]:
     return conversation(model, ModelContext(system, messages, []), Compat(**flags))
 
 
@@ -110,7 +110,7 @@ def test_a_turn_with_tools_is_sent_as_the_api_expects_it() -> None:
         assistant("done"),
         user("more"),
     ]
-    assert told(*said) == [
+    assert wire_messages(*said) == [
         {"role": "user", "content": [{"type": "text", "text": "go"}]},
         {
             "role": "assistant",
@@ -130,19 +130,21 @@ def test_a_turn_with_tools_is_sent_as_the_api_expects_it() -> None:
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text"])
 def test_thinking_goes_back_where_it_came_from(field: str) -> None:
-    assert told(assistant(Thinking("a", field), Thinking("b", field), "yes")) == [
+    assert wire_messages(assistant(Thinking("a", field), Thinking("b", field), "yes")) == [
         {"role": "assistant", "content": "yes", field: "a\nb"}
     ]
 
 
 def test_thinking_of_no_known_origin_is_left_out() -> None:
-    assert told(assistant(Thinking("a", "sig"), Thinking("b"), "yes")) == [{"role": "assistant", "content": "yes"}]
-    assert told(assistant(Thinking("a", "reasoning"))) == []
+    assert wire_messages(assistant(Thinking("a", "sig"), Thinking("b"), "yes")) == [
+        {"role": "assistant", "content": "yes"}
+    ]
+    assert wire_messages(assistant(Thinking("a", "reasoning"))) == []
 
 
 def test_encrypted_reasoning_goes_back_with_its_call() -> None:
     signed = ToolCall("1", "ls", {}, '{"type":"reasoning.encrypted","id":"1","data":"x"}')
-    (message,) = told(assistant(signed, ToolCall("2", "ls", {}, "no json")))
+    (message,) = wire_messages(assistant(signed, ToolCall("2", "ls", {}, "no json")))
     assert message["reasoning_details"] == [{"type": "reasoning.encrypted", "id": "1", "data": "x"}]
     assert message["content"] is None
 
@@ -156,7 +158,7 @@ def test_images_are_shown_by_the_user() -> None:
         assistant(ls),
         ToolResult(ls.id, "read", [Text("a"), PICTURE]),
     ]
-    sent = told(*said)
+    sent = wire_messages(*said)
     attached = {"type": "text", "text": "Images that belong to the tool results above:"}
     assert sent[0]["content"] == [{"type": "text", "text": "look"}, URL]
     assert sent[2:4] == [
@@ -170,7 +172,7 @@ def test_images_are_shown_by_the_user() -> None:
 
 
 def test_empty_text_is_never_sent() -> None:
-    assert told(user(" "), User([Text(""), PICTURE], 0), assistant("  "), assistant()) == [
+    assert wire_messages(user(" "), User([Text(""), PICTURE], 0), assistant("  "), assistant()) == [
         {"role": "user", "content": [URL]}
     ]
 
@@ -196,14 +198,14 @@ def test_old_servers_get_what_they_know() -> None:
 def test_results_may_need_names_and_an_answer_after_them() -> None:
     ls = call("ls")
     said = [assistant(ls), ToolResult(ls.id, "ls", [Text("a")]), user("go on")]
-    sent = told(*said, requires_tool_result_name=True, requires_assistant_after_tool_result=True)
+    sent = wire_messages(*said, requires_tool_result_name=True, requires_assistant_after_tool_result=True)
     assert sent[0]["content"] == ""
     assert sent[1]["name"] == "ls"
     assert [message["role"] for message in sent] == ["assistant", "tool", "assistant", "user"]
 
 
 def test_thinking_may_have_to_be_text() -> None:
-    sent = told(assistant(Thinking("hm", "reasoning"), "yes"), requires_thinking_as_text=True)
+    sent = wire_messages(assistant(Thinking("hm", "reasoning"), "yes"), requires_thinking_as_text=True)
     assert sent == [{"role": "assistant", "content": "hm\n\nyes"}]
 
 

@@ -31,7 +31,7 @@ PICTURE = Image("QUJD", "image/png")
 SHOWN = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,QUJD"}
 
 
-def told(*messages: Any, model: Model = MODEL, system: str = "") -> list[dict[str, Any]]:
+def wire_messages(*messages: Any, model: Model = MODEL, system: str = "") -> list[dict[str, Any]]:
     return conversation(model, ModelContext(system, messages, []))
 
 
@@ -79,8 +79,10 @@ def test_what_there_is_none_of_is_left_out() -> None:
 
 
 def test_a_model_that_does_not_think_has_a_system_prompt() -> None:
-    assert told(model=replace(MODEL, reasoning=False), system="x") == [{"role": "system", "content": "x"}]
-    assert told(model=replace(MODEL, compat={"supportsDeveloperRole": False}), system="x")[0]["role"] == "system"
+    assert wire_messages(model=replace(MODEL, reasoning=False), system="x") == [{"role": "system", "content": "x"}]
+    assert (
+        wire_messages(model=replace(MODEL, compat={"supportsDeveloperRole": False}), system="x")[0]["role"] == "system"
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_an_answer_goes_back_item_by_item() -> None:
         ToolResult("call_a|fc_1", "bash", [Text("1"), Text("more")]),
         ToolResult("call_b", "bash", [], {}, True),
     ]
-    assert told(*said) == [
+    assert wire_messages(*said) == [
         {"role": "user", "content": [{"type": "input_text", "text": "go"}]},
         REASONING,
         output("ok", id="msg_1"),
@@ -146,27 +148,33 @@ def test_an_answer_goes_back_item_by_item() -> None:
 
 def test_reasoning_that_nothing_followed_is_left_out() -> None:
     signature = encode(REASONING).decode()
-    assert told(assistant(Thinking("hm", signature))) == []
-    assert told(assistant("yes", Thinking("hm", signature), Text(" "))) == [output("yes")]
+    assert wire_messages(assistant(Thinking("hm", signature))) == []
+    assert wire_messages(assistant("yes", Thinking("hm", signature), Text(" "))) == [output("yes")]
 
 
 def test_thinking_that_is_no_reasoning_item_is_left_out() -> None:
-    assert told(assistant(Thinking("a"), Thinking("b", "sig"), Thinking("c", "{cut"), "yes")) == [output("yes")]
+    assert wire_messages(assistant(Thinking("a"), Thinking("b", "sig"), Thinking("c", "{cut"), "yes")) == [
+        output("yes")
+    ]
 
 
 def test_a_text_of_another_model_has_no_id() -> None:
-    assert told(assistant(Text("a", "m" * 65), "b")) == [output("a"), output("b")]
+    assert wire_messages(assistant(Text("a", "m" * 65), "b")) == [output("a"), output("b")]
 
 
 def test_images_are_sent_by_the_user_and_by_tools() -> None:
     ls = call("ls")
-    sent = told(User([Text("look"), PICTURE], 0), assistant(ls), ToolResult(ls.id, "read", [Text("a"), PICTURE]))
+    sent = wire_messages(
+        User([Text("look"), PICTURE], 0), assistant(ls), ToolResult(ls.id, "read", [Text("a"), PICTURE])
+    )
     assert sent[0]["content"] == [{"type": "input_text", "text": "look"}, SHOWN]
     assert sent[2]["output"] == [{"type": "input_text", "text": "a"}, SHOWN]
 
 
 def test_empty_text_is_never_sent() -> None:
-    assert told(user(" "), User([Text(""), PICTURE], 0), assistant(" ")) == [{"role": "user", "content": [SHOWN]}]
+    assert wire_messages(user(" "), User([Text(""), PICTURE], 0), assistant(" ")) == [
+        {"role": "user", "content": [SHOWN]}
+    ]
 
 
 # Azure.

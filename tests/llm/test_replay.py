@@ -31,7 +31,7 @@ def key(asked: ModelRequest) -> str:
     return normalize_request(asked, PLACES).key
 
 
-def says(text: str) -> dict[str, Any]:
+def text_answer(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
@@ -43,15 +43,18 @@ def says(text: str) -> dict[str, Any]:
         (request(system=[{"text": "s", "cache_control": {"type": "ephemeral"}}]), request(system=[{"text": "s"}])),
         (request(system=[{"text": "s"}, {"cachePoint": {"type": "default"}}]), request(system=[{"text": "s"}])),
         (request(a=1, b=2), request(b=2, a=1)),
-        (request(**says("in /home/ann/project/x")), request(**says("in <cwd>/x"))),
-        (request(**says("in /home/ann.")), request(**says("in /home/ann."))),
-        (request(**says("at 2026-11-15T07:24:12.123Z")), request(**says("at 2025-01-01 00:00:00"))),
+        (request(**text_answer("in /home/ann/project/x")), request(**text_answer("in <cwd>/x"))),
+        (request(**text_answer("in /home/ann.")), request(**text_answer("in /home/ann."))),
+        (request(**text_answer("at 2026-11-15T07:24:12.123Z")), request(**text_answer("at 2025-01-01 00:00:00"))),
         (
-            request(**says("id 6f1c2a34-0000-4000-8000-0123456789ab")),
-            request(**says("id 00000000-0000-4000-8000-0123456789ab")),
+            request(**text_answer("id 6f1c2a34-0000-4000-8000-0123456789ab")),
+            request(**text_answer("id 00000000-0000-4000-8000-0123456789ab")),
         ),
-        (request(**says("read_1700000000000_2")), request(**says("read_1800000000000_2"))),
-        (request(**says("/tmp/pi-bash-0123456789abcdef.log")), request(**says("/tmp/pi-bash-fedcba9876543210.log"))),
+        (request(**text_answer("read_1700000000000_2")), request(**text_answer("read_1800000000000_2"))),
+        (
+            request(**text_answer("/tmp/pi-bash-0123456789abcdef.log")),
+            request(**text_answer("/tmp/pi-bash-fedcba9876543210.log")),
+        ),
     ],
 )
 def test_what_changes_from_run_to_run_does_not_count(one: ModelRequest, other: ModelRequest) -> None:
@@ -62,10 +65,10 @@ def test_what_changes_from_run_to_run_does_not_count(one: ModelRequest, other: M
     "other",
     [
         request(model="m2"),
-        request(**says("hello")),
+        request(**text_answer("hello")),
         request(max_tokens=5),
         request(tools=[{"name": "bash"}]),
-        request(**says("in /home/anna")),
+        request(**text_answer("in /home/anna")),
         ModelRequest("https://api.example/v1/other", {}, request().body),
         ModelRequest("https://api.example/v1/messages?beta=true", {}, request().body),
     ],
@@ -129,7 +132,7 @@ def shelf(*asked: ModelRequest) -> RecordingIndex:
 
 
 def test_equal_requests_are_answered_in_the_order_of_recording() -> None:
-    answers = shelf(request(), request(**says("other")), request())
+    answers = shelf(request(), request(**text_answer("other")), request())
     assert [list(recorded_chunks(answers.take(normalize_request(request(), PLACES)))) for _ in range(2)] == [
         [b"1"],
         [b"3"],
@@ -139,9 +142,9 @@ def test_equal_requests_are_answered_in_the_order_of_recording() -> None:
 
 
 def test_a_miss_names_the_nearest_and_the_first_difference() -> None:
-    answers = shelf(request(**says("something else")), request(**says("list the files of the project")))
+    answers = shelf(request(**text_answer("something else")), request(**text_answer("list the files of the project")))
     with pytest.raises(ModelError) as told:
-        answers.take(normalize_request(request(**says("list the files of my project"), tools=[]), PLACES))
+        answers.take(normalize_request(request(**text_answer("list the files of my project"), tools=[]), PLACES))
     assert told.value.transient is False
     assert str(told.value) == (
         "Replay: there is no recorded answer to POST /v1/messages, model m1 in recordings. The nearest, 0002.json, "

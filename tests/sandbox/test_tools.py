@@ -35,7 +35,7 @@ class Project:
             return results(agent.prompt("go"))
 
 
-def call(tool: str, **arguments: Any) -> Json:
+def tool_block(tool: str, **arguments: Any) -> Json:
     return {"tool": tool, "arguments": arguments}
 
 
@@ -65,10 +65,13 @@ def test_no_file_tool_reads_what_a_command_cannot(project: Project) -> None:
         "~/.ssh/id_rsa",
     ]
     said = project.results(
-        *(call("read", path=path) for path in paths),
-        *(call("grep", pattern="secret", path=path) for path in (str(secret), str(secret.parent), "folder", "link")),
-        *(call("ls", path=path) for path in (str(secret.parent), "folder", "~/.ssh")),
-        *(call("find", pattern="*rsa*", path=path) for path in (str(secret.parent.parent), "folder")),
+        *(tool_block("read", path=path) for path in paths),
+        *(
+            tool_block("grep", pattern="secret", path=path)
+            for path in (str(secret), str(secret.parent), "folder", "link")
+        ),
+        *(tool_block("ls", path=path) for path in (str(secret.parent), "folder", "~/.ssh")),
+        *(tool_block("find", pattern="*rsa*", path=path) for path in (str(secret.parent.parent), "folder")),
     )
     assert len(said) == len(paths) + 9
     assert [text for text in said if SECRET in text or "id_rsa\n" in text or text == "id_rsa"] == []
@@ -83,9 +86,9 @@ def test_no_file_tool_writes_what_a_command_cannot(project: Project) -> None:
         *(project.tree / ".git" / "hooks" / "pre-commit", project.tree / ".pi" / "prompts" / "x.md"),
     }
     said = project.results(
-        *(call("write", path=str(path), content="pwned") for path in paths),
-        call("write", path="out/b", content="pwned"),
-        call("edit", path=str(project.secret), oldText="secret", newText="pwned"),
+        *(tool_block("write", path=str(path), content="pwned") for path in paths),
+        tool_block("write", path="out/b", content="pwned"),
+        tool_block("edit", path=str(project.secret), oldText="secret", newText="pwned"),
     )
     assert [text for text in said if "Successfully" in text] == []
     assert [path for path in (*paths, project.folder / "outside" / "b") if path.exists()] == []
@@ -96,14 +99,16 @@ def test_in_the_working_folder_all_tools_work(project: Project) -> None:
     (project.tree / "a.txt").write_text("one\ntwo\n")
     (project.tree / "dot.png").write_bytes(_picture())
     said = project.results(
-        call("read", path="a.txt"),
-        call("edit", path="a.txt", oldText="two", newText="three"),
-        call("write", path="new/b.txt", content="b"),
-        call("ls"),
-        call("grep", pattern="three"),
-        call("find", pattern="*.txt"),
-        call("read", path="dot.png"),
-        call("bash", command="cat a.txt new/b.txt; touch by-bash; mv new/b.txt c.txt; echo $TMPDIR; mktemp | wc -l"),
+        tool_block("read", path="a.txt"),
+        tool_block("edit", path="a.txt", oldText="two", newText="three"),
+        tool_block("write", path="new/b.txt", content="b"),
+        tool_block("ls"),
+        tool_block("grep", pattern="three"),
+        tool_block("find", pattern="*.txt"),
+        tool_block("read", path="dot.png"),
+        tool_block(
+            "bash", command="cat a.txt new/b.txt; touch by-bash; mv new/b.txt c.txt; echo $TMPDIR; mktemp | wc -l"
+        ),
     )
     assert [found(text) for text in said] == [
         "one\ntwo\n",
@@ -121,12 +126,12 @@ def test_in_the_working_folder_all_tools_work(project: Project) -> None:
 
 def test_the_temporary_folder_is_private_shared_by_all_tools_and_gone_at_the_end(project: Project) -> None:
     said = project.results(
-        call("bash", command="echo mine > /tmp/note; ls /tmp | grep -c pytest"),
-        call("read", path="/tmp/note"),
-        call("write", path="/tmp/other", content="x"),
-        call("bash", command="cat /tmp/other; mkdir /tmp/deep; echo mine > /tmp/deep/note"),
-        call("grep", pattern="mine", path="/tmp/deep"),
-        call("find", pattern="note", path="/tmp/deep"),
+        tool_block("bash", command="echo mine > /tmp/note; ls /tmp | grep -c pytest"),
+        tool_block("read", path="/tmp/note"),
+        tool_block("write", path="/tmp/other", content="x"),
+        tool_block("bash", command="cat /tmp/other; mkdir /tmp/deep; echo mine > /tmp/deep/note"),
+        tool_block("grep", pattern="mine", path="/tmp/deep"),
+        tool_block("find", pattern="note", path="/tmp/deep"),
     )
     texts = [found(text) for text in said[1:]]
     assert texts == ["mine\n", "Successfully wrote 1 bytes to /tmp/other", "x", "note:1: mine", "note"]
@@ -135,7 +140,7 @@ def test_the_temporary_folder_is_private_shared_by_all_tools_and_gone_at_the_end
 
 def test_output_that_is_too_long_is_kept_where_the_tools_can_read_it(project: Project) -> None:
     with project.agent(
-        call("bash", command="seq 100000; rm -f /tmp/tau-output-*/*; echo x > /tmp/tau-output-*/y")
+        tool_block("bash", command="seq 100000; rm -f /tmp/tau-output-*/*; echo x > /tmp/tau-output-*/y")
     ) as agent:
         agent.prompt("go")
         path = agent.get("bash", command="seq 100000")["fullOutputPath"]
@@ -228,11 +233,11 @@ def test_a_rule_about_paths_knows_the_temporary_folder_of_the_sandbox(project: P
     rules = project.folder / "rules.json"
     rules.write_text('{"deny": [{"path": "keys"}], "otherwise": "allow"}')
     turns = [
-        call("bash", command="ln -s $PWD/k* /tmp/link"),
-        call("read", path="/tmp/link/a"),
-        call("write", path="/tmp/link/b", content="x"),
-        call("grep", path="/tmp/link", pattern="secret"),
-        call("write", path="/tmp/c", content="x"),
+        tool_block("bash", command="ln -s $PWD/k* /tmp/link"),
+        tool_block("read", path="/tmp/link/a"),
+        tool_block("write", path="/tmp/link/b", content="x"),
+        tool_block("grep", path="/tmp/link", pattern="secret"),
+        tool_block("write", path="/tmp/c", content="x"),
     ]
     answers = [*({"blocks": [turn]} for turn in turns), {"text": "done"}]
     args = ["--sandbox", project.level, "--tools", "*", "--permissions", "rules", str(rules)]

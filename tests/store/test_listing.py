@@ -26,7 +26,7 @@ TIME = "2026-03-15T10:00:00.000Z"
 CREATED = 1773568800000
 
 
-def said(role: str, text: str) -> Json:
+def message_line(role: str, text: str) -> Json:
     content = {"role": role, "content": [{"type": "text", "text": text}], "timestamp": 1}
     return {"type": "message", "id": text, "parentId": None, "timestamp": TIME, "message": content}
 
@@ -55,9 +55,15 @@ def ids(found: list[SessionRow]) -> list[str]:
 
 
 def test_a_row_says_what_one_needs_to_choose(tmp_path: Path) -> None:
-    answer = said("assistant", "hello")
+    answer = message_line("assistant", "hello")
     path = session(
-        tmp_path / "a.jsonl", named("old"), said("user", "first"), answer, named("new"), said("user", "second"), at=60
+        tmp_path / "a.jsonl",
+        named("old"),
+        message_line("user", "first"),
+        answer,
+        named("new"),
+        message_line("user", "second"),
+        at=60,
     )
     assert session_row(path) == SessionRow(
         path=str(path),
@@ -81,8 +87,10 @@ def test_a_session_without_name_messages_and_parent_has_a_row_too(tmp_path: Path
 
 
 def test_the_first_message_is_the_first_of_the_user(tmp_path: Path) -> None:
-    plain = {**said("user", "x"), "message": {"role": "user", "content": "plain text", "timestamp": 1}}
-    found = session_row(session(tmp_path / "a.jsonl", said("assistant", "hi"), b"garbage", said("system", "s"), plain))
+    plain = {**message_line("user", "x"), "message": {"role": "user", "content": "plain text", "timestamp": 1}}
+    found = session_row(
+        session(tmp_path / "a.jsonl", message_line("assistant", "hi"), b"garbage", message_line("system", "s"), plain)
+    )
     assert found is not None and found.first_message == "plain text"
 
 
@@ -90,7 +98,7 @@ def test_damage_does_not_cost_the_row(tmp_path: Path) -> None:
     lines = (
         b"\0" * 100,
         b'{"type":"message","id":',
-        said("user", "still here"),
+        message_line("user", "still here"),
         b'{"type":"session_info"',
         b"\xff\xfe",
     )
@@ -110,7 +118,7 @@ def test_what_is_no_session_has_no_row(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_header_with_a_bom_or_of_an_older_version_is_one(tmp_path: Path) -> None:
-    path = session(tmp_path / "a.jsonl", said("user", "hi"))
+    path = session(tmp_path / "a.jsonl", message_line("user", "hi"))
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b'"version":3,', b""))
     header = read_header(path)
     assert header is not None and (header.id, header.version) == ("a", 1)
@@ -154,7 +162,7 @@ def test_the_sessions_of_all_projects_are_one_list(tmp_path: Path) -> None:
 @pytest.mark.promise("D23")
 def test_listing_a_thousand_sessions_is_quick(tmp_path: Path) -> None:
     for at in range(1000):
-        session(tmp_path / f"{at}.jsonl", *[said("user", "x" * 500)] * 20, at=at)
+        session(tmp_path / f"{at}.jsonl", *[message_line("user", "x" * 500)] * 20, at=at)
 
     def measure() -> float:
         began = time.monotonic()

@@ -32,12 +32,12 @@ def project(tmp_path: Path) -> Path:
     return place
 
 
-def said(agent: Path, project: Path) -> Decision:
+def decision_for(agent: Path, project: Path) -> Decision:
     return decide(project, agent, approve=None)
 
 
 def is_trusted(agent: Path, project: Path) -> bool:
-    decision = said(agent, project)
+    decision = decision_for(agent, project)
     return decision.trusted and decision.warnings == []
 
 
@@ -49,7 +49,7 @@ def remember(agent: Path, project: Path) -> None:
 
 
 def test_a_project_is_not_trusted_by_default(agent: Path, project: Path) -> None:
-    assert said(agent, project) == Decision(
+    assert decision_for(agent, project) == Decision(
         False,
         [
             "This project is not trusted, so these were ignored: .pi/settings.json, .pi/extensions, .pi/SYSTEM.md. "
@@ -62,7 +62,7 @@ def test_a_project_is_not_trusted_by_default(agent: Path, project: Path) -> None
 
 
 def test_where_nothing_needs_trust_nothing_is_said(agent: Path, tmp_path: Path) -> None:
-    assert said(agent, tmp_path) == Decision(False, [])
+    assert decision_for(agent, tmp_path) == Decision(False, [])
 
 
 @pytest.mark.parametrize("approve", [True, False])
@@ -85,7 +85,7 @@ def test_what_was_forgotten_is_trusted_no_more(agent: Path, project: Path) -> No
     remember(agent, project)
     file = TrustFile(agent / "trust.json")
     assert (file.forget(project), file.forget(project)) == (True, False)
-    assert not said(agent, project).trusted
+    assert not decision_for(agent, project).trusted
 
 
 # Bound to content.
@@ -116,7 +116,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 def test_whatever_changes_ends_the_trust(agent: Path, project: Path, change: Callable[[Path], None]) -> None:
     remember(agent, project)
     change(project / ".pi")
-    decision = said(agent, project)
+    decision = decision_for(agent, project)
     assert not decision.trusted and "its content has changed since" in decision.warnings[0]
 
 
@@ -134,9 +134,9 @@ def test_files_that_the_settings_would_run_are_bound_too(
     write(project / "tools" / "x.py")
     (project / ".pi" / "settings.json").write_text(json.dumps(settings))
     remember(agent, project)
-    assert said(agent, project).trusted
+    assert decision_for(agent, project).trusted
     (project / "tools" / "x.py").write_text("something else")
-    assert not said(agent, project).trusted
+    assert not decision_for(agent, project).trusted
 
 
 def test_what_is_no_plain_file_cannot_be_trusted(project: Path) -> None:
@@ -155,7 +155,7 @@ def test_there_is_a_limit_to_what_can_be_bound(agent: Path, project: Path) -> No
     remember(agent, project)
     with (project / ".pi" / "extensions" / "huge").open("wb") as file:
         file.truncate(trust.MAX_BYTES + 1)
-    decision = said(agent, project)
+    decision = decision_for(agent, project)
     assert not decision.trusted and "larger than" in decision.warnings[0]
 
 
@@ -175,7 +175,7 @@ def test_names_and_contents_cannot_be_shifted_into_each_other(tmp_path: Path) ->
 def test_the_same_content_elsewhere_is_another_project(agent: Path, project: Path, tmp_path: Path) -> None:
     remember(agent, project)
     project.rename(tmp_path / "other")
-    assert not said(agent, tmp_path / "other").trusted
+    assert not decision_for(agent, tmp_path / "other").trusted
 
 
 @pytest.mark.promise("S04")
@@ -183,26 +183,26 @@ def test_a_link_in_the_place_of_a_trusted_folder_is_not_trusted(agent: Path, pro
     remember(agent, project)
     project.rename(tmp_path / "evil")
     project.symlink_to(tmp_path / "evil")
-    assert not said(agent, project).trusted
+    assert not decision_for(agent, project).trusted
 
 
 def test_a_link_to_a_trusted_folder_is_that_folder(agent: Path, project: Path, tmp_path: Path) -> None:
     remember(agent, project)
     (tmp_path / "link").symlink_to(project)
-    assert said(agent, tmp_path / "link").trusted
+    assert decision_for(agent, tmp_path / "link").trusted
 
 
 def test_folders_below_a_trusted_one_are_not_trusted(agent: Path, project: Path) -> None:
     remember(agent, project)
     write(project / "sub" / ".pi" / "SYSTEM.md")
-    assert not said(agent, project / "sub").trusted
+    assert not decision_for(agent, project / "sub").trusted
 
 
 @pytest.mark.promise("S03")
 def test_a_trust_file_inside_the_project_decides_nothing(project: Path) -> None:
     inside = project / ".pi" / "agent"
     remember(inside, project)
-    assert not said(inside, project).trusted
+    assert not decision_for(inside, project).trusted
 
 
 # The file.
@@ -210,7 +210,7 @@ def test_a_trust_file_inside_the_project_decides_nothing(project: Path) -> None:
 
 def test_a_yes_of_pi_is_not_enough_and_this_is_said(agent: Path, project: Path) -> None:
     (agent / "trust.json").write_text(json.dumps({str(project.parent): True}))
-    decision = said(agent, project)
+    decision = decision_for(agent, project)
     assert not decision.trusted
     assert f"pi trusts {project.parent} by its path only; tau requires trust in its content." in decision.warnings[0]
 
@@ -225,9 +225,9 @@ def test_the_newer_of_a_no_and_a_yes_counts(agent: Path, project: Path) -> None:
     remember(agent, project)
     content = json.loads((agent / "trust.json").read_text())
     (agent / "trust.json").write_text(json.dumps({**content, str(project): False}))
-    assert not said(agent, project).trusted
+    assert not decision_for(agent, project).trusted
     remember(agent, project)
-    assert said(agent, project).trusted
+    assert decision_for(agent, project).trusted
 
 
 def test_pi_can_read_what_we_write_and_keeps_what_is_its_own(agent: Path, project: Path) -> None:
@@ -243,7 +243,7 @@ def test_pi_can_read_what_we_write_and_keeps_what_is_its_own(agent: Path, projec
 def test_a_broken_file_is_reported_trusts_nothing_and_is_not_written(agent: Path, project: Path, broken: bytes) -> None:
     path = agent / "trust.json"
     path.write_bytes(broken)
-    decision = said(agent, project)
+    decision = decision_for(agent, project)
     assert not decision.trusted and decision.warnings[0].startswith(f"{path}: ")
     with pytest.raises(ValueError):
         remember(agent, project)
@@ -260,7 +260,7 @@ def test_the_file_is_private(agent: Path, project: Path) -> None:
 
 def test_a_decision_has_the_content_that_was_trusted(agent: Path, project: Path) -> None:
     remember(agent, project)
-    content = said(agent, project).content
+    content = decision_for(agent, project).content
     assert content is not None
     file = project / ".pi" / "extensions" / "a.py"
     assert content[os.path.realpath(file)] == hashlib.sha256(file.read_bytes()).hexdigest()
@@ -271,7 +271,7 @@ def test_settings_that_change_after_the_decision_are_not_used(agent: Path, proje
     file = project / ".pi" / "settings.json"
     file.write_text('{"steeringMode": "all"}')
     remember(agent, project)
-    content = said(agent, project).content
+    content = decision_for(agent, project).content
     assert SettingsFile(file, content).read().steering_mode == "all"
     file.write_text('{"steeringMode": "all", "shellPath": "/tmp/evil"}')
     bound = SettingsFile(file, content)
@@ -282,7 +282,7 @@ def test_settings_that_change_after_the_decision_are_not_used(agent: Path, proje
 def test_a_system_prompt_that_changes_after_the_decision_is_not_used(agent: Path, project: Path) -> None:
     (agent / "SYSTEM.md").write_text("the user's")
     remember(agent, project)
-    content = said(agent, project).content
+    content = decision_for(agent, project).content
     assert prompt_file("SYSTEM.md", project, agent, True, content) == ("{}", [])
     write(project / ".pi" / "SYSTEM.md")
     path = project / ".pi" / "SYSTEM.md"

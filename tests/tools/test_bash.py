@@ -27,10 +27,10 @@ QUIET = {"truncation": None, "fullOutputPath": None}
 
 
 def bash(cwd: Path, command: str, **args: Any) -> Outcome:
-    return told(cwd, command, **args)[0]
+    return run_with_updates(cwd, command, **args)[0]
 
 
-def told(cwd: Path, command: str, **args: Any) -> tuple[Outcome, list[Outcome]]:
+def run_with_updates(cwd: Path, command: str, **args: Any) -> tuple[Outcome, list[Outcome]]:
     updates: list[Outcome] = []
     context = ToolContext(LocalMachine(), str(cwd), updates.append)
 
@@ -213,7 +213,7 @@ def test_a_failure_with_long_output_names_the_file_too(tmp_path: Path) -> None:
 def test_endless_output_needs_little_memory_and_time(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started, busy = time.monotonic(), time.process_time()
-    outcome, updates = told(tmp_path, "yes | head -c 200000000")
+    outcome, updates = run_with_updates(tmp_path, "yes | head -c 200000000")
     took, busy = time.monotonic() - started, time.process_time() - busy
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     file = take_file(text(outcome))
@@ -251,7 +251,7 @@ def test_the_file_holds_everything_even_if_little_of_it_is_text() -> None:
 
 
 def test_a_command_that_has_begun_shows_that_there_is_nothing_yet(tmp_path: Path) -> None:
-    assert told(tmp_path, "true")[1] == [Outcome([])]
+    assert run_with_updates(tmp_path, "true")[1] == [Outcome([])]
 
 
 def test_every_update_holds_all_so_far(tmp_path: Path) -> None:
@@ -275,13 +275,13 @@ def test_every_update_holds_all_so_far(tmp_path: Path) -> None:
 
 def test_a_quick_command_tells_little_but_its_last_state(tmp_path: Path) -> None:
     started = time.monotonic()
-    outcome, updates = told(tmp_path, "for i in $(seq 1 1000); do echo $i; done")
+    outcome, updates = run_with_updates(tmp_path, "for i in $(seq 1 1000); do echo $i; done")
     assert len(updates) <= (time.monotonic() - started) / 0.1 + 3
     assert updates[-1].content == outcome.content
 
 
 def test_an_update_of_long_output_carries_the_record(tmp_path: Path) -> None:
-    outcome, updates = told(tmp_path, "seq 1 5000; sleep 0.2")
+    outcome, updates = run_with_updates(tmp_path, "seq 1 5000; sleep 0.2")
     assert updates[-1] == Outcome([Text(outcome.details["truncation"].content)], outcome.details)
     take_file(text(outcome))
 

@@ -23,12 +23,12 @@ RESULT = e.CompactionResult("S", "e1", 1000, UNSET, 10, Usage(), TIME, 3)
 COMPACTED = {"timestamp": TIME, "summary": "S", "firstKeptEntryIndex": 3, "tokensBefore": 1000}
 
 
-def told(name: str, event: e.Event) -> list[Any]:
+def records_of(name: str, event: e.Event) -> list[Any]:
     return [json.loads(line) for line in find(name).event_lines(event)]
 
 
 def kinds(event: e.Event) -> dict[str, list[str]]:
-    return {name: [record["type"] for record in told(name, event)] for name in NAMES}
+    return {name: [record["type"] for record in records_of(name, event)] for name in NAMES}
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_an_automatic_compaction_has_the_name_of_its_time() -> None:
         "0.73": ["compaction_start"],
         "2025-12": [],
     }
-    assert told("2025-12", e.CompactionEnd("overflow", RESULT, False, True)) == [
+    assert records_of("2025-12", e.CompactionEnd("overflow", RESULT, False, True)) == [
         {"type": "compaction", **COMPACTED, "auto": True}
     ]
-    assert told("2025-12", e.CompactionEnd("overflow", None, False, False, "why")) == [
+    assert records_of("2025-12", e.CompactionEnd("overflow", None, False, False, "why")) == [
         {"type": "error", "error": "why"}
     ]
-    assert told("2026-03", e.CompactionEnd("overflow", None, True, False)) == [
+    assert records_of("2026-03", e.CompactionEnd("overflow", None, True, False)) == [
         {"type": "auto_compaction_end", "result": None, "aborted": True, "willRetry": False}
     ]
 
@@ -108,7 +108,7 @@ def test_what_a_compaction_took_is_reported_in_the_default_and_the_newest_only()
     common = {"summary": "S", "firstKeptEntryId": "e1", "tokensBefore": 1000}
     more = {**common, "estimatedTokensAfter": 10, "usage": json.loads(encode(Usage()))}
     shapes = {"default": more, "1.5": more, "0.73": common, "2026-03": common, "2026-01": common}
-    assert {name: told(name, end)[0]["result"] for name in shapes} == shapes
+    assert {name: records_of(name, end)[0]["result"] for name in shapes} == shapes
     assert {name: json.loads(encode(find(name).reply_data(c.Compact, RESULT))) for name in shapes} == shapes
 
 
@@ -119,18 +119,18 @@ def test_a_tool_that_has_nothing_to_show_yet_is_reported_in_the_newer_ones_only(
 
 def test_an_error_of_an_extension_is_said_in_four_ways() -> None:
     event = e.ExtensionError("/x.py", "tool_call", "boom")
-    assert told("default", event) == [
+    assert records_of("default", event) == [
         {"type": "extension_error", "extensionPath": "/x.py", "event": "tool_call", "error": "boom"}
     ]
-    assert told("2026-01", event) == [
+    assert records_of("2026-01", event) == [
         {"type": "hook_error", "hookPath": "/x.py", "event": "tool_call", "error": "boom"}
     ]
-    assert told("2025-12", event) == [{"type": "error", "error": "boom"}]
+    assert records_of("2025-12", event) == [{"type": "error", "error": "boom"}]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_duration_of_a_tool_is_reported_in_the_newest_only(name: str) -> None:
-    (record,) = told(name, e.ToolEnd("1", "ls", e.Outcome([Text("a")]), False, 12))
+    (record,) = records_of(name, e.ToolEnd("1", "ls", e.Outcome([Text("a")]), False, 12))
     assert record == {
         "type": "tool_execution_end",
         "toolCallId": "1",
@@ -142,17 +142,17 @@ def test_the_duration_of_a_tool_is_reported_in_the_newest_only(name: str) -> Non
 
 
 def test_in_the_first_dialect_the_error_of_a_tool_is_a_string() -> None:
-    (record,) = told("2025-12", e.ToolEnd("1", "ls", e.Outcome([Text("a"), Text("b")]), True))
+    (record,) = records_of("2025-12", e.ToolEnd("1", "ls", e.Outcome([Text("a"), Text("b")]), True))
     assert (record["result"], record["isError"]) == ("a\nb", True)
 
 
 def test_an_answer_that_is_still_to_come_is_pending_in_the_newest() -> None:
     begun = e.MessageStart(EMPTY)
-    assert {name: told(name, begun)[0]["message"]["stopReason"] for name in NAMES} == {
+    assert {name: records_of(name, begun)[0]["message"]["stopReason"] for name in NAMES} == {
         **dict.fromkeys(NAMES, "stop"),
         "1.5": "pending",
     }
-    (ended,) = told("1.5", e.MessageEnd(EMPTY))
+    (ended,) = records_of("1.5", e.MessageEnd(EMPTY))
     assert ended["message"]["stopReason"] == "stop"
 
 
