@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from long.meetings import play
-from support.rpc_process import Agent, Json, Pipe, calls, endless, of, piece
+from support.rpc_agent import Agent
+from support.rpc_process import Json, Pipe, calls, endless, of, piece
 
 LONG = {"text": "a long answer " * 2000}
 SMALL = {"compaction": {"keepRecentTokens": 100}}

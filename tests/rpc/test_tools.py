@@ -18,7 +18,8 @@ import pytest
 
 from faults.processes import children
 from support.in_process_session import inside
-from support.rpc_process import WITHIN, Agent, Json, Pipe, calls, is_gone, of, quick, said, text
+from support.rpc_agent import Agent
+from support.rpc_process import WITHIN, Json, Pipe, calls, is_gone, of, quick, said, text
 from support.search_kit import found
 from tau.tools import find, grep
 from tau.tools.ripgrep import find_ripgrep

@@ -58,9 +58,9 @@ def chosen_dialect(named: str | None) -> Dialect:
     return ProjectConfig(agent_dir(), Path(working_folder()), None, dialect=named).dialect
 
 
-def session_options(given: ParsedArguments) -> SessionOptions:
+def session_options(given: ParsedArguments, environment: Mapping[str, str] = os.environ) -> SessionOptions:
     flags, lists = given.flags, given.lists
-    folder = flags.get("session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR")
+    folder = flags.get("session-dir") or environment.get("PI_CODING_AGENT_SESSION_DIR")
     approve = False if "no-approve" in flags else True if "approve" in flags else None
     return SessionOptions(
         model=flags.get("model"),
@@ -70,7 +70,7 @@ def session_options(given: ParsedArguments) -> SessionOptions:
         key=flags.get("api-key"),
         tools=_tools(flags),
         script=flags.get("script"),
-        dialect=flags.get("dialect") or os.environ.get("PI_DIALECT"),
+        dialect=flags.get("dialect") or environment.get("PI_DIALECT"),
         session=SessionTarget(
             kept="no-session" not in flags,
             folder=folder,

@@ -7,9 +7,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from tau.core.agent.draft import Update
+from tau.core.checks.exit_codes import ANSWERED
 from tau.records.dialogs import UiRequest
 from tau.records.events import Event
 from tau.rpc.commands import HANDLERS, WITH_REQUEST
+from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopRequest, within
+from tau.runtime.machine.local import LocalMachine
 from tau.runtime.protocol.dispatcher import Dispatcher, HandlerTable
 from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
@@ -94,3 +97,26 @@ class Server:
             count += 1
             if count % LINES_PER_YIELD == 0:
                 await asyncio.sleep(0)
+
+
+async def serve_until_stopped(server: Server, session: Session, machine: LocalMachine, stop: StopRequest) -> int:
+    """Serve the session to the end of the input, or until a request to stop, and close it. Returns the exit code.
+
+    Processes that the session started do not survive this.
+    """
+    session.request_exit = lambda: stop.ask(ANSWERED)
+    try:
+        if await stop.unless(server.serve(session)) and await stop.unless(_close_and_drain(session, server)):
+            return ANSWERED
+        await within(SHUTDOWN_TIMEOUT_S * (1.3 if session.extension_lifecycle.has_extensions else 1), session.close())
+        await within(SHUTDOWN_TIMEOUT_S / 2, server.drain())
+        return stop.code
+    finally:
+        machine.kill_all()
+        session.extension_lifecycle.kill()
+
+
+async def _close_and_drain(session: Session, server: Server) -> None:
+    """Close the session, which writes and syncs pending entries, and write the remaining output."""
+    await session.close()
+    await server.drain()

@@ -21,8 +21,8 @@ from tau.core.models.pricing import OFFLINE_APIS
 from tau.llm.http import Http
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, Event
-from tau.rpc.server import Server
-from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, GarbageCollector, StopSignal, claim_stdio, run_and_exit, within
+from tau.rpc.server import Server, serve_until_stopped
+from tau.runtime.app.process import GarbageCollector, StopSignal, claim_stdio, run_and_exit
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.protocol.pipes import PipeTransport
 from tau.runtime.session.session import Client, Session
@@ -52,24 +52,11 @@ async def _serve(open_session: Callable[[Client], OpenedSession], dialect: Diale
         return server.publish(event)
 
     session, machine, http = open_session(publish)
-    session.request_exit = lambda: stop.ask(ANSWERED)
     warm_up = asyncio.create_task(_warm(server, http, session))
     try:
-        if await stop.unless(server.serve(session)) and await stop.unless(_close_and_drain(session, server)):
-            return ANSWERED
-        await within(SHUTDOWN_TIMEOUT_S * (1.3 if session.extension_lifecycle.has_extensions else 1), session.close())
-        await within(SHUTDOWN_TIMEOUT_S / 2, server.drain())
-        return stop.code
+        return await serve_until_stopped(server, session, machine, stop)
     finally:
-        machine.kill_all()
-        session.extension_lifecycle.kill()
         warm_up.cancel()
-
-
-async def _close_and_drain(session: Session, server: Server) -> None:
-    """Close the session, which writes and syncs pending entries, and write the remaining output."""
-    await session.close()
-    await server.drain()
 
 
 async def _warm(server: Server, http: Http, session: Session) -> None:
