@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_process import PI, run
-from support.rpc_agent import Agent
-from support.rpc_process import Json, command_line, scripted, surroundings
+from support.rpc_process import Agent, Json, command_line, scripted, surroundings
 
 BROKEN = {
     "truncated": b'{"retry": {"enabled": fal',

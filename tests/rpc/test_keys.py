@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from support.anthropic_server import events
-from support.rpc_agent import Agent
-from support.rpc_process import Json, of, said, texts
+from support.rpc_process import Agent, Json, of, said, texts
 
 MODEL = {
     "id": "m1",

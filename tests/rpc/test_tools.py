@@ -185,6 +185,7 @@ def test_a_command_cannot_fill_the_disk_with_one_file_unless_it_says_so(tmp_path
     assert crash.text.startswith("0\n")
 
 
+@pytest.mark.process
 @LINUX
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_setting_keeps_commands_from_gaining_rights(tmp_path: Path, kept: bool) -> None:
