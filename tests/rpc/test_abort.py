@@ -19,9 +19,9 @@ from support.abort_scenes import (
     seconds_to_abort_in,
 )
 from support.model_server import NOWHERE
+from support.rpc_agent import Agent
 from support.rpc_process import (
     WITHIN,
-    Agent,
     Json,
     Pipe,
     calls,

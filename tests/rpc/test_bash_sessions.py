@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.rpc_process import Agent, Json
+from support.rpc_agent import Agent
+from support.rpc_process import Json
 
 HOW = ["new_session", "switch_session", "fork", "clone"]
 
@@ -81,6 +82,7 @@ def test_a_session_that_is_returned_to_while_its_command_runs_gets_its_output(tm
         assert (shown(agent), agent.get("get_state")["messageCount"]) == (["secret\n"], 5)
 
 
+@pytest.mark.process
 def test_a_session_that_was_left_stays_locked_until_its_commands_have_ended(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.prompt("one")
@@ -100,6 +102,7 @@ def test_a_session_that_was_left_stays_locked_until_its_commands_have_ended(tmp_
             assert shown(other) == ["secret\n", "secret\n"]
 
 
+@pytest.mark.process
 def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.prompt("one")
@@ -113,6 +116,7 @@ def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
     assert kept(here) == ["secret\n"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", ["abort_bash", "SIGTERM", "end of input"])
 def test_a_command_that_is_stopped_after_a_switch_is_recorded_too(tmp_path: Path, how: str) -> None:
     with Agent(tmp_path) as agent:

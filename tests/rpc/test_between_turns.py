@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.rpc_process import Agent, Json
+from support.rpc_agent import Agent
+from support.rpc_process import Json
 
 FULL = {"blocks": [{"tool": "bash", "arguments": {"command": "echo hi"}, "id": "call_1"}], "usage": {"input": 190000}}
 WORDS = "word " * 2000

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.rpc_process import Agent, Json, calls, endless, kinds, of, said, scripted, surroundings, texts
+from support.rpc_agent import Agent
+from support.rpc_process import Json, calls, endless, kinds, of, said, scripted, surroundings, texts
 
 UNPRICED = {
     "providers": {

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.rpc_process import WITHIN, Agent, Json, calls, said, surroundings, text
+from support.rpc_agent import Agent
+from support.rpc_process import WITHIN, Json, calls, said, surroundings, text
 from support.sandbox_escapes import LEVELS, missing
 from tau.store.trust import save_decision
 
@@ -82,6 +83,7 @@ def test_a_command_in_a_sandbox_does_not_change_a_loaded_extension(named: str, l
         assert file.read_text() == GATE
 
 
+@pytest.mark.process
 def test_a_working_folder_inside_of_an_extension_has_no_sandbox(tmp_path: Path) -> None:
     surroundings(tmp_path)
     (tmp_path / "work" / "__init__.py").write_text("def setup(pi): pass\n")

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.abort_scenes import begin_streaming, seconds_to_abort
-from support.rpc_process import Agent, Json, endless, kinds, of, quick, said, text
+from support.rpc_agent import Agent
+from support.rpc_process import Json, endless, kinds, of, quick, said, text
 
 LONG = "so many words " * 200
 SETTINGS: Json = {"compaction": {"keepRecentTokens": 1, "enabled": False}}

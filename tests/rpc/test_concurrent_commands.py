@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from support.rpc_process import Agent, Json, endless
+from support.rpc_agent import Agent
+from support.rpc_process import Json, endless
 
 SWITCHES = 200  # take longer than a short command
 

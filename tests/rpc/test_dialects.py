@@ -13,7 +13,8 @@ import fastjsonschema
 import pytest
 from docgen.__main__ import FOLDER
 
-from support.rpc_process import Agent, Json, Pipe, calls, endless
+from support.rpc_agent import Agent
+from support.rpc_process import Json, Pipe, calls, endless
 from tau.wire.dialects import NAMES
 
 WITH_RESPONSES = [name for name in NAMES if name != "2025-12"]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.rpc_process import Agent, Json, of, text, texts
+from support.rpc_agent import Agent
+from support.rpc_process import Json, of, text, texts
 
 MODELS = [{"id": "m1", "reasoning": True, "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}}]
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from support.rpc_process import Agent, Json, calls, endless, of, text
+from support.rpc_agent import Agent
+from support.rpc_process import Json, calls, endless, of, text
 
 TWIN = Path(__file__).parent.parent / "extensions" / "twin"
 
@@ -156,6 +157,7 @@ def test_another_session_cancels_open_dialogs(tmp_path: Path) -> None:
         assert asked(agent, "notify")["message"] == "confirm=false"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", ["signal", "end"])
 def test_the_end_does_not_wait_for_a_dialog(tmp_path: Path, how: str) -> None:
     with lab(tmp_path) as agent:

@@ -12,20 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.anthropic_server import ModelServer
-from support.rpc_process import (
-    WITHIN,
-    Agent,
-    Json,
-    Pipe,
-    calls,
-    command_line,
-    endless,
-    is_gone,
-    of,
-    surroundings,
-    text,
-    texts,
-)
+from support.rpc_agent import Agent
+from support.rpc_process import WITHIN, Json, Pipe, calls, command_line, endless, is_gone, of, surroundings, text, texts
 
 TWIN = Path(__file__).parent.parent / "extensions" / "twin"
 
@@ -231,6 +219,7 @@ def test_a_compaction_that_is_called_off_is_an_error(tmp_path: Path) -> None:
 # What they add.
 
 
+@pytest.mark.process
 def test_a_tool_of_an_extension_runs_and_shows_its_progress(tmp_path: Path) -> None:
     code = """
     async def greet(call_id, params, ctx, update):
@@ -340,6 +329,7 @@ def test_the_end_is_reported_to_extensions_which_cannot_hold_it_up(tmp_path: Pat
         assert is_gone(pid, within=WITHIN)
 
 
+@pytest.mark.process
 def test_a_signal_ends_it_while_an_extension_hangs_at_load_and_takes_that_along(tmp_path: Path) -> None:
     pipe = tmp_path / "pid"
     code = f"""
@@ -481,6 +471,7 @@ def test_an_unknown_model_ends_the_program_after_loading_extensions(tmp_path: Pa
     assert done.stderr.startswith(b"Error: ") and b"nobody" in done.stderr
 
 
+@pytest.mark.process
 def test_what_an_extension_has_queued_outlives_the_process(tmp_path: Path) -> None:
     code = """
     @pi.on("agent_start")

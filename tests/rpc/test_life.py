@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from long.meetings import play
-from support.rpc_process import Agent, Json, Pipe, calls, endless, of, piece
+from support.rpc_agent import Agent
+from support.rpc_process import Json, Pipe, calls, endless, of, piece
 
 LONG = {"text": "a long answer " * 2000}
 SMALL = {"compaction": {"keepRecentTokens": 100}}
@@ -162,6 +163,7 @@ def test_what_an_extension_would_begin_while_a_session_is_left_is_not_begun_in_t
         assert "last words" not in Path(old).read_text()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("ending", ["eof", "sigterm"])
 def test_nothing_is_begun_any_more_when_the_program_ends(tmp_path: Path, ending: str) -> None:
     """Else it would run beside the end of those who guard it, and be cut in the middle."""
@@ -181,6 +183,7 @@ def test_nothing_is_begun_any_more_when_the_program_ends(tmp_path: Path, ending:
 # What was acknowledged.
 
 
+@pytest.mark.process
 def test_clearing_the_queues_leaves_a_prompt_that_was_accepted(tmp_path: Path) -> None:
     with Agent(tmp_path, {"error": {"message": "529 overloaded"}}, settings=LATER) as agent:
         agent.get("prompt", message="one")
@@ -195,6 +198,7 @@ def test_clearing_the_queues_leaves_a_prompt_that_was_accepted(tmp_path: Path) -
         assert agent.get("clear_queue") == {"steering": [], "followUp": ["two"]}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("ending", ["eof", "sigterm", "new session"])
 def test_a_shell_command_that_was_run_during_a_run_is_kept_however_the_session_is_left(
     tmp_path: Path, ending: str

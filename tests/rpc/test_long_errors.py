@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.rpc_process import Agent, Json, said, text
+from support.rpc_agent import Agent
+from support.rpc_process import Json, said, text
 
 LIMIT = 50 * 1024
 LINES = 2000

@@ -8,21 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.rpc_process import (
-    WITHIN,
-    Agent,
-    Json,
-    Pipe,
-    calls,
-    endless,
-    is_gone,
-    kinds,
-    of,
-    piece,
-    said,
-    text,
-    texts,
-)
+from support.rpc_agent import Agent
+from support.rpc_process import WITHIN, Json, Pipe, calls, endless, is_gone, kinds, of, piece, said, text, texts
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from support.abort_scenes import seconds_to_abort
-from support.rpc_process import Agent, Json, as_record, calls, kinds, of, quick, said, text
+from support.rpc_agent import Agent
+from support.rpc_process import Json, as_record, calls, kinds, of, quick, said, text
 
 OK: Json = {"text": "ok"}
 ONCE, DENY = "Allow once", "Deny"
@@ -492,6 +493,7 @@ def test_every_line_of_the_question_is_a_record(tmp_path: Path) -> None:
         assert request["title"].endswith("characters more") and len(request["title"]) < 5000
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["grep", "find"])
 @pytest.mark.parametrize("path", ["/proc/self/cwd", "/proc/thread-self/cwd"])
 def test_a_search_in_the_folder_of_the_process_stays_in_the_working_folder(

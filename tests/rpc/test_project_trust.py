@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.rpc_process import Agent, Json, of
+from support.rpc_agent import Agent
+from support.rpc_process import Json, of
 
 PROJECTS = """
 def setup(pi):

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from support.anthropic_server import ModelServer
-from support.rpc_process import Agent, Json, command_line, kinds, said, surroundings, text, texts
+from support.rpc_agent import Agent
+from support.rpc_process import Json, command_line, kinds, said, surroundings, text, texts
 
 CANARY = "sk-canary-0123456789abcdef"
 NO_RETRY = {"retry": {"enabled": False}}

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from support.anthropic_server import ModelServer
-from support.rpc_process import Agent, Json, endless, of, piece, texts
+from support.rpc_agent import Agent
+from support.rpc_process import Json, endless, of, piece, texts
 
 DEPLOY = '---\nname: deploy\ndescription: Deploy to "prod"\n---\n# Deploy\nRun ./deploy.sh\n'
 REVIEW = "---\ndescription: Review code\n---\nReview $1 then $2. All: $@. Rest: ${@:2} One: ${@:2:1}\n"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.rpc_process import Agent, Json, text
+from support.rpc_agent import Agent
+from support.rpc_process import Json, text
 
 FAILED: Json = {"error": {"message": "529 overloaded", "after": 1}, "text": "half an answer"}
 OVERFLOW: Json = {"error": {"message": "prompt is too long"}}

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from support.rpc_process import Agent, Json, Pipe, calls, endless, kinds, of, piece, said, text, texts
+from support.rpc_agent import Agent
+from support.rpc_process import Json, Pipe, calls, endless, kinds, of, piece, said, text, texts
 
 IN_USE = r"Session .*{name} is in use by process {pid}\. Close it there, or start with --fork to continue in a copy\."
 
@@ -148,6 +149,7 @@ def test_what_was_queued_survives_a_kill_and_is_delivered_in_the_resumed_session
         assert texts(agent.prompt("once more"), "user") == ["once more"]
 
 
+@pytest.mark.process
 def test_what_was_queued_before_the_first_prompt_survives_a_kill(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.get("steer", message="psst")
@@ -156,6 +158,7 @@ def test_what_was_queued_before_the_first_prompt_survives_a_kill(tmp_path: Path)
         assert texts(agent.prompt("hello"), "user") == ["hello", "psst"]
 
 
+@pytest.mark.process
 def test_a_cleared_queue_does_not_come_back(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.prompt("hello")
@@ -244,6 +247,7 @@ def test_switching_brings_back_what_a_session_was(tmp_path: Path) -> None:
         assert conversation(agent) == ["second", "ok"]
 
 
+@pytest.mark.process
 def test_a_switch_tells_what_waits_there_though_as_many_waited_here(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.prompt("there")
@@ -259,6 +263,7 @@ def test_a_switch_tells_what_waits_there_though_as_many_waited_here(tmp_path: Pa
         assert (told["steering"], told["followUp"]) == ([], ["waits there"])
 
 
+@pytest.mark.process
 def test_a_queue_is_cleared_in_the_session_that_is_gone_to(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         agent.prompt("there")

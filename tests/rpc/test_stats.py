@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.rpc_process import Agent, Json
+from support.rpc_agent import Agent
+from support.rpc_process import Json
 
 LONG = "so many words " * 200
 SETTINGS: Json = {"compaction": {"keepRecentTokens": 1, "enabled": False}, "retry": {"baseDelayMs": 1}}

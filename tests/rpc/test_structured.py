@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from support.rpc_process import Agent, Json, kinds, of, said, texts
+from support.rpc_agent import Agent
+from support.rpc_process import Json, kinds, of, said, texts
 
 VERDICT = {
     "type": "object",

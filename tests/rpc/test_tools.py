@@ -18,7 +18,8 @@ import pytest
 
 from faults.processes import children
 from support.in_process_session import inside
-from support.rpc_process import WITHIN, Agent, Json, Pipe, calls, is_gone, of, quick, said, text
+from support.rpc_agent import Agent
+from support.rpc_process import WITHIN, Json, Pipe, calls, is_gone, of, quick, said, text
 from support.search_kit import found
 from tau.tools import find, grep
 from tau.tools.ripgrep import find_ripgrep
@@ -184,6 +185,7 @@ def test_a_command_cannot_fill_the_disk_with_one_file_unless_it_says_so(tmp_path
     assert crash.text.startswith("0\n")
 
 
+@pytest.mark.process
 @LINUX
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_setting_keeps_commands_from_gaining_rights(tmp_path: Path, kept: bool) -> None:

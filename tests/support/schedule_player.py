@@ -24,15 +24,18 @@ from tau.errors import CommandError, TauError
 from tau.records.base import decode, encode, to_builtins
 from tau.records.commands import Command
 from tau.records.events import MessageEnd, QueueUpdate
-from tau.rpc.commands import HANDLERS
+from tau.rpc.commands import HANDLERS, WITH_REQUEST
 from tau.runtime.extensions.loader import InProcessChannel, load_function
 from tau.runtime.history.session_log import SessionLog
+from tau.runtime.protocol.dispatcher import HandlerTable
+from tau.runtime.protocol.requests import Request
 from tau.runtime.session.extension_actions import act, actions_for, session_facts
 from tau.runtime.session.session import Session
 
 PATIENCE_S = 60.0  # virtual, for everything to end by itself; then it is aborted
 MAX_SENT = 4  # messages that the hooks of an extension send in one schedule
 ABANDONED: list[Any] = []  # tasks of a schedule that was stuck, which must not be destroyed without their loop
+TABLE = HandlerTable(HANDLERS, WITH_REQUEST)
 COMMANDS = {str(kind.__struct_config__.tag): kind for kind in HANDLERS}
 
 
@@ -138,8 +141,8 @@ class Player:
 
     async def _main(self) -> None:
         record, loop = self.record, self.loop
-        self.session, machine, http = self._workshop.factory(self.case).create(self._publish)
-        session = self.session
+        self.handle = self._workshop.factory(self.case).open(self._publish)
+        self.session = session = self.handle._session
         loop.after_step = self._look
         self._look()
         await self._load_extension()
@@ -164,12 +167,10 @@ class Player:
             record.problems.append(("no response", f"{task.get_name()} did not end with the session"))
             task.cancel()
         session.runs.cancel()
-        session.extension_lifecycle.kill()
-        machine.kill_all()
+        self.handle.kill()
         if self._channel is not None:
             await self._channel.end()
-        await http.close()
-        await machine.release()
+        await self.handle.release()
         await asyncio.sleep(30.0)
         record.accepted, record.settled = session.runs.accepted, session.runs.settled
 
@@ -297,7 +298,8 @@ class Player:
         else:
             params = self._params(asked, do, text, pick)
         kind: type[Command] = COMMANDS[do]
-        return HANDLERS[kind](self.session, decode(kind, encode({"type": do, **params})))
+        body = encode({"type": do, **params})
+        return TABLE.call(self.handle, decode(kind, body), Request(kind, do, b"", body))
 
     def _params(self, asked: Asked, do: str, text: str, pick: int) -> Json:
         session = self.session

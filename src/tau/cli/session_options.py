@@ -50,9 +50,9 @@ def chosen_dialect(named: str | None) -> Dialect:
     return ProjectConfig(agent_dir(), Path(working_folder()), None, dialect=named).dialect
 
 
-def session_options(arguments: ParsedArguments) -> SessionOptions:
+def session_options(arguments: ParsedArguments, environment: Mapping[str, str] = os.environ) -> SessionOptions:
     flags, lists = arguments.flags, arguments.lists
-    folder = flags.get("session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR")
+    folder = flags.get("session-dir") or environment.get("PI_CODING_AGENT_SESSION_DIR")
     approve = False if "no-approve" in flags else True if "approve" in flags else None
     return SessionOptions(
         model=flags.get("model"),
@@ -62,7 +62,7 @@ def session_options(arguments: ParsedArguments) -> SessionOptions:
         key=flags.get("api-key"),
         tools=_tools(flags),
         script=flags.get("script"),
-        dialect=flags.get("dialect") or os.environ.get("PI_DIALECT"),
+        dialect=flags.get("dialect") or environment.get("PI_DIALECT"),
         session=SessionTarget(
             kept="no-session" not in flags,
             folder=folder,

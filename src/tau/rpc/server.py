@@ -7,10 +7,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from tau.core.agent.draft import Update
+from tau.core.checks.exit_codes import ANSWERED
 from tau.records.dialogs import UiRequest
 from tau.records.events import Event
 from tau.rpc.commands import HANDLERS, WITH_REQUEST
 from tau.runtime.app.handle import SessionHandle
+from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopRequest, within
 from tau.runtime.protocol.dispatcher import Dispatcher, HandlerTable
 from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
@@ -86,3 +88,25 @@ class Server:
             count += 1
             if count % LINES_PER_YIELD == 0:
                 await asyncio.sleep(0)
+
+
+async def serve_until_stopped(server: Server, handle: SessionHandle, stop: StopRequest) -> int:
+    """Serve the session to the end of the input, or until a request to stop, and close it. Returns the exit code.
+
+    Processes that the session started do not survive this.
+    """
+    handle.on_exit_request(lambda: stop.ask(ANSWERED))
+    try:
+        if await stop.unless(server.serve(handle)) and await stop.unless(_close_and_drain(handle, server)):
+            return ANSWERED
+        await handle.close(SHUTDOWN_TIMEOUT_S * (1.3 if handle.has_extensions else 1))
+        await within(SHUTDOWN_TIMEOUT_S / 2, server.drain())
+        return stop.code
+    finally:
+        handle.kill()
+
+
+async def _close_and_drain(handle: SessionHandle, server: Server) -> None:
+    """Close the session, which writes and syncs pending entries, and write the remaining output."""
+    await handle.close()
+    await server.drain()

@@ -19,9 +19,9 @@ from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, Event
-from tau.rpc.server import Server
+from tau.rpc.server import Server, serve_until_stopped
 from tau.runtime.app.handle import SessionHandle
-from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, GarbageCollector, StopSignal, claim_stdio, run_and_exit, within
+from tau.runtime.app.process import GarbageCollector, StopSignal, claim_stdio, run_and_exit
 from tau.runtime.protocol.pipes import PipeTransport
 from tau.runtime.services import Client
 from tau.wire.dialect import Dialect
@@ -50,23 +50,11 @@ async def _serve(open_session: Open, dialect: Dialect, stdin: int, stdout: int) 
         return server.publish(event)
 
     handle = open_session(publish)
-    handle.on_exit_request(lambda: stop.ask(ANSWERED))
     warm_up = asyncio.create_task(_warm(server, handle))
     try:
-        if await stop.unless(server.serve(handle)) and await stop.unless(_close_and_drain(handle, server)):
-            return ANSWERED
-        await handle.close(SHUTDOWN_TIMEOUT_S * (1.3 if handle.has_extensions else 1))
-        await within(SHUTDOWN_TIMEOUT_S / 2, server.drain())
-        return stop.code
+        return await serve_until_stopped(server, handle, stop)
     finally:
-        handle.kill()
         warm_up.cancel()
-
-
-async def _close_and_drain(handle: SessionHandle, server: Server) -> None:
-    """Close the session, which writes and syncs pending entries, and write the remaining output."""
-    await handle.close()
-    await server.drain()
 
 
 async def _warm(server: Server, handle: SessionHandle) -> None:

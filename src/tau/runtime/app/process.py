@@ -112,18 +112,11 @@ def _stays_ignored(number: signal.Signals) -> bool:
     return number != signal.SIGTERM and signal.getsignal(number) == signal.SIG_IGN
 
 
-class StopSignal:
-    """A request to stop: from a signal, or from a front end that lost its reader. The first request sets the exit
-    code.
-    """
+class StopRequest:
+    """A request to stop, from a front end that lost its reader. The first request sets the exit code."""
 
     def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._asked: asyncio.Future[int] = loop.create_future()
-        for name in SIGNALS:
-            number = getattr(signal, name, None)
-            if number is not None and not _stays_ignored(number):
-                loop.add_signal_handler(number, self.ask, exit_code_of_signal(number))
+        self._asked: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def ask(self, code: int) -> None:
         if not self._asked.done():
@@ -147,6 +140,18 @@ class StopSignal:
             return False
         task.result()
         return True
+
+
+class StopSignal(StopRequest):
+    """A request to stop that also comes from the signals of this process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        loop = asyncio.get_running_loop()
+        for name in SIGNALS:
+            number = getattr(signal, name, None)
+            if number is not None and not _stays_ignored(number):
+                loop.add_signal_handler(number, self.ask, exit_code_of_signal(number))
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, object]) -> None:
