@@ -23,12 +23,13 @@ from unittest.mock import patch
 
 from support.schedule_cases import BASE, SETTINGS, Json
 from support.schedule_loop import ScheduleLoop
+from tau.concurrency import threads
 from tau.llm.scripted import read_script
 from tau.records.base import encode, replace
-from tau.runtime import resources, threads
+from tau.runtime import clock, resources
 from tau.runtime.app import factory
-from tau.runtime.app.factory import SessionFactory, SessionOptions, SessionTarget, load
-from tau.runtime.history import session_log
+from tau.runtime.app.factory import SessionFactory, load
+from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.machine.local import LocalMachine
 from tau.store.journal import Disk
 from tau.tools import Exit
@@ -56,9 +57,9 @@ class VirtualMachine(LocalMachine):
         command: str | Sequence[str],
         *,
         cwd: Any,
-        heard: Callable[[Any, bytes], None],
+        on_output: Callable[[Any, bytes], None],
         timeout: float | None = None,
-        apart: bool = False,
+        separate_streams: bool = False,
     ) -> Exit:
         words = command.split() if isinstance(command, str) else [*command]
         seconds, text = float(words[1]), words[2]
@@ -66,7 +67,7 @@ class VirtualMachine(LocalMachine):
         assert isinstance(loop, ScheduleLoop)
         try:
             await asyncio.sleep(seconds / 2)
-            heard("stdout", text.encode() + b"\n")
+            on_output("stdout", text.encode() + b"\n")
             await asyncio.sleep(seconds / 2)
         except asyncio.CancelledError:
             await asyncio.sleep(loop.random.choice((0.0, 0.01, 0.3)))  # the processes are killed
@@ -91,16 +92,16 @@ def scheduled(loop: ScheduleLoop, seed: int, workshop: Workshop) -> Iterator[Non
     """While this is active, what runs in the loop depends on the seed alone."""
     ids = Random(seed)
     start = datetime.fromtimestamp(EPOCH_S, UTC).timestamp()
-    clock = SimpleNamespace(time_ns=lambda: int((start + loop.time()) * 1e9))
+    times = SimpleNamespace(time_ns=lambda: int((start + loop.time()) * 1e9))
     dates = SimpleNamespace(now=lambda zone: datetime.fromtimestamp(start + loop.time(), zone))
     with ExitStack() as patches:
         for place, name, value in (
             (os, "urandom", ids.randbytes),
-            (session_log, "time", clock),
-            (session_log, "datetime", dates),
+            (clock, "time", times),
+            (clock, "datetime", dates),
             (threads, "threading", SimpleNamespace(Thread=_InlineThread)),
             (factory, "LocalMachine", VirtualMachine),
-            (resources, "_look", workshop.look),
+            (resources, "_find", workshop.look),
             (Disk, "sync", lambda self, handle: None),
             (Disk, "sync_folder", lambda self, path: None),
         ):
@@ -152,8 +153,8 @@ class Workshop:
             script=encode({"answers": case["answers"]}),
         )
 
-    def look(self, sought: Any, offers: Any, *, real: Any = resources._look) -> Any:
-        """As resources._look, which searches many folders, but only once."""
+    def look(self, sought: Any, offers: Any, *, real: Any = resources._find) -> Any:
+        """As resources._find, which searches many folders, but only once."""
         key = repr(sought), offers
         if key not in self._found:
             self._found[key] = real(sought, offers)
