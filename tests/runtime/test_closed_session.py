@@ -1,4 +1,4 @@
-"""A session that is closing, or is left, acknowledges nothing that it does not keep, and tells the client what it drops."""
+"""A session that closes or is left acknowledges only what it keeps, and tells the client what it drops."""
 
 from __future__ import annotations
 
