@@ -14,6 +14,7 @@ FUZZ_LINES ?= 20000
 FUZZ_EDITS ?= 10000
 FUZZ_FILES ?= 20000
 FUZZ_SEQUENCES ?= 1000
+FUZZ_SCHEDULES ?= 100000
 SOAK_SECONDS ?= 3600
 SOAK_ARGS ?=
 
@@ -106,12 +107,13 @@ coverage: $(READY)  ## run the tests and show the lines they never reach
 gate: $(READY)  ## every figure that a change must keep; ARGS="--only R1 R4"
 	@$(PY) -m tests.gate $(ARGS)
 
-fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, evasions; FUZZ_LINES=20000
+fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, schedules, evasions; FUZZ_LINES=20000
 	@$(PY) tests/long/fuzz.py $(FUZZ_LINES)
 	@$(PY) tests/long/fuzz_edit.py $(FUZZ_EDITS)
 	@$(PY) tests/long/fuzz_files.py $(FUZZ_FILES)
 	@$(PY) tests/long/protocol_model.py $(FUZZ_SEQUENCES)
 	@$(PY) tests/long/bash_evasions.py
+	@$(PY) tests/long/schedules.py $(FUZZ_SCHEDULES)
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)

@@ -119,10 +119,10 @@ def report(found: list[Any], permute: bool) -> int:
         by_rule.setdefault(rule, []).append((seed, text))
     for rule, known in KNOWN.items():
         if rule in by_rule:
-            print(f"{len(by_rule[rule])} x {rule}, which is known: {known} (seed {min(by_rule.pop(rule))[0]})")
+            print(f"{len(by_rule[rule])} times {rule}, which is known: {known} (seed {min(by_rule.pop(rule))[0]})")
     with Playground() as ground:
         for rule, broken in by_rule.items():
-            print(f"\n{len(broken)} x {rule}: seeds {sorted({seed for seed, _ in broken})[:20]}")
+            print(f"\n{len(broken)} times {rule}: seeds {sorted({seed for seed, _ in broken})[:20]}")
             for seed, text in broken[:SHRUNK]:
                 print(f"  seed {seed}: {text}")
                 for operation in ground.shrunk(case(seed), rule, permute=permute)["operations"]:

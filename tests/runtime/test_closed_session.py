@@ -1,4 +1,4 @@
-"""A session that is closing or left acknowledges nothing that it does not keep, and reports what it drops."""
+"""A session that closes or is left acknowledges only what it keeps, and tells the client what it drops."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ A case is JSON and depends on its seed alone. An operation has
     do     what is asked: a command of a client, "act NAME" for an action of an extension, or "close"
     n      its number, which is part of its texts, so that each text is unique
     at     the virtual time at which it arrives, in seconds; or
-    on     [EVENT, COUNT, PASSES]: it arrives so many passes of the loop after the event was published so many times
+    on     [EVENT, COUNT, PASSES]: it arrives so many passes of the loop after the event has happened so often. Events
+           are those of the wire, "hook NAME", "log" (another session is current), and "ask NAME" (another operation)
 
 An operation at an event is what finds races: the client or an extension acts while the session is in the middle of
 something. `make_small` removes operations from a case as long as it still breaks the same rule.
@@ -32,8 +33,11 @@ EVENTS = (
     *("agent_start", "turn_start", "message_start", "message_update", "message_end", "tool_execution_start"),
     *("tool_execution_end", "turn_end", "agent_end", "agent_end", "agent_settled", "agent_settled", "queue_update"),
     *("auto_retry_start", "auto_retry_start", "auto_retry_end", "compaction_start", "compaction_end"),
-    *("hook session_shutdown", "hook session_start", "hook session_before_switch", "hook input", "log", "log"),
+    *("hook session_shutdown", "hook session_start", "hook session_before_switch", "hook input", "hook agent_end"),
+    *("hook agent_end", "hook turn_end", "log", "log"),
+    *("ask switch", "ask switch", "ask switch", "ask compact", "ask reload", "ask reload", "ask abort"),
 )
+SWITCHES = {"new_session", "switch_session", "fork", "clone", "act new_session", "act switch_session", "act fork"}
 OPERATIONS: dict[str, int] = {
     "prompt": 14,
     "steer": 9,
@@ -72,6 +76,7 @@ HOOKS = (
     *("input", "before_agent_start", "context", "tool_call", "tool_result", "agent_end", "turn_end", "agent_settled"),
     *("session_before_switch", "session_before_fork", "session_before_tree", "session_shutdown", "session_start"),
     *("session_before_compact", "session_compact", "user_bash", "model_select", "message_end", "session_switch"),
+    *("agent_end", "turn_end"),
 )
 LEVELS = ("off", "low", "high")
 TIMES = (0.0, 0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 2.0)
@@ -79,15 +84,17 @@ TIMES = (0.0, 0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 2.0)
 
 def case(seed: int) -> Json:
     random = Random(seed)
-    extensions = random.choice(("none", "function", "function", "process", "both"))
-    operations = _operations(random)
+    extensions = random.choice(("none", "function", "function", "process", "process", "both"))
+    operations, hooks = _operations(random), _hooks(random)
+    if random.random() < 0.5:
+        _crowd(random, operations, hooks)
     return {
         "seed": seed,
         "stall": random.choice((0.0, 0.02, 0.2)),
         "settings": random.randrange(len(SETTINGS)),
         "extensions": extensions,
-        "backpressure": random.choice((0.0, 0.0, 0.1)),  # how often the client is slow to take an event
-        "hooks": _hooks(random) if extensions != "none" else {},
+        "backpressure": random.choice((0.0, 0.0, 0.1, 0.5)),  # how often the client is slow to take an event
+        "hooks": hooks if extensions != "none" else {},
         "answers": [_answer(random, at) for at in range(random.randint(1, 8))] + [{"text": "ok"}],
         "operations": operations,
     }
@@ -115,10 +122,33 @@ def _operations(random: Random) -> list[Json]:
     return made
 
 
+def _crowd(random: Random, operations: list[Json], hooks: Json) -> None:
+    """Let some operations arrive while another one, which takes a while, is under way."""
+    long = random.choice(
+        ("new_session", "new_session", "switch_session", "clone", "fork", "compact", "act reload", "navigate")
+    )
+    among = operations[1:]
+    anchor = random.choice(among)
+    anchor["do"], event = long, "ask switch" if long in SWITCHES else f"ask {long.removeprefix('act ')}"
+    if "on" not in anchor and random.random() < 0.5:
+        anchor["at"] = random.choice((0.02, 0.3, 1.5))
+    for operation in random.sample(among, min(len(among), random.randint(1, 4))):
+        if operation is not anchor and operation["do"] != "close":
+            operation.pop("at", None)
+            operation["on"] = [event, 1, random.randrange(12)]
+            if random.random() < 0.5:
+                operation["do"] = random.choice(
+                    ("set_session_name", "set_session_name", "steer", "prompt", "bash", long)
+                )
+    for hook in random.sample(("session_before_switch", "session_shutdown", "session_start", "session_before_fork"), 2):
+        if random.random() < 0.6:
+            hooks[hook] = [random.choice((0.01, 0.1)), None]
+
+
 def _hooks(random: Random) -> Json:
-    """By hook: the seconds that its handler takes, and what it does besides: answer, fail, send a message."""
+    """By hook: the seconds that its handler takes, and what it does: answer, fail, ask the user, send a message."""
     chosen = random.sample(HOOKS, random.randint(0, 6))
-    does = (None, None, None, "fail", "send", "send_turn", "cancel", "name", "crash")
+    does = (None, None, None, "fail", "send", "send_turn", "cancel", "name", "crash", "ask", "ask")
     return {hook: [random.choice((0.0, 0.0, 0.01, 0.1, 0.7)), random.choice(does)] for hook in chosen}
 
 
@@ -128,6 +158,8 @@ def _answer(random: Random, turn: int) -> Json:
         timing["startDelayMs"] = random.choice((10, 50, 200, 1000))
     if random.random() < 0.4:
         timing["delayMs"] = random.choice((5, 30, 100))
+    if random.random() < 0.12:
+        timing["usage"] = {"input": 95_000}  # the window is 100,000: a compaction is due
     kind = random.random()
     if kind < 0.2:
         return {"text": "no", "error": {"message": "529 overloaded", "after": random.choice((0, 0, 1))}, **timing}

@@ -183,6 +183,7 @@ class Child:
         self._targets: dict[int, tuple[str, float, str | None]] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._waiting: Callable[[], None] | None = None
+        self._asks: dict[int, int] = {}  # dialogs: the call in which each was asked
         self._over = False
         self._count = 0
         socket.receives.receive = self._received
@@ -235,6 +236,9 @@ class Child:
                 self._call(message["id"], *self._targets[message["target"]], message["params"])
             case "cancel" if message["id"] in self._timers:
                 self._timers.pop(message["id"]).cancel()
+            case "answer" if (call := self._asks.pop(message["id"], None)) is not None:
+                said = {"value": {"cancel": True}} if message.get("value") is True else {}
+                self._send({"type": "answer", "id": call, **said})
             case "ping":
                 self._send({"type": "pong", "id": message["id"]})
             case "stop":
@@ -270,6 +274,9 @@ class Child:
                 text = self._system.sends(does, self._facts["sessionId"])
                 if text is not None:
                     self._tell(id, does, text)
+            case "ask":
+                self._asks[self._action(id, "confirm", {"title": "Is it?", "message": ""})] = id
+                return
             case "command":
                 for _ in range(1 + int(params["args"].split()[0]) % 2):
                     self._system.reloads(self._facts["sessionId"])
@@ -283,6 +290,7 @@ class Child:
             name, params = "set_session_name", {"name": text}
         self._send({"type": "tell", "name": name, "params": params, "call": call})
 
-    def _action(self, call: int, name: str) -> None:
+    def _action(self, call: int, name: str, params: Json | None = None) -> int:
         self._count += 1
-        self._send({"type": "action", "id": self._count, "name": name, "params": {}, "call": call})
+        self._send({"type": "action", "id": self._count, "name": name, "params": params or {}, "call": call})
+        return self._count

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.schedule_cases import LEVELS, Json
+from support.schedule_cases import LEVELS, SWITCHES, Json
 from support.schedule_extension import System
 from support.schedule_loop import ScheduleLoop, Stuck
 from support.schedule_world import Workshop, scheduled
@@ -78,6 +78,7 @@ class Record:
     events: list[tuple[int, str, Any]] = field(default_factory=list)
     sessions: list[Left] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)  # steps at which the extension process was loaded
+    reads: list[int] = field(default_factory=list)  # steps at which a reload began to read the files
     problems: list[tuple[str, str]] = field(default_factory=list)  # rules broken while it ran
     accepted: int = 0
     settled: int = 0
@@ -144,10 +145,13 @@ class Player:
         self.handle = self._workshop.factory(self.case).open(self._publish)
         self.session = session = self.handle._session
         loop.after_step = self._look
+        self._watch_reloads()
         self._look()
         await self._load_extension()
         start = loop.create_task(session.extension_lifecycle.start())
-        await asyncio.wait([start])
+        while not (await asyncio.wait([start], timeout=PATIENCE_S))[0]:
+            session.hooks.abort()  # as the server does for an abort during the start: a dialog may have no answer
+            session.dialogs.cancel()
         if start.cancelled() and self._closing is None:
             record.problems.append(("cancelled", "the start of the extensions"))
         elif not start.cancelled():
@@ -178,7 +182,7 @@ class Player:
         """Wait until all operations with a time have come and everything has ended; abort what takes too long."""
         last = max([one["at"] for one in self.case["operations"] if "at" in one], default=0.0)
         await asyncio.sleep(last + 0.001)
-        for attempt in range(4):
+        for attempt in range(12):
             deadline = self.loop.time() + PATIENCE_S
             while self.loop.time() < deadline and (self._tasks or self._busy):
                 await asyncio.sleep(0.5)
@@ -189,8 +193,8 @@ class Player:
                 if not self._tasks and not self._busy:
                     return
             if attempt:
-                self._start({"do": "abort", "n": 90 + attempt, "pick": 0})
-                self._start({"do": "abort_bash", "n": 95 + attempt, "pick": 0})
+                self._start({"do": "abort", "n": 300 + attempt, "pick": 0})
+                self._start({"do": "abort_bash", "n": 320 + attempt, "pick": 0})
         self.record.problems.append(("hang", f"busy after every abort: {[task.get_name() for task in self._tasks]}"))
 
     @property
@@ -216,6 +220,16 @@ class Player:
         self._system.forget()
         del self.session, self._channel
 
+    def _watch_reloads(self) -> None:
+        plan: Any = self.session.extension_lifecycle._plan
+        read = plan.again
+
+        async def again() -> Any:
+            self.record.reads.append(self.loop.steps)
+            return await read()
+
+        plan.again = again
+
     def _publish(self, event: Any) -> Awaitable[None] | None:
         tag = str(event.__struct_config__.tag) if hasattr(event, "__struct_config__") else "message_update"
         self.record.events.append((self.loop.steps, tag, event))
@@ -223,9 +237,18 @@ class Player:
             queues = self.session.queues
             self.record.idle.append((self.loop.steps, [*queues.texts("steer"), *queues.texts("follow_up")]))
         self._happened(tag)
+        if tag == "confirm":
+            self._answer_dialog(event.id)
         if self.case["backpressure"] and self.loop.random.random() < self.case["backpressure"]:
             return asyncio.sleep(self.loop.random.choice((0.0, 0.001, 0.05)))
         return None
+
+    def _answer_dialog(self, id: str) -> None:
+        """The user answers at once, later, or never."""
+        random = self.loop.random
+        if random.random() < 0.7:
+            answer = {"id": id, "confirmed": random.random() < 0.5}
+            self.loop.call_later(random.choice((0.0, 0.05, 2.0)), self.session.dialogs.answer, answer)
 
     def _happened(self, event: str) -> None:
         self._counts[event] += 1
@@ -248,6 +271,7 @@ class Player:
             return self._close()
         asked = Asked(operation, self.loop.steps, self.session.log.id, closing=self._closing is not None)
         self.record.asked.append(asked)
+        self._happened("ask switch" if asked.do in SWITCHES else f"ask {asked.do.removeprefix('act ')}")
         try:
             reply = self._call(asked)
         except CommandError as error:
@@ -378,6 +402,8 @@ class Player:
                 raise ValueError("the handler fails")
             if does == "cancel":
                 return {"cancel": True} if self.loop.random.random() < 0.5 else None
+            if does == "ask":
+                return {"cancel": True} if await ctx.ui.confirm("Is it?") else None
             if does in ("send", "send_turn", "name"):
                 text = self._next_text(does, self.session.log.id)
                 if text is None:

@@ -8,10 +8,10 @@
     bash        the result of a command is recorded once, in the session in which it was started
     name        a name that was acknowledged is recorded
     stranded    a message that was queued before the end of a run which succeeded is a part of it
-    queues      the queues that the client was last told of are those of the session
+    queues      the queues that the client was last told of, and those of the file, are those of the session
     pairs       what starts ends: compactions, tools, messages
     files       each line is JSON, ids are unique, parents come first, and the file has every entry of the session
-    reload      after a request for a reload, the extension is loaded once more
+    reload      after a request for a reload, settings and extensions are read once more
     stale       an extension's message is in the session for which the extension sent it
 
 A player adds: hang, no response, task left, descriptor left, exception, error logged, internal error.
@@ -25,15 +25,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.schedule_cases import Json
+from support.schedule_cases import SWITCHES, Json
 from support.schedule_player import Asked, Record
 from tau.records.events import QueueUpdate
 from tau.records.messages import Assistant
 from tau.runtime.history.pending_queue import CLEARED, QUEUED
-from tau.runtime.runs.compactor import HOPELESS  # a compaction that is not even tried only has an end
+from tau.runtime.runs.compactor import RECOVERY_FAILED  # a compaction that is not even tried only has an end
 
 Problem = tuple[str, str]
-SWITCHES = {"new_session", "switch_session", "fork", "clone", "act new_session", "act switch_session", "act fork"}
 TEXTS = {"prompt", "steer", "follow_up", "act send_message", "act send_user_message", "hook send", "hook send_turn"}
 PAIRS = (("compaction_start", "compaction_end"), ("tool_execution_start", "tool_execution_end"))
 END = 10**9
@@ -129,7 +128,7 @@ def problems(record: Record) -> list[Problem]:
         *_responses(record),
         *_settled(record),
         *_pairs(record),
-        *_queues(record),
+        *_queues(record, waiting),
         *_stranded(record),
         *_reloads(record),
         *(one for asked in record.asked for one in _text(asked, record, places, waiting, timeline)),
@@ -163,18 +162,22 @@ def _settled(record: Record) -> Iterator[Problem]:
 
 
 def _pairs(record: Record) -> Iterator[Problem]:
-    counts = Counter(tag for _, tag, event in record.events if getattr(event, "error_message", None) != HOPELESS)
+    counts = Counter(tag for _, tag, event in record.events if getattr(event, "error_message", None) != RECOVERY_FAILED)
     for start, end in PAIRS:
         if counts[start] != counts[end]:
             yield "pairs", f"{counts[start]} {start}, {counts[end]} {end}"
 
 
-def _queues(record: Record) -> Iterator[Problem]:
+def _queues(record: Record, waiting: dict[str, set[str]]) -> Iterator[Problem]:
     if record.queued is not None:
         told = next((event for _, _, event in reversed(record.events) if isinstance(event, QueueUpdate)), None)
         shown = ([], []) if told is None else (list(told.steering), list(told.follow_up))
         if shown != record.queued:
             yield "queues", f"told {shown}, there are {record.queued}"
+        session = record.sessions[-1].id
+        kept = sorted(text for text, where in waiting.items() if session in where)
+        if kept != sorted([*record.queued[0], *record.queued[1]]):
+            yield "queues", f"{kept} in the file, there are {record.queued}"
 
 
 def _stranded(record: Record) -> Iterator[Problem]:
@@ -194,12 +197,12 @@ def _stranded(record: Record) -> Iterator[Problem]:
 
 
 def _reloads(record: Record) -> Iterator[Problem]:
-    if not record.loads or record.queued is None:
+    if record.queued is None:  # it was closed before everything had ended
         return
     for asked in record.asked:
         wanted = asked.do in ("act reload", "hook reload") and not asked.closing and not asked.errors
-        if wanted and not any(step > asked.at for step in record.loads):
-            yield "reload", f"requested at step {asked.at}, loaded at {record.loads}"
+        if wanted and not any(step > asked.at for step in record.reads):
+            yield "reload", f"requested at step {asked.at}, read at {record.reads}"
 
 
 def _text(
@@ -269,14 +272,15 @@ def _legal(asked: Asked, record: Record, timeline: list[tuple[int, str]]) -> set
     """The sessions in which the effect of an operation may be.
 
     It is a session that was current between the operation and its answer. A client's operation that came during a
-    switch applies to the session after the switch, if all switches under way at that moment came before it.
+    switch applies to the session after the switch, if all switches under way at that moment came before it. If it was
+    answered before that, no session is right.
     """
     first, last = asked.at, END if asked.done is None else asked.done
     if asked.source == "client" and record.ordered:
         for step, _ in timeline:
-            if asked.at < step <= last:
+            if asked.at < step:
                 during = [one for one in record.asked if one.do in SWITCHES and _spans(one, step)]
-                others = [one for one in record.asked if one.do == "command" or one.source == "hook"]
+                others = [one for one in record.asked if one.do == "command"]  # it may switch as well
                 if during and not others and all(one.at < asked.at for one in during):
                     first = step
     return {
