@@ -22,6 +22,7 @@ from tau.records.events import AgentSettled
 from tau.rpc.commands import HANDLERS
 from tau.runtime.extensions.lifecycle import ExtensionLifecycle
 from tau.runtime.history.sync import BackgroundSync
+from tau.runtime.runs.prompt_run import PromptRun
 from tau.runtime.runs.queue import RunQueue
 from tau.runtime.session import choices
 from tau.runtime.session.navigation import Navigator
@@ -113,30 +114,30 @@ def test_schedules_keep_all_rules(ground: Playground, portion: int) -> None:
 # Races that are put back in.
 
 
-async def name_without_waiting(session: Any, command: c.SetSessionName) -> None:
-    await choices.set_name(session, command.name)
+async def name_without_waiting(handle: Any, command: c.SetSessionName) -> None:
+    await choices.set_name(handle._session, command.name)
 
 
 async def do_not_wait(self: Navigator) -> None:
     """In the place of Navigator.wait_until_done."""
 
 
-run_prompt = RunQueue._run_prompt
+settle = RunQueue._settle
 
 
-async def settle_twice(self: RunQueue, accepted: Any) -> None:
-    await run_prompt(self, accepted)
-    if self.outcome is not None and self.outcome.aborted and self._retries.made:
+async def settle_twice(self: RunQueue, run: PromptRun) -> None:
+    await settle(self, run)
+    if run.outcome.aborted and run.retries.made:
         await self._owner.emit(AgentSettled(aborted=True))
 
 
-def leave_nothing_over(self: RunQueue, end: Any) -> list[Any]:
-    """In the place of RunQueue._left_over: what is queued at the end of a run stays there."""
+def leave_nothing_over(self: PromptRun, end: Any) -> list[Any]:
+    """In the place of PromptRun._left_over: what is queued at the end of a run stays there."""
     return []
 
 
-def lose_what_is_left_over(self: RunQueue, end: Any) -> list[Any]:
-    self._owner.queues.clear()
+def lose_what_is_left_over(self: PromptRun, end: Any) -> list[Any]:
+    self._parts.queues.clear()
     return []
 
 
@@ -155,9 +156,9 @@ OPEN: list[Any] = []
 FIRST: dict[str, tuple[Any, Any, Any, str, int]] = {
     "set_session_name does not wait for a switch": (HANDLERS, c.SetSessionName, name_without_waiting, "place", 10),
     "no command waits for a switch": (Navigator, "wait_until_done", do_not_wait, "place", 10),
-    "a prompt that is aborted before a retry settles twice": (RunQueue, "_run_prompt", settle_twice, "settled", 16),
-    "a steer at the end of a run is stranded": (RunQueue, "_left_over", leave_nothing_over, "stranded", 138),
-    "a steer at the end of a run is lost": (RunQueue, "_left_over", lose_what_is_left_over, "queues", 2),
+    "a prompt that is aborted before a retry settles twice": (RunQueue, "_settle", settle_twice, "settled", 16),
+    "a steer at the end of a run is stranded": (PromptRun, "_left_over", leave_nothing_over, "stranded", 138),
+    "a steer at the end of a run is lost": (PromptRun, "_left_over", lose_what_is_left_over, "queues", 2),
     "a reload during a reload is ignored": (ExtensionLifecycle, "request_reload", ignore_second_reload, "reload", 30),
     "the file of a session that was left stays open": (BackgroundSync, "_close", keep_open, "descriptor left", 3),
 }
