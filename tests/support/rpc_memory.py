@@ -147,6 +147,7 @@ class Agent(Conversation):
         try:
             return await serve_until_stopped(server, session, machine, self._stop)
         finally:
+            await session.extension_lifecycle.stop()  # a process would end; here their connections have to be closed
             await server.close()
             await http.close()
             await machine.release()
