@@ -12,6 +12,7 @@ import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -69,6 +70,8 @@ class Agent(Conversation):
             asyncio.run_coroutine_threadsafe(self._transport.client.write(data), self._loop).result(within)
         except TimeoutError:
             self.fail(f"{len(data)} bytes were not taken within {within} s")
+        except CancelledError:
+            self.fail("it ended before it took the input")
 
     def close(self) -> None:
         self._in_loop(self._transport.client.end_input)
@@ -147,6 +150,10 @@ class Agent(Conversation):
         try:
             return await serve_until_stopped(server, handle, self._stop)
         finally:
+            # A process would exit here, which releases what a session that was slow to close still holds.
+            session.runs.cancel()
+            await session.extension_lifecycle.stop()
+            session.log.close()
             await server.close()
             await handle.release()
             if self._reading is not None:
