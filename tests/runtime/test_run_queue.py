@@ -16,7 +16,9 @@ from support.staged_session import StagedSession
 from support.virtual_clock import leapt
 from tau.core.agent.draft import Draft
 from tau.errors import CommandError, ModelError
+from tau.records.base import replace
 from tau.records.events import AgentEnd, AgentSettled
+from tau.records.settings import CompatSettings
 
 OVERLOADED = ModelError("529 overloaded", transient=True)
 
@@ -93,7 +95,7 @@ def test_a_prompt_can_be_aborted_before_it_starts() -> None:
 @pytest.mark.parametrize("until", ["end", "settled"])
 def test_streaming_lasts_until_agent_end_or_until_the_prompt_is_settled(until: Any) -> None:
     session = StagedSession(breaks(OVERLOADED), speaks("done"))
-    session.settings = type(session.settings)(retry=session.settings.retry, streaming_until=until)
+    session.settings = replace(session.settings, compat=CompatSettings(streaming_until=until))
 
     async def main() -> tuple[bool, int]:
         assert not session.runs.streaming

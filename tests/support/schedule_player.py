@@ -12,6 +12,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Awaitable, Mapping
+from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,7 @@ class Player:
             self.record.sessions.append(Left(step, log.id, log.path, lines))
         self._logs.clear()
         self._system.forget()
-        del self.session, self._channel
+        del self.session, self.handle, self._channel
 
     def _watch_reloads(self) -> None:
         plan: Any = self.session.extension_lifecycle._plan
@@ -278,7 +279,9 @@ class Player:
             self._answered(asked, error=str(error))
             return None
         if inspect.iscoroutine(reply):
-            task = self.loop.create_task(self._finish(asked, reply), name=f"{asked.do} {operation['n']}")
+            task = self.loop.create_task(
+                self._finish(asked, reply), name=f"{asked.do} {operation['n']}", context=Context()
+            )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:

@@ -39,14 +39,15 @@ class PausableTimeout:
     def __init__(self, seconds: float | None) -> None:
         """`seconds`: None means no limit."""
         self._limited = seconds is not None
+        self._ended = False
         self._remaining = seconds
         self._asking = 0
         self._timeout = asyncio.timeout(seconds)
 
     @property
-    def limited(self) -> bool:
-        """True for a hook handler, for which a run or a session switch waits; False for a command."""
-        return self._limited
+    def holds_up(self) -> bool:
+        """True for a hook handler that has not ended: a run or a session switch may wait for it. False for a command."""
+        return self._limited and not self._ended
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -69,8 +70,11 @@ class PausableTimeout:
         return self._timeout.expired()
 
     async def wait(self, work: Awaitable[Any]) -> Any:
-        async with self._timeout:
-            return await work
+        try:
+            async with self._timeout:
+                return await work
+        finally:
+            self._ended = True
 
 
 current_timeout: ContextVar[PausableTimeout | None] = ContextVar("current_timeout", default=None)
@@ -81,7 +85,7 @@ calling_session: ContextVar[str | None] = ContextVar("calling_session", default=
 def called_by_handler() -> bool:
     """True if the current call comes from a hook handler: of an extension process or of the embedding program."""
     timeout = current_timeout.get()
-    return timeout is not None and timeout.limited
+    return timeout is not None and timeout.holds_up
 
 
 class Handler(Value, eq=False):

@@ -103,16 +103,7 @@ class Session:
         )
         self.input = InputPipeline(self)
         self.compactor = Compactor(self, stop_run=lambda: self.runs.stop(), hooks=self.hooks)
-        parts = RunParts(
-            self.queues,
-            self.budget,
-            self.compactor,
-            self.model_client,
-            self.tool_runner,
-            on_start=lambda: self.user_bash.flush(),
-            before_run=self.input.before_run,
-        )
-        self.runs: RunQueue = RunQueue(self, parts)
+        self.runs: RunQueue = RunQueue(self, self._run_parts())
         self.user_bash: UserBash = UserBash(
             services.machine, services.cwd, self, lambda: self.runs.busy, self.hooks, self._bash_updates
         )
@@ -128,6 +119,17 @@ class Session:
         if initial_log.name is not None:
             self.log.set_name(initial_log.name)
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
+
+    def _run_parts(self) -> RunParts:
+        return RunParts(
+            self.queues,
+            self.budget,
+            self.compactor,
+            self.model_client,
+            self.tool_runner,
+            on_start=lambda: self.user_bash.flush(),
+            before_run=self.input.before_run,
+        )
 
     # Prompts.
 
