@@ -150,10 +150,6 @@ class Agent(Conversation):
         try:
             return await serve_until_stopped(server, handle, self._stop)
         finally:
-            # A process would exit here, which releases what a session that was slow to close still holds.
-            session.runs.cancel()
-            await session.extension_lifecycle.stop()
-            session.log.close()
             await server.close()
             await handle.release()
             if self._reading is not None:

@@ -84,7 +84,12 @@ class SessionHandle(Operations):
         self._session.extension_lifecycle.kill()
 
     async def release(self) -> None:
-        """After `close`, in a process that goes on: give back threads, connections and descriptors."""
+        """After `close`, in a process that goes on: give back threads, connections and descriptors.
+
+        That includes what a session that did not close in time still holds.
+        """
+        self._session.runs.cancel()
+        await self._session.extension_lifecycle.stop()
         self._session.log.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(RELEASE_TIMEOUT_S):

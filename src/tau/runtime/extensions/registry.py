@@ -46,7 +46,7 @@ class PausableTimeout:
 
     @property
     def holds_up(self) -> bool:
-        """True for a hook handler that has not ended: a run or a session switch may wait for it. False for a command."""
+        """True for a hook handler that has not ended: a run or a session switch may be waiting for it."""
         return self._limited and not self._ended
 
     @contextmanager
