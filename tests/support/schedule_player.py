@@ -108,6 +108,7 @@ class Player:
         self._system.reloads = lambda session: self._note("hook reload", session, "")
         self.record.loads = self._system.loads
         self._closing: asyncio.Task[None] | None = None
+        self._over = False  # nothing more is asked
         self._logs: list[tuple[int, SessionLog]] = []
         self.session: Session
 
@@ -116,7 +117,7 @@ class Player:
         logs = _ErrorLog(record)
         open_before = _descriptors()
         try:
-            with scheduled(loop, self.case["seed"], self._workshop), self._system.emulated(), logs:
+            with scheduled(loop, self.case, self._workshop), self._system.emulated(), logs:
                 loop.run_until_complete(self._main())
         except Stuck as stuck:
             names = sorted(str(task.get_coro()).split(" at ")[0] for task in asyncio.all_tasks(loop))
@@ -162,6 +163,8 @@ class Player:
             self._close()
         assert self._closing is not None
         await self._closing
+        await asyncio.sleep(0.5)  # commands may still come: the process has not ended
+        self._over = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10.0)
         for task in [*self._tasks]:
@@ -266,6 +269,8 @@ class Player:
     # What is asked.
 
     def _start(self, operation: Json) -> None:
+        if self._over:
+            return None
         if operation["do"] == "close":
             return self._close()
         asked = Asked(operation, self.loop.steps, self.session.log.id, closing=self._closing is not None)
