@@ -10,7 +10,8 @@
     stranded    a message that was queued before the end of a run which succeeded is a part of it
     queues      the queues that the client was last told of, and those of the file, are those of the session
     pairs       what starts ends: compactions, tools, messages
-    files       each line is JSON, ids are unique, parents come first, and the file has every entry of the session
+    files       each line is JSON, ids are unique, parents come first
+    reopened    a session that is opened again has no damage, and the queued messages that were not delivered
     reload      after a request for a reload, settings and extensions are read once more
     stale       an extension's message is in the session for which the extension sent it
 
@@ -27,10 +28,12 @@ from typing import Any
 
 from support.schedule_cases import SWITCHES, Json
 from support.schedule_player import Asked, Record
+from tau.records.base import to_builtins
 from tau.records.events import QueueUpdate
 from tau.records.messages import Assistant
-from tau.runtime.history.pending_queue import CLEARED, QUEUED
+from tau.runtime.history.pending_queue import CLEARED, QUEUED, undelivered
 from tau.runtime.runs.compactor import HOPELESS  # a compaction that is not even tried only has an end
+from tau.store.sessions import open_session
 
 Problem = tuple[str, str]
 TEXTS = {"prompt", "steer", "follow_up", "act send_message", "act send_user_message", "hook send", "hook send_turn"}
@@ -130,6 +133,7 @@ def problems(record: Record) -> list[Problem]:
         *_pairs(record),
         *_queues(record, waiting),
         *_stranded(record),
+        *_reopened(record, waiting),
         *_reloads(record),
         *(one for asked in record.asked for one in _text(asked, record, places, waiting, timeline)),
         *(one for asked in record.asked for one in _other(asked, record, places, timeline)),
@@ -178,6 +182,17 @@ def _queues(record: Record, waiting: dict[str, set[str]]) -> Iterator[Problem]:
         kept = sorted(text for text, where in waiting.items() if session in where)
         if kept != sorted([*record.queued[0], *record.queued[1]]):
             yield "queues", f"{kept} in the file, there are {record.queued}"
+
+
+def _reopened(record: Record, waiting: dict[str, set[str]]) -> Iterator[Problem]:
+    for id, path in {left.id: left.path for left in record.sessions}.items():
+        if path is None or not path.exists():
+            continue
+        opened = open_session(path)
+        queued = sorted(_content(to_builtins(message)) for _, message in undelivered(opened.tree))
+        kept = sorted(text for text, where in waiting.items() if id in where)
+        if opened.problems or queued != kept:
+            yield "reopened", f"{opened.problems}, queued {queued}, expected {kept}"
 
 
 def _stranded(record: Record) -> Iterator[Problem]:
