@@ -9,7 +9,7 @@
     name        a name that was acknowledged is recorded
     stranded    a message that was queued before the end of a run which succeeded is a part of it
     queues      the queues that the client was last told of, and those of the file, are those of the session
-    pairs       what starts ends: compactions, tools, messages
+    pairs       what starts ends: compactions, tools, retries
     files       each line is JSON, ids are unique, parents come first
     reopened    a session that is opened again has no damage, and the queued messages that were not delivered
     reload      after a request for a reload, settings and extensions are read once more
@@ -170,6 +170,14 @@ def _pairs(record: Record) -> Iterator[Problem]:
     for start, end in PAIRS:
         if counts[start] != counts[end]:
             yield "pairs", f"{counts[start]} {start}, {counts[end]} {end}"
+    retrying = False
+    for step, tag, _ in record.events:
+        if tag == "auto_retry_end" and not retrying:
+            yield "pairs", f"auto_retry_end at step {step} without a retry"
+        if tag == "agent_settled" and retrying:
+            yield "pairs", f"agent_settled at step {step} before auto_retry_end"
+        if tag in ("auto_retry_start", "auto_retry_end"):
+            retrying = tag == "auto_retry_start"
 
 
 def _queues(record: Record, waiting: dict[str, set[str]]) -> Iterator[Problem]:
