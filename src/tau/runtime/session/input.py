@@ -59,7 +59,7 @@ class Owner(Protocol):
 
     def schedule_sync(self) -> None: ...
 
-    async def emit(self, event: Event) -> None: ...
+    async def announce(self, event: Event) -> None: ...
 
     async def emit_queue_update(self) -> None: ...
 
@@ -166,9 +166,10 @@ class InputPipeline:
             owner.models.ready()
             owner.runs.start([message])
         else:
-            await owner.emit(MessageStart(message))
-            await owner.emit(MessageEnd(message))
+            owner.log.append_message(message)  # at once: the session may be left while the events are delivered
             owner.schedule_sync()
+            await owner.announce(MessageStart(message))
+            await owner.announce(MessageEnd(message))
 
     def next_turn_messages(self) -> list[Custom]:
         """Remove and return the messages that go with the next prompt of this session."""
