@@ -25,7 +25,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.schedule_cases import Json, case, make_small
-from support.schedule_player import Player, Record
+from support.schedule_player import Player
+from support.schedule_record import Record
 from support.schedule_rules import KNOWN, Problem, problems
 from support.schedule_world import Workshop
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from support.schedule_cases import SWITCHES, Json
-from support.schedule_player import Asked, Record
+from support.schedule_record import Asked, Record
 from tau.records.base import to_builtins
 from tau.records.events import QueueUpdate
 from tau.records.messages import Assistant

@@ -233,7 +233,6 @@ class SessionLog:
         self._add(SessionInfo, name)
 
     def label(self, target: str, label: str | None) -> None:
-        self.require_open()
         self._add(Label, target, label)
 
     def compact(
@@ -268,7 +267,6 @@ class SessionLog:
     # Queued messages are written too: an acknowledged message survives the process.
 
     def record_queued(self, queue: QueueName, message: User | Custom) -> None:
-        self.require_open()
         self._begun = self.path is not None
         self._unsaid.append(Queued(queue, message))
         self._add(CustomEntry, QUEUED, self._unsaid[-1])
