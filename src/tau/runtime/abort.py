@@ -8,8 +8,10 @@ a normal end; a cancellation from outside finds `aborted` False and propagates u
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class AbortSignal:
@@ -48,3 +50,19 @@ class AbortSignal:
         except TimeoutError:
             return self.aborted  # the abort may coincide with the timeout
         return True
+
+
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run work that must not be left half done. A cancellation of the caller is raised when the work has ended."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # mark it as retrieved
+        raise cancelled
+    return task.result()

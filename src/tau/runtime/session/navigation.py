@@ -27,6 +27,7 @@ from tau.records.events import Event, SessionDamaged
 from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
 from tau.records.settings import Settings
+from tau.runtime.abort import run_to_end
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.hooks import Destination, HookDispatcher, SummaryGiven
 from tau.runtime.history.pending_bash import undelivered
@@ -190,12 +191,17 @@ class Navigator:
             return True
 
     async def _switch(self, reason: Reason, log: Callable[[], SessionLog], *, restore: bool = False) -> None:
-        owner, hooks = self._owner, self._owner.hooks
+        owner = self._owner
         with owner.runs.blocked():
             left, dropped = await self._leave(reason, log)
         self.restore_state(restore=restore)
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
         left.trouble = lambda error: owner.write_failed(error, this())
+        await run_to_end(self._announce_switch(reason, left, dropped))
+
+    async def _announce_switch(self, reason: Reason, left: SessionLog, dropped: Shown) -> None:
+        """Close the session that was left, and notify the client and the extensions."""
+        owner, hooks = self._owner, self._owner.hooks
         await owner.sync.sync_and_close(left, in_use=owner.user_bash.runs_in(left))
         if dropped != _shown(owner.queues):
             await owner.emit_queue_update()
