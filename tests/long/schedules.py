@@ -4,8 +4,8 @@
     python tests/long/schedules.py --replay SEED [--permute]        one schedule, made small, with all its events
 
 A schedule depends on its seed alone: tests/support/schedule_loop.py says how, schedule_cases.py what happens in it, and
-schedule_rules.py what must hold. Seeds that are done are kept in a file (--state), so that a run can be continued. Each
-broken rule is shown with its seed and the fewest operations that break it.
+schedule_rules.py what must hold. Seeds that are done are kept in a file (--state), so that a run that was interrupted
+is continued. Each broken rule is shown with its seed and the fewest operations that break it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.schedule_cases import Json, case, make_small
-from support.schedule_player import Player, Record
+from support.schedule_player import Player
+from support.schedule_record import Record
 from support.schedule_rules import KNOWN, Problem, problems
 from support.schedule_world import Workshop
 
@@ -107,10 +108,8 @@ def fuzz(options: argparse.Namespace) -> int:
                     print(f"seed {seed}: {rule}: {text}", flush=True)
     seconds = time.monotonic() - began
     print(f"{played} schedules in {seconds:.0f} s ({played / max(seconds, 0.001):.0f} a second)")
-    code = report(state.content["found"], options.permute)
-    if code == 0:
-        options.state.unlink(missing_ok=True)
-    return code
+    options.state.unlink(missing_ok=True)  # only a run that was interrupted is continued
+    return report(state.content["found"], options.permute)
 
 
 def report(found: list[Any], permute: bool) -> int:

@@ -88,3 +88,39 @@ def test_the_client_is_told_of_a_message_that_is_queued_while_its_session_is_bei
 
     updates = play(story())
     assert [event["steering"] for event in updates] == [["late"], []]
+
+
+def test_a_message_of_an_extension_is_in_the_session_in_which_it_was_announced(tmp_path: Path) -> None:
+    async def story() -> tuple[str, str]:
+        house = House(tmp_path, SAYS)
+        session = house.session
+        await house.prompt("hello")
+        left = session.log
+        house.on("message_start", lambda _: session.navigator.new_session(None))
+        await house.act("send_message", message={"customType": "x", "content": "late", "display": True})
+        assert session.log is not left and left.path is not None
+        await session.close()
+        return left.path.read_text(), b"\n".join(session.log.tree.after(None)).decode()
+
+    before, after = play(story())
+    assert '"late"' in before
+    assert '"late"' not in after
+
+
+def test_a_switch_whose_caller_is_cancelled_is_still_announced(tmp_path: Path) -> None:
+    async def story() -> tuple[list[str], list[Json]]:
+        house = House(tmp_path, SAYS)
+        session = house.session
+        await house.prompt("hello")
+        session.queue("steer", "waits", [])
+        await session.emit_queue_update()
+        notes = house.notes("session_start")
+        house.on("session_switch", lambda _: switch.cancel())
+        switch = asyncio.ensure_future(session.navigator.new_session(None))
+        await asyncio.wait([switch])
+        await session.close()
+        return [note["reason"] for note in notes], [e for e in house.heard if e["type"] == "queue_update"]
+
+    started, updates = play(story())
+    assert started == ["new"]
+    assert [event["steering"] for event in updates] == [["waits"], []]

@@ -7,13 +7,17 @@ that finds it; the test tries a few more, because any change of the program move
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from long.schedules import Playground
+from long.schedules import PORTION, Playground
 from support.schedule_cases import case
 from support.schedule_loop import ScheduleLoop, Stuck
 from support.schedule_rules import KNOWN
@@ -109,6 +113,19 @@ def test_schedules_keep_all_rules(ground: Playground, portion: int) -> None:
         found = ground.play(case(seed), permute=portion % 5 == 4)[1]
         broken += [(seed, rule, text) for rule, text in found if rule not in KNOWN]
     assert broken == []
+
+
+def test_an_interrupted_run_of_the_fuzzer_is_continued(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    arguments = {"seed": 0, "count": PORTION + 5, "permute": False}
+    state.write_text(json.dumps({"arguments": arguments, "done": [0], "found": []}))
+    command = [sys.executable, "tests/long/schedules.py", str(PORTION + 5), "--jobs", "1", "--state", str(state)]
+    ended = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    first, second, *_ = ended.stdout.splitlines()
+    assert first.startswith("1 of 2 portions were done before")
+    assert second.startswith("5 schedules in ")
+    assert not state.exists()
 
 
 # Races that are put back in.

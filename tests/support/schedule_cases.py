@@ -88,8 +88,12 @@ def case(seed: int) -> Json:
     operations, hooks = _operations(random), _hooks(random)
     if random.random() < 0.5:
         _crowd(random, operations, hooks)
+    full = [random.choice((0.0, 0.1, 0.5)), random.choice((0.3, 1.0, 3.0))] if random.random() < 0.12 else []
+    if full:  # what waits for room when the session closes is lost, and the client knows it
+        operations = [one for one in operations if one["do"] != "close"]
     return {
         "seed": seed,
+        "full": full,  # from when, and for how long, nothing can be written
         "stall": random.choice((0.0, 0.02, 0.2)),
         "settings": random.randrange(len(SETTINGS)),
         "extensions": extensions,
@@ -191,7 +195,9 @@ def make_small(found: Json, breaks: Callable[[Json], bool]) -> Json:
     for hook in list(small["hooks"]):
         smaller = {**small, "hooks": {name: does for name, does in small["hooks"].items() if name != hook}}
         small = smaller if breaks(smaller) else small
-    for name, plain in (("extensions", "none"), ("backpressure", 0.0), ("stall", 0.0), ("settings", 0)):
+    for name, plain in (
+        *(("extensions", "none"), ("backpressure", 0.0), ("stall", 0.0), ("settings", 0), ("full", [])),
+    ):
         if small[name] != plain and breaks({**small, name: plain}):
             small = {**small, name: plain}
     return small

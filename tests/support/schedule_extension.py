@@ -288,9 +288,19 @@ class Child:
         name, params = "send_message", {"message": message, "triggerTurn": does == "send_turn"}
         if does == "name":
             name, params = "set_session_name", {"name": text}
-        self._send({"type": "tell", "name": name, "params": params, "call": call})
+        self._send({"type": "tell", "name": name, "params": params, "call": call, "session": self._facts["sessionId"]})
 
     def _action(self, call: int, name: str, params: Json | None = None) -> int:
         self._count += 1
-        self._send({"type": "action", "id": self._count, "name": name, "params": params or {}, "call": call})
+        session = self._facts["sessionId"]
+        self._send(
+            {
+                "type": "action",
+                "id": self._count,
+                "name": name,
+                "params": params or {},
+                "call": call,
+                "session": session,
+            }
+        )
         return self._count

@@ -8,23 +8,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import logging
-import os
 from collections import Counter
 from collections.abc import Awaitable, Mapping
 from contextvars import Context
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from support.schedule_cases import LEVELS, SWITCHES, Json
 from support.schedule_extension import System
 from support.schedule_loop import ScheduleLoop, Stuck
+from support.schedule_record import Asked, ErrorLog, Left, Record, descriptors, plain, targets
 from support.schedule_world import Workshop, scheduled
 from tau.errors import CommandError, TauError
-from tau.records.base import decode, encode, to_builtins
+from tau.records.base import decode, encode
 from tau.records.commands import Command
-from tau.records.events import MessageEnd, QueueUpdate
 from tau.rpc.commands import HANDLERS, WITH_REQUEST
 from tau.runtime.extensions.loader import InProcessChannel, load_function
 from tau.runtime.history.session_log import SessionLog
@@ -38,62 +34,6 @@ MAX_SENT = 4  # messages that the hooks of an extension send in one schedule
 ABANDONED: list[Any] = []  # tasks of a schedule that was stuck, which must not be destroyed without their loop
 TABLE = HandlerTable(HANDLERS, WITH_REQUEST)
 COMMANDS = {str(kind.__struct_config__.tag): kind for kind in HANDLERS}
-
-
-@dataclass
-class Asked:
-    """An operation that was started. `at` and `done` are steps of the loop, `session` the session at its start."""
-
-    operation: Json
-    at: int
-    session: str
-    text: str = ""  # a text that is unique to it
-    source: str = "client"
-    done: int | None = None
-    answers: list[Any] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    closing: bool = False  # it came after the session began to close
-
-    @property
-    def do(self) -> str:
-        return str(self.operation["do"])
-
-    @property
-    def answer(self) -> Any:
-        return self.answers[0] if self.answers else None
-
-
-@dataclass
-class Left:
-    """A session that was current from a step on. `lines` are its entries, if it has no file."""
-
-    at: int
-    id: str
-    path: Path | None
-    lines: list[bytes] = field(default_factory=list)
-
-
-@dataclass
-class Record:
-    asked: list[Asked] = field(default_factory=list)
-    events: list[tuple[int, str, Any]] = field(default_factory=list)
-    sessions: list[Left] = field(default_factory=list)
-    loads: list[int] = field(default_factory=list)  # steps at which the extension process was loaded
-    reads: list[int] = field(default_factory=list)  # steps at which a reload began to read the files
-    problems: list[tuple[str, str]] = field(default_factory=list)  # rules broken while it ran
-    accepted: int = 0
-    settled: int = 0
-    closed_at: int | None = None
-    idle: list[tuple[int, list[str]]] = field(default_factory=list)  # at each agent_settled: the texts in the queues
-    ordered: bool = True  # commands start in the order in which they arrive
-    queued: tuple[list[str], list[str]] | None = None  # the queues when everything was quiet, if it ever was
-    steps: int = 0
-    seconds: float = 0.0
-
-    def trace(self) -> list[Any]:
-        """All that a client could see, for the comparison of two runs."""
-        events = [(step, tag, _shown(event)) for step, tag, event in self.events]
-        return [*events, *((one.do, one.at, one.done, repr(one.answers), one.errors) for one in self.asked)]
 
 
 class Player:
@@ -112,15 +52,16 @@ class Player:
         self._system.reloads = lambda session: self._note("hook reload", session, "")
         self.record.loads = self._system.loads
         self._closing: asyncio.Task[None] | None = None
+        self._over = False  # nothing more is asked
         self._logs: list[tuple[int, SessionLog]] = []
         self.session: Session
 
     def play(self) -> Record:
         record, loop = self.record, self.loop
-        logs = _ErrorLog(record)
-        open_before = _descriptors()
+        logs = ErrorLog(record)
+        open_before = descriptors()
         try:
-            with scheduled(loop, self.case["seed"], self._workshop), self._system.emulated(), logs:
+            with scheduled(loop, self.case, self._workshop), self._system.emulated(), logs:
                 loop.run_until_complete(self._main())
         except Stuck as stuck:
             names = sorted(str(task.get_coro()).split(" at ")[0] for task in asyncio.all_tasks(loop))
@@ -135,9 +76,9 @@ class Player:
             loop.close()
         record.problems += [("exception", text) for text in loop.errors]
         self._let_go()
-        if _targets(_descriptors() - open_before):
+        if targets(descriptors() - open_before):
             gc.collect()  # a session has reference cycles
-            if (found := _targets(_descriptors() - open_before)) and not left:
+            if (found := targets(descriptors() - open_before)) and not left:
                 record.problems.append(("descriptor left", f"{found}"))
         return record
 
@@ -166,6 +107,8 @@ class Player:
             self._close()
         assert self._closing is not None
         await self._closing
+        await asyncio.sleep(0.5)  # commands may still come: the process has not ended
+        self._over = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10.0)
         for task in [*self._tasks]:
@@ -268,6 +211,8 @@ class Player:
     # What is asked.
 
     def _start(self, operation: Json) -> None:
+        if self._over:
+            return None
         if operation["do"] == "close":
             return self._close()
         asked = Asked(operation, self.loop.steps, self.session.log.id, closing=self._closing is not None)
@@ -305,7 +250,7 @@ class Player:
     def _answered(self, asked: Asked, answer: Any = None, *, error: str | None = None) -> None:
         asked.done = self.loop.steps
         if error is None:
-            asked.answers.append(_plain(answer))
+            asked.answers.append(plain(answer))
         else:
             asked.errors.append(error)
 
@@ -449,61 +394,9 @@ class Player:
                 ctx.compact()
 
 
-class _ErrorLog(logging.Handler):
-    """Records what is logged as an error while it is active: such a message is a swallowed exception."""
-
-    def __init__(self, record: Record) -> None:
-        super().__init__(logging.ERROR)
-        self._record = record
-
-    def emit(self, message: logging.LogRecord) -> None:
-        what = message.getMessage()
-        if message.exc_info and message.exc_info[1] is not None:
-            what += f": {message.exc_info[1]!r}"
-        self._record.problems.append(("error logged", what))
-
-    def __enter__(self) -> None:
-        for name in ("tau", "asyncio"):
-            logger = logging.getLogger(name)
-            logger.addHandler(self)
-        logging.getLogger("tau").propagate = False
-
-    def __exit__(self, *_: object) -> None:
-        for name in ("tau", "asyncio"):
-            logging.getLogger(name).removeHandler(self)
-        logging.getLogger("tau").propagate = True
-
-
 def _message(text: str) -> Json:
     return {"customType": "fuzz", "content": text, "display": True}
 
 
-def _plain(answer: Any) -> Any:
-    try:
-        return to_builtins(answer)
-    except Exception:
-        return str(type(answer))
-
-
-def _shown(event: Any) -> str:
-    if isinstance(event, MessageEnd):
-        return repr(to_builtins(event))
-    return repr(event) if isinstance(event, QueueUpdate) else ""
-
-
 def _is_main(task: asyncio.Task[Any]) -> bool:
     return "Player._main" in str(task.get_coro())
-
-
-def _descriptors() -> set[int]:
-    return {int(name) for name in os.listdir("/proc/self/fd")} if Path("/proc/self/fd").exists() else set()
-
-
-def _targets(numbers: set[int]) -> list[str]:
-    found = []
-    for number in numbers:
-        try:
-            found.append(os.readlink(f"/proc/self/fd/{number}"))
-        except OSError:
-            continue  # that of the listing itself
-    return found

@@ -9,8 +9,9 @@
     name        a name that was acknowledged is recorded
     stranded    a message that was queued before the end of a run which succeeded is a part of it
     queues      the queues that the client was last told of, and those of the file, are those of the session
-    pairs       what starts ends: compactions, tools, messages
-    files       each line is JSON, ids are unique, parents come first, and the file has every entry of the session
+    pairs       what starts ends: compactions, tools, retries
+    files       each line is JSON, ids are unique, parents come first
+    reopened    a session that is opened again has no damage, and the queued messages that were not delivered
     reload      after a request for a reload, settings and extensions are read once more
     stale       an extension's message is in the session for which the extension sent it
 
@@ -26,18 +27,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from support.schedule_cases import SWITCHES, Json
-from support.schedule_player import Asked, Record
+from support.schedule_record import Asked, Record
+from tau.records.base import to_builtins
 from tau.records.events import QueueUpdate
 from tau.records.messages import Assistant
 from tau.runtime.history.pending_queue import CLEARED, QUEUED
+from tau.runtime.history.session_log import SessionLog
 from tau.runtime.runs.compactor import RECOVERY_FAILED  # a compaction that is not even tried only has an end
+from tau.store.sessions import OpenedSession, open_session
 
 Problem = tuple[str, str]
 TEXTS = {"prompt", "steer", "follow_up", "act send_message", "act send_user_message", "hook send", "hook send_turn"}
 PAIRS = (("compaction_start", "compaction_end"), ("tool_execution_start", "tool_execution_end"))
 END = 10**9
 # Rules that are broken for a known reason; they are counted, and fail nothing.
-KNOWN = {"stale": "calls of extensions do not carry the session for which they were made"}
+KNOWN: dict[str, str] = {}
 
 
 @dataclass
@@ -130,6 +134,7 @@ def problems(record: Record) -> list[Problem]:
         *_pairs(record),
         *_queues(record, waiting),
         *_stranded(record),
+        *_reopened(record, waiting),
         *_reloads(record),
         *(one for asked in record.asked for one in _text(asked, record, places, waiting, timeline)),
         *(one for asked in record.asked for one in _other(asked, record, places, timeline)),
@@ -166,6 +171,14 @@ def _pairs(record: Record) -> Iterator[Problem]:
     for start, end in PAIRS:
         if counts[start] != counts[end]:
             yield "pairs", f"{counts[start]} {start}, {counts[end]} {end}"
+    retrying = False
+    for step, tag, _ in record.events:
+        if tag == "auto_retry_end" and not retrying:
+            yield "pairs", f"auto_retry_end at step {step} without a retry"
+        if tag == "agent_settled" and retrying:
+            yield "pairs", f"agent_settled at step {step} before auto_retry_end"
+        if tag in ("auto_retry_start", "auto_retry_end"):
+            retrying = tag == "auto_retry_start"
 
 
 def _queues(record: Record, waiting: dict[str, set[str]]) -> Iterator[Problem]:
@@ -178,6 +191,21 @@ def _queues(record: Record, waiting: dict[str, set[str]]) -> Iterator[Problem]:
         kept = sorted(text for text, where in waiting.items() if session in where)
         if kept != sorted([*record.queued[0], *record.queued[1]]):
             yield "queues", f"{kept} in the file, there are {record.queued}"
+
+
+def _undelivered(opened: OpenedSession) -> list[Any]:
+    return SessionLog(opened.header, None, lambda error: None, opened.tree).pending_queue.undelivered()
+
+
+def _reopened(record: Record, waiting: dict[str, set[str]]) -> Iterator[Problem]:
+    for id, path in {left.id: left.path for left in record.sessions}.items():
+        if path is None or not path.exists():
+            continue
+        opened = open_session(path)
+        queued = sorted(_content(to_builtins(message)) for _, message in _undelivered(opened))
+        kept = sorted(text for text, where in waiting.items() if id in where)
+        if opened.problems or queued != kept:
+            yield "reopened", f"{opened.problems}, queued {queued}, expected {kept}"
 
 
 def _stranded(record: Record) -> Iterator[Problem]:

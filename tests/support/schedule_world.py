@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from errno import ENOSPC
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -88,9 +89,9 @@ class _InlineThread:
 
 
 @contextmanager
-def scheduled(loop: ScheduleLoop, seed: int, workshop: Workshop) -> Iterator[None]:
-    """While this is active, what runs in the loop depends on the seed alone."""
-    ids = Random(seed)
+def scheduled(loop: ScheduleLoop, case: Json, workshop: Workshop) -> Iterator[None]:
+    """While this is active, what runs in the loop depends on the case alone."""
+    ids = Random(case["seed"])
     start = datetime.fromtimestamp(EPOCH_S, UTC).timestamp()
     times = SimpleNamespace(time_ns=lambda: int((start + loop.time()) * 1e9))
     dates = SimpleNamespace(now=lambda zone: datetime.fromtimestamp(start + loop.time(), zone))
@@ -102,6 +103,7 @@ def scheduled(loop: ScheduleLoop, seed: int, workshop: Workshop) -> Iterator[Non
             (threads, "threading", SimpleNamespace(Thread=_InlineThread)),
             (factory, "LocalMachine", VirtualMachine),
             (resources, "_find", workshop.look),
+            (Disk, "write", _writer(loop, *case["full"])),
             (Disk, "sync", lambda self, handle: None),
             (Disk, "sync_folder", lambda self, path: None),
         ):
@@ -111,6 +113,17 @@ def scheduled(loop: ScheduleLoop, seed: int, workshop: Workshop) -> Iterator[Non
             yield
         finally:
             gc.enable()
+
+
+def _writer(loop: ScheduleLoop, start: float = 0.0, seconds: float = 0.0) -> Callable[[Disk, int, bytes], int]:
+    """As Disk.write, but the disk is full for some time."""
+
+    def write(self: Disk, handle: int, data: bytes) -> int:
+        if start <= loop.time() < start + seconds:
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
+        return os.write(handle, data)
+
+    return write
 
 
 class Workshop:

@@ -8,7 +8,7 @@ a normal end; a cancellation from outside finds `aborted` False and propagates u
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from tau.concurrency.tasks import cancelled_from_outside
@@ -84,3 +84,19 @@ def _ended(task: asyncio.Future[Any], end: asyncio.Future[None]) -> None:
         task.exception()  # retrieve it, so that asyncio does not log it when nothing waits for it
     if not end.done():
         end.set_result(None)
+
+
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run work that must not be left half done. A cancellation of the caller is raised when the work has ended."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # mark it as retrieved
+        raise cancelled
+    return task.result()

@@ -136,9 +136,10 @@ class InputPipeline:
             session.models.ready()
             session.runs.start([message])
         else:
-            await session.emit(MessageStart(message))
-            await session.emit(MessageEnd(message))
+            session.log.append_message(message)  # at once: the session may be left while the events are delivered
             session.schedule_sync()
+            await session.announce(MessageStart(message))
+            await session.announce(MessageEnd(message))
 
     def next_turn_messages(self) -> list[Custom]:
         """Remove and return the messages that go with the next prompt of this session."""

@@ -26,6 +26,7 @@ from tau.records.entries import CustomMessageEntry
 from tau.records.events import SessionDamaged
 from tau.records.messages import Text
 from tau.records.replies import Navigated, SessionRow
+from tau.runtime.abort import run_to_end
 from tau.runtime.extensions.hook_answers import SummaryGiven
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.extensions.registry import called_by_handler, calling_session
@@ -171,14 +172,19 @@ class Navigator:
             return True
 
     async def _switch(self, reason: Reason, log: Callable[[], SessionLog], *, restore: bool = False) -> None:
-        session, hooks = self._session, self._session.hooks
+        session = self._session
         with session.runs.blocked():
             left, dropped = await self._leave(reason, log)
         self.restore_state(restore=restore)
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
         left.file.trouble = lambda error: session.write_failed(error, this())
-        await session.sync.sync_and_close(left, in_use=session.user_bash.runs_in(left))
         session.extension_lifecycle.send_facts()
+        await run_to_end(self._announce_switch(reason, left, dropped))
+
+    async def _announce_switch(self, reason: Reason, left: SessionLog, dropped: Shown) -> None:
+        """Close the session that was left, and notify the client and the extensions."""
+        session, hooks = self._session, self._session.hooks
+        await session.sync.sync_and_close(left, in_use=session.user_bash.runs_in(left))
         if dropped != _shown(session.queues):
             await session.emit_queue_update()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}

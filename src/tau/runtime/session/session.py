@@ -196,6 +196,9 @@ class Session:
             self.user_bash.flush()
         if isinstance(event, MessageEnd | AgentSettled):
             self.schedule_sync()
+        return self._notify(event)
+
+    def _notify(self, event: Event | Update) -> Awaitable[None] | None:
         if self.extensions.handlers:
             signal = self.runs.signal or self.hooks.idle_signal
             if (waiting := self.hooks.observe(event, signal)) is not None:
@@ -209,6 +212,11 @@ class Session:
 
     async def emit(self, event: Event) -> None:
         if (waiting := self.publish(event)) is not None:
+            await waiting
+
+    async def announce(self, event: Event) -> None:
+        """As `emit`, for a message that the log contains already."""
+        if (waiting := self._notify(event)) is not None:
             await waiting
 
     def emit_nowait(self, event: Event | UiRequest) -> None:
