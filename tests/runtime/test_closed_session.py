@@ -11,12 +11,10 @@ from support.in_process_session import House, play
 from support.rpc_process import Json
 from tau.errors import CommandError
 from tau.records import commands as c
-from tau.rpc.commands import HANDLERS, WITH_REQUEST
+from tau.rpc.commands import HANDLERS
 from tau.runtime.extensions.hooks import Destination
-from tau.runtime.protocol.dispatcher import HandlerTable
 from tau.runtime.protocol.requests import Request
 
-TABLE = HandlerTable(HANDLERS, WITH_REQUEST)
 SAYS: Json = {"text": "ok"}
 HANGS: Json = {"text": "never", "hangAfter": 0}
 
@@ -31,7 +29,7 @@ def test_a_closed_session_refuses_what_it_could_not_keep(tmp_path: Path, command
         await house.prompt("hello")
         await house.session.close()
         with pytest.raises(CommandError, match="closed"):
-            await TABLE.call(house.handle, command, Request(type(command), "", b"", b""))
+            await HANDLERS.call(house.handle, command, Request(type(command), "", b"", b""))
 
     play(story())
 

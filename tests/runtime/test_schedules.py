@@ -170,8 +170,15 @@ def keep_open(self: BackgroundSync, left: Any) -> None:
 
 
 OPEN: list[Any] = []
+NAMES = HANDLERS._handlers
 FIRST: dict[str, tuple[Any, Any, Any, str, int]] = {
-    "set_session_name does not wait for a switch": (HANDLERS, c.SetSessionName, name_without_waiting, "place", 10),
+    "set_session_name does not wait for a switch": (
+        HANDLERS._handlers,
+        c.SetSessionName,
+        name_without_waiting,
+        "place",
+        10,
+    ),
     "no command waits for a switch": (Navigator, "wait_until_done", do_not_wait, "place", 10),
     "a prompt that is aborted before a retry settles twice": (RunQueue, "_settle", settle_twice, "settled", 16),
     "a steer at the end of a run is stranded": (PromptRun, "_left_over", leave_nothing_over, "stranded", 138),

@@ -21,10 +21,9 @@ from support.schedule_world import Workshop, scheduled
 from tau.errors import CommandError, TauError
 from tau.records.base import decode, encode
 from tau.records.commands import Command
-from tau.rpc.commands import HANDLERS, WITH_REQUEST
+from tau.rpc.commands import HANDLERS
 from tau.runtime.extensions.loader import InProcessChannel, load_function
 from tau.runtime.history.session_log import SessionLog
-from tau.runtime.protocol.dispatcher import HandlerTable
 from tau.runtime.protocol.requests import Request
 from tau.runtime.session.extension_actions import act, actions_for, session_facts
 from tau.runtime.session.session import Session
@@ -32,7 +31,6 @@ from tau.runtime.session.session import Session
 PATIENCE_S = 60.0  # virtual, for everything to end by itself; then it is aborted
 MAX_SENT = 4  # messages that the hooks of an extension send in one schedule
 ABANDONED: list[Any] = []  # tasks of a schedule that was stuck, which must not be destroyed without their loop
-TABLE = HandlerTable(HANDLERS, WITH_REQUEST)
 COMMANDS = {str(kind.__struct_config__.tag): kind for kind in HANDLERS}
 
 
@@ -271,7 +269,7 @@ class Player:
             params = self._params(asked, do, text, pick)
         kind: type[Command] = COMMANDS[do]
         body = encode({"type": do, **params})
-        return TABLE.call(self.handle, decode(kind, body), Request(kind, do, b"", body))
+        return HANDLERS.call(self.handle, decode(kind, body), Request(kind, do, b"", body))
 
     def _params(self, asked: Asked, do: str, text: str, pick: int) -> Json:
         session = self.session

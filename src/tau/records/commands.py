@@ -6,6 +6,8 @@ means the same as leaving the field out.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Any, Literal
 
 from tau.records.base import Record
@@ -250,42 +252,4 @@ class GetProtocol(Command, tag="get_protocol"):
     """Return the protocol dialect in use and its capabilities."""
 
 
-AnyCommand = (
-    Prompt
-    | Steer
-    | FollowUp
-    | Abort
-    | ClearQueue
-    | NewSession
-    | GetState
-    | GetMessages
-    | SetModel
-    | CycleModel
-    | GetAvailableModels
-    | SetThinkingLevel
-    | CycleThinkingLevel
-    | GetAvailableThinkingLevels
-    | SetSteeringMode
-    | SetFollowUpMode
-    | Compact
-    | SetAutoCompaction
-    | SetAutoRetry
-    | AbortRetry
-    | SetBudget
-    | Bash
-    | AbortBash
-    | GetSessionStats
-    | ExportHtml
-    | SwitchSession
-    | ListSessions
-    | Navigate
-    | Fork
-    | Clone
-    | GetForkMessages
-    | GetEntries
-    | GetTree
-    | GetLastAssistantText
-    | SetSessionName
-    | GetCommands
-    | GetProtocol
-)
+AnyCommand: Any = reduce(or_, Command.__subclasses__())  # a union of the records above

@@ -10,10 +10,10 @@ from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED
 from tau.records.dialogs import UiRequest
 from tau.records.events import Event
-from tau.rpc.commands import HANDLERS, WITH_REQUEST
+from tau.rpc.commands import HANDLERS
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopRequest, within
-from tau.runtime.protocol.dispatcher import Dispatcher, HandlerTable
+from tau.runtime.protocol.dispatcher import Dispatcher
 from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
 from tau.runtime.protocol.startup import Startup
@@ -46,8 +46,7 @@ class Server:
 
     async def serve(self, handle: SessionHandle) -> None:
         """Handle lines until the input ends, then wait for everything that was started."""
-        table = HandlerTable(HANDLERS, WITH_REQUEST)
-        dispatcher = Dispatcher(handle, table, self._outbox, self._dialect, self.first_response_sent.set)
+        dispatcher = Dispatcher(handle, HANDLERS, self._outbox, self._dialect, self.first_response_sent.set)
         lines = await self._start(handle, dispatcher) if handle.has_extensions else deque()
         await self._handle_lines(dispatcher, lines)
         handle.close_dialogs()

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Container, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
 
 from tau.errors import CommandError
 from tau.records.base import UNSET, BadRecord, UnsetType, attach_source, decode, parse
@@ -25,19 +25,35 @@ from tau.wire.dialects import DEFAULT
 logger = logging.getLogger(__name__)
 
 MAX_CONCURRENT_COMMANDS = 1024
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class HandlerTable:
-    """The handlers of commands: `handler(session, command)`, and with the request for the kinds in `with_request`.
+    """The handlers of commands: `handler(session, command)`, and with the request if it asks for that.
 
     A handler returns the `data` of the response or raises CommandError. It may be a coroutine function.
     """
 
-    def __init__(
-        self, handlers: Mapping[type[Command], Callable[..., Any]], with_request: Container[type[Command]] = ()
-    ) -> None:
-        self._handlers = handlers
-        self._with_request = with_request
+    def __init__(self) -> None:
+        self._handlers: dict[type[Command], Callable[..., Any]] = {}
+        self._with_request: set[type[Command]] = set()
+
+    def __getitem__(self, kind: type[Command]) -> Callable[..., Any]:
+        return self._handlers[kind]
+
+    def __iter__(self) -> Iterator[type[Command]]:
+        return iter(self._handlers)
+
+    def handles(self, kind: type[Command], *, with_request: bool = False) -> Callable[[Handler], Handler]:
+        """Decorator of the handler of a command."""
+
+        def register(handler: Handler) -> Handler:
+            self._handlers[kind] = handler
+            if with_request:
+                self._with_request.add(kind)
+            return handler
+
+        return register
 
     def call(self, session: Operations, command: Any, request: Request) -> Any:
         handler = self._handlers[request.kind]
