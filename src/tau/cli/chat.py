@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tau import __version__
+from tau.cli.model_errors import readable_error
 from tau.cli.progress import call_text, one_line, width
 from tau.cli.terminal_dialogs import TerminalDialogs
 from tau.core.agent.draft import Update
@@ -88,6 +89,7 @@ class Chat:
         self._in_dialog = False  # a dialog is open
         threading.Thread(target=self._loop.run_forever, name="tau-agent", daemon=True).start()
         self._handle: SessionHandle = self._wait(_open(open_session, self._screen.show, self._desk))
+        self._screen.readable = lambda text: readable_error(text, self._handle.models)
         self._history = agent_dir() / "tau_history"
         self._terminal = termios.tcgetattr(0)
         self._wakeup, wakeup_write = os.pipe()
@@ -216,6 +218,7 @@ class Screen:
         self._cleaner = Cleaner()
         self._lock = threading.Lock()
         self._held: list[str] | None = None
+        self.readable: Callable[[str], str] = str  # rewrites errors of model servers, once the session is open
 
     def show(self, event: Event | Update | UiRequest) -> None:
         match event:
@@ -230,10 +233,9 @@ class Screen:
                 text = " ".join(block.text for block in result.content if isinstance(block, Text))
                 self.say(f"  failed: {one_line(text)[: width(1) - 10]}\n")
             case MessageEnd(message=Assistant(failed=True) as answer):
-                why = (
-                    "Stopped." if answer.stop_reason == "aborted" else escape_message(f"Error: {answer.error_message}")
-                )
-                self.say(f"\n{why}\n")
+                aborted = answer.stop_reason == "aborted"
+                why = "Stopped." if aborted else f"Error: {self.readable(answer.error_message or '')}"
+                self.say(f"\n{escape_message(why)}\n")
             case MessageEnd(message=Assistant(stop_reason="length")):
                 self.say("\nThe answer was cut off at its length limit.\n")
             case AutoRetryStart():

@@ -253,8 +253,8 @@ def load(
         keys.set_key(provider, key)
     if options.replay is not None:
         keys.set_key_for_all(NO_KEY)
-    models, warnings = known_models(agent_dir, keys, environment)
-    warnings += [*config.warnings, *keys.problems]
+    models, file_problems = known_models(agent_dir, keys, environment)
+    warnings = [*file_problems, *config.warnings, *keys.problems]
     for name in options.tools or settings.default_tools or ():
         if isinstance(name, str) and name not in TOOLS:
             warnings.append(f'Unknown tool "{name}". Valid tools: {", ".join(TOOLS)}')
@@ -262,8 +262,8 @@ def load(
     try:
         model_warnings = choose_model(models, settings, options)
     except UsageError as error:
-        if not config.extensions:
-            raise
+        if not config.extensions:  # a mistake in models.json may be why the model does not exist
+            raise UsageError("\n".join([str(error), *file_problems])) from None
         model_error = error
     if not config.extensions:
         warnings, model_warnings = warnings + model_warnings, []

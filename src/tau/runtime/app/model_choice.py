@@ -17,7 +17,7 @@ from tau.runtime.app.options import SessionOptions
 from tau.runtime.models import bundled
 from tau.runtime.models.selection import ModelSelection
 from tau.store.keys import Keys
-from tau.store.models import read_models
+from tau.store.models import problem_line, read_models
 
 
 def choose_model(models: ModelSelection, settings: Settings, options: SessionOptions) -> list[str]:
@@ -74,4 +74,5 @@ def known_models(
 
 
 def problem_text(problem: CatalogProblem, path: Path) -> str:
-    return f"{problem.text}\n\nFile: {path}"
+    """File, line, field, and what is not used because of it."""
+    return f"{path}:{problem_line(path, problem.place)}: {problem.text.rstrip('.')}. {problem.consequence}"
