@@ -57,7 +57,11 @@ ERROR = '{"type":"error","error":{"type":"authentication_error","message":"inval
     ("status", "body", "sentence"),
     [
         (401, ERROR, "lab rejected the API key from models.json (401): invalid x-api-key."),
-        (404, "<html><body>Not Found</body></html>", "{address} does not have the model m, or is not the right address (404): Not Found."),
+        (
+            404,
+            "<html><body>Not Found</body></html>",
+            "{address} does not have the model m, or is not the right address (404): Not Found.",
+        ),
         (429, '{"error": "slow down."}', "lab limits how much you can ask (429): slow down."),
         (500, "[" + ERROR + "]", "lab has a problem (500): invalid x-api-key."),
         (400, '{"detail": "no"}', "lab refused the request (400): no."),

@@ -97,9 +97,10 @@ def test_a_broken_file_means_the_defaults_and_is_reported(path: Path, content: b
 def test_a_folder_in_its_place_is_reported(path: Path) -> None:
     path.mkdir(parents=True)
     file = SettingsFile(path)
-    assert (file.read(), file.problems) == (Settings(), [
-        f"{path} cannot be read: Is a directory. The file is ignored, and no settings are saved."
-    ])
+    assert (file.read(), file.problems) == (
+        Settings(),
+        [f"{path} cannot be read: Is a directory. The file is ignored, and no settings are saved."],
+    )
 
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
