@@ -1,4 +1,4 @@
-"""`pi --list-models [SEARCH]`: list the models that can be used; without a key, what could be used and what it needs."""
+"""`pi --list-models [SEARCH]`: list the models that can be used, or what could be used and what it needs."""
 
 from __future__ import annotations
 

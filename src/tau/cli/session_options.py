@@ -112,9 +112,10 @@ def session_options(arguments: ParsedArguments) -> SessionOptions:
 
 def _check_prompt_file(flag: str, value: str) -> None:
     """Raise UsageError if a value that is a text or a file can only be meant as a file, and there is none."""
-    if len(value.split()) == 1 and value.endswith(PROMPT_FILE_ENDINGS):
-        if not os.path.exists(os.path.join(working_folder(), os.path.expanduser(value))):
-            raise UsageError(f"--{flag} {value}: there is no such file")
+    if len(value.split()) != 1 or not value.endswith(PROMPT_FILE_ENDINGS):
+        return
+    if not os.path.exists(os.path.join(working_folder(), os.path.expanduser(value))):
+        raise UsageError(f"--{flag} {value}: there is no such file")
 
 
 def _extension_flag(word: str) -> tuple[str, bool | str]:

@@ -107,13 +107,16 @@ class ModelSelection:
         return warnings
 
     def find(self, name: str, settings: Settings) -> ModelMatch:
-        """Return the model that a name means, as after --model. Raises CommandError."""
+        """Return the model that a name means, as after --model. Raises CommandError, also if it lacks a key."""
         if not name.strip():
             raise CommandError("The name of the model is empty.")
         try:
-            return self._named(name, None, settings.default_provider, [])
+            found = self._named(name, None, settings.default_provider, [])
         except UsageError as error:
             raise CommandError(str(error)) from None
+        if not self.usable(found.model):
+            raise CommandError(self.missing_key(found.model))
+        return found
 
     def _asked_for(self, patterns: Sequence[str]) -> list[Model]:
         """Models that the patterns name in full, of servers without a model list: "ollama/qwen3"."""
