@@ -1,4 +1,4 @@
-"""`pi --export FILE|ID|--continue [OUT]`: write a session as an HTML page."""
+"""`pi --export FILE [OUT]`: write a session as an HTML page. An id, or --continue, can stand for the file."""
 
 from __future__ import annotations
 
