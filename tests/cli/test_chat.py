@@ -468,13 +468,14 @@ def test_a_paste_with_the_end_of_input_behind_it_is_answered_before_the_end(tmp_
     assert said(tmp_path) == ["one\ntwo"]
 
 
-def test_a_command_is_a_line_of_its_own_whatever_arrives_with_it(tmp_path: Path) -> None:
+def test_a_command_before_or_behind_a_prompt_is_a_line_of_its_own(tmp_path: Path) -> None:
     with Terminal(tmp_path) as terminal:
         terminal.until("> ")
-        terminal.write("/model\nhi\n")
+        terminal.write("/model\nhi\nthere\n/quit\n")
         terminal.until("scripted/scripted")
         terminal.until("ok")
-    assert said(tmp_path) == ["hi"]
+        assert terminal.code() == 0
+    assert said(tmp_path) == ["hi\nthere"]
 
 
 # Unknown commands.

@@ -20,20 +20,24 @@ CONTINUATION = ". "
 
 def accept_pastes() -> None:
     """Let readline handle marked pastes: Python switches that off. libedit does not know the setting."""
-    if "libedit" not in (readline.__doc__ or ""):
+    if "libedit" not in (readline.__doc__ or "") and os.environ.get("TERM", "dumb") != "dumb":
         readline.parse_and_bind("set enable-bracketed-paste on")
 
 
 class LineInput:
-    """`is_command` tells the lines that are complete by themselves, whatever arrives with them."""
+    """`is_command` tells commands, which are complete by themselves if they are the first or last of several lines."""
 
     def __init__(self, prompt: str, is_command: Callable[[str], bool]) -> None:
         self._prompt = prompt
         self._is_command = is_command
         self._ended = False
+        self._command: str | None = None  # arrived with the prompt before it
 
     def read(self) -> str:
         """The next prompt. Raises EOFError at the end of input, and what signal handlers raise."""
+        if self._command is not None:
+            line, self._command = self._command, None
+            return line
         if self._ended:
             raise EOFError
         line = input(self._prompt)
@@ -45,6 +49,8 @@ class LineInput:
             lines += complete
             if rest and not self._ended:
                 lines.append(self._edit(rest))
+        if len(lines) > 1 and self._is_command(lines[-1]):
+            self._command = lines.pop()
         return "\n".join(lines)
 
     def _pending(self) -> str:
