@@ -131,6 +131,10 @@ CASES = {
         "--append-system-prompt ~/nope.txt: there is no such file",
     ),
     "an extension that is missing": Wrong([*DEMO, "-e", "nope.py", "hi"], ""),
+    "a skill that is missing": Wrong([*DEMO, "--skill", "nope", "hi"], "--skill nope: there is no such file or folder"),
+    "a template that is missing": Wrong(
+        [*DEMO, "--prompt-template", "no.md", "hi"], "--prompt-template no.md: there is no such file or folder"
+    ),
     "no prompt": Wrong([*DEMO], "There is no prompt: give a message, or pipe text to stdin."),
     "an empty pipe": Wrong([*DEMO], "There is no prompt: give a message, or pipe text to stdin.", piped=" \n"),
     "a file in RPC mode": Wrong(

@@ -46,6 +46,7 @@ def test_a_new_member_follows_the_last_one_and_its_comment() -> None:
         "{ /* } */ }",
         '{"a": {"b": 1}} // end',
         '{"a": {} /* , */}',
+        '{"a": 1, "retry": 1, "a": {}, } // twice',
         '// first\n{"a": "}",}',
         '{\n  "retry": 5, // not an object\n}',
         '{"a": "// no comment, }", "b": [1, 2,],}',

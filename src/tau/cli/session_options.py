@@ -26,10 +26,12 @@ PROMPT_FILE_ENDINGS = (".md", ".txt", ".markdown", ".prompt")
 def create_factory(arguments: ParsedArguments, *, strict: bool = False) -> SessionFactory:
     """Load the configuration and apply the process-wide settings: logging, hardening.
 
-    `strict`: unknown tools and thinking levels are errors.
+    `strict`: unknown tools, thinking levels, skills and prompt templates are errors.
     """
     level = logging.INFO if "verbose" in arguments.flags else logging.WARNING
     log_to_stderr(level)
+    if strict:
+        _check_paths(arguments.lists)
     factory = load(agent_dir(), replace(session_options(arguments), strict=strict))
     hide_in_log(factory.models.keys.known_secrets)
     _harden(factory, arguments.flags.get("api-key", ""))
@@ -108,6 +110,14 @@ def session_options(arguments: ParsedArguments) -> SessionOptions:
             no_context="no-context-files" in flags,
         ),
     )
+
+
+def _check_paths(lists: Mapping[str, Sequence[str]]) -> None:
+    """Raise UsageError for a skill or a prompt template that does not exist."""
+    for flag in ("skill", "prompt-template"):
+        for path in lists.get(flag, ()):
+            if not os.path.exists(os.path.join(working_folder(), os.path.expanduser(path))):
+                raise UsageError(f"--{flag} {path}: there is no such file or folder")
 
 
 def _check_prompt_file(flag: str, value: str) -> None:

@@ -27,7 +27,7 @@ def _set(text: str, start: int, name: str, value: Any, indent: str, *, merge: bo
     plain = strip_comments(text)  # every character has the same position as in `text`
     opening = plain.index("{", start)
     found = members(plain, opening)
-    place = next(((at, end) for key, at, end in found if key == name), None)
+    place = next(((at, end) for key, at, end in reversed(found) if key == name), None)
     if place is None:
         member = f"\n{indent}{_dump(name, '')}: {_dump(value, indent)}"
         return _append(text, found[-1][2], member) if found else _fill(text, opening, member, indent)
