@@ -117,7 +117,7 @@ def test_a_compaction_is_over_before_the_end(tmp_path: Path) -> None:
 def test_without_a_model_there_is_a_header_and_a_sentence(tmp_path: Path) -> None:
     done = json_mode(tmp_path, "--provider", "anthropic", "--model", "claude-sonnet-4-5", "hi")
     assert (done.code, done.kinds) == (1, ["session"])
-    assert done.err.startswith("Error: No API key found for anthropic.\n")
+    assert done.err == "Error: No API key found for anthropic. Set ANTHROPIC_API_KEY.\n"
 
 
 # The end.

@@ -134,7 +134,7 @@ def test_an_answer_that_was_cut_off_is_printed_with_a_warning(tmp_path: Path) ->
 def test_a_model_without_a_key_is_an_error(tmp_path: Path) -> None:
     done = run(tmp_path, "-p", "--provider", "anthropic", "--model", "claude-sonnet-4-5", "hi")
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("Error: No API key found for anthropic.\n")
+    assert done.err == "Error: No API key found for anthropic. Set ANTHROPIC_API_KEY.\n"
 
 
 def test_a_reader_that_is_gone_is_no_traceback(tmp_path: Path) -> None:

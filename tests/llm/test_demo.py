@@ -156,6 +156,20 @@ def test_the_request_is_the_last_line_after_piped_text_and_attached_files(before
     assert answer.text == "I ignore the attached text.\n\nI count the lines of a.txt."
 
 
+@pytest.mark.parametrize("before", ["hello\n", '<file name="/a/x">\nhello\n</file>\n'])
+def test_a_question_about_the_attached_text_is_answered_with_its_beginning(before: str) -> None:
+    answer = says(user(f"{before}what does it say"))
+    assert (answer.text, called(answer)) == ("The text with your message has 1 line:\n\n    hello", [])
+    many = says(user("".join(f"line {n}\n" for n in range(20)) + "Please summarize this.")).text
+    assert many.startswith("The text with your message has 20 lines, of which these are the first 8:\n\n    line 0\n")
+
+
+def test_an_unknown_request_with_attached_text_is_answered_with_both() -> None:
+    answer = says(user("hello\ntranslate it to Latin")).text
+    assert answer.startswith('I did not understand "translate it to Latin". The text with your message has 1 line:')
+    assert answer.endswith(demo.INTRODUCTION)
+
+
 def test_an_attached_file_alone_is_not_a_request() -> None:
     answer = demo_answer(user('<file name="/a/x">\nlist the files\n</file>\n'))
     assert (answer.text[:18], called(answer)) == ("I got no request. ", [])

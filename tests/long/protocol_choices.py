@@ -73,12 +73,13 @@ class Choices:
                 self._set_model(sent.predicted, sent.place)
                 sent.predicted = None if self._unsure else (sent.predicted, self.level)
             case "set_thinking_level":
-                self._set_level(clamp(command["level"], self.model), sent.place)
+                fitted = clamp(command["level"], self.model)
+                self._set_level(fitted, sent.place, save=fitted == command["level"])
             case "cycle_thinking_level":
                 offered = levels(self.model)
                 if len(offered) > 1:
                     sent.predicted = offered[(offered.index(self.level) + 1) % len(offered)]
-                    self._set_level(sent.predicted, sent.place)
+                    self._set_level(sent.predicted, sent.place, save=True)
             case "set_session_name":
                 sent.refused = not command["name"].strip()
                 if not sent.refused:
@@ -90,16 +91,18 @@ class Choices:
         self.model = model
         self.saved |= {"defaultProvider": PROVIDER, "defaultModel": model}
         self.current.expect("model_change", place=place, provider=PROVIDER, modelId=model)
-        self._set_level(clamp(self.level, model), place)
+        self._set_level(clamp(self.level, model), place, save=False)
 
-    def _set_level(self, level: str, place: int) -> None:
+    def _set_level(self, level: str, place: int, *, save: bool) -> None:
+        """`save`: the client chose this level; one that was fitted to a model does not become a default."""
         if level != self.level and self.current.level_set is None:
             self.current.level_set = place
         if self._unsure:
             self.current.expect("thinking_level_change", place=place, optional=True)
         elif level != self.level:
             self.current.expect("thinking_level_change", place=place, thinkingLevel=level)
-            self.saved["defaultThinkingLevel"] = level
+            if save:
+                self.saved["defaultThinkingLevel"] = level
         self.level = level
 
     def _note_level(self, place: int) -> None:

@@ -268,12 +268,11 @@ def test_a_command_during_a_run_is_remembered_after_the_run_or_with_the_next_pro
 @pytest.mark.parametrize("name", [*NEWER, "default"])
 def test_what_is_chosen_is_saved_but_not_by_the_newest(tmp_path: Path, name: str) -> None:
     with speaking(tmp_path, name) as agent:
-        agent.get("set_model", provider="tau", modelId="demo")
+        agent.get("set_thinking_level", level="low")
         agent.get("set_steering_mode", mode="all")
         saved = json.loads(agent.settings_file.read_text(encoding="utf-8"))
-    levels = {"default": {"defaultThinkingLevel": "off"}}.get(name, {})
-    models = {} if name == "1.5" else {"defaultProvider": "tau", "defaultModel": "demo", **levels}
-    assert saved == {**models, "steeringMode": "all"}
+    levels = {} if name == "1.5" else {"defaultThinkingLevel": "low"}
+    assert saved == {**levels, "steeringMode": "all"}
 
 
 @pytest.mark.parametrize("name", [*NEWER, "default"])

@@ -183,6 +183,10 @@ def test_a_full_name_reads_only_what_it_must() -> None:
             'Model "zork" not found. Use --list-models to see available models.',
         ),
         ({"provider": "zork"}, 'Unknown provider "zork". Use --list-models to see available providers/models.'),
+        ({"provider": "antropic"}, 'Unknown provider "antropic". Did you mean anthropic?'),
+        ({"pattern": "m-22"}, 'Model "m-22" not found. Did you mean m-2?'),
+        ({"pattern": "labs/m-22:high"}, 'Model "labs/m-22" not found. Did you mean lab/m-2 or lab/m-1?'),
+        ({"pattern": "dmeo"}, 'Model "dmeo" not found. Did you mean demo?'),
     ],
 )
 def test_a_model_that_does_not_exist_is_an_error(wishes: dict[str, str], error: str) -> None:
@@ -280,6 +284,30 @@ def test_levels_can_be_set_and_cycled_as_far_as_the_model_has_them() -> None:
 
 
 # Asking it.
+
+
+@pytest.mark.parametrize(
+    ("wishes", "error"),
+    [
+        ({"provider": "groq"}, "No API key found for groq. Set GROQ_API_KEY."),
+        ({"provider": "anthropic"}, "No API key found for anthropic. Set ANTHROPIC_API_KEY."),
+        ({"provider": "github-models", "pattern": "x"}, "No API key found for github-models. Set GITHUB_TOKEN."),
+        ({"pattern": "gpt-5.4"}, "No API key found for openai. Set OPENAI_API_KEY."),
+        ({"pattern": "m-1"}, 'No API key found for lab. Add "apiKey" to its entry in models.json.'),
+    ],
+)
+def test_a_missing_key_is_named_by_its_one_variable(wishes: dict[str, str], error: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        chosen(**wishes).ready()
+    assert str(caught.value) == error
+
+
+def test_a_variable_that_models_json_refers_to_is_named() -> None:
+    found = models()
+    found.keys.configured = {"lab": "$LAB_KEY"}
+    found.choose(Settings(), pattern="m-1")
+    with pytest.raises(CommandError, match=r"^No API key found for lab. Set LAB_KEY, which models.json refers to.$"):
+        found.ready()
 
 
 def test_a_model_without_a_key_cannot_be_asked() -> None:

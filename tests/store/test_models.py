@@ -28,23 +28,24 @@ def test_comments_trailing_commas_and_a_bom_are_fine(tmp_path: Path) -> None:
 
 @pytest.mark.promise("G02")
 @pytest.mark.parametrize(
-    ("content", "begins"),
+    ("content", "what"),
     [
-        (b"{not json", "Failed to parse models.json: "),
-        (b'{"a": 1} x', "Failed to parse models.json: "),
-        (b"", "Failed to parse models.json: "),
-        (b"\xff", "Failed to load models.json: "),
+        (b"{not json", ":1 is not valid JSON: "),
+        (b'{"a": 1,\n "b" 2}', ":2 is not valid JSON: "),
+        (b'{"a": 1} x', ":1 is not valid JSON: "),
+        (b"", ":1 is not valid JSON: "),
+        (b"\xff", " is not valid UTF-8."),
     ],
 )
-def test_a_broken_file_is_reported_with_its_name(tmp_path: Path, content: bytes, begins: str) -> None:
+def test_a_broken_file_is_reported_with_its_name_and_line(tmp_path: Path, content: bytes, what: str) -> None:
     file = tmp_path / "models.json"
     file.write_bytes(content)
     found, problem = read_models(file)
     assert found is None
-    assert problem is not None and problem.startswith(begins) and problem.endswith(f"\n\nFile: {file}")
+    assert problem is not None and problem.startswith(f"{file}{what}") and problem.endswith(" The file is ignored.")
 
 
 def test_a_folder_in_its_place_is_reported(tmp_path: Path) -> None:
     found, problem = read_models(tmp_path)
     assert found is None
-    assert problem is not None and problem.startswith("Failed to load models.json: ")
+    assert problem == f"{tmp_path} cannot be read: Is a directory. The file is ignored."

@@ -72,9 +72,9 @@ def test_for_each_wrong_value_the_default_is_taken_and_its_place_named(path: Pat
     file = write(path, wrong)
     assert file.read() == Settings(default_model="m-1")
     assert sorted(file.problems) == [
-        f"{path}:1: enabledModels[1]: expected str, got int",
-        f"{path}:1: retry.maxRetries: expected int, got str",
-        f"{path}:1: steeringMode: invalid enum value 'zork'",
+        f"{path}:1: enabledModels[1]: expected str, got int. The default is used for it.",
+        f"{path}:1: retry.maxRetries: expected int, got str. The default is used for it.",
+        f"{path}:1: steeringMode: invalid enum value 'zork'. The default is used for it.",
     ]
 
 
@@ -89,13 +89,35 @@ def test_a_null_costs_only_its_own_setting(path: Path) -> None:
 def test_a_broken_file_means_the_defaults_and_is_reported(path: Path, content: bytes) -> None:
     file = write(path, content)
     assert file.read() == Settings()
-    assert len(file.problems) == 1 and file.problems[0].startswith(f"{path}: ")
+    (problem,) = file.problems
+    assert problem.startswith((f"{path}:1 is not ", f"{path} is not valid UTF-8."))
+    assert problem.endswith(" The file is ignored, and no settings are saved.")
 
 
 def test_a_folder_in_its_place_is_reported(path: Path) -> None:
     path.mkdir(parents=True)
     file = SettingsFile(path)
-    assert (file.read(), file.problems) == (Settings(), [f"{path}: Is a directory"])
+    assert (file.read(), file.problems) == (
+        Settings(),
+        [f"{path} cannot be read: Is a directory. The file is ignored, and no settings are saved."],
+    )
+
+
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+def test_comments_and_trailing_commas_are_read_and_survive_a_change(path: Path, bom: bytes) -> None:
+    text = b'{\n  // mine\n  "defaultModel": "a", // cheap\n  "retry": {"maxRetries": "x"},\n}\n'
+    file = write(path, bom + text)
+    assert file.read() == Settings(default_model="a")
+    assert file.problems == [f"{path}:4: retry.maxRetries: expected int, got str. The default is used for it."]
+    file = write(path, bom + text.replace(b'"x"', b"1"))
+    file.read()
+    file.change({"defaultModel": "b", "steeringMode": "all"})
+    assert path.read_bytes() == (
+        b'{\n  // mine\n  "defaultModel": "b", // cheap\n  "retry": {"maxRetries": 1},\n  "steeringMode": "all",\n}\n'
+    )
+    assert SettingsFile(path).read() == Settings(
+        default_model="b", steering_mode="all", retry=RetrySettings(max_retries=1)
+    )
 
 
 # Writing.

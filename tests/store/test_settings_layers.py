@@ -87,10 +87,10 @@ def test_a_mistake_is_reported_with_its_file_line_and_key_and_costs_only_that_ke
         retry=RetrySettings(base_delay_ms=5), compaction=CompactionSettings(keep_recent_tokens=1), default_model="m"
     )
     assert sorted(read.problems) == [
-        f"{wrong.path}:3: retry.maxRetries: expected int, got str",
-        f"{wrong.path}:6: compaction.enabled: expected bool, got int",
-        f"{wrong.path}:7: httpIdleTimeoutMs: expected int >= 0",
-        f"{wrong.path}:8: images: expected object, got int",
+        f"{wrong.path}:3: retry.maxRetries: expected int, got str. The default is used for it.",
+        f"{wrong.path}:6: compaction.enabled: expected bool, got int. The default is used for it.",
+        f"{wrong.path}:7: httpIdleTimeoutMs: expected int >= 0. The default is used for it.",
+        f"{wrong.path}:8: images: expected object, got int. The default is used for it.",
     ]
     assert wrong.path.read_bytes() == text
 
@@ -116,13 +116,14 @@ def test_a_text_that_is_not_json_is_reported_with_its_line(tmp_path: Path) -> No
 def test_a_mistake_under_an_older_name_is_reported_under_that_name(tmp_path: Path, content: Any, told: str) -> None:
     wrong = file(tmp_path, content)
     assert wrong.read() == Settings()
-    assert [problem.partition(": ")[2] for problem in wrong.problems] == [told]
+    assert [problem.partition(": ")[2] for problem in wrong.problems] == [f"{told}. The default is used for it."]
 
 
 def test_a_named_pipe_in_place_of_the_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "settings.json")
     pipe = SettingsFile(tmp_path / "settings.json")
-    assert (pipe.read(), pipe.problems) == (Settings(), [f"{pipe.path}: not a regular file"])
+    problem = f"{pipe.path} cannot be read: not a regular file. The file is ignored, and no settings are saved."
+    assert (pipe.read(), pipe.problems) == (Settings(), [problem])
 
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:

@@ -276,7 +276,8 @@ def test_settings_that_change_after_the_decision_are_not_used(agent: Path, proje
     file.write_text('{"steeringMode": "all", "shellPath": "/tmp/evil"}')
     bound = SettingsFile(file, content)
     assert bound.read() == Settings()
-    assert bound.problems == [f"{file}: it changed since the project was trusted"]
+    (problem,) = bound.problems
+    assert problem.startswith(f"{file} cannot be read: it changed since the project was trusted.")
 
 
 def test_a_system_prompt_that_changes_after_the_decision_is_not_used(agent: Path, project: Path) -> None:

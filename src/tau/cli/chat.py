@@ -1,4 +1,7 @@
-"""Plain chat at a terminal: the user types a line, the answer streams, each tool call is one line.
+"""Plain chat at a terminal: the user types or pastes a prompt, the answer streams, each tool call is one line.
+
+A line that begins with / is a command. One that does not exist is refused, not sent to the model; `//text` and a
+leading space send it.
 
 The terminal belongs to the main thread, where readline works; the agent runs in an event loop in another thread, so
 that its background work continues while the user is typing. Only the main thread knows what a Ctrl-C refers to. Other
@@ -21,10 +24,13 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tau import __version__
+from tau.cli.line_input import LineInput, accept_pastes
+from tau.cli.model_errors import readable_error
 from tau.cli.progress import call_text, one_line, width
 from tau.cli.terminal_dialogs import TerminalDialogs
 from tau.core.agent.draft import Update
@@ -88,8 +94,10 @@ class Chat:
         self._in_dialog = False  # a dialog is open
         threading.Thread(target=self._loop.run_forever, name="tau-agent", daemon=True).start()
         self._handle: SessionHandle = self._wait(_open(open_session, self._screen.show, self._desk))
+        self._screen.readable = lambda text: readable_error(text, self._handle.models)
         self._history = agent_dir() / "tau_history"
         self._terminal = termios.tcgetattr(0)
+        self._input = LineInput(PROMPT, lambda line: line.strip().partition(" ")[0] in COMMANDS)
         self._wakeup, wakeup_write = os.pipe()
         os.set_blocking(wakeup_write, False)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
@@ -101,13 +109,14 @@ class Chat:
         model = self._handle.models.current
         say(f"tau {__version__}, {model.id if model else 'no model'}. /help lists the commands; Ctrl-D exits.")
         _load_history(self._history)
+        accept_pastes()
         for prompt in prompts:
             self._say(prompt)
         while (line := self._line()) is not None:
             for question in self._desk.take_queued():
                 self._answer(question)
-            if line.strip() and not self._run_command(line.strip()):
-                self._say(Prompt(line))
+            if line.strip():
+                self._handle_line(line)
 
     def end(self) -> None:
         """Stop the run and save the history."""
@@ -116,14 +125,21 @@ class Chat:
             self._start(self._handle.close(SHUTDOWN_TIMEOUT_S)).result(2 * SHUTDOWN_TIMEOUT_S)
         self._handle.kill()
 
-    def _run_command(self, line: str) -> bool:
-        """Run a chat command; False if the line is not one: then it is a prompt."""
+    def _handle_line(self, line: str) -> None:
+        """Run a command of the chat, or send the line as a prompt. An unknown command is refused."""
         name, _, rest = line.partition(" ")
-        if name not in COMMANDS:
-            return False
-        _, command = COMMANDS[name]
-        self._run(command(self._handle, rest.strip()))
-        return True
+        if name in COMMANDS:
+            self._run(COMMANDS[name][1](self._handle, rest.strip()))
+        elif line.startswith("//"):
+            self._say(Prompt(line[1:]))
+        elif (command := _command_name(line)) and command not in (offered := self._offered()):
+            say(unknown_command_error(command, offered))
+        else:
+            self._say(Prompt(line))
+
+    def _offered(self) -> list[str]:
+        """Commands of the chat, of extensions, prompt templates and skills."""
+        return [*COMMANDS, *(f"/{command.name}" for command in self._wait(self._handle.commands()))]
 
     def _say(self, prompt: Prompt) -> None:
         self._run(_ask(self._handle, prompt))
@@ -162,7 +178,7 @@ class Chat:
         while True:
             self._typing = True
             try:
-                return input(PROMPT)
+                return self._input.read()
             except KeyboardInterrupt:
                 self._discarded += 1
                 say()
@@ -216,6 +232,7 @@ class Screen:
         self._cleaner = Cleaner()
         self._lock = threading.Lock()
         self._held: list[str] | None = None
+        self.readable: Callable[[str], str] = str  # rewrites errors of model servers, once the session is open
 
     def show(self, event: Event | Update | UiRequest) -> None:
         match event:
@@ -230,10 +247,9 @@ class Screen:
                 text = " ".join(block.text for block in result.content if isinstance(block, Text))
                 self.say(f"  failed: {one_line(text)[: width(1) - 10]}\n")
             case MessageEnd(message=Assistant(failed=True) as answer):
-                why = (
-                    "Stopped." if answer.stop_reason == "aborted" else escape_message(f"Error: {answer.error_message}")
-                )
-                self.say(f"\n{why}\n")
+                aborted = answer.stop_reason == "aborted"
+                why = "Stopped." if aborted else f"Error: {self.readable(answer.error_message or '')}"
+                self.say(f"\n{escape_message(why)}\n")
             case MessageEnd(message=Assistant(stop_reason="length")):
                 self.say("\nThe answer was cut off at its length limit.\n")
             case AutoRetryStart():
@@ -261,6 +277,18 @@ class Screen:
         with self._lock:
             held, self._held = self._held or [], None
         self.say("".join(held))
+
+
+def _command_name(line: str) -> str | None:
+    """The name of the command that a line calls; None for a prompt, such as one that begins with a path."""
+    name = line.split(maxsplit=1)[0]
+    return name if line.startswith("/") and "/" not in name[1:] else None
+
+
+def unknown_command_error(name: str, offered: Sequence[str]) -> str:
+    meant = {"/exit": ["/quit"], "/clear": ["/new"]}.get(name) or get_close_matches(name, offered, n=1)
+    advice = f"Did you mean {meant[0]}?" if meant else "/help lists the commands."
+    return f"Unknown command {name}. {advice} To send it to the model, begin with // or a space."
 
 
 def _load_history(path: Path) -> None:
@@ -300,6 +328,9 @@ async def _abort(session: SessionHandle) -> None:
 async def _help(session: SessionHandle, rest: str) -> None:
     for name, (about, _) in COMMANDS.items():
         say(f"{name:<12}{about}")
+    for command in await session.commands():
+        about = command.description if isinstance(command.description, str) else ""
+        say(one_line(f"{f'/{command.name}':<12}{about}")[: width(1) - 1])
 
 
 async def _new(session: SessionHandle, rest: str) -> None:

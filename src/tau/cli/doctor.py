@@ -7,11 +7,12 @@ configuration files, contacts no provider, and never shows a key: only where it 
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import platform
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,12 +23,12 @@ from tau.cli.flags import ParsedArguments
 from tau.errors import UsageError
 from tau.llm.catalog import Catalog, ModelConfig, ProviderConfig, parse_providers
 from tau.records.base import BadRecord, Record, parse
-from tau.records.settings import COMPAT_NAMES, CompatSettings, Settings
+from tau.records.settings import COMPAT_NAMES, IGNORED_SETTINGS, CompatSettings, Settings
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions
 from tau.runtime.models.discovery import LocalServer, discover
-from tau.runtime.models.selection import HOW_TO_SET_A_KEY, ModelSelection
-from tau.runtime.terminal import say
+from tau.runtime.models.selection import ModelSelection
+from tau.runtime.terminal import say, say_marked
 from tau.store.auth import AuthFile
 from tau.store.models import read_models
 from tau.store.paths import agent_dir, working_folder
@@ -36,6 +37,9 @@ from tau.wire.comments import strip_comments
 from tau.wire.position import line_of
 
 FINE, WRONG, NOTE = "ok", "!!", "--"
+COLOURS = {FINE: 32, WRONG: 31, NOTE: 2}
+LEGEND = "ok works, -- note, !! needs to be fixed"
+REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
 class Finding(NamedTuple):
@@ -56,15 +60,28 @@ def main(arguments: ParsedArguments) -> int:
     for head, findings in report.items():
         if head:
             say()
-        say(head or f"tau {__version__}")
+        say(head or f"tau {__version__} ({LEGEND})")
         for mark, text in findings:
             first, *more = text.split("\n")
-            for line in (f"  {mark} {first}", *(f"     {line}" for line in more)):
-                say(line)
+            say_marked(mark, first, COLOURS[mark])
+            for line in more:
+                say(f"     {line}")
     wrong = sum(mark == WRONG for findings in report.values() for mark, _ in findings)
     say()
     say(f"Problems found: {wrong}." if wrong else "No problems found.")
+    say(f"Next: {_next_step(wrong, report['model'][0].mark == FINE)}")
     return 1 if wrong else 0
+
+
+def _next_step(wrong: int, has_model: bool) -> str:
+    if wrong:
+        return "fix the lines marked !!, and run `tau doctor` again."
+    if has_model:
+        return "start `tau` in the folder of a project."
+    return (
+        "set the API key of a provider, for example ANTHROPIC_API_KEY (`tau --list-models` lists all of them),"
+        " or try `tau --model demo`, which needs none."
+    )
 
 
 def _machine() -> Iterator[Finding]:
@@ -108,7 +125,7 @@ def _files(folder: Path) -> Iterator[Finding]:
 def _checked(path: Path, mistakes: Iterable[Finding]) -> Iterator[Finding]:
     found = list(mistakes)
     if not path.exists():
-        yield Finding(NOTE, f"{path.name}: not found")
+        yield Finding(NOTE, f"{path.name}: not found (optional)")
     elif not any(finding.mark == WRONG for finding in found):
         yield Finding(FINE, path.name)
     yield from found
@@ -120,8 +137,11 @@ def _settings(path: Path) -> Iterator[Finding]:
     for problem in file.problems:
         yield Finding(WRONG, problem.replace(str(path), path.name, 1))
     with suppress(OSError, BadRecord):
-        content = parse(_text(path).encode())
-        yield from _misspelt(path, "", content, Settings, COMPAT_NAMES)
+        text = _text(path)
+        content = parse(text.encode())
+        if text != path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff"):
+            yield Finding(NOTE, f"{path.name} has comments or trailing commas: tau accepts them, pi cannot read them")
+        yield from _misspelt(path, "", content, Settings, (*COMPAT_NAMES, *IGNORED_SETTINGS))
         yield from _misspelt(
             path, "compat", content.get("compat") if isinstance(content, dict) else None, CompatSettings
         )
@@ -206,11 +226,11 @@ def _usable(folder: Path) -> dict[str, list[Finding]]:
     try:
         models = load(folder, SessionOptions()).models
     except UsageError as error:
-        return {"models": [Finding(WRONG, str(error))]}
+        return {"model": [Finding(WRONG, str(error))]}
     servers = discover(models.catalog, models.keys)
     return {
         "providers with a key": list(_providers(models)) or [Finding(NOTE, "none")],
-        "servers on this machine": [_server(name, server) for name, server in servers.items()],
+        "servers on this machine": list(_servers(servers)),
         "model": [_model(models, [name for name, server in servers.items() if server.models])],
     }
 
@@ -230,6 +250,14 @@ def _providers(models: ModelSelection) -> Iterator[Finding]:
         yield Finding(FINE, f"{name}: {how}; {len(of)} models" if of else f"{name}: {how}")
 
 
+def _servers(servers: Mapping[str, LocalServer]) -> Iterator[Finding]:
+    """One line per server; those that do not run, which most people do not have, share a line."""
+    silent = [name for name, server in servers.items() if server.trouble == REFUSED]
+    yield from (_server(name, server) for name, server in servers.items() if name not in silent)
+    if silent:
+        yield Finding(NOTE, f"not running: {', '.join(silent)}")
+
+
 def _server(name: str, server: LocalServer) -> Finding:
     if server.trouble is not None:
         return Finding(NOTE, f"{name}: {server.base_url}: {server.trouble}")
@@ -242,4 +270,4 @@ def _model(models: ModelSelection, answering: Sequence[str]) -> Finding:
         return Finding(FINE, f"{models.current.provider}/{models.current.id}, thinking {models.level}")
     if answering:
         return Finding(NOTE, f"none by default; choose one with --provider {answering[0]} --model ID")
-    return Finding(WRONG, f"none. {HOW_TO_SET_A_KEY}")
+    return Finding(NOTE, "none yet: it needs the API key of a provider")

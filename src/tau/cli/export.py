@@ -1,27 +1,50 @@
-"""`pi --export FILE [OUT]`: write a session file as an HTML page."""
+"""`pi --export FILE [OUT]`: write a session as an HTML page. An id, or --continue, can stand for the file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tau.cli.flags import ParsedArguments
+from tau.cli.sessions import session_folder
 from tau.errors import CommandError, UsageError
+from tau.runtime.app.session_choice import session_by_id
 from tau.runtime.history.html_export import default_name, session_page, write_export
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.terminal import emit
+from tau.store.listing import newest
+from tau.store.paths import working_folder
 from tau.store.sessions import open_session
+
+LAST = ("--continue", "-c")
 
 
 def main(arguments: ParsedArguments) -> int:
-    source = Path(arguments.flags["export"]).expanduser()
+    source, out = _source(arguments)
     try:
         found = open_session(source)
         log = SessionLog(found.header, None, _raise, found.tree)
-        target = Path(arguments.words[0] if arguments.words else default_name(source)).expanduser()
+        target = Path(out or default_name(source)).expanduser()
         emit(str(write_export(session_page(log), target)))
     except CommandError as error:
         raise UsageError(str(error)) from None
     return 0
+
+
+def _source(arguments: ParsedArguments) -> tuple[Path, str | None]:
+    """The session file and the output file, if it is given: FILE [OUT], ID [OUT], or --continue [OUT] in any order."""
+    flags, words = arguments.flags, arguments.words
+    named = flags["export"]
+    if named in LAST or "continue" in flags:
+        folder = session_folder(flags)
+        last = newest(folder, working_folder())
+        if last is None:
+            raise UsageError("There is no session of this project to export.")
+        return last, named if named not in LAST else next(iter(words), None)
+    out = next(iter(words), None)
+    path = Path(named).expanduser()
+    if path.exists() or "/" in named or "\\" in named or "." in named:
+        return path, out
+    return session_by_id(session_folder(flags), named, working_folder()), out
 
 
 def _raise(error: OSError) -> None:

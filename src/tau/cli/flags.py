@@ -63,7 +63,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("name", "n", "NAME", "name the session"),
         Flag("session-dir", "", "DIR", "folder for session files (default: one per project)"),
         Flag("no-session", "", "", "keep the session in memory only"),
-        Flag("export", "", "FILE", "export a session file as an HTML page; the output file may follow"),
+        Flag("export", "", "FILE|ID", "export a session as HTML; --export --continue: the last one"),
     ),
     "prompts, skills and context": (
         Flag("system-prompt", "", "TEXT|FILE", "replace the default system prompt"),
@@ -95,6 +95,14 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("use-theme", "", "NAME", ""),
         Flag("tui-mode", "", "MODE", ""),
     ),
+}
+# Commands of the program tau, and what they do.
+COMMANDS = {
+    "completion": "print a completion script for your shell",
+    "doctor": "check the configuration, and report mistakes in it",
+    "extension": "write a template for an extension",
+    "sessions": "list the sessions of this project",
+    "trust": "trust this project, or revoke the trust",
 }
 FLAGS = tuple(flag for group in GROUPS.values() for flag in group)
 _BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.short) if name}
@@ -145,14 +153,19 @@ def help_text(program: str) -> str:
     listed = "\n\n".join(
         f"{title}:\n" + "\n".join(_row(flag) for flag in flags) for title, flags in GROUPS.items() if title
     )
+    commands = "\n".join(f"  {f'tau {name}':<28}  {about}" for name, about in COMMANDS.items())
     codes = "\n".join(f"  {code:<4}{meaning}" for code, meaning in EXIT_CODES.items())
     return f"""\
 usage: {program} [options] [@file ...] [message ...]
+       tau COMMAND ...
 
 A coding agent. At a terminal it opens a chat; with -p, or with stdin or stdout redirected, it
 answers and exits; with --mode rpc it speaks the protocol of pi. Piped input and files named with @
 are added in front of the first message; further messages follow when it is answered.
 -- ends the options.
+
+commands (tau COMMAND --help tells more):
+{commands}
 
 {listed}
 
@@ -171,4 +184,6 @@ Try it without a key: {program} -p --model demo "list the files here\""""
 
 def _row(flag: Flag) -> str:
     names = f"--{flag.name}" + (f", -{flag.short}" if flag.short else "")
-    return f"  {names} {flag.value}".rstrip().ljust(28) + f"  {flag.help}"
+    left = f"  {names} {flag.value}".rstrip()
+    # A long flag has its help on the next line, so that the column stays straight.
+    return f"{left:<28}  {flag.help}" if len(left) <= 28 else f"{left}\n{'':<28}  {flag.help}"

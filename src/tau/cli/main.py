@@ -34,8 +34,11 @@ COMMANDS = {
     "completion": "tau.cli.completion",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
+    "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
 }
+# First words that pi always takes as a command. They manage packages, which this version does not have.
+PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
 NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 
@@ -61,6 +64,7 @@ def _terminal() -> Any:
 
 def main(program: str, argv: list[str]) -> int:
     try:
+        _check_first_word(program, argv)
         code = run(program, parse(argv))
         if sys.stdout is None:
             _terminal().complain("Error: the output could not be written: stdout is closed.")
@@ -79,21 +83,32 @@ def main(program: str, argv: list[str]) -> int:
         gc.enable()  # also after a failed start: the calling process may continue
 
 
+def _check_first_word(program: str, argv: list[str]) -> None:
+    """Refuse a command that does not exist instead of sending it to the model. Raises UsageError."""
+    first = argv[0] if argv else ""
+    alone = len(argv) == 1 and first.isalpha() and not (program == "tau" and first in COMMANDS)
+    if alone or first in PACKAGE_COMMANDS:
+        import_module("tau.cli.suggestions").check_command(program, first, PACKAGE_COMMANDS, list(COMMANDS))
+
+
 def run(program: str, arguments: ParsedArguments) -> int:
     flags = arguments.flags
+    name = arguments.words[0] if program == "tau" and arguments.words else ""
     if "help" in flags:
-        print(help_text(program))
+        known = name in COMMANDS
+        print(import_module("tau.cli.command_help").COMMAND_HELP[name] if known else help_text(program))
         return ANSWERED
     if "version" in flags:
         print(__version__ if program != "pi" else pi_version(flags.get("dialect")))
         return ANSWERED
-    command = COMMANDS.get(arguments.words[0]) if program == "tau" and arguments.words else None
-    task = next((TASKS[name] for name in TASKS if name in flags), command)
+    task = next((TASKS[flag] for flag in TASKS if flag in flags), COMMANDS.get(name))
     if task is not None:
-        if arguments.unknown:
-            raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(arguments.unknown))
+        module = import_module(task)
+        unknown = [word for word in arguments.unknown if word not in getattr(module, "OWN_FLAGS", ())]
+        if unknown:
+            raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(unknown))
         _terminal().log_to_stderr()
-        done: int = import_module(task).main(arguments)
+        done: int = module.main(arguments)
         return done
     start_mode(mode_of(flags, at_a_terminal=os.isatty(0) and os.isatty(1)), arguments)
 
@@ -121,7 +136,8 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     _load_quickly()
     # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
-    factory = import_module("tau.cli.session_options").create_factory(arguments)
+    strict = mode in ("text", "chat")  # clients of the other modes rely on a warning
+    factory = import_module("tau.cli.session_options").create_factory(arguments, strict=strict)
     if arguments.unknown and not factory.extensions:  # else an extension may define it
         raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(arguments.unknown))
     front_end: Any = import_module(FRONT_ENDS[mode])

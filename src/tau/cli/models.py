@@ -1,19 +1,22 @@
-"""`pi --list-models [SEARCH]`: list the models that can be used."""
+"""`pi --list-models [SEARCH]`: list the models that can be used, or what could be used and what it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tau.cli.flags import ParsedArguments
 from tau.core.text.terminal_text import escape_for_display
+from tau.llm.catalog import LOCAL_PROVIDERS, OFFLINE_MODELS
 from tau.records.models import Model
 from tau.runtime.app.model_choice import known_models, problem_text
 from tau.runtime.models.discovery import discover
-from tau.runtime.models.selection import HOW_TO_SET_A_KEY
+from tau.runtime.models.remedies import key_variable
+from tau.runtime.models.selection import ModelSelection
 from tau.runtime.terminal import complain, say
 from tau.store.keys import Keys
 from tau.store.paths import agent_dir
 
+OFFLINE_NEEDS = {"demo": "", "scripted": " and --script FILE", "local": " and two packages"}
 HEAD = ("provider", "model", "context", "output", "thinking", "images", "$ in", "$ out")
 
 
@@ -22,29 +25,73 @@ def main(arguments: ParsedArguments) -> int:
     keys = Keys(folder / "auth.json")
     models, problems = known_models(folder, keys)
     nearby = [model for server in discover(models.catalog, keys).values() for model in server.models]
-    everything = {(model.provider, model.id): model for model in [*nearby, *models.available]}
+    usable = {(model.provider, model.id): model for model in [*nearby, *models.available]}
     wanted = " ".join([arguments.flags["list-models"], *arguments.words]).lower().split()
-    listed = [model for model in everything.values() if all(word in _text(model) for word in wanted)]
-    for problem in [
-        *problems,
-        *(problem_text(problem_record, folder / "models.json") for problem_record in models.catalog.problems),
-    ]:
+    listed = _matching(usable.values(), wanted)
+    for problem in [*problems, *(problem_text(found, folder / "models.json") for found in models.catalog.problems)]:
         complain(f"Warning: {problem}")
-    if not everything:
-        complain("No models are available.\n")
-        complain(HOW_TO_SET_A_KEY)
-    elif not listed:
-        complain(f'No models match "{" ".join(wanted)}"')
+    if listed:
+        _print(table(_sorted(listed)))
+    elif wanted:
+        _print_unusable(models, wanted)
     else:
-        for line in table(sorted(listed, key=lambda model: (model.provider, model.id))):
-            say(line)
+        complain("No models are available yet. These providers can be used, each with its key:\n")
+        _print(needs_table(models))
+        complain("\n`pi --list-models WORD` lists the models whose names contain the word, also without a key.")
     return 0
 
 
-def table(models: Sequence[Model]) -> list[str]:
+def _print_unusable(models: ModelSelection, wanted: Sequence[str]) -> None:
+    """List the matching models that cannot be used yet, and what each needs."""
+    everything = [model for provider in models.catalog.providers for model in models.catalog.models_of(provider)]
+    listed = _matching([*everything, *OFFLINE_MODELS], wanted)
+    if not listed:
+        complain(f'No models match "{" ".join(wanted)}"')
+        return
+    if any(model not in OFFLINE_MODELS for model in listed):
+        complain("No model that can be used now matches. These need a key:\n")
+    _print(table(_sorted(listed), lambda model: _need(models, model.provider, model)))
+
+
+def needs_table(models: ModelSelection) -> list[str]:
+    """Every provider, how many models it has, and what it needs."""
+    rows = [("provider", "models", "needs")]
+    for provider in models.catalog.providers:
+        count = len(models.catalog.models_of(provider))
+        rows.append((escape_for_display(provider, ""), str(count) if count else "", _need(models, provider)))
+    rows += [(model.provider, "1", f"--model {model.id}{OFFLINE_NEEDS[model.id]}") for model in OFFLINE_MODELS]
+    widths = [max(len(row[at]) for row in rows) for at in range(2)]
+    return [f"{row[0].ljust(widths[0])}  {row[1].rjust(widths[1])}  {row[2]}".rstrip() for row in rows]
+
+
+def _need(models: ModelSelection, provider: str, model: Model | None = None) -> str:
+    if model in OFFLINE_MODELS and model is not None:
+        return f"--model {model.id}{OFFLINE_NEEDS[model.id]}"
+    if provider in LOCAL_PROVIDERS:
+        return "a server on this machine"
+    missing = " and ".join(models.keys.missing(provider))
+    return missing or key_variable(provider) or "an apiKey in models.json"
+
+
+def _matching(models: Iterable[Model], wanted: Sequence[str]) -> list[Model]:
+    return [model for model in models if all(word in _text(model) for word in wanted)]
+
+
+def _sorted(models: Sequence[Model]) -> list[Model]:
+    return sorted(models, key=lambda model: (model.provider, model.id))
+
+
+def _print(lines: Sequence[str]) -> None:
+    for line in lines:
+        say(line)
+
+
+def table(models: Sequence[Model], need: Callable[[Model], str] | None = None) -> list[str]:
+    """One line per model; with `need`, a last column says what each needs."""
     rows = [HEAD, *map(_row, models)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEAD))]
-    return ["  ".join(_cells(row, widths)).rstrip() for row in rows]
+    last = ["needs", *map(need, models)] if need else [""] * len(rows)
+    return ["  ".join([*_cells(row, widths), text]).rstrip() for row, text in zip(rows, last, strict=True)]
 
 
 def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -10,6 +10,7 @@ from tau.cli.progress import Progress
 from tau.core.checks.exit_codes import FAILED, TRUNCATED
 from tau.core.text.terminal_text import Cleaner, strip_controls
 from tau.runtime.app.batch import Open, Prompt, RunSummary, run_prompts, tell_failures
+from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import STDOUT_CLOSED, StopSignal, claim_stdio, run_and_exit, stdout_is_closed
 from tau.runtime.terminal import complain
 
@@ -28,12 +29,18 @@ async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int | No
         handle = open_session(summary.pass_on)
         code = await run_prompts(stop, handle, summary, prompts)
     if not stop.asked:  # else the reason is known
-        tell_failures(summary)
+        tell_failures(summary, lambda why: _readable(why, handle))
     if handle.log.unwritten:
         complain(f"Warning: the session file {handle.log.path} could not be written.")
     if code == TRUNCATED and summary.exceeded is None:
         complain("Warning: the answer was cut off at its length limit.")
     return code if write_texts(stdout, summary.texts) else FAILED
+
+
+def _readable(why: str, handle: SessionHandle) -> str:
+    from tau.cli.model_errors import readable_error
+
+    return readable_error(why, handle.models)
 
 
 def write_texts(handle: int | None, texts: Sequence[str]) -> bool:

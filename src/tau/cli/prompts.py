@@ -20,6 +20,9 @@ from tau.tools.images import fit_image
 from tau.tools.paths import resolve_existing
 from tau.tools.read import MAX_IMAGE_BYTES, SNIFF_BYTES, image_type
 
+BINARY_SNIFF_BYTES = 8192
+MAX_ODD_SHARE = 0.3  # a text in another encoding has fewer invalid bytes
+
 
 def gather_prompts(words: Sequence[str], *, piped: str = "", resize: bool = True) -> list[Prompt]:
     """Raises UsageError for a file that cannot be read. Blank messages are ignored."""
@@ -73,8 +76,20 @@ def read_attachment(file: str, *, resize: bool = True) -> tuple[str, Image | Non
     if not data:
         return "", None
     if (mime_type := image_type(data[:SNIFF_BYTES])) is None:
+        if is_binary(data):
+            raise UsageError(f"{path} is a binary file: only text and images (PNG, JPEG, GIF, WebP) can be attached")
         return f'<file name="{path}">\n{data.decode("utf-8", "replace")}\n</file>\n', None
     return _image(path, data, mime_type, resize)
+
+
+def is_binary(data: bytes) -> bool:
+    """True if the beginning has NUL bytes, or much of it is neither UTF-8 nor printable."""
+    start = data[:BINARY_SNIFF_BYTES]
+    if b"\0" in start:
+        return True
+    text = start.decode("utf-8", "replace")
+    odd = sum(character == "\ufffd" or (character < " " and character not in "\t\n\r\f\b\x1b") for character in text)
+    return odd > len(text) * MAX_ODD_SHARE
 
 
 def _image(path: str, data: bytes, mime_type: str, resize: bool) -> tuple[str, Image]:

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Mapping
 
+from tau.cli.sessions import project_sessions, summary
 from tau.core.text.terminal_text import escape_for_display
 from tau.errors import UsageError
-from tau.records.replies import SessionRow
 from tau.runtime.terminal import complain
-from tau.store.listing import session_rows
-from tau.store.paths import agent_dir, working_folder
-from tau.store.sessions import folder_for
 
 MAX_LISTED = 20
+ID_WIDTH = 13  # the time in an id; enough to distinguish sessions
 
 
-def choose_session(folder: str | None) -> str:
+def choose_session(flags: Mapping[str, str]) -> str:
     """The path of the chosen session. Asks on stderr, because stdout belongs to the mode."""
-    cwd = working_folder()
-    listed = session_rows(Path(folder).expanduser() if folder else folder_for(cwd, agent_dir()), cwd)[:MAX_LISTED]
+    listed = project_sessions(flags)[:MAX_LISTED]
     if not listed:
         raise UsageError("There is no session of this project to resume.")
     if not sys.stdin.isatty():
         raise UsageError("--resume asks which session, so it needs a terminal; use --continue or --session.")
     for number, row in enumerate(listed, 1):
-        complain(f"{number:3}  {_line(row)}")
+        complain(f"{number:3}  {escape_for_display(row.id[:ID_WIDTH], '')}  {summary(row)}")
     complain("Which one? [1] ", end="")
     answer = sys.stdin.readline().strip() or "1"
     if not answer.isdecimal() or not 1 <= int(answer) <= len(listed):
         raise UsageError(f"--resume: {answer!r} is not one of 1 to {len(listed)}")
     return listed[int(answer) - 1].path
-
-
-def _line(row: SessionRow) -> str:
-    when = datetime.fromtimestamp(row.modified / 1000).strftime("%Y-%m-%d %H:%M")
-    title = escape_for_display((row.name or row.first_message.partition("\n")[0])[:60], keep="")
-    return f"{when}  {row.message_count:4} messages  {escape_for_display(title[:60], '')}"

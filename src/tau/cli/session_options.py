@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tau.cli.flags import ParsedArguments
 from tau.errors import UsageError
+from tau.records.base import replace
 from tau.records.budgets import Budget
 from tau.runtime.app.config import ProjectConfig
 from tau.runtime.app.factory import SessionFactory, load
@@ -19,12 +20,19 @@ from tau.store.resource_query import RequestedResources
 from tau.tools.registry import DEFAULT_TOOLS, TOOLS
 from tau.wire.dialect import Dialect
 
+PROMPT_FILE_ENDINGS = (".md", ".txt", ".markdown", ".prompt")
 
-def create_factory(arguments: ParsedArguments) -> SessionFactory:
-    """Load the configuration and apply the process-wide settings: logging, hardening."""
+
+def create_factory(arguments: ParsedArguments, *, strict: bool = False) -> SessionFactory:
+    """Load the configuration and apply the process-wide settings: logging, hardening.
+
+    `strict`: unknown tools, thinking levels, skills and prompt templates are errors.
+    """
     level = logging.INFO if "verbose" in arguments.flags else logging.WARNING
     log_to_stderr(level)
-    factory = load(agent_dir(), session_options(arguments))
+    if strict:
+        _check_paths(arguments.lists)
+    factory = load(agent_dir(), replace(session_options(arguments), strict=strict))
     hide_in_log(factory.models.keys.known_secrets)
     _harden(factory, arguments.flags.get("api-key", ""))
     for warning in factory.warnings:
@@ -54,6 +62,9 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
     flags, lists = arguments.flags, arguments.lists
     folder = flags.get("session-dir") or environment.get("PI_CODING_AGENT_SESSION_DIR")
     approve = False if "no-approve" in flags else True if "approve" in flags else None
+    _check_prompt_file("system-prompt", flags.get("system-prompt", ""))
+    for appended in lists.get("append-system-prompt", ()):
+        _check_prompt_file("append-system-prompt", appended)
     return SessionOptions(
         model=flags.get("model"),
         provider=flags.get("provider"),
@@ -67,7 +78,7 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
             kept="no-session" not in flags,
             folder=folder,
             last="continue" in flags,
-            named=_chosen_session(folder, approve) if "resume" in flags else flags.get("session"),
+            named=_chosen_session(flags) if "resume" in flags else flags.get("session"),
             id=flags.get("session-id"),
             copy_of=flags.get("fork"),
             name=flags.get("name"),
@@ -101,15 +112,31 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
     )
 
 
+def _check_paths(lists: Mapping[str, Sequence[str]]) -> None:
+    """Raise UsageError for a skill or a prompt template that does not exist."""
+    for flag in ("skill", "prompt-template"):
+        for path in lists.get(flag, ()):
+            if not os.path.exists(os.path.join(working_folder(), os.path.expanduser(path))):
+                raise UsageError(f"--{flag} {path}: there is no such file or folder")
+
+
+def _check_prompt_file(flag: str, value: str) -> None:
+    """Raise UsageError if a value that is a text or a file can only be meant as a file, and there is none."""
+    if len(value.split()) != 1 or not value.endswith(PROMPT_FILE_ENDINGS):
+        return
+    if not os.path.exists(os.path.join(working_folder(), os.path.expanduser(value))):
+        raise UsageError(f"--{flag} {value}: there is no such file")
+
+
 def _extension_flag(word: str) -> tuple[str, bool | str]:
     name, equals, value = word.lstrip("-").partition("=")
     return name, value if equals else True
 
 
-def _chosen_session(folder: str | None, approve: bool | None) -> str:
+def _chosen_session(flags: Mapping[str, str]) -> str:
     from tau.cli.resume import choose_session
 
-    return choose_session(folder or ProjectConfig(agent_dir(), Path(working_folder()), approve).settings.session_dir)
+    return choose_session(flags)
 
 
 def _tools(flags: dict[str, str]) -> Sequence[str] | None:

@@ -1,4 +1,4 @@
-"""Error message for unknown flags, with suggestions."""
+"""Error messages for unknown flags and commands, with suggestions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from tau.cli.flags import FLAGS
+from tau.errors import UsageError
+
+FLAG_WORDS = {"help": "--help", "version": "--version", "models": "--list-models", "resume": "--resume"}
 
 
 def unknown_flags_error(unknown: Sequence[str]) -> str:
@@ -22,3 +25,27 @@ def _suggestion(word: str) -> str:
     names = [f"--{flag.name}" for flag in FLAGS]
     similar = get_close_matches("--" + _name(word).strip("-").lower(), names, n=2, cutoff=0.75)
     return f" Did you mean {' or '.join(similar)}?" if similar else " Put a message that starts with a dash after --."
+
+
+def check_command(program: str, word: str, package_commands: Sequence[str], commands: Sequence[str]) -> None:
+    """Raise UsageError if a word is, or nearly is, a command that cannot be run like this."""
+    if word in package_commands:
+        raise UsageError(
+            f'"{program} {word}" manages packages, which this version does not have.'
+            f" Load an extension with -e PATH. {_as_prompt(program, word)}"
+        )
+    if word in commands:
+        raise UsageError(f'"{word}" is a command of tau. Run: tau {word}. {_as_prompt(program, word)}')
+    if word in FLAG_WORDS:
+        raise UsageError(f'There is no command "{word}". Did you mean {program} {FLAG_WORDS[word]}?')
+    if similar := get_close_matches(word.lower(), commands, n=1, cutoff=0.75):
+        raise UsageError(f'There is no command "{word}". Did you mean tau {similar[0]}? {_as_prompt(program, word)}')
+    if similar := get_close_matches(word.lower(), package_commands, n=1, cutoff=0.85):
+        raise UsageError(
+            f'There is no command "{word}", and this version does not have {program} {similar[0]}.'
+            f" {_as_prompt(program, word)}"
+        )
+
+
+def _as_prompt(program: str, word: str) -> str:
+    return f"To send the word to the model: {program} -p {word}"

@@ -18,9 +18,10 @@ from typing import Any
 
 from tau.core.text.terminal_text import escape_hidden
 from tau.records.dialogs import Confirm, Editor, Input, Select
-from tau.runtime.extensions.dialogs import Dialogs, Question
+from tau.runtime.extensions.dialogs import ALLOW_ONCE, DENY, Dialogs, Question
 from tau.runtime.terminal import say, stream
 
+YES = ("y", "yes")
 MAX_LINE_BYTES = 4096  # a terminal returns no longer line
 
 
@@ -123,7 +124,8 @@ def render(question: Question) -> str:
 def _answer_hint(question: Question) -> str:
     match question:
         case Select():
-            return f"1 to {len(question.options)}; anything else means no"
+            yes = ", or y to allow once" if _asks_permission(question) else ""
+            return f"1 to {len(question.options)}{yes}; anything else means no"
         case Confirm():
             return "y for yes; anything else means no"
         case Editor():
@@ -133,6 +135,10 @@ def _answer_hint(question: Question) -> str:
     return "One line"
 
 
+def _asks_permission(question: Select) -> bool:
+    return len(question.options) > 1 and (question.options[0], question.options[-1]) == (ALLOW_ONCE, DENY)
+
+
 def parse_answer(question: Question, line: str | None) -> dict[str, Any]:
     """The answer in a line; cancelled if there is no line."""
     if line is None:
@@ -140,7 +146,9 @@ def parse_answer(question: Question, line: str | None) -> dict[str, Any]:
     word = line.strip()
     match question:
         case Confirm():
-            return {"confirmed": word.lower() in ("y", "yes")}
+            return {"confirmed": word.lower() in YES}
+        case Select(options=options) if _asks_permission(question) and word.lower() in YES:
+            return {"value": options[0]}
         case Select(options=options):
             chosen = options[int(word) - 1 : int(word)] if word.isascii() and word.isdigit() and word != "0" else []
             return {"value": chosen[0]} if chosen else {"cancelled": True}

@@ -132,11 +132,15 @@ class CatalogProblem(Value):
 
     @property
     def text(self) -> str:
-        return self.what if self.what.startswith("Provider ") else self._schema
+        return self.what if self.what.startswith("Provider ") else f"{self.place}: {self.what}"
 
     @property
-    def _schema(self) -> str:
-        return f"Invalid models.json schema:\n  - {self.place}: {self.what}"
+    def consequence(self) -> str:
+        """What is not used because of this mistake."""
+        _, _, inside = self.place.partition(".")
+        if not inside:
+            return "The file is ignored."
+        return "This override is ignored." if ".modelOverrides." in inside else "This provider is ignored."
 
     @classmethod
     def at(cls, place: str, error: BadRecord) -> CatalogProblem:

@@ -32,7 +32,12 @@ QUOTED = r"""(?:`[^`]+`|"[^"]+"|'[^']+')"""
 PATH = rf"(?P<path>{QUOTED}|(?:\.\.?/)*\.\.?(?![\w.])|[^\s\"'`,;]*[\w/])"  # without the full stop of the sentence
 POLITE = r"(?:please |can you |could you |hello,? |hi,? )*"
 END = r"(?:,? please)?[.!?]*(?:,? and then |,? then |[,;]? and (?=\w)|[,;] |[.!?] |\s*\Z)"
-ATTACHED = re.compile(r'<file name="[^"]*">.*?</file>\n?', re.DOTALL)
+ATTACHED = re.compile(r'<file name="[^"]*">(.*?)</file>\n?', re.DOTALL)
+ABOUT_ATTACHED = re.compile(
+    r"(?:please )?(?:what (?:does (?:it|this|that|the (?:text|file)) say|is (?:this|that|it|in (?:it|the file)))"
+    r"|(?:summari[sz]e|explain|describe|show|read|review)(?: me)?(?: (?:this|it|that|the (?:text|file)))?)[.!?]*",
+    re.IGNORECASE,
+)
 CONTROLS = r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]"  # colours and similar sequences are not quoted
 
 
@@ -134,7 +139,7 @@ def plan(message: str) -> tuple[list[Step], list[str]]:
     """The steps of a request, and the text before the first: a note about attachments, or the help if there are none.
 
     Attached files come in <file> blocks and piped text before the message: if the text is not understood as it is,
-    its last line is the request.
+    its last line is the request. A request that no rule understands is answered with the attached text, if any.
     """
     text = ATTACHED.sub("", message).strip()
     line = text.rpartition("\n")[2]
@@ -143,6 +148,11 @@ def plan(message: str) -> tuple[list[Step], list[str]]:
         steps, ignored = _parse(line), ignored or text != line
     if steps:
         return steps, ["I ignore the attached text."] if ignored else []
+    attached = [*ATTACHED.findall(message), text.rpartition("\n")[0]]
+    if (content := "\n".join(filter(None, attached)).strip()) and line and not HELP.fullmatch(line):
+        understood = ABOUT_ATTACHED.fullmatch(line) is not None
+        note = "" if understood else f'I did not understand "{_shorten(line)}". '
+        return [], [f"{note}The text with your message has {_quote(content)}", *([] if understood else [INTRODUCTION])]
     known = f'This is what I understand, also several in a row ("... and then ..."):\n\n{EXAMPLES}\n\n{REAL_MODEL}'
     unknown = (
         "" if HELP.fullmatch(line) else f'I did not understand "{_shorten(line)}". ' if line else "I got no request. "
@@ -171,6 +181,14 @@ def text_of(content: str | Sequence[Text | Image]) -> str:
 
 def _unquote(text: str) -> str:
     return text[1:-1] if text[0] in "`\"'" and text[-1] == text[0] else text
+
+
+def _quote(text: str) -> str:
+    """The number of lines, and the first of them."""
+    lines = [line for line in re.sub(CONTROLS, "", text).splitlines() if line.strip()]
+    shown = "\n".join(f"    {_shorten(line)}" for line in lines[:MAX_LINES_QUOTED])
+    more = "" if len(lines) <= MAX_LINES_QUOTED else f", of which these are the first {MAX_LINES_QUOTED}"
+    return f"{len(lines)} line{'' if len(lines) == 1 else 's'}{more}:\n\n{shown}"
 
 
 def _describe(result: ToolResult) -> str:

@@ -30,6 +30,15 @@ def say(text: str = "", *, end: str = "\n") -> None:
     _write(sys.stdout, terminal_text.escape_message(text) + end)
 
 
+def say_marked(mark: str, text: str, colour: int) -> None:
+    """Print a message on stdout behind a mark, which has an ANSI colour if stdout is a terminal that shows colours."""
+    plain = (
+        sys.stdout is None or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb" or "NO_COLOR" in os.environ
+    )
+    painted = mark if plain else f"\x1b[{colour}m{mark}\x1b[0m"
+    _write(sys.stdout, f"  {painted} {terminal_text.escape_message(text)}\n")
+
+
 def complain(text: str, *, end: str = "\n") -> None:
     """Print a message on stderr. A closed or broken stderr is ignored: there is no better place to report it."""
     with suppress(OSError):

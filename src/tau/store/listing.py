@@ -32,6 +32,12 @@ def newest(folder: Path, cwd: str) -> Path | None:
     return next((path for path in session_files(folder) if _of(path, cwd)), None)
 
 
+def newest_unreadable(folder: Path) -> Path | None:
+    """Return the last written file if it is not a readable session. An empty file was never a session."""
+    last = next((path for path in session_files(folder) if _size(path)), None)
+    return last if last is not None and read_header(last) is None else None
+
+
 def by_id(folder: Path, everywhere: Path, id: str, cwd: str) -> list[Path]:
     """Return the sessions whose id has this prefix: those of this project, else those of all projects."""
     here = [path for path in session_files(folder) if (header := read_header(path)) and header.id.startswith(id)]
@@ -105,6 +111,13 @@ def _changed(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _count(data: mmap.mmap) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tau.records.base import BadRecord, parse
 from tau.wire.comments import strip_comments
+from tau.wire.position import line_in, line_of
 
 
 def read_models(path: Path) -> tuple[Any, str | None]:
@@ -16,6 +17,16 @@ def read_models(path: Path) -> tuple[Any, str | None]:
     except FileNotFoundError:
         return None, None
     except BadRecord as error:
-        return None, f"Failed to parse models.json: {error}\n\nFile: {path}"
-    except (OSError, UnicodeDecodeError) as error:
-        return None, f"Failed to load models.json: {error}\n\nFile: {path}"
+        return None, f"{path}:{line_in(str(error))} is not valid JSON: {error}. The file is ignored."
+    except UnicodeDecodeError:
+        return None, f"{path} is not valid UTF-8. The file is ignored."
+    except OSError as error:
+        return None, f"{path} cannot be read: {error.strerror}. The file is ignored."
+
+
+def problem_line(path: Path, place: str) -> int:
+    """The line of a place in the file; 1 if it cannot be found."""
+    try:
+        return line_of(strip_comments(path.read_bytes().decode()), place)
+    except (OSError, ValueError, IndexError):
+        return 1

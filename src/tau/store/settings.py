@@ -2,6 +2,7 @@
 
 A file that cannot be read, or has invalid values, is reported and left as it is: the program uses defaults for the
 invalid values and does not write to the file. Names of older versions of pi are understood and not rewritten.
+Comments and trailing commas are accepted and survive a change.
 
 trust.py decides if a project's file may be read at all.
 """
@@ -12,6 +13,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -20,9 +22,11 @@ from tau.records.base import BadRecord, Value, decode, encode, parse
 from tau.records.settings import COMPAT_NAMES, RESOURCE_LISTS, STRICTER_ONLY, USER_ONLY_SETTINGS, Settings
 from tau.store.files import locked, replace_file
 from tau.store.trusted_files import read_bound
-from tau.wire.position import line_of
+from tau.wire.comments import strip_comments
+from tau.wire.position import line_in, line_of
 
 log = logging.getLogger(__name__)
+BOM = b"\xef\xbb\xbf"
 Scope = Literal["user", "project"]
 
 
@@ -41,7 +45,7 @@ class SettingsFile:
         try:
             text, content = self._read()
         except BadRecord as error:
-            self.problems.append(f"{self.path}: {error}")
+            self.problems.append(f"{self.path}{error} The file is ignored, and no settings are saved.")
             return Settings()
         self.content = migrate_names(content)
         while True:
@@ -50,7 +54,8 @@ class SettingsFile:
             except BadRecord as error:
                 place, _, what = str(error).partition(": ")
                 written = _written(place, content)
-                self.problems.append(f"{self.path}:{line_of(text, written)}: {written}: {what}")
+                line = line_of(text, written)
+                self.problems.append(f"{self.path}:{line}: {written}: {what}. The default is used for it.")
                 if not _removed(self.content, place):
                     self.content = {}
 
@@ -61,27 +66,50 @@ class SettingsFile:
             return
         with locked(self.path):
             try:
-                _, content = self._read()
+                text, content = self._read()
             except BadRecord as error:
-                log.warning("settings not saved, %s is broken: %s", self.path, error)
+                log.warning("settings not saved: %s%s", self.path, error)
                 return
             merged = merge(content, changes)
             if merged != content:
-                replace_file(self.path, as_text(merged))
+                replace_file(self.path, self._changed_text(text, changes) or as_text(merged))
+
+    def _changed_text(self, plain: str, changes: dict[str, Any]) -> bytes | None:
+        """The file with these changes, if it has comments or trailing commas that must survive; else None."""
+        text = self.path.read_bytes().removeprefix(BOM).decode() if plain else ""
+        if text == plain:
+            return None
+        from tau.wire.json_edit import set_members
+
+        return set_members(text, changes).encode("utf-8", "backslashreplace")
 
     def _read(self) -> tuple[str, dict[str, Any]]:
+        """Return the file as strict JSON, and its content. Raises BadRecord; its text follows the path."""
         try:
-            data = read_bound(self.path, self._bound).removeprefix(b"\xef\xbb\xbf")
+            data = read_bound(self.path, self._bound).removeprefix(BOM)
         except FileNotFoundError:
             return "", {}
         except OSError as error:
-            raise BadRecord(error.strerror or str(error)) from None
+            raise BadRecord(f" cannot be read: {error.strerror or error}.") from None
         if not data.strip():
             return "", {}
-        content = parse(data)
+        data, content = _parse(data)
         if not isinstance(content, dict):
-            raise BadRecord("line 1: expected a JSON object")
+            raise BadRecord(":1 is not a JSON object.")
         return data.decode(), content
+
+
+def _parse(data: bytes) -> tuple[bytes, Any]:
+    """Parse JSON with or without comments and trailing commas, and return it as strict JSON too."""
+    with suppress(BadRecord):
+        return data, parse(data)
+    try:
+        plain = strip_comments(data.decode()).encode()
+        return plain, parse(plain)
+    except UnicodeDecodeError:
+        raise BadRecord(" is not valid UTF-8.") from None
+    except BadRecord as error:
+        raise BadRecord(f":{line_in(str(error))} is not valid JSON: {error}.") from None
 
 
 class Layers(Value):

@@ -6,6 +6,7 @@ import json
 import re
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_LINE = re.compile(r"\bline (\d+) column ")
 _ITEM = re.compile(r"\[(\d+)\]")
 
 
@@ -17,13 +18,19 @@ def line_of(text: str, place: str) -> int:
     return text.count("\n", 0, _offset(text, _SPACE.match(text).end(), place)) + 1  # type: ignore[union-attr]
 
 
+def line_in(error: str) -> int:
+    """The line that an error message of the JSON parser names: "... line 3 column 5 (char 40)"."""
+    found = _LINE.search(error)
+    return int(found[1]) if found else 1
+
+
 def _offset(text: str, at: int, place: str) -> int:
     if text[at : at + 1] == "{":
-        members = {name: (key, value) for name, key, value in _members(text, at)}
-        candidates = [name for name in members if re.fullmatch(rf"{re.escape(name)}([.\[].*)?", place, re.DOTALL)]
+        places = {name: (key, value) for name, key, value in _members(text, at)}
+        candidates = [name for name in places if re.fullmatch(rf"{re.escape(name)}([.\[].*)?", place, re.DOTALL)]
         if candidates:
             name = max(candidates, key=len)
-            key, value = members[name]
+            key, value = places[name]
             rest = place[len(name) :].removeprefix(".")
             inside = _offset(text, value, rest) if rest else key
             return key if inside == value else inside
@@ -32,6 +39,11 @@ def _offset(text: str, at: int, place: str) -> int:
         if int(item[1]) < len(items):
             return _offset(text, items[int(item[1])], place[item.end() :].removeprefix("."))
     return at
+
+
+def members(text: str, at: int) -> list[tuple[str, int, int]]:
+    """Name, and start and end of the value, of every member of the object that starts here."""
+    return [(name, value, json.JSONDecoder().raw_decode(text, value)[1]) for name, _, value in _members(text, at)]
 
 
 def _members(text: str, at: int) -> list[tuple[str, int, int]]:

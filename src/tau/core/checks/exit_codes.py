@@ -13,7 +13,7 @@ EXIT_CODES: dict[int, str] = {
     ANSWERED: "success",
     FAILED: "the model failed, the run was aborted, or the answer could not be delivered",
     USAGE: "the command line, or a file that it names, is wrong; nothing was run",
-    TRUNCATED: "the answer was cut off at its length limit",
+    TRUNCATED: "the answer was cut off at its length limit, or a limit such as --max-turns was reached",
     DENIED: "answered, but --permissions did not let every tool call pass",
     129: "stopped by SIGHUP",
     130: "stopped by SIGINT",

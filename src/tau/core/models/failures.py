@@ -69,6 +69,9 @@ NOT_OVERFLOW = (
     r"too many requests",
 )
 
+LOCAL_URL = r"(?i)https?://(?:[^/@]*@)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?=[:/]|$)"
+LOCAL_REFUSED = r"cannot connect to (?!the proxy )\S+: Connection refused$"
+
 # Providers that reject an oversized prompt without a body.
 BODILESS = {"cerebras": r"(?:400|413)\b.*\(no body\)"}
 FULL_WINDOW_SHARE = 0.99  # share of the window; the provider counts tokens, not tau
@@ -148,3 +151,8 @@ def is_transient(text: str, status: int | None = None) -> bool:
 def is_permanent(text: str) -> bool:
     """True if neither waiting nor asking again helps."""
     return _matches(PERMANENT, text) or is_overflow_text(text)
+
+
+def refused_on_this_machine(text: str, base_url: str) -> bool:
+    """True if nothing listens at the address of a model server on this machine: asking again does not help."""
+    return re.match(LOCAL_URL, base_url) is not None and re.search(LOCAL_REFUSED, text) is not None

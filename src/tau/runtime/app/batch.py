@@ -157,9 +157,9 @@ async def _ask(handle: SessionHandle, summary: RunSummary, prompts: Sequence[Pro
         await handle.settled()
 
 
-def tell_failures(summary: RunSummary) -> None:
-    """Print failures and denials on stderr, each one once."""
-    for why in dict.fromkeys(summary.failures):
+def tell_failures(summary: RunSummary, readable: Callable[[str], str] = str) -> None:
+    """Print failures and denials on stderr, each one once. `readable` rewrites the text of a failure."""
+    for why in dict.fromkeys(map(readable, summary.failures)):
         complain(f"Error: {why}")
     for reason in dict.fromkeys(summary.denials):
         complain(f"Denied: {reason}")

@@ -95,7 +95,8 @@ class ExtensionPlan:
                     said.set_model(models.current)
                 if said.last_level() != models.level:
                     said.set_level(models.level)
-        for warning in untold:
+        unknown = opening.unknown_tools(self._session.extensions.tools) if self.found else []
+        for warning in [*untold, *unknown]:
             log.warning("%s", warning)
 
     async def again(self) -> Sequence[FoundExtension]:

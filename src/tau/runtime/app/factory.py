@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,6 +219,10 @@ class SessionFactory(Value):
         """Choose the model again, when extensions have added models; returns the warnings."""
         return choose_model(models, self.settings, self.options)
 
+    def unknown_tools(self, tools: Iterable[str]) -> list[str]:
+        """Warnings for requested tools that do not exist, when extensions have added `tools`. Raises UsageError."""
+        return unknown_tools(self.options, self.settings, tools)
+
     def resource_query(self) -> ResourceQuery:
         settings = self.settings
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
@@ -253,17 +257,16 @@ def load(
         keys.set_key(provider, key)
     if options.replay is not None:
         keys.set_key_for_all(NO_KEY)
-    models, warnings = known_models(agent_dir, keys, environment)
-    warnings += [*config.warnings, *keys.problems]
-    for name in options.tools or settings.default_tools or ():
-        if isinstance(name, str) and name not in TOOLS:
-            warnings.append(f'Unknown tool "{name}". Valid tools: {", ".join(TOOLS)}')
+    models, file_problems = known_models(agent_dir, keys, environment)
+    warnings = [*file_problems, *config.warnings, *keys.problems]
+    if not config.extensions:  # else they may define more: ExtensionPlan checks the names when they are loaded
+        warnings += unknown_tools(options, settings, ())
     model_warnings, model_error = list[str](), None
     try:
         model_warnings = choose_model(models, settings, options)
     except UsageError as error:
-        if not config.extensions:
-            raise
+        if not config.extensions:  # a mistake in models.json may be why the model does not exist
+            raise UsageError("\n".join([str(error), *file_problems])) from None
         model_error = error
     if not config.extensions:
         warnings, model_warnings = warnings + model_warnings, []
@@ -285,6 +288,22 @@ def load(
         output_schema=_output_schema(options.output_schema, cwd),
         permissions=_permissions(options.permissions, cwd),
     )
+
+
+def unknown_tools(options: SessionOptions, settings: Settings, more: Iterable[str]) -> list[str]:
+    """Warnings for tools that do not exist. `more`: tools of extensions. Raises UsageError if the caller is strict.
+
+    MCP servers may offer theirs later, so their names are never refused.
+    """
+    valid = [*TOOLS, *more]
+    problems = [
+        f'Unknown tool "{name}". Valid tools: {", ".join(valid)}'
+        for name in options.tools or settings.default_tools or ()
+        if isinstance(name, str) and name not in valid and not name.startswith("mcp__")
+    ]
+    if problems and options.strict and options.tools:
+        raise UsageError("\n".join(problems))
+    return problems
 
 
 def _output_schema(path: str | None, cwd: str) -> OutputSchema | None:

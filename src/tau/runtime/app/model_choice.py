@@ -17,13 +17,13 @@ from tau.runtime.app.options import SessionOptions
 from tau.runtime.models import bundled
 from tau.runtime.models.selection import ModelSelection
 from tau.store.keys import Keys
-from tau.store.models import read_models
+from tau.store.models import problem_line, read_models
 
 
 def choose_model(models: ModelSelection, settings: Settings, options: SessionOptions) -> list[str]:
     """Select the initial model, and return warnings for the user. Raises UsageError."""
     warnings: list[str] = []
-    level = _level(options.thinking, warnings)
+    level = _level(options, warnings)
     warnings += models.choose(
         settings, pattern=options.model, provider=options.provider, scoped=options.models, level=level
     )
@@ -38,12 +38,15 @@ def choose_model(models: ModelSelection, settings: Settings, options: SessionOpt
     return [*warnings, *_of_recording(options, models)]
 
 
-def _level(wanted: str | None, warnings: list[str]) -> ThinkingLevel | None:
-    if wanted is None:
+def _level(options: SessionOptions, warnings: list[str]) -> ThinkingLevel | None:
+    if options.thinking is None:
         return None
-    level = parse_level(wanted)
+    level = parse_level(options.thinking)
     if level is None:
-        warnings.append(f'Invalid thinking level "{wanted}". Valid values: {", ".join(THINKING_LEVELS)}')
+        problem = f'Invalid thinking level "{options.thinking}". Valid values: {", ".join(THINKING_LEVELS)}'
+        if options.strict:
+            raise UsageError(problem)
+        warnings.append(problem)
     return level
 
 
@@ -74,4 +77,5 @@ def known_models(
 
 
 def problem_text(problem: CatalogProblem, path: Path) -> str:
-    return f"{problem.text}\n\nFile: {path}"
+    """File, line, field, and what is not used because of it."""
+    return f"{path}:{problem_line(path, problem.place)}: {problem.text.rstrip('.')}. {problem.consequence}"

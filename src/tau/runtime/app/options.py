@@ -54,3 +54,4 @@ class SessionOptions(Value):
     settings: Mapping[str, Any] = MappingProxyType({})  # they override the settings of all files, by the same names
     permissions: str | Mapping[str, Any] | None = None  # "ask", "rules FILE", or the content of such a file
     sandbox: str | None = None  # its level; None: the user's settings
+    strict: bool = False  # unknown names in `tools` and `thinking` are errors, not warnings

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from tau.errors import CommandError, UsageError
 from tau.runtime.app.options import SessionTarget
-from tau.store.listing import by_id, newest
+from tau.store.listing import by_id, newest, newest_unreadable, read_header
 from tau.store.sessions import OpenedSession, folder_for, open_session
 
+MAX_LISTED = 5
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -20,6 +21,8 @@ def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Pa
         return None, None
     folder = absolute(cwd, wanted.folder) if wanted.folder else folder_for(cwd, agent_dir)
     try:
+        if wanted.last and wanted.folder is None:  # a folder of the caller's choice may have files of other projects
+            _check_last(folder)
         path = _path_of(folder, wanted, cwd)
         return folder, open_session(path) if path is not None and os.path.lexists(path) else None
     except CommandError as error:
@@ -44,10 +47,31 @@ def _path_of(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
         if wanted.copy_of is not None and not path.exists():
             raise UsageError(f"Cannot fork: there is no session {path}.")
         return path
-    matching = by_id(folder, folder.parent, named, cwd)
+    return session_by_id(folder, named, cwd)
+
+
+def session_by_id(folder: Path, prefix: str, cwd: str) -> Path:
+    """The session whose id is, or begins with, `prefix`. Raises UsageError if there is none, or more than one."""
+    matching = by_id(folder, folder.parent, prefix, cwd)
     if not matching:
-        raise UsageError(f"No session found matching '{named}'")
-    return matching[0]
+        raise UsageError(f"No session found matching '{prefix}'")
+    ids: dict[str, Path] = {}
+    for path in matching:
+        if header := read_header(path):
+            ids.setdefault(header.id, path)
+    if prefix in ids or len(ids) == 1:
+        return ids.get(prefix, matching[0])
+    listed = ", ".join(list(ids)[:MAX_LISTED]) + (", ..." if len(ids) > MAX_LISTED else "")
+    raise UsageError(f"{len(ids)} sessions have an id that begins with '{prefix}': {listed}. Give more of it.")
+
+
+def _check_last(folder: Path) -> None:
+    broken = newest_unreadable(folder)
+    if broken is not None:
+        raise UsageError(
+            f"The last session of this project cannot be read: {broken}."
+            " Choose another with --resume or --session, or start without --continue."
+        )
 
 
 def absolute(cwd: str, path: str) -> Path:

@@ -19,6 +19,9 @@ from tau.runtime.extensions.registry import ExtensionRegistry, current_timeout
 
 Question = Select | Confirm | Input | Editor
 
+# First and last option of a permission question. At a terminal, y and n mean these.
+ALLOW_ONCE, DENY = "Allow once", "Deny"
+
 
 class Dialogs:
     """The open dialogs of a session. `show` sends a request to the client; without `has_ui` nothing is sent."""

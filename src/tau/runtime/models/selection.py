@@ -18,12 +18,11 @@ from tau.records.settings import Settings
 from tau.store.config_values import is_command, resolve_value
 from tau.store.keys import AUTHENTICATED, Keys
 
-HOW_TO_SET_A_KEY = (
-    "Set an API key, for example ANTHROPIC_API_KEY or OPENAI_API_KEY, or describe a model in models.json in the agent "
-    "folder (~/.pi/agent), then start again. Without any key, --provider ollama asks a server on this machine, and "
-    "--model demo runs the built-in offline model. `tau doctor` shows what is configured."
+HOW_TO_GET_A_MODEL = (
+    "Set the API key of a provider, for example ANTHROPIC_API_KEY, and start again. `pi --list-models` lists the "
+    "providers and what each needs; `--model demo` needs no key."
 )
-NO_MODEL = f"No model selected.\n\n{HOW_TO_SET_A_KEY}"
+NO_MODEL = f"No model selected. {HOW_TO_GET_A_MODEL}"
 
 
 class ModelAccess(NamedTuple):
@@ -108,13 +107,16 @@ class ModelSelection:
         return warnings
 
     def find(self, name: str, settings: Settings) -> ModelMatch:
-        """Return the model that a name means, as after --model. Raises CommandError."""
+        """Return the model that a name means, as after --model. Raises CommandError, also if it lacks a key."""
         if not name.strip():
             raise CommandError("The name of the model is empty.")
         try:
-            return self._named(name, None, settings.default_provider, [])
+            found = self._named(name, None, settings.default_provider, [])
         except UsageError as error:
             raise CommandError(str(error)) from None
+        if not self.usable(found.model):
+            raise CommandError(self.missing_key(found.model))
+        return found
 
     def _asked_for(self, patterns: Sequence[str]) -> list[Model]:
         """Models that the patterns name in full, of servers without a model list: "ollama/qwen3"."""
@@ -139,21 +141,22 @@ class ModelSelection:
         found = find_model(pattern, [*everything, *OFFLINE_MODELS], usable=self.usable)
         if isinstance(found, AmbiguousModel):
             saved = [model for model in found.models if model.provider == default_provider]
-            if not saved:
+            if not saved and any(map(self.usable, found.models)):
                 names = ", ".join(model.provider for model in found.models)
                 raise UsageError(f'Model "{pattern}" is offered by {names}. Choose one with --provider.')
-            found = ModelMatch(saved[0], found.level)
+            # Without a key for any of them, the maker of the model is meant: its key is what is missing.
+            found = ModelMatch((saved or found.models)[0], found.level)
         if found is None and server is not None and rest:
             return self._of_provider(rest, server, warnings)
         if found is None:
-            raise UsageError(f'Model "{pattern}" not found. Use --list-models to see available models.')
+            raise self._unknown_model(pattern, [*everything, *OFFLINE_MODELS])
         return found
 
     def _of_provider(self, pattern: str | None, provider: str, warnings: list[str]) -> ModelMatch:
         name = self.catalog.canonical_name(provider)
         models = [model for model in OFFLINE_MODELS if model.provider.lower() == provider.lower()]
         if name is None and not models:
-            raise UsageError(f'Unknown provider "{provider}". Use --list-models to see available providers/models.')
+            raise self._unknown_provider(provider)
         models += self.catalog.models_of(name) if name else []
         if pattern is None:
             default = models[0] if name is None else self.catalog.default(name)
@@ -170,11 +173,26 @@ class ModelSelection:
         id, level = split_level(pattern)[-1]
         model = self.catalog.custom_model(provider, id) if provider else None
         if model is None:
-            name = f"{provider}/{pattern}" if provider else pattern
-            raise UsageError(f'Model "{name}" not found. Use --list-models to see available models.')
+            raise self._unknown_model(f"{provider}/{pattern}" if provider else pattern, OFFLINE_MODELS)
         if provider not in SERVERS:
             warnings.append(f'Model "{id}" not found for provider "{provider}". Using custom model id.')
         return ModelMatch(model, level)
+
+    def _unknown_model(self, name: str, models: Sequence[Model]) -> UsageError:
+        from tau.runtime.models.remedies import unknown_model_error
+
+        return UsageError(unknown_model_error(split_level(name)[-1][0], models))
+
+    def _unknown_provider(self, name: str) -> UsageError:
+        from tau.runtime.models.remedies import unknown_provider_error
+
+        return UsageError(unknown_provider_error(name, self.catalog.providers))
+
+    def missing_key(self, model: Model) -> str:
+        """The error for a model that is not usable."""
+        from tau.runtime.models.remedies import missing_key_error
+
+        return missing_key_error(model.provider, self.keys)
 
     def _default_model(self, settings: Settings) -> ModelMatch | None:
         provider, id = settings.default_provider, settings.default_model
@@ -261,7 +279,7 @@ class ModelSelection:
         if self.current is None:
             raise CommandError(NO_MODEL)
         if not self.usable(self.current):
-            raise CommandError(f"No API key found for {self.current.provider}.\n\n{HOW_TO_SET_A_KEY}")
+            raise CommandError(self.missing_key(self.current))
         return self.current
 
     def takes_time(self, model: Model) -> bool:

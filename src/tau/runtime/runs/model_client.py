@@ -10,6 +10,7 @@ from tau import llm
 from tau.core.agent.draft import Draft, MessageDone, Update
 from tau.core.conversation.provider_messages import ProviderMessages
 from tau.core.conversation.summaries import SummaryRequest
+from tau.core.models.failures import refused_on_this_machine
 from tau.errors import ModelError
 from tau.llm.catalog import LOCAL_MODEL
 from tau.llm.types import CallEnvironment, CallOptions, ModelContext
@@ -30,6 +31,13 @@ from tau.runtime.runs.tool_runner import ToolRunner
 from tau.runtime.services import Services
 from tau.wire.unfinished import PartialJson
 
+# Name and start command of known servers on this machine.
+LOCAL_SERVERS = {
+    "ollama": ("Ollama", "ollama serve"),
+    "llama.cpp": ("llama-server", "llama-server -m MODEL.gguf"),
+    "lmstudio": ("the server of LM Studio", "lms server start"),
+    "vllm": ("vLLM", "vllm serve MODEL"),
+}
 UNKNOWN_MODEL = Model("unknown", "unknown", "unknown", "unknown", "")  # the origin of an answer without a model
 
 
@@ -123,6 +131,8 @@ class ModelClient:
                     characters += sum(fact.weight for fact in facts if isinstance(fact, Update))
                     budget.check_streamed(draft, characters)
         except ModelError as error:
+            if draft.model != LOCAL_MODEL and refused_on_this_machine(str(error), model.base_url):
+                raise ModelError(f"{error}. {server_hint(model)}", transient=False) from None
             if not (is_authentication_failure(error) and self._models.refresh_credentials(model)):
                 raise
             raise ModelError(str(error), status=error.status, transient=True) from None
@@ -146,3 +156,9 @@ def is_authentication_failure(error: ModelError) -> bool:
 
 def takes_tools(model: Model) -> bool:
     return bool((model.compat or {}).get("supportsTools", True))
+
+
+def server_hint(model: Model) -> str:
+    """What to start when nothing listens at the address of a model server on this machine."""
+    name, command = LOCAL_SERVERS.get(model.provider, (f"the server of {model.provider}", ""))
+    return f"Is {name} running?" + (f" Start it with `{command}`." if command else "")

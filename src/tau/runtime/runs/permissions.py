@@ -24,13 +24,12 @@ from tau.records.dialogs import Select
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
 from tau.records.permissions import Denial, Permissions, Rule
-from tau.runtime.extensions.dialogs import Dialogs, dialog_id
+from tau.runtime.extensions.dialogs import ALLOW_ONCE, DENY, Dialogs, dialog_id
 from tau.store.files import read_small
 from tau.tools.paths import resolve, resolve_existing
 from tau.wire.comments import strip_comments
 from tau.wire.position import line_of
 
-ONCE, DENY = "Allow once", "Deny"
 MAX_SHOWN_BYTES = 4000  # bytes of a command or of arguments, in a dialog
 MAX_REASON_BYTES = 200  # bytes of the reason why a command is asked about
 MAX_CHECKED_WORDS = 1000  # words of a command that are checked as paths; a command with more is asked about
@@ -233,9 +232,9 @@ class Permits:
         for_session = f"Allow for this session: {_grant_text(call)}"
         deadline, place = self._loaded.deadline, verdict.place
         title = _title(call, arguments) + self._why_asked(verdict)
-        question = Select(dialog_id(), title, [ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
+        question = Select(dialog_id(), title, [ALLOW_ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
         answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED)
-        if answer == ONCE:
+        if answer == ALLOW_ONCE:
             return None
         if answer == for_session:
             self._granted.add(key)

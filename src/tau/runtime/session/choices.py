@@ -1,10 +1,15 @@
-"""Change the model, thinking level or name of a session: record the change, save it and notify extensions."""
+"""Change the model, thinking level or name of a session: record the change, save it and notify extensions.
+
+Saved as a default is only what the client chose: never an offline model, and never a thinking level that was lowered
+because the model does not support the chosen one.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from tau.errors import CommandError
+from tau.llm.catalog import OFFLINE_MODELS
 from tau.records.base import to_builtins
 from tau.records.events import SessionInfoChanged, ThinkingLevelChanged
 from tau.records.models import Model, ThinkingLevel
@@ -38,12 +43,17 @@ async def _model_changed(session: Session, previous: Model | None, level_before:
     model, level = session.models.current, session.models.level
     assert model is not None
     session.log.set_model(model)
-    changes: dict[str, Any] = {"defaultProvider": model.provider, "defaultModel": model.id}
     if level != level_before:
         session.log.set_level(level)
-        changes["defaultThinkingLevel"] = level
     session.schedule_sync()
-    await session.save_settings(changes)
+    scoped_level = next((one.level for one in session.models.scoped if one.model == model), None)
+    changes: dict[str, Any] = {}
+    if model not in OFFLINE_MODELS:
+        changes = {"defaultProvider": model.provider, "defaultModel": model.id}
+    if source == "cycle" and level == scoped_level != level_before:
+        changes["defaultThinkingLevel"] = level
+    if changes:
+        await session.save_settings(changes)
     if model != previous:
         told = {"model": to_builtins(model), "previousModel": to_builtins(previous), "source": source}
         await session.hooks.tell("model_select", told)
@@ -53,22 +63,23 @@ async def _model_changed(session: Session, previous: Model | None, level_before:
 async def set_level(session: Session, level: ThinkingLevel) -> None:
     before = session.models.level
     session.models.set_level(level)
-    await _level_changed(session, before)
+    await _level_changed(session, before, save=session.models.level == level)
 
 
 async def cycle_level(session: Session) -> ThinkingLevel | None:
     before = session.models.level
     level = session.models.cycle_level()
     if level is not None:
-        await _level_changed(session, before)
+        await _level_changed(session, before, save=True)
     return level
 
 
-async def _level_changed(session: Session, before: ThinkingLevel) -> None:
+async def _level_changed(session: Session, before: ThinkingLevel, *, save: bool) -> None:
     if session.models.level != before:
         session.log.set_level(session.models.level)
         session.schedule_sync()
-        await session.save_settings({"defaultThinkingLevel": session.models.level})
+        if save:
+            await session.save_settings({"defaultThinkingLevel": session.models.level})
         await _tell_level(session, before)
 
 

@@ -1,0 +1,49 @@
+"""`tau COMMAND --help`: the help of each command."""
+
+from __future__ import annotations
+
+COMMAND_HELP = {
+    "completion": """\
+usage: tau completion bash|zsh|fish
+
+Print a completion script for pi and tau. To use it, add to the start-up file of your shell:
+
+  bash    eval "$(tau completion bash)"
+  zsh     eval "$(tau completion zsh)"        (after compinit)
+  fish    tau completion fish | source
+
+tau completion models|providers|tools|sessions prints the names that the scripts offer.""",
+    "doctor": """\
+usage: tau doctor
+
+Report what is configured: files, keys (only where they come from), model servers on this machine, the model that a
+session starts with, and mistakes in settings.json, models.json and auth.json with their lines. It changes nothing,
+contacts no provider and runs no command.
+
+  ok  works        --  a note, nothing to do        !!  needs to be fixed
+
+Exit code 1 if something needs to be fixed. A missing API key is not an error.""",
+    "extension": """\
+usage: tau extension new NAME
+
+Write NAME.py to the current folder: an extension with a hook, a tool and a command to start from.
+
+  try it           tau -e NAME.py
+  use it always    move it to ~/.pi/agent/extensions""",
+    "sessions": """\
+usage: tau sessions [--all] [--session-dir DIR] [WORD ...]
+
+List the sessions of this project, newest first: id, time of the last change, number of messages, title and file.
+Words filter by id and title. --all lists the sessions of every project.
+
+  continue one    tau --session ID        (the beginning of the id is enough)
+  export one      tau --export ID""",
+    "trust": """\
+usage: tau trust [DIR]
+       tau trust --remove [DIR]
+
+Trust a project (default: the current folder) in its current state: its settings, extensions and system prompt take
+effect until one of these files changes. --remove revokes the trust.
+
+To trust a project for one run: tau --approve""",
+}
