@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # type checkers treat it as true; importing the real one 
 if TYPE_CHECKING:
     from tau import events as events
     from tau import extension as extension
+    from tau import hooks as hooks
     from tau import sync as sync
     from tau.client.client import RpcClient as RpcClient
     from tau.client.process import AgentGone as AgentGone
@@ -71,6 +72,7 @@ NAMES = {
     "UsageError": "tau.errors:UsageError",
     "events": "tau.events",
     "extension": "tau.extension",
+    "hooks": "tau.hooks",
     "open": "tau.library.opening:open",
     "sync": "tau.sync",
     "tool": "tau.library.function_tools:tool",

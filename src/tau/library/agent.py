@@ -17,6 +17,7 @@ from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError, UsageError
 from tau.library.arguments import check_prompt
 from tau.library.commands import Commands, Deliver, validated_images
+from tau.library.hook_registrar import HookRegistrar
 from tau.library.hooks import ProgramHooks
 from tau.library.run import Run, RunTracker, run_prompt
 from tau.library.subscriptions import EventHandler, EventHub, Events
@@ -26,7 +27,6 @@ from tau.records.messages import Assistant, Image
 from tau.runtime.app.handle import SessionHandle
 
 log = logging.getLogger(__name__)
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 AnySchema = Mapping[str, Any] | UnionType | GenericAlias  # output schemas whose type a type checker cannot derive
 CLOSE_TIMEOUT_S = 5.0  # for the session to close
@@ -168,25 +168,15 @@ class Agent(Commands):
 
     # Hooks and dialogs.
 
-    @overload
-    def on(self, hook: str) -> Callable[[F], F]: ...
-    @overload
-    def on(self, hook: str, handler: Callable[..., Any]) -> Callable[[], None]: ...
-    def on(self, hook: str, handler: Callable[..., Any] | None = None) -> Any:
-        """Register a handler for a hook of extensions: "tool_call", "context", "input", … Can be used as a decorator.
+    @property
+    def on(self) -> HookRegistrar:
+        """Register a handler for a hook of extensions: `agent.on("tool_call", handler)`, or `@agent.on("tool_call")`.
 
-        `handler(event)` or `handler(event, ctx)` returns what an extension would return for that hook. With
-        `handler`, returns a function that removes it.
+        `handler(event)` or `handler(event, ctx)` returns what an extension would return for that hook; `tau.hooks` has
+        the types of the events and answers. With `handler`, returns a function that removes it.
         """
         self._require_handle()
-        if handler is not None:
-            return self._program_hooks.on(hook, handler)
-
-        def decorate(function: F) -> F:
-            self._program_hooks.on(hook, function)
-            return function
-
-        return decorate
+        return HookRegistrar(self._program_hooks.on)
 
     def on_dialog(self, handler: DialogHandler, *methods: Method) -> Callable[[], None]:
         """Let `handler` answer dialogs of extensions: all of them, or those of the given methods.

@@ -20,6 +20,7 @@ from tau.library import opening
 from tau.library.agent import Agent as Peer
 from tau.library.agent import AnySchema
 from tau.library.commands import Deliver
+from tau.library.hook_registrar import HookRegistrar
 from tau.library.results import Result
 from tau.library.run import Run
 from tau.library.subscriptions import AgentEvent, EventHandler, Events
@@ -233,11 +234,19 @@ class Agent:
         unsubscribe = self._call_in_loop(lambda agent: agent.subscribe(handler))
         return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
-    def on(self, hook: str, handler: Callable[..., Any]) -> Callable[[], None]:
-        unsubscribe = self._call_in_loop(lambda agent: agent.on(hook, handler))
-        return lambda: self._call_in_loop(lambda agent: unsubscribe())
+    @property
+    def on(self) -> HookRegistrar:
+        """Register a handler for a hook, as `tau.Agent.on`. It is called in the agent's thread and must not wait for
+        the agent.
+        """
+        return HookRegistrar(self._register_hook)
+
+    def _register_hook(self, hook: str, handler: Callable[..., Any]) -> Callable[[], None]:
+        remove = self._call_in_loop(lambda agent: agent.on.register(hook, handler))
+        return lambda: self._call_in_loop(lambda agent: remove())
 
     def on_dialog(self, handler: DialogHandler, *methods: Method) -> Callable[[], None]:
+        """Let `handler` answer dialogs of extensions, as `tau.Agent.on_dialog`. It is called in a thread of its own."""
         unsubscribe = self._call_in_loop(lambda agent: agent.on_dialog(handler, *methods))
         return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
