@@ -9,13 +9,18 @@ TYPE_CHECKING = False  # type checkers treat it as true; importing the real one 
 if TYPE_CHECKING:
     from tau import events as events
     from tau import extension as extension
+    from tau import hooks as hooks
     from tau import sync as sync
     from tau.client.client import RpcClient as RpcClient
     from tau.client.process import AgentGone as AgentGone
     from tau.core.checks.dialog_handlers import Answer as Answer
     from tau.core.checks.dialog_handlers import Dialog as Dialog
+    from tau.errors import AnswerTruncated as AnswerTruncated
+    from tau.errors import BudgetReached as BudgetReached
     from tau.errors import CommandError as CommandError
     from tau.errors import ExtensionFailure as ExtensionFailure
+    from tau.errors import RunAborted as RunAborted
+    from tau.errors import RunError as RunError
     from tau.errors import TauError as TauError
     from tau.errors import ToolError as ToolError
     from tau.errors import UsageError as UsageError
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from tau.library.function_tools import tool as tool
     from tau.library.opening import open as open
     from tau.library.results import Result as Result
+    from tau.library.results import RunStopReason as RunStopReason
     from tau.library.run import Run as Run
     from tau.library.subscriptions import AgentEvent as AgentEvent
     from tau.records.budgets import Budget as Budget
@@ -41,7 +47,9 @@ NAMES = {
     "AgentEvent": "tau.library.subscriptions:AgentEvent",
     "AgentGone": "tau.client.process:AgentGone",
     "Answer": "tau.core.checks.dialog_handlers:Answer",
+    "AnswerTruncated": "tau.errors:AnswerTruncated",
     "Budget": "tau.records.budgets:Budget",
+    "BudgetReached": "tau.errors:BudgetReached",
     "CallContext": "tau.library.function_tools:CallContext",
     "CommandError": "tau.errors:CommandError",
     "DEFAULT_TOOLS": "tau.tools.registry:DEFAULT_TOOLS",
@@ -53,6 +61,9 @@ NAMES = {
     "Result": "tau.library.results:Result",
     "RpcClient": "tau.client.client:RpcClient",
     "Run": "tau.library.run:Run",
+    "RunAborted": "tau.errors:RunAborted",
+    "RunError": "tau.errors:RunError",
+    "RunStopReason": "tau.library.results:RunStopReason",
     "TauError": "tau.errors:TauError",
     "Text": "tau.records.messages:Text",
     "Tool": "tau.tools:Tool",
@@ -61,6 +72,7 @@ NAMES = {
     "UsageError": "tau.errors:UsageError",
     "events": "tau.events",
     "extension": "tau.extension",
+    "hooks": "tau.hooks",
     "open": "tau.library.opening:open",
     "sync": "tau.sync",
     "tool": "tau.library.function_tools:tool",

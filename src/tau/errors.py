@@ -7,11 +7,15 @@
       Aborted           the run: work was stopped by its AbortSignal
       ExtensionFailure  the client: an extension_error event
       UsageError        the person at the terminal: stderr and exit code 2
+      RunError          the Python program: raised by Result.raise_for_status
+        BudgetReached, AnswerTruncated, RunAborted
 
 str(error) is the complete sentence that its reader sees. Any other exception is a bug in tau and looks like one.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class TauError(Exception):
@@ -59,7 +63,27 @@ class ExtensionFailure(TauError):
 
 
 class UsageError(TauError):
-    """The command line, or a file that it names, is invalid."""
+    """The command line, a file that it names, or an argument of the library is invalid."""
+
+
+class RunError(TauError):
+    """A run did not end as it should: it failed, or one of the subclasses. `result` is the partial `tau.Result`."""
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class BudgetReached(RunError):
+    """A limit of the budget ended the run; `result.exceeded` is the limit."""
+
+
+class AnswerTruncated(RunError):
+    """The last answer was cut off at the length limit of the model."""
+
+
+class RunAborted(RunError):
+    """The run was aborted."""
 
 
 def shortened(text: str, limit: int = 4096) -> str:

@@ -105,15 +105,6 @@ def test_a_hook_can_be_added_and_taken_back(tmp_path: Path) -> None:
     assert play(story()) == [begun, "agent_end", begun]
 
 
-def test_there_is_no_hook_of_another_name(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with opened(tmp_path) as agent:
-            with pytest.raises(tau.ExtensionFailure, match='There is no event "tool_cal"'):
-                agent.on("tool_cal", print)
-
-    play(story())
-
-
 def test_a_setup_function_is_an_extension(tmp_path: Path) -> None:
     begun: list[str] = []
 

@@ -100,23 +100,6 @@ def test_nothing_of_the_process_is_changed(tmp_path: Path) -> None:
     play(story())
 
 
-def test_a_run_continues_when_its_waiter_is_cancelled(tmp_path: Path) -> None:
-    async def story() -> tuple[str, list[str]]:
-        slow = calls("bash", command="sleep 0.3; echo slept")
-        async with opened(tmp_path, slow, says("done"), session=True) as agent:
-            run = agent.prompt("go")
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await run
-            result = await run
-            file = agent.session_file
-        assert file is not None
-        async with opened(tmp_path, session=file) as again:
-            return result.text, [type(message).__name__ for message in again.messages()]
-
-    assert play(story()) == ("done", ["User", "Assistant", "ToolResult", "Assistant"])
-
-
 def test_a_caller_that_is_cancelled_at_any_moment_leaves_a_session_that_can_be_opened(tmp_path: Path) -> None:
     async def story() -> None:
         for moment in range(25):

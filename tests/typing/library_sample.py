@@ -21,6 +21,7 @@ from tau import (
     Outcome,
     Result,
     Run,
+    RunStopReason,
     Text,
     Tool,
     ToolContext,
@@ -30,7 +31,7 @@ from tau import (
     sync,
 )
 from tau.records.events import BudgetExceeded, CompactionResult
-from tau.records.messages import AnyMessage, StopReason, StoredMessage, Usage
+from tau.records.messages import AnyMessage, StoredMessage, Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.replies import (
     BashResult,
@@ -156,21 +157,21 @@ async def asynchronous() -> None:
     assert_type(agent, Agent)
 
     prompted = agent.prompt("hi", [Image("", "image/png")], while_busy="steer", output_schema={"type": "object"})
-    assert_type(prompted, Run)
+    assert_type(prompted, Run[Any])
     async for event in prompted:
         assert_type(event, AgentEvent)
     result = await prompted
-    assert_type(result, Result)
+    assert_type(result, Result[Any])
     assert_type(result.text, str)
     assert_type(result.messages, list[AnyMessage])
     assert_type(result.usage, Usage)
     assert_type(result.cost, float)
     assert_type(result.cost_unknown, bool)
-    assert_type(result.stop_reason, StopReason | None)
+    assert_type(result.stop_reason, RunStopReason | None)
     assert_type(result.error, str | None)
     assert_type(result.exceeded, BudgetExceeded | None)
     assert_type(result.ok, bool)
-    assert_type(prompted.start(), Run)
+    assert_type(prompted.start(), Run[Any])
     assert_type(prompted.done, bool)
 
     assert_type(agent.subscribe(hear), Callable[[], None])
@@ -246,7 +247,7 @@ def waiting() -> None:
     try:
         with sync.open(".", model="demo", session=False, tools=[plain]) as agent:
             assert_type(agent, sync.Agent)
-            assert_type(agent.prompt("hi"), Result)
+            assert_type(agent.prompt("hi"), Result[None])
             assert_type(agent.stream("hi"), Iterator[AgentEvent])
             assert_type(agent.state, SessionState)
             assert_type(agent.models(), list[Model])

@@ -18,6 +18,7 @@ from tau.concurrency.async_queue import AsyncQueue
 from tau.concurrency.threads import run_in_thread
 from tau.errors import ExtensionFailure
 from tau.extension_api.context import CallHandle, Channel, CommandContext, Context, Event, TargetFunction, without_none
+from tau.extension_api.hook_events import EVENTS
 from tau.extension_api.hooks import HOOKS
 from tau.extension_api.programs import run_program
 from tau.extension_api.schemas import description_of, positional_count, schema_of
@@ -270,10 +271,10 @@ async def _result(value: Any) -> Any:
 
 
 def _handler_target(channel: Channel, hook: str, function: Callable[..., Any]) -> TargetFunction:
-    mutable = MUTABLE_FIELDS.get(hook)
+    mutable, event_type = MUTABLE_FIELDS.get(hook), EVENTS[hook]
 
     async def run(params: dict[str, Any], call: CallHandle) -> Any:
-        event = Event(params)
+        event = event_type(params)
         before = deepcopy(event.get(mutable)) if mutable else None
         answer = await _result(function(event, Context(channel, call)))
         if mutable and answer is None and event.get(mutable) != before:

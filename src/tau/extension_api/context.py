@@ -193,31 +193,39 @@ class Context:
 
     @property
     def has_ui(self) -> bool:
+        """True if dialogs can be shown."""
         return bool(self._channel.facts.get("hasUI"))
 
     @property
     def mode(self) -> str:
+        """How tau was started: "rpc", "print", "library", …"""
         return str(self._channel.facts.get("mode", ""))
 
     @property
     def cwd(self) -> str:
+        """The working folder of the agent."""
         return str(self._channel.facts.get("cwd", ""))
 
     @property
     def model(self) -> dict[str, Any] | None:
+        """The current model, as on the wire; None if none is configured."""
         return self._channel.facts.get("model")
 
     @property
     def thinking_level(self) -> str | None:
+        """The current thinking level."""
         return self._channel.facts.get("thinkingLevel")
 
     def is_idle(self) -> bool:
+        """Return True if no run is active."""
         return bool(self._channel.facts.get("isIdle"))
 
     def has_pending_messages(self) -> bool:
+        """Return True if messages are queued."""
         return bool(self._channel.facts.get("hasPendingMessages"))
 
     def abort(self) -> None:
+        """Stop the run."""
         self._channel.tell("abort", {})
 
     def compact(self, instructions: str | None = None) -> None:
@@ -225,12 +233,15 @@ class Context:
         self._channel.tell("compact", without_none(customInstructions=instructions))
 
     def shutdown(self) -> None:
+        """Close the agent."""
         self._channel.tell("shutdown", {})
 
     async def get_context_usage(self) -> dict[str, Any] | None:
+        """Return how full the context window is."""
         return await self._channel.act("get_context_usage", {})  # type: ignore[no-any-return]
 
     async def get_system_prompt(self) -> str:
+        """Return the system prompt."""
         return str(await self._channel.act("get_system_prompt", {}))
 
 

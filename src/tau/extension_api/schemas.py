@@ -16,11 +16,23 @@ import enum
 import inspect
 import re
 import types
-from collections.abc import Callable, Collection
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
-JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
-LIST_TYPES = (list, tuple, set, frozenset)
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+LIST_TYPES = (list, tuple, set, frozenset, Sequence, MutableSequence, Collection, Iterable)
+OBJECT_TYPES = (dict, Mapping, MutableMapping)
 _SECTION = re.compile(r"^(?:Args|Arguments|Parameters|Params):[ \t]*\n((?:[ \t]+.*(?:\n|$)|[ \t]*\n)+)", re.MULTILINE)
 _ENTRY = re.compile(r"^(\*{0,2}\w+)[ \t]*(?:\([^)]*\))?:[ \t]*(.*)$")
 _FIELD = re.compile(r"^:param (?:[^:\n]* )?(\w+):[ \t]*(.*(?:\n[ \t]+.*)*)\n?", re.MULTILINE)
@@ -84,11 +96,63 @@ def _doc(function: Callable[..., Any]) -> str:
     return inspect.getdoc(function) or ""
 
 
-def _schema(hint: Any) -> dict[str, Any]:
+class Undescribable(TypeError):
+    """A parameter that JSON Schema cannot describe. str() is the reason."""
+
+
+def check_parameters(function: Callable[..., Any], without: Collection[str] = ("ctx",)) -> None:
+    """Check that the model can be told what to pass. Raises Undescribable, which names the parameter."""
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in without or parameter.kind in _ANY_NUMBER:
+            continue
+        if name not in hints:
+            raise Undescribable(f"parameter {name} has no annotation")
+        if (hint := _undescribable(hints[name])) is not None:
+            shown = hint.__qualname__ if isinstance(hint, type) else hint
+            raise Undescribable(f"parameter {name}: {shown} has no JSON Schema")
+
+
+def _undescribable(hint: Any) -> Any:
+    """Return the part of a type that JSON Schema cannot describe; None if there is none."""
+    hint = _plain(hint)
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        description = next((note for note in arguments[1:] if isinstance(note, str)), None)
-        return _schema(arguments[0]) | ({} if description is None else {"description": description})
+    if is_typeddict(hint):
+        return _first_undescribable(get_type_hints(hint, include_extras=True).values())
+    if origin in (Union, types.UnionType):
+        return _first_undescribable(kind for kind in arguments if kind is not types.NoneType)
+    if (origin or hint) in LIST_TYPES:
+        return _first_undescribable(kind for kind in arguments if kind is not Ellipsis)
+    if (origin or hint) in OBJECT_TYPES:
+        return _first_undescribable(arguments)
+    return None if hint is Any or hint is object or _schema(hint) else hint
+
+
+def _first_undescribable(hints: Iterable[Any]) -> Any:
+    return next((found for hint in hints if (found := _undescribable(hint)) is not None), None)
+
+
+def _plain(hint: Any) -> Any:
+    """Return a type without annotations, and instead of a name for a type the type."""
+    while True:
+        if get_origin(hint) in (Annotated, Required, NotRequired):
+            hint = get_args(hint)[0]
+        elif hasattr(hint, "__supertype__"):  # NewType
+            hint = hint.__supertype__
+        elif type(hint).__name__ == "TypeAliasType":
+            hint = hint.__value__
+        else:
+            return hint
+
+
+def _schema(hint: Any) -> dict[str, Any]:
+    notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    description = next((note for note in notes if isinstance(note, str)), None)
+    return _schema_of_type(_plain(hint)) | ({} if description is None else {"description": description})
+
+
+def _schema_of_type(hint: Any) -> dict[str, Any]:
+    origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return {"enum": list(arguments)}
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -96,17 +160,23 @@ def _schema(hint: Any) -> dict[str, Any]:
     if origin in (Union, types.UnionType):
         kinds = [_schema(kind) for kind in arguments if kind is not types.NoneType]
         return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-    if (origin or hint) in LIST_TYPES:
-        return {"type": "array", "items": _schema(arguments[0]) if arguments else {}}
     if is_typeddict(hint):
         fields = get_type_hints(hint, include_extras=True)
-        required = [name for name in fields if name in hint.__required_keys__]
+        required = [name for name, kind in fields.items() if _is_required(hint, name, kind)]
         return {"type": "object", "properties": {n: _schema(kind) for n, kind in fields.items()}, "required": required}
-    return {"type": JSON_TYPES[origin or hint]} if _hashable(origin or hint) and (origin or hint) in JSON_TYPES else {}
+    if not isinstance(origin or hint, Hashable):
+        return {}
+    if (origin or hint) in LIST_TYPES:
+        return {"type": "array", "items": _schema(arguments[0]) if arguments else {}}
+    if (origin or hint) in OBJECT_TYPES:
+        return {"type": "object"}
+    return {"type": JSON_TYPES[origin or hint]} if (origin or hint) in JSON_TYPES else {}
 
 
-def _hashable(hint: Any) -> bool:
-    return getattr(hint, "__hash__", None) is not None
+def _is_required(kind: Any, name: str, hint: Any) -> bool:
+    """True if a TypedDict requires a key. With annotations that are strings, `__required_keys__` is wrong."""
+    marker = get_origin(hint)
+    return marker is Required or (marker is not NotRequired and name in kind.__required_keys__)
 
 
 def positional_count(function: Callable[..., Any], most: int) -> int:

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, overload
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import GenericAlias, TracebackType, UnionType
+from typing import Any, Self, TypeVar, overload
 
 from tau.core.agent.structured_output import BadSchema, parse_output_schema
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError, UsageError
-from tau.library.commands import Commands, validated_images
+from tau.library.arguments import check_prompt
+from tau.library.commands import Commands, Deliver, validated_images
+from tau.library.hook_registrar import HookRegistrar
 from tau.library.hooks import ProgramHooks
-from tau.library.results import Result
 from tau.library.run import Run, RunTracker, run_prompt
 from tau.library.subscriptions import EventHandler, EventHub, Events
 from tau.library.threads import Threads
+from tau.library.wording import python_errors
 from tau.records.messages import Assistant, Image
 from tau.runtime.app.handle import SessionHandle
 
 log = logging.getLogger(__name__)
-F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+AnySchema = Mapping[str, Any] | UnionType | GenericAlias  # output schemas whose type a type checker cannot derive
 CLOSE_TIMEOUT_S = 5.0  # for the session to close
 FINAL_TIMEOUT_S = 1.0  # for each remaining step
 
@@ -63,6 +66,12 @@ class Agent(Commands):
         task.add_done_callback(self._done)
         return task
 
+    def _spawn_in_own_loop(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        if asyncio.get_running_loop() is not self._loop:
+            work.close()
+            raise CommandError("This agent was opened in another event loop; it can only be prompted there.")
+        return self._spawn(work)
+
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
@@ -70,37 +79,71 @@ class Agent(Commands):
 
     # Prompts.
 
+    @overload
     def prompt(
         self,
         text: str,
         images: Sequence[Image] = (),
         *,
-        while_busy: Literal["steer", "follow_up"] | None = None,
+        while_busy: Deliver | None = None,
+        output_schema: None = None,
+        abort_on_cancel: bool = True,
+    ) -> Run[None]: ...
+    @overload
+    def prompt(
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        *,
+        while_busy: Deliver | None = None,
+        output_schema: type[T],
+        abort_on_cancel: bool = True,
+    ) -> Run[T]: ...
+    @overload
+    def prompt(
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        *,
+        while_busy: Deliver | None = None,
+        output_schema: AnySchema | None,
+        abort_on_cancel: bool = True,
+    ) -> Run[Any]: ...
+    def prompt(
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        *,
+        while_busy: Deliver | None = None,
         output_schema: Any = None,
-    ) -> Run:
+        abort_on_cancel: bool = True,
+    ) -> Run[Any]:
         """Send a prompt. `await` the returned Run for the Result, or iterate over it with `async for` for the events.
 
         While the agent is working, `while_busy` says how to queue the message; without it, that raises CommandError.
-        With `output_schema`, a JSON Schema or a class (msgspec, pydantic, dataclass), the model must return an object
-        that matches, and `Result.output` holds it.
+        With `output_schema`, a class (msgspec, pydantic, dataclass, TypedDict) or a JSON Schema, the model must return
+        an object that matches, and `Result.output` holds it: an instance of the class. Cancelling the task that
+        awaits the run aborts it; with `abort_on_cancel=False` it continues.
         """
-        handle = self._require_handle()
-        loop = self._loop
-        tracker = RunTracker(handle)
+        check_prompt(text, images, while_busy)
+        handle, tracker = self._require_handle(), RunTracker(self._require_handle())
         try:
             schema = None if output_schema is None else parse_output_schema(output_schema)
         except BadSchema as error:
             raise UsageError(f"output_schema: {error}") from None
 
-        async def submit() -> None:
-            await self._require_handle().submit(text, validated_images(images), while_busy, output_schema=schema)
+        async def submit() -> bool:
+            with python_errors():
+                handle, blocks = self._require_handle(), validated_images(images)
+                return await handle.submit(text, blocks, while_busy, output_schema=schema) == "queued"
 
-        def start() -> asyncio.Task[Result]:
-            if asyncio.get_running_loop() is not loop:
-                raise CommandError("This agent was opened in another event loop; it can only be prompted there.")
-            return self._spawn(run_prompt(handle, self._hub, submit, tracker))
-
-        return Run(text, tracker, start)
+        return Run(
+            text,
+            tracker,
+            lambda: run_prompt(handle, self._hub, submit, tracker),
+            self._spawn_in_own_loop,
+            abort_on_cancel=abort_on_cancel,
+        )
 
     # Events.
 
@@ -125,25 +168,15 @@ class Agent(Commands):
 
     # Hooks and dialogs.
 
-    @overload
-    def on(self, hook: str) -> Callable[[F], F]: ...
-    @overload
-    def on(self, hook: str, handler: Callable[..., Any]) -> Callable[[], None]: ...
-    def on(self, hook: str, handler: Callable[..., Any] | None = None) -> Any:
-        """Register a handler for a hook of extensions: "tool_call", "context", "input", … Can be used as a decorator.
+    @property
+    def on(self) -> HookRegistrar:
+        """Register a handler for a hook of extensions: `agent.on("tool_call", handler)`, or `@agent.on("tool_call")`.
 
-        `handler(event)` or `handler(event, ctx)` returns what an extension would return for that hook. With
-        `handler`, returns a function that removes it.
+        `handler(event)` or `handler(event, ctx)` returns what an extension would return for that hook; `tau.hooks` has
+        the types of the events and answers. With `handler`, returns a function that removes it.
         """
         self._require_handle()
-        if handler is not None:
-            return self._program_hooks.on(hook, handler)
-
-        def decorate(function: F) -> F:
-            self._program_hooks.on(hook, function)
-            return function
-
-        return decorate
+        return HookRegistrar(self._program_hooks.on)
 
     def on_dialog(self, handler: DialogHandler, *methods: Method) -> Callable[[], None]:
         """Let `handler` answer dialogs of extensions: all of them, or those of the given methods.
@@ -158,6 +191,7 @@ class Agent(Commands):
 
     @property
     def closed(self) -> bool:
+        """True once `close` was called."""
         return self._closing is not None
 
     async def close(self) -> None:
@@ -192,6 +226,16 @@ class Agent(Commands):
             _, late = await asyncio.wait(tasks, timeout=FINAL_TIMEOUT_S)
             for task in late:
                 task.cancel()
+
+    def __repr__(self) -> str:
+        handle = self._handle
+        model = (
+            "no model"
+            if handle.models.current is None
+            else f"{handle.models.current.provider}/{handle.models.current.id}"
+        )
+        state = "closed" if self.closed else "busy" if handle.runs.busy else "idle"
+        return f"<tau.Agent {model} session={handle.log.id} {state}>"
 
     async def __aenter__(self) -> Self:
         return self

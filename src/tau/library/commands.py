@@ -10,6 +10,8 @@ from typing import Literal
 
 from tau.core.checks.images import checked_images
 from tau.errors import CommandError
+from tau.library.arguments import LEVEL, QUEUE_MODE, check_argument, check_prompt
+from tau.library.wording import with_python_errors
 from tau.records.base import UNSET
 from tau.records.commands import ImageGiven, QueueMode
 from tau.records.entries import AnyEntry, Label
@@ -54,6 +56,7 @@ class Node:
     label: str | None = None
 
 
+@with_python_errors
 class Commands:
     """An operation that cannot be carried out raises CommandError with the reason."""
 
@@ -65,22 +68,27 @@ class Commands:
 
     @property
     def state(self) -> SessionState:
+        """The state of the session: model, thinking level, queue modes, message counts."""
         return self._require_handle().state()
 
     @property
     def model(self) -> Model | None:
+        """The current model; None if none is configured."""
         return self._require_handle().models.current
 
     @property
     def thinking(self) -> ThinkingLevel:
+        """The current thinking level."""
         return self._require_handle().models.level
 
     @property
     def cwd(self) -> str:
+        """The working folder of the agent."""
         return self._require_handle().cwd
 
     @property
     def session_id(self) -> str:
+        """The id of the session."""
         return self._require_handle().log.id
 
     @property
@@ -90,6 +98,7 @@ class Commands:
 
     @property
     def name(self) -> str | None:
+        """The name of the session."""
         return self._require_handle().tree.name
 
     @property
@@ -104,6 +113,7 @@ class Commands:
 
     @property
     def is_compacting(self) -> bool:
+        """True while the conversation is being summarized."""
         return self._require_handle().state().is_compacting
 
     @property
@@ -128,6 +138,7 @@ class Commands:
         return self._require_handle().last_assistant_text()
 
     async def system_prompt(self) -> str:
+        """Return the system prompt."""
         return await self._require_handle().system_prompt()
 
     async def commands(self) -> list[SlashCommand]:
@@ -138,10 +149,12 @@ class Commands:
 
     async def steer(self, text: str, images: Sequence[Image] = ()) -> None:
         """Queue a message that interrupts the run: it is delivered after the current tool call."""
+        check_prompt(text, images)
         await self._require_handle().submit(text, validated_images(images), "steer", queue=True)
 
     async def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
         """Queue a message that is delivered when the agent would otherwise stop."""
+        check_prompt(text, images)
         await self._require_handle().submit(text, validated_images(images), "follow_up", queue=True)
 
     async def clear_queue(self) -> Queues:
@@ -192,6 +205,7 @@ class Commands:
         return await self._require_handle().compact(instructions)
 
     async def abort_compaction(self) -> None:
+        """Stop a compaction that is in progress."""
         await self._require_handle().abort_compaction()
 
     async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
@@ -199,6 +213,7 @@ class Commands:
         return await self._require_handle().bash(command, exclude=exclude_from_context)
 
     def abort_bash(self) -> None:
+        """Stop the shell command that `bash` runs."""
         self._require_handle().abort_bash()
 
     # Model and thinking.
@@ -228,6 +243,7 @@ class Commands:
 
     async def set_thinking(self, level: ThinkingLevel) -> ThinkingLevel:
         """Set the thinking level and return the level in effect, which is one that the model supports."""
+        check_argument("level", level, LEVEL)
         return await self._require_handle().set_thinking_level(level)
 
     async def cycle_thinking(self) -> ThinkingLevel | None:
@@ -237,15 +253,21 @@ class Commands:
     # Settings of this agent, which are not saved.
 
     async def set_steering_mode(self, mode: QueueMode) -> None:
+        """Deliver steering messages all at once ("all") or one per turn ("one-at-a-time")."""
+        check_argument("mode", mode, QUEUE_MODE)
         await self._require_handle().set_queue_mode("steer", mode)
 
     async def set_follow_up_mode(self, mode: QueueMode) -> None:
+        """The same for follow-up messages."""
+        check_argument("mode", mode, QUEUE_MODE)
         await self._require_handle().set_queue_mode("follow_up", mode)
 
     async def set_auto_compaction(self, enabled: bool) -> None:
+        """Choose whether the conversation is summarized when the context window is almost full."""
         await self._require_handle().set_auto_compaction(enabled)
 
     async def set_auto_retry(self, enabled: bool) -> None:
+        """Choose whether model calls that fail temporarily are retried."""
         await self._require_handle().set_auto_retry(enabled)
 
     # Tools.
@@ -298,6 +320,7 @@ class Commands:
         return await self._require_handle().navigate(destination)
 
     async def set_name(self, name: str) -> None:
+        """Set the name of the session."""
         await self._require_handle().set_session_name(name)
 
     async def sessions(self, *, everywhere: bool = False) -> list[SessionRow]:

@@ -13,10 +13,12 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 from tau.errors import UsageError
-from tau.extension_api.schemas import description_of, schema_of
+from tau.extension_api.schemas import Undescribable, check_parameters, description_of, schema_of
+from tau.library.arguments import CALLABLE, OPTIONAL_STRING, check_argument
 from tau.library.threads import Threads
 from tau.records.base import encode
 from tau.records.events import Outcome
@@ -58,6 +60,7 @@ class CallContext:
         return self._cancelled.wait(seconds)
 
     def cancel(self) -> None:
+        """Called by the agent when the call is over."""
         self._cancelled.set()
 
     def _show(self, outcome: Outcome) -> None:
@@ -80,9 +83,18 @@ def tool(
 ) -> F | Callable[[F], F]:
     """Decorator that gives the model another name, description or parameters for a function. It stays a plain
     function.
+
+    Raises UsageError if the model cannot be told what to pass: a parameter without an annotation, or with a type that
+    has no JSON Schema. `parameters`, a JSON Schema, describes them instead.
     """
+    check_argument("name", name, OPTIONAL_STRING)
+    check_argument("description", description, OPTIONAL_STRING)
 
     def mark(function: F) -> F:
+        check_argument("function", function, CALLABLE)
+        if parameters is None:
+            with suppress(NameError):  # a name that is defined later; `tau.open` checks again
+                _check_parameters(function, name or _name_of(function))
         function.__tau__ = {"name": name, "description": description, "parameters": parameters}  # type: ignore[attr-defined]
         return function
 
@@ -92,8 +104,10 @@ def tool(
 def function_tool(function: Callable[..., Any], threads: Threads) -> Tool:
     """Make a tool of a function. Raises UsageError if that is not possible."""
     overrides: Mapping[str, Any] = getattr(function, "__tau__", {})
-    name = str(overrides.get("name") or getattr(function, "__name__", type(function).__name__))
+    name = str(overrides.get("name") or _name_of(function))
     try:
+        if overrides.get("parameters") is None:
+            _check_parameters(function, name)
         signature = inspect.signature(function).parameters
         schema = dict(overrides.get("parameters") or schema_of(function, (CONTEXT_PARAMETER,)))
     except (TypeError, ValueError, NameError) as error:
@@ -116,6 +130,20 @@ def function_tool(function: Callable[..., Any], threads: Threads) -> Tool:
 
     description = str(overrides.get("description") or description_of(function) or name)
     return Tool(name, description, description.partition("\n")[0], schema, run)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _check_parameters(function: Callable[..., Any], name: str) -> None:
+    try:
+        check_parameters(function, (CONTEXT_PARAMETER,))
+    except Undescribable as error:
+        raise UsageError(
+            f"{name} cannot be a tool: {error}, so the model does not know what to pass. Annotate the parameter with "
+            "a type of JSON, or describe all parameters with @tau.tool(parameters=...)."
+        ) from None
 
 
 def outcome_of(value: Any) -> Outcome:

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,10 +16,12 @@ from tau.core.agent.budgets import NO_BUDGET
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import UsageError
 from tau.library.agent import Agent
+from tau.library.arguments import check_names, check_open
 from tau.library.function_tools import function_tool
 from tau.library.hooks import Hook, Permission, ProgramHooks, Setup
 from tau.library.subscriptions import EventHandler, EventHub
 from tau.library.threads import Threads
+from tau.library.wording import in_python, python_errors
 from tau.records.base import encode
 from tau.records.budgets import Budget
 from tau.records.models import ThinkingLevel
@@ -31,12 +34,13 @@ from tau.tools import Tool
 from tau.tools.registry import TOOLS
 
 log = logging.getLogger(__name__)
+logging.getLogger("tau").addHandler(logging.NullHandler())  # without a handler, Python prints warnings to stderr
 StrPath = str | os.PathLike[str]
 ToolLike = str | Tool | Callable[..., Any]
 Script = Mapping[str, Any] | Sequence[Any] | bytes | StrPath
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Opening(Awaitable[Agent]):
     """The options of an agent: use it with `async with`, or `await` it and close the agent yourself.
 
@@ -117,6 +121,19 @@ class Opening(Awaitable[Agent]):
     """answers of the scripted model, or a file with them; "scripted" is then the default `model`"""
     _agent: list[Agent] = field(default_factory=list, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        check_open(self)
+
+    def __repr__(self) -> str:
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.repr}
+        shown = [f"{one.name}={_short(given[one.name])}" for one in fields(self) if one.repr and self._is_given(one)]
+        return f"tau.open({', '.join(shown)})"
+
+    def _is_given(self, option: Field[Any]) -> bool:
+        default = option.default if option.default_factory is MISSING else option.default_factory()
+        value = getattr(self, option.name)
+        return value is not default and value != default
+
     def __await__(self) -> Generator[Any, None, Agent]:
         return self._open_agent().__await__()
 
@@ -130,17 +147,22 @@ class Opening(Awaitable[Agent]):
         await self._agent.pop().close()
 
     async def _open_agent(self) -> Agent:
+        with python_errors():
+            return await self._create_agent()
+
+    async def _create_agent(self) -> Agent:
         threads, environment = Threads(), os.environ if self.env is None else self.env
         agent_folder = _absolute(self.agent_dir) if self.agent_dir is not None else paths.agent_dir(environment)
         cwd, options = _folder(self.cwd), self._options(threads, environment)
         factory = await asyncio.to_thread(lambda: load(agent_folder, options, environment, cwd).with_sandbox())
-        for warning in factory.warnings:
+        warnings = [in_python(warning) for warning in factory.warnings]
+        for warning in warnings:
             log.warning("%s", warning)
         hub = EventHub()
         handle = factory.open(hub.publish, "library", saves=False, shared=True)
         program_hooks = ProgramHooks(handle, threads)
         hub.add_listener(program_hooks.on_event)
-        agent = Agent(handle, hub, threads, program_hooks, factory.warnings)
+        agent = Agent(handle, hub, threads, program_hooks, warnings)
         try:
             await self._attach(agent, program_hooks)
             await handle.start()
@@ -209,7 +231,28 @@ class Opening(Awaitable[Agent]):
         )
 
 
+def _checked_init(init: Callable[..., None]) -> Callable[..., None]:
+    """Report unknown and positional arguments in the words of the library."""
+    parameters = [option.name for option in fields(Opening) if option.init]
+
+    @wraps(init)
+    def checked(self: Opening, *args: Any, **named: Any) -> None:
+        check_names(named, parameters)
+        if len(args) > 1:
+            raise UsageError("tau.open takes one positional argument, cwd. Pass the others by name.")
+        init(self, *args, **named)
+
+    return checked
+
+
+Opening.__init__ = _checked_init(Opening.__init__)  # type: ignore[method-assign]
 open = Opening
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:39] + "…")
+    return repr(value) if isinstance(value, bool | os.PathLike) else f"<{type(value).__name__}>"
 
 
 def _absolute(path: StrPath) -> Path:
@@ -219,7 +262,8 @@ def _absolute(path: StrPath) -> Path:
 def _folder(cwd: StrPath | None) -> str:
     folder = paths.working_folder() if cwd is None else str(_absolute(cwd))
     if not os.path.isdir(folder):
-        raise UsageError(f"cwd: there is no folder {folder}")
+        hint = ". It is the working folder; a prompt is for `agent.prompt`." if " " in os.path.basename(folder) else ""
+        raise UsageError(f"cwd: there is no folder {folder}{hint}")
     return folder
 
 

@@ -1,7 +1,8 @@
 """Run: one prompt of the library.
 
 `agent.prompt(...)` returns a Run, which can be awaited and iterated with `async for`, in either order and repeatedly.
-The work is a task of the agent: cancelling the caller does not cancel it.
+The work is a task of the agent. Cancelling a task that waits for the run aborts the run, unless the prompt was sent
+with `abort_on_cancel=False`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 import asyncio
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
+from typing import Any, Generic, Self
 
-from tau.library.results import Result, result_of
+from tau.library.results import Result, T_co, result_of
 from tau.library.subscriptions import AgentEvent, EventHub, Events
 from tau.records.events import AgentSettled, AutoRetryStart, MessageEnd
 from tau.records.messages import AnyMessage, Assistant
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.runs.prompt_run import PromptOutcome
+
+Spawn = Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]
+ABORT_TIMEOUT_S = 5.0  # how long a cancelled task waits for the end of the run that it aborts
 
 
 class RunTracker:
@@ -31,11 +36,25 @@ class RunTracker:
         self._prompt_number: int | None = None  # the number of this prompt in the session
         self._outcome: PromptOutcome | None = None
         self._settled = asyncio.Event()
+        self._started = False  # the prompt has a run of its own, or is a command
+        self._abandoned = False  # the run is to be aborted as soon as it starts
+        self.joined = False  # the message was queued for a run in progress, which belongs to another prompt
 
-    def new_reader(self) -> Events:
-        events = Events()
+    def add_reader(self, events: Events) -> None:
         self._readers.append(weakref.ref(events))
-        return events
+
+    async def on_submitted(self, *, queued: bool) -> None:
+        """Called when the prompt was accepted. With `queued` it joined a run that was in progress."""
+        self.joined, self._started = queued, not queued
+        if self._abandoned:
+            await self.abort()
+
+    async def abort(self) -> None:
+        """Abort the run of this prompt. A run that it only joined continues."""
+        self._abandoned = True
+        own = self._started or not (self.joined or self._handle.runs.busy)
+        if own and not self._settled.is_set():
+            await self._handle.abort()
 
     def on_event(self, event: AgentEvent) -> None:
         if self._settled.is_set():
@@ -54,7 +73,7 @@ class RunTracker:
                 self._outcome = self._handle.runs.outcome
                 self._check_settled()
 
-    async def wait_settled(self, number: int) -> Result:
+    async def wait_settled(self, number: int) -> Result[Any]:
         """Wait until prompt `number` of the session is settled."""
         self._prompt_number = number
         self._check_settled()
@@ -74,14 +93,15 @@ class RunTracker:
 
 
 async def run_prompt(
-    handle: SessionHandle, hub: EventHub, submit: Callable[[], Awaitable[None]], tracker: RunTracker
-) -> Result:
-    """Submit a prompt and wait until it is settled."""
+    handle: SessionHandle, hub: EventHub, submit: Callable[[], Awaitable[bool]], tracker: RunTracker
+) -> Result[Any]:
+    """Submit a prompt and wait until it is settled. `submit` returns True if the message joined an active run."""
     unsubscribe = hub.add_listener(tracker.on_event)
-    before, queued = handle.runs.accepted, handle.state().pending_message_count
+    before = handle.runs.accepted
     try:
-        await submit()
-        if handle.runs.accepted == before and handle.state().pending_message_count == queued:
+        queued = await submit()
+        await tracker.on_submitted(queued=queued)
+        if handle.runs.accepted == before and not queued:
             await handle.wait_for_commands()  # the prompt was a slash command of an extension
         return await tracker.wait_settled(handle.runs.accepted)
     except BaseException as error:
@@ -91,45 +111,93 @@ async def run_prompt(
         unsubscribe()
 
 
-class Run(Awaitable[Result]):
+class Run(Awaitable[Result[T_co]], Generic[T_co]):
     """A prompt in progress. `await` it for its Result, or iterate over its events with `async for`; the first of
     these starts it.
 
-    Leaving early, or being cancelled, does not abort it; use `agent.abort()`.
+    Cancelling a task that waits for the result or for the next event aborts the run, and the task ends when the run
+    has stopped. With `abort_on_cancel=False` the run continues, and can be awaited again. Leaving the loop early does
+    not abort it.
     """
 
-    def __init__(self, prompt: str, tracker: RunTracker, start: Callable[[], asyncio.Task[Result]]) -> None:
+    def __init__(
+        self,
+        prompt: str,
+        tracker: RunTracker,
+        work: Callable[[], Coroutine[Any, Any, Any]],
+        spawn: Spawn,
+        *,
+        abort_on_cancel: bool = True,
+    ) -> None:
         self._prompt = prompt
         self._tracker = tracker
-        self._start = start
-        self._task: asyncio.Task[Result] | None = None
+        self._work = work
+        self._spawn = spawn
+        self._task: asyncio.Task[Result[T_co]] | None = None
+        self._abort_on_cancel = abort_on_cancel
 
-    def start(self) -> Run:
+    def start(self) -> Self:
         """Start the run without waiting for it."""
         if self._task is None:
-            self._task = self._start()
+            self._task = self._spawn(self._work())
         return self
 
     @property
     def done(self) -> bool:
+        """True when the run has ended, or was rejected."""
         return self._task is not None and self._task.done()
 
-    def __await__(self) -> Generator[Any, None, Result]:
+    def __await__(self) -> Generator[Any, None, Result[T_co]]:
         return self._wait().__await__()
 
-    async def _wait(self) -> Result:
+    async def _wait(self) -> Result[T_co]:
         self.start()
         assert self._task is not None
-        return await asyncio.shield(self._task)
+        try:
+            return await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            await self.on_cancelled()
+            raise
 
     def __aiter__(self) -> Events:
         """Iterate over the events from now on, up to AgentSettled. Raises CommandError if the prompt is rejected."""
-        events = self._tracker.new_reader()
+        events = RunEvents(self)
+        self._tracker.add_reader(events)
         if self.done:
             events.finish()
         self.start()
         return events
 
+    async def on_cancelled(self) -> None:
+        """A task that waited for this run was cancelled: abort the run, and wait until it has stopped."""
+        task = self._task
+        if task is None or task.done() or not self._abort_on_cancel:
+            return
+        self._spawn(self._tracker.abort())
+        if not self._tracker.joined:
+            with suppress(asyncio.CancelledError):  # a second cancellation: stop waiting
+                await asyncio.wait([task], timeout=ABORT_TIMEOUT_S)
+
+    def __repr__(self) -> str:
+        prompt = self._prompt if len(self._prompt) <= 40 else self._prompt[:39] + "…"
+        state = "not started" if self._task is None else "done" if self.done else "running"
+        return f"<Run {prompt!r} {state}>"
+
     def __del__(self) -> None:
         if self._task is None:
             warnings.warn(f"prompt {self._prompt[:40]!r} was never awaited", RuntimeWarning, stacklevel=2, source=self)
+
+
+class RunEvents(Events):
+    """The events of one run."""
+
+    def __init__(self, run: Run[Any]) -> None:
+        super().__init__()
+        self._run = run
+
+    async def __anext__(self) -> AgentEvent:
+        try:
+            return await super().__anext__()
+        except asyncio.CancelledError:
+            await self._run.on_cancelled()
+            raise

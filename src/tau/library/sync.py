@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar, overload
 
 from tau.client.facade import blocking, in_loop, peer_property
 from tau.client.sync import LoopThread
@@ -18,6 +18,9 @@ from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError
 from tau.library import opening
 from tau.library.agent import Agent as Peer
+from tau.library.agent import AnySchema
+from tau.library.commands import Deliver
+from tau.library.hook_registrar import HookRegistrar
 from tau.library.results import Result
 from tau.library.run import Run
 from tau.library.subscriptions import AgentEvent, EventHandler, Events
@@ -54,12 +57,16 @@ class Agent:
         return self._wait(call())
 
     def close(self) -> None:
+        """Abort everything and release all resources, within seconds. The conversation is in the session file."""
         if not self._closed:
             try:
                 self._wait(self._peer.close())
             finally:
                 self._closed = True
                 self._loop.close()
+
+    def __repr__(self) -> str:
+        return repr(self._peer).replace("<tau.Agent", "<tau.sync.Agent")
 
     def __enter__(self) -> Self:
         return self
@@ -69,18 +76,54 @@ class Agent:
 
     # Prompts.
 
+    @overload
     def prompt(
         self,
         text: str,
         images: Sequence[Image] = (),
         *,
-        while_busy: Literal["steer", "follow_up"] | None = None,
+        while_busy: Deliver | None = None,
+        output_schema: None = None,
+        abort_on_cancel: bool = True,
+    ) -> Result[None]: ...
+    @overload
+    def prompt(
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        *,
+        while_busy: Deliver | None = None,
+        output_schema: type[T],
+        abort_on_cancel: bool = True,
+    ) -> Result[T]: ...
+    @overload
+    def prompt(
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        *,
+        while_busy: Deliver | None = None,
+        output_schema: AnySchema | None,
+        abort_on_cancel: bool = True,
+    ) -> Result[Any]: ...
+    def prompt(
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        *,
+        while_busy: Deliver | None = None,
         output_schema: Any = None,
-    ) -> Result:
-        """Send a prompt and wait for the result. Ctrl-C stops waiting but not the run; use `abort` for that."""
+        abort_on_cancel: bool = True,
+    ) -> Result[Any]:
+        """Send a prompt and wait for the result. With `output_schema=Point` it is a `Result[Point]`.
 
-        def start() -> Run:
-            return self._peer.prompt(text, images, while_busy=while_busy, output_schema=output_schema)
+        Ctrl-C aborts the run; with `abort_on_cancel=False` it only stops waiting.
+        """
+
+        def start() -> Run[Any]:
+            return self._peer.prompt(
+                text, images, while_busy=while_busy, output_schema=output_schema, abort_on_cancel=abort_on_cancel
+            )
 
         return self._wait(_result(start))
 
@@ -89,13 +132,19 @@ class Agent:
         text: str,
         images: Sequence[Image] = (),
         *,
-        while_busy: Literal["steer", "follow_up"] | None = None,
-        output_schema: Any = None,
+        while_busy: Deliver | None = None,
+        output_schema: AnySchema | type[Any] | None = None,
+        abort_on_cancel: bool = True,
     ) -> Iterator[AgentEvent]:
-        """Send a prompt and iterate over its events. Leaving the loop early does not abort the run."""
+        """Send a prompt and iterate over its events. Leaving the loop early does not abort the run; Ctrl-C while it
+        waits for an event does, unless `abort_on_cancel` is False.
+        """
 
         def start(agent: Peer) -> Events:
-            return aiter(agent.prompt(text, images, while_busy=while_busy, output_schema=output_schema))
+            run = agent.prompt(
+                text, images, while_busy=while_busy, output_schema=output_schema, abort_on_cancel=abort_on_cancel
+            )
+            return aiter(run)
 
         events = self._call_in_loop(start)
         while (event := self._wait(_next(events))) is not None:
@@ -114,10 +163,12 @@ class Agent:
 
     @property
     def warnings(self) -> list[str]:
+        """Problems found in settings and other files when the agent was opened."""
         return self._peer.warnings
 
     @property
     def closed(self) -> bool:
+        """True once `close` was called."""
         return self._closed
 
     state = peer_property[SessionState](Peer.state)
@@ -183,11 +234,19 @@ class Agent:
         unsubscribe = self._call_in_loop(lambda agent: agent.subscribe(handler))
         return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
-    def on(self, hook: str, handler: Callable[..., Any]) -> Callable[[], None]:
-        unsubscribe = self._call_in_loop(lambda agent: agent.on(hook, handler))
-        return lambda: self._call_in_loop(lambda agent: unsubscribe())
+    @property
+    def on(self) -> HookRegistrar:
+        """Register a handler for a hook, as `tau.Agent.on`. It is called in the agent's thread and must not wait for
+        the agent.
+        """
+        return HookRegistrar(self._register_hook)
+
+    def _register_hook(self, hook: str, handler: Callable[..., Any]) -> Callable[[], None]:
+        remove = self._call_in_loop(lambda agent: agent.on.register(hook, handler))
+        return lambda: self._call_in_loop(lambda agent: remove())
 
     def on_dialog(self, handler: DialogHandler, *methods: Method) -> Callable[[], None]:
+        """Let `handler` answer dialogs of extensions, as `tau.Agent.on_dialog`. It is called in a thread of its own."""
         unsubscribe = self._call_in_loop(lambda agent: agent.on_dialog(handler, *methods))
         return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
@@ -208,7 +267,7 @@ async def _open_agent(opening: opening.Opening) -> Peer:
     return await opening
 
 
-async def _result(start: Callable[[], Run]) -> Result:
+async def _result(start: Callable[[], Run[T]]) -> Result[T]:
     return await start()
 
 

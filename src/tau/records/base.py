@@ -22,6 +22,7 @@ from msgspec import UNSET, Raw, UnsetType, field
 from msgspec.structs import astuple, replace
 from msgspec.structs import fields as fields_of
 
+from tau.records.display import short_repr
 from tau.records.nesting import MAX_NESTING, MAX_RECEIVED_NESTING, too_deep
 
 __all__ = [
@@ -70,6 +71,9 @@ TOO_DEEP = "nested too deeply"
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Record(msgspec.Struct, frozen=True, rename="camel", dict=True):
     """Base class of everything that is read from or written to the wire or a file."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

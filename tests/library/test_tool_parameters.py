@@ -1,0 +1,126 @@
+"""A function is refused as a tool if the model cannot be told what to pass, and the error names the parameter."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, NewType, NotRequired, TypedDict
+
+import pytest
+
+import tau
+from support.library_agent import calls, opened, play, says
+
+UserId = NewType("UserId", int)
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Options(TypedDict):
+    depth: int
+    deep: NotRequired[list[str]]
+
+
+class Hopeless(TypedDict):
+    lock: threading.Thread
+
+
+def accepted(
+    text: str,
+    numbers: Sequence[float],
+    colour: Colour,
+    options: Options,
+    user: UserId,
+    mode: Annotated[Literal["a", "b"], "how"] = "a",
+    table: Mapping[str, int] | None = None,
+    anything: Any = None,
+    pair: tuple[int, ...] = (),
+) -> str:
+    return "fine"
+
+
+def refusal(folder: Path, function: Callable[..., Any]) -> str:
+    async def story() -> str:
+        with pytest.raises(tau.UsageError) as raised:
+            await opened(folder, tools=[function])
+        return str(raised.value)
+
+    return play(story())
+
+
+def no_annotation(city) -> str:  # type: ignore[no-untyped-def]
+    return ""
+
+
+def of_a_class(thread: threading.Thread) -> str:
+    return ""
+
+
+def inside_a_list(days: list[datetime]) -> str:
+    return ""
+
+
+def inside_a_mapping(days: dict[str, bytes]) -> str:
+    return ""
+
+
+def inside_a_union(path: Path | None = None) -> str:
+    return ""
+
+
+def inside_a_typed_dict(thing: Hopeless) -> str:
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (no_annotation, "no_annotation cannot be a tool: parameter city has no annotation"),
+        (of_a_class, "of_a_class cannot be a tool: parameter thread: Thread has no JSON Schema"),
+        (inside_a_list, "parameter days: datetime has no JSON Schema"),
+        (inside_a_mapping, "parameter days: bytes has no JSON Schema"),
+        (inside_a_union, "parameter path: Path has no JSON Schema"),
+        (inside_a_typed_dict, "parameter thing: Thread has no JSON Schema"),
+    ],
+)
+def test_a_parameter_that_cannot_be_described_is_refused(
+    tmp_path: Path, function: Callable[..., Any], message: str
+) -> None:
+    assert message in refusal(tmp_path, function)
+    with pytest.raises(tau.UsageError, match=message):
+        tau.tool(function)  # where it is defined
+
+
+def test_parameters_that_can_be_described_are_accepted(tmp_path: Path) -> None:
+    arguments = {"text": "a", "numbers": [1], "colour": "red", "options": {"depth": 1}, "user": 3}
+
+    async def story() -> list[str]:
+        async with opened(tmp_path, calls("accepted", **arguments), says("ok"), tools=[tau.tool(accepted)]) as agent:
+            result = await agent.prompt("go")
+            return [type(message).__name__ for message in result.messages if getattr(message, "is_error", False)]
+
+    assert play(story()) == []
+
+
+def test_a_schema_describes_what_annotations_cannot(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    described = tau.tool(parameters=schema)(no_annotation)
+
+    async def story() -> list[str]:
+        async with opened(tmp_path, tools=[described]) as agent:
+            return agent.tools
+
+    assert play(story()) == ["no_annotation"]
+
+
+def test_a_name_that_is_defined_later_is_checked_when_the_agent_is_opened(tmp_path: Path) -> None:
+    @tau.tool
+    def early(value: Later) -> str:  # type: ignore[name-defined]  # noqa: F821
+        return ""
+
+    assert "Later" in refusal(tmp_path, early)
