@@ -19,7 +19,6 @@ from tau.llm.event_fields import (
     as_object,
     as_text,
     dispatch,
-    optional_text,
     require_name,
     require_object,
     require_text,
@@ -107,7 +106,7 @@ class Reader:
         return ()
 
     def _open_text(self, kind: Literal["text", "thinking"], index: int, initial: Any) -> Sequence[ModelResult]:
-        text = optional_text(initial, f"content_block.{kind}")
+        text = as_text(initial)
         place = self._draft.block_count
         self._place[index], self._kind[index] = place, kind
         opened = self._draft.open(kind)

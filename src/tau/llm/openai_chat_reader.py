@@ -64,6 +64,7 @@ class PendingToolCall:
     is_complete: bool = False  # name and arguments arrived in one delta
     empty: str = ""  # an initial empty object: the arguments, unless others follow
     has_arguments: bool = False  # some of its arguments have arrived
+    index: int | None = None
 
 
 class Reader:
@@ -147,10 +148,8 @@ class Reader:
             results += self._write("text", require_text(content, "delta.content"))
         if refusal := as_text(delta.get("refusal")):
             results += self._write("text", refusal)
-        calls = delta.get("tool_calls") or []
-        for call in calls if isinstance(calls, list) else [calls]:
-            if call is not None:
-                results += self._call(require_object(call, "a tool call"))
+        for call in _listed(delta.get("tool_calls")):
+            results += self._call(require_object(call, "a tool call"))
         if older := delta.get("function_call"):
             results += self._call({"index": 0, "function": older})
         details = as_objects(delta.get("reasoning_details"))
@@ -199,6 +198,7 @@ class Reader:
             self._calls.append(call)
         if index is not None:
             self._by_index[index] = call
+            call.index = index
         if id:
             self._by_id.setdefault(id, call)
             call.id = call.id or id
@@ -218,12 +218,13 @@ class Reader:
         Most servers number the calls; some omit numbers, ids or both and send each call complete; some give every
         call the number 0.
         """
+        last = self._calls[-1] if self._calls and not name and not id else None
         if index is not None:
-            call = self._by_index.get(index)
+            call = self._by_index.get(index) or (last if last is not None and last.index is None else None)
         elif id:
             call = self._by_id.get(id)
         else:
-            call = self._calls[-1] if self._calls and not name else None
+            call = last
         if call is None or not name or not call.name:
             return call
         another = id != call.id if id and call.id else call.is_complete
@@ -264,6 +265,13 @@ class Reader:
         thought = token_count(as_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
         output = token_count(usage.get("completion_tokens"))
         self._draft.set_usage(usage=Usage(fresh, output, read, written, reasoning=thought))
+
+
+def _listed(calls: Any) -> list[Any]:
+    """Some servers send a single call without the list, and null or false for none."""
+    if isinstance(calls, list):
+        return [call for call in calls if call is not None]
+    return [] if not calls or isinstance(calls, (int, float)) else [calls]
 
 
 def _is_object(text: str) -> bool:

@@ -100,7 +100,6 @@ MALFORMED = {
     start(1, type="tool_use", id="t"): "content_block.name is missing",
     start(1, type="tool_use", id="t", name=""): "content_block.name is empty",
     start(1, type="tool_use", id="t", name=5): "content_block.name is not a string",
-    start(1, type="text", text=5): "content_block.text is not a string",
     start(1, type="redacted_thinking"): "content_block.data is missing",
     event("content_block_delta", index=0): "delta is missing",
     delta(0, "text"): "delta.text is missing",
