@@ -13,6 +13,7 @@ WORKERS ?= 3
 FUZZ_LINES ?= 20000
 FUZZ_EDITS ?= 10000
 FUZZ_FILES ?= 20000
+FUZZ_STREAMS ?= 2000
 FUZZ_SEQUENCES ?= 1000
 FUZZ_SCHEDULES ?= 100000
 SOAK_SECONDS ?= 3600
@@ -111,6 +112,7 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/fuzz.py $(FUZZ_LINES)
 	@$(PY) tests/long/fuzz_edit.py $(FUZZ_EDITS)
 	@$(PY) tests/long/fuzz_files.py $(FUZZ_FILES)
+	@$(PY) tests/long/fuzz_streams.py $(FUZZ_STREAMS)
 	@$(PY) tests/long/protocol_model.py $(FUZZ_SEQUENCES)
 	@$(PY) tests/long/bash_evasions.py
 	@$(PY) tests/long/schedules.py $(FUZZ_SCHEDULES)

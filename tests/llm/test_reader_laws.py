@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from support.loop_kit import assistant, call, user
 from support.readers import ReaderCase, anthropic, bedrock, google, openai_chat, openai_responses
-from support.recorded_streams import CALLS, fails, ways
+from support.recorded_streams import CALLS, Reading, fails, ways
 from tau.core.agent.draft import MessageDone
 from tau.core.models.failures import is_transient
+from tau.errors import ModelError
 from tau.llm.types import CallOptions, ModelContext
 from tau.records.base import encode, parse
 from tau.records.messages import Text, Thinking, ToolCall, ToolResult
@@ -85,10 +87,23 @@ def test_an_error_in_the_stream_is_told_in_its_own_words(case: ReaderCase) -> No
     ("case", "bad"),
     [pytest.param(case, bad, id=f"{case.name}-{at}") for case in CASES for at, bad in enumerate(case.malformed)],
 )
-def test_a_malformed_event_is_an_error_and_what_came_before_is_kept(case: ReaderCase, bad: bytes) -> None:
-    error, reading = fails(case.api, case.model, case.half, bad)
-    assert error.transient is True
+def test_a_malformed_event_is_an_error_that_says_what_it_lacks(case: ReaderCase, bad: bytes) -> None:
+    reading = Reading(case.api, case.model, case.half)
+    with pytest.raises(ModelError, match=re.escape(case.malformed[bad])) as caught:
+        reading.feed(bad)
+    assert caught.value.transient is True
     assert reading.draft.message("error").content[0] == Text("half")
+
+
+@pytest.mark.parametrize(
+    ("case", "odd"),
+    [pytest.param(case, odd, id=f"{case.name}-{at}") for case in CASES for at, odd in enumerate(case.tolerated)],
+)
+def test_an_odd_event_that_lacks_nothing_needed_does_not_change_the_answer(case: ReaderCase, odd: bytes) -> None:
+    reason = next(iter(case.reasons))
+    done = case.read(*case.half, odd, *case.finish(reason)).done
+    assert [block.text for block in done.message.content if isinstance(block, Text)] == ["half"]
+    assert (len(done.message.content), done.message.stop_reason) == (1, case.reasons[reason])
 
 
 @each_api

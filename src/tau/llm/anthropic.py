@@ -1,28 +1,25 @@
-"""The Anthropic Messages API: requests and the reader of its events. No I/O."""
+"""The Anthropic Messages API: requests. No I/O. anthropic_reader.py reads the responses."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tau.core.agent.draft import Draft
 from tau.core.conversation.provider_messages import ModelMessage, is_blank, strip_surrogates, strip_surrogates_in
 from tau.core.models.thinking import level_value as sent_level
-from tau.errors import ModelError
-from tau.llm.event_fields import dispatch, optional_text, require_text, server_error
+from tau.llm.anthropic_reader import Reader
 from tau.llm.types import (
     DEFAULT_OUTPUT_TOKENS,
     CallOptions,
     HttpApi,
     ModelContext,
     ModelRequest,
-    ModelResult,
     base_url,
     model_headers,
 )
-from tau.records.base import encode, packed_list, replace
-from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
+from tau.records.base import packed_list
+from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from tau.records.models import Model, ThinkingLevel
 
 VERSION = "2023-06-01"
@@ -31,15 +28,6 @@ INTERLEAVED = "interleaved-thinking-2025-05-14"
 BUDGETS: dict[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384, "max": 16384}
 # For models that decide themselves how much to think, and take only an effort.
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "max"}
-STOP_REASONS: dict[str, StopReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "pause_turn": "stop",
-    "max_tokens": "length",
-    "tool_use": "toolUse",
-    "model_context_window_exceeded": "length",
-}
-REFUSALS = {"refusal", "sensitive"}
 EPHEMERAL = {"type": "ephemeral"}
 _ADAPTIVE = re.compile(r"(?:opus|sonnet)-4[.-][6-9](?!\d)|claude-[a-z]+-[5-9](?!\d)")
 
@@ -181,122 +169,6 @@ def _block(block: Text | Image) -> dict[str, Any]:
     if isinstance(block, Text):
         return {"type": "text", "text": strip_surrogates(block.text)}
     return {"type": "image", "source": {"type": "base64", "media_type": block.mime_type, "data": block.data}}
-
-
-class Reader:
-    """Converts the events of one response to results."""
-
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._place: dict[int, int] = {}  # the API's block index -> index in the draft
-        # Arguments and signatures in the start event of a block, used unless deltas follow.
-        self._initial_input: dict[int, Any] = {}
-        self._signature: dict[int, str] = {}
-        self._stop: str | None = None
-        self._tokens = Usage()
-
-    def read(self, event: str, data: str) -> Sequence[ModelResult]:
-        return dispatch(self, HANDLERS, event, data)
-
-    def end(self) -> Sequence[ModelResult]:
-        raise ModelError("The stream ended before message_stop.", transient=True)
-
-    def _message_start(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        message = event["message"]
-        self._count(message.get("usage") or {})
-        id = message.get("id")
-        self._draft.set_usage(usage=self._tokens, response_id=id if isinstance(id, str) else None)
-        return ()
-
-    def _block_start(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        block, index = event["content_block"], event["index"]
-        self._place[index] = self._draft.block_count
-        match block["type"]:
-            case "text":
-                return self._open_block("text", index, block.get("text"))
-            case "thinking":
-                self._signature[index] = optional_text(block.get("signature"))
-                return self._open_block("thinking", index, block.get("thinking"))
-            case "redacted_thinking":
-                return self._draft.add_redacted(require_text(block["data"]))
-            case "tool_use":
-                self._initial_input[index] = block.get("input")
-                name = require_text(block["name"])
-                return [self._draft.open_call(self._draft.call_id(require_text(block["id"]), name), name)]
-        del self._place[index]  # an unknown type of block: its deltas are ignored
-        return ()
-
-    def _open_block(self, kind: Any, index: int, initial: str | None) -> Sequence[ModelResult]:
-        opened = self._draft.open(kind)
-        return [opened, self._draft.add(self._place[index], require_text(initial))] if initial else [opened]
-
-    def _block_delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        place, delta = self._place.get(event["index"]), event["delta"]
-        if place is None:
-            return ()
-        match delta["type"]:
-            case "text_delta":
-                return [self._draft.add(place, require_text(delta["text"]))]
-            case "thinking_delta":
-                return [self._draft.add(place, require_text(delta["thinking"]))]
-            case "input_json_delta":
-                if require_text(delta["partial_json"]).strip():
-                    self._initial_input.pop(event["index"], None)
-                return [self._draft.add(place, delta["partial_json"])]
-            case "signature_delta":
-                if require_text(delta["signature"]):
-                    self._signature.pop(event["index"], None)
-                    self._draft.add_signature(place, delta["signature"])
-        return ()
-
-    def _block_stop(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        place = self._place.pop(event["index"], None)
-        if place is None or self._draft.is_closed(place):
-            return ()
-        if signature := self._signature.pop(event["index"], ""):
-            self._draft.add_signature(place, signature)
-        initial = self._initial_input.pop(event["index"], None)
-        results: list[ModelResult] = [self._draft.add(place, encode(initial).decode())] if initial else []
-        return [*results, self._draft.close(place)]
-
-    def _message_delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        self._stop = event["delta"].get("stop_reason") or self._stop
-        self._count(event.get("usage") or {})
-        self._draft.set_usage(usage=self._tokens)
-        return ()
-
-    def _message_stop(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        if self._stop in REFUSALS:
-            raise ModelError(f"The model refused to answer (stop reason: {self._stop}).", transient=False)
-        if self._stop not in STOP_REASONS:
-            raise ModelError(f"Unhandled stop reason: {self._stop}", transient=False)
-        unclosed = [result for index in list(self._place) for result in self._block_stop({"index": index})]
-        return [*unclosed, *self._draft.finish(STOP_REASONS[self._stop])]
-
-    def _error(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        raise server_error(event)
-
-    def _count(self, usage: dict[str, Any]) -> None:
-        """Later counts replace earlier ones, where present."""
-        counts = {field: usage[name] for name, field in COUNTS.items() if isinstance(usage.get(name), int)}
-        self._tokens = replace(self._tokens, **counts)
-
-
-COUNTS = {
-    "input_tokens": "input",
-    "output_tokens": "output",
-    "cache_read_input_tokens": "cache_read",
-    "cache_creation_input_tokens": "cache_write",
-}
-HANDLERS: dict[str, Callable[[Reader, dict[str, Any]], Sequence[ModelResult]]] = {
-    "message_start": Reader._message_start,
-    "content_block_start": Reader._block_start,
-    "content_block_delta": Reader._block_delta,
-    "content_block_stop": Reader._block_stop,
-    "message_delta": Reader._message_delta,
-    "message_stop": Reader._message_stop,
-    "error": Reader._error,
-}
 
 
 API = HttpApi(request, Reader)

@@ -15,8 +15,20 @@ from urllib.parse import quote
 from tau.core.agent.draft import Draft
 from tau.core.conversation.provider_messages import ModelMessage, is_blank, strip_surrogates, strip_surrogates_in
 from tau.errors import ModelError
-from tau.llm import anthropic
-from tau.llm.event_fields import MALFORMED, malformed, optional_text, require_text, token_count
+from tau.llm import anthropic, anthropic_reader
+from tau.llm.event_fields import (
+    MALFORMED,
+    BadField,
+    as_id,
+    as_index,
+    as_object,
+    as_text,
+    malformed,
+    require_name,
+    require_object,
+    require_text,
+    token_count,
+)
 from tau.llm.event_fields import parse_event as read_event
 from tau.llm.sigv4 import Credentials, sign_headers
 from tau.llm.types import (
@@ -224,7 +236,7 @@ class AnthropicReader:
     """Reads Anthropic's events, each base64-encoded in a frame of its own."""
 
     def __init__(self, draft: Draft) -> None:
-        self._reader = anthropic.Reader(draft)
+        self._reader = anthropic_reader.Reader(draft)
 
     def read(self, event: str, data: str) -> Sequence[ModelResult]:
         if (error := stream_error(event, data)) is not None:
@@ -232,10 +244,10 @@ class AnthropicReader:
         if event != "chunk":
             return ()
         try:
-            packed = require_text(read_event(data)["bytes"])
+            packed = require_text(read_event(data).get("bytes"), "bytes")
             unpacked = binascii.a2b_base64(packed, strict_mode=True).decode()
-        except MALFORMED:
-            raise malformed(event, data) from None
+        except MALFORMED as error:
+            raise malformed(event, data, error) from None
         return self._reader.read("message", unpacked)
 
     def end(self) -> Sequence[ModelResult]:
@@ -248,6 +260,8 @@ class ConverseReader:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._place: dict[int, int] = {}
+        self._kind: dict[int, str] = {}
+        self._last = -1  # index of the last block that was started
         self._stop: str | None = None
 
     def read(self, event: str, data: str) -> Sequence[ModelResult]:
@@ -259,8 +273,8 @@ class ConverseReader:
         value = read_event(data)
         try:
             return handler(self, value)
-        except MALFORMED:
-            raise malformed(event, data) from None
+        except MALFORMED as error:
+            raise malformed(event, data, error) from None
 
     def end(self) -> Sequence[ModelResult]:
         if self._stop is None:
@@ -269,47 +283,68 @@ class ConverseReader:
             raise ModelError(f"Unhandled stop reason: {self._stop}", transient=False)
         return self._draft.finish(STOP_REASONS[self._stop])
 
+    def _index(self, event: dict[str, Any], *, starts: bool = False) -> int:
+        """The block of an event: the last one, or a new one, if the server omits the index."""
+        index = as_index(event.get("contentBlockIndex"))
+        if index is not None:
+            return index
+        return self._last if self._last in self._place and not starts else self._last + 1
+
     def _start(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        tool = (event.get("start") or {}).get("toolUse")
+        tool = as_object(event.get("start")).get("toolUse")
         if tool is None:
             return ()
-        name = require_text(tool["name"])
-        self._place[event["contentBlockIndex"]] = self._draft.block_count
-        return [self._draft.open_call(self._draft.call_id(optional_text(tool.get("toolUseId")), name), name)]
+        tool = require_object(tool, "start.toolUse")
+        name = require_name(tool.get("name"), "toolUse.name")
+        index = self._index(event, starts=True)
+        closed = self._close(index)
+        self._last, self._place[index], self._kind[index] = index, self._draft.block_count, "call"
+        return [*closed, self._draft.open_call(self._draft.call_id(as_id(tool.get("toolUseId")), name), name)]
 
     def _delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        index, delta = event["contentBlockIndex"], event["delta"]
+        delta = require_object(event.get("delta"), "delta")
         if (text := delta.get("text")) is not None:
-            return self._write(index, "text", text)
+            return self._write(self._index(event), "text", text)
         if (tool := delta.get("toolUse")) is not None:
-            return [self._draft.add(self._place[index], require_text(tool["input"]))]
+            return self._add_arguments(self._index(event), require_object(tool, "delta.toolUse").get("input"))
         if (thought := delta.get("reasoningContent")) is not None:
-            return self._think(index, thought)
+            return self._think(self._index(event), require_object(thought, "delta.reasoningContent"))
         return ()
+
+    def _add_arguments(self, index: int, piece: Any) -> Sequence[ModelResult]:
+        if piece is None:
+            return ()
+        if index not in self._place or self._kind[index] != "call":
+            raise BadField(f"there is no call with the index {index}")
+        return [self._draft.add(self._place[index], require_text(piece, "toolUse.input"))]
 
     def _think(self, index: int, thought: dict[str, Any]) -> Sequence[ModelResult]:
         if (hidden := thought.get("redactedContent")) is not None:
-            return self._draft.add_redacted(require_text(hidden))
+            return self._draft.add_redacted(require_text(hidden, "redactedContent"))
         results = list(self._write(index, "thinking", thought.get("text") or ""))
-        if (signature := thought.get("signature")) is not None:
-            self._draft.add_signature(self._place[index], require_text(signature))
+        if signature := as_text(thought.get("signature")):
+            self._draft.add_signature(self._place[index], signature)
         return results
 
     def _write(self, index: int, kind: Any, delta: Any) -> Sequence[ModelResult]:
-        """Add a delta. A block of text opens with its first delta."""
+        """Add a delta. A block of text opens with its first delta, and closes the one before if the kind changes."""
         results: list[ModelResult] = []
-        if index not in self._place:
-            place = self._draft.block_count
+        text = require_text(delta, "text")
+        if self._kind.get(index) != kind or index not in self._place:
+            results += self._close(index)
+            self._last, self._place[index], self._kind[index] = index, self._draft.block_count, kind
             results.append(self._draft.open(kind))
-            self._place[index] = place
-        return [*results, self._draft.add(self._place[index], delta)] if require_text(delta) else results
+        return [*results, self._draft.add(self._place[index], text)] if text else results
 
     def _block_stop(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        place = self._place.pop(event["contentBlockIndex"], None)
+        return self._close(self._index(event))
+
+    def _close(self, index: int) -> Sequence[ModelResult]:
+        place = self._place.pop(index, None)
         return [] if place is None else [self._draft.close(place)]
 
     def _message_stop(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        self._stop = require_text(event["stopReason"])
+        self._stop = require_text(event.get("stopReason"), "stopReason")
         return ()
 
     def _metadata(self, event: dict[str, Any]) -> Sequence[ModelResult]:

@@ -21,7 +21,21 @@ from tau.core.conversation.provider_messages import (
     strip_surrogates_in,
 )
 from tau.errors import ModelError
-from tau.llm.event_fields import MALFORMED, malformed, optional_text, require_text, server_error, token_count
+from tau.llm.event_fields import (
+    END_MARK,
+    MALFORMED,
+    BadField,
+    as_id,
+    as_object,
+    as_objects,
+    as_text,
+    malformed,
+    require_name,
+    require_object,
+    require_text,
+    server_error,
+    token_count,
+)
 from tau.llm.event_fields import parse_event as read_event
 from tau.llm.types import (
     CallOptions,
@@ -226,13 +240,15 @@ class Reader:
         self._stop: str | None = None
 
     def read(self, event: str, data: str) -> Sequence[ModelResult]:
+        if data.strip() == END_MARK:
+            return self.end()
         value = read_event(data)
         if event == "error" or value.get("error"):
             raise server_error(value)
         try:
             return self._chunk(value)
-        except MALFORMED:
-            raise malformed("generateContent", data) from None
+        except MALFORMED as error:
+            raise malformed("generateContent", data, error) from None
 
     def end(self) -> Sequence[ModelResult]:
         if self._stop is None:
@@ -251,25 +267,30 @@ class Reader:
             self._draft.set_usage(response_id=id)
             self._named = True
         self._count(chunk.get("usageMetadata"))
-        if blocked := (chunk.get("promptFeedback") or {}).get("blockReason"):
+        blocked = as_object(chunk.get("promptFeedback")).get("blockReason")
+        if blocked and blocked != "BLOCK_REASON_UNSPECIFIED":
             raise ModelError(f"The prompt was blocked (blockReason: {blocked}).", transient=False)
         results: list[ModelResult] = []
-        for candidate in (chunk.get("candidates") or ())[:1]:
-            for part in (candidate.get("content") or {}).get("parts") or ():
-                results += self._part(part)
-            if reason := candidate.get("finishReason"):
-                self._stop = require_text(reason)
+        for candidate in as_objects(chunk.get("candidates"))[:1]:
+            content = candidate.get("content")
+            parts = require_object(content, "content").get("parts") if content is not None else None
+            for part in parts if isinstance(parts, list) else (parts,):
+                if part is not None:
+                    results += self._part(require_object(part, "a part"))
+            reason = candidate.get("finishReason")
+            if reason and reason != "FINISH_REASON_UNSPECIFIED":
+                self._stop = require_text(reason, "finishReason")
         return results
 
     def _part(self, part: dict[str, Any]) -> list[ModelResult]:
-        signature = optional_text(part.get("thoughtSignature"))
+        signature = as_text(part.get("thoughtSignature"))
         if (call := part.get("functionCall")) is not None:
-            return self._call(call, signature)
+            return self._call(require_object(call, "functionCall"), signature)
         if (text := part.get("text")) is None:
             return []  # a type of part that was not requested
         kind: Literal["text", "thinking"] = "thinking" if part.get("thought") is True else "text"
         results: list[ModelResult] = []
-        if require_text(text):
+        if require_text(text, "text"):
             if self._writing != kind:
                 results = self._stop_writing()
                 self._writing, self._place = kind, self._draft.block_count
@@ -288,12 +309,12 @@ class Reader:
         return [self._draft.close(self._place)]
 
     def _call(self, call: dict[str, Any], signature: str) -> list[ModelResult]:
-        name, arguments = require_text(call["name"]), call.get("args")
+        name, arguments = require_name(call.get("name"), "functionCall.name"), call.get("args")
         if arguments is not None and not isinstance(arguments, dict):
-            raise ValueError
+            raise BadField("functionCall.args is not an object")
         results = self._stop_writing()
         place = self._draft.block_count
-        results.append(self._draft.open_call(self._draft.call_id(optional_text(call.get("id")), name), name))
+        results.append(self._draft.open_call(self._draft.call_id(as_id(call.get("id")), name), name))
         results.append(self._draft.add(place, encode(arguments or {}).decode()))
         if signature:
             self._draft.add_signature(place, signature)

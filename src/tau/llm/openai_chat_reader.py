@@ -14,7 +14,21 @@ from typing import Any, Literal
 from tau.core.agent.draft import Draft
 from tau.errors import ModelError
 from tau.llm.compat import compat
-from tau.llm.event_fields import MALFORMED, malformed, optional_text, require_text, server_error, token_count
+from tau.llm.event_fields import (
+    END_MARK,
+    MALFORMED,
+    as_id,
+    as_index,
+    as_object,
+    as_objects,
+    as_text,
+    malformed,
+    optional_text,
+    require_object,
+    require_text,
+    server_error,
+    token_count,
+)
 from tau.llm.event_fields import parse_event as read_event
 from tau.llm.types import ModelResult
 from tau.records.base import BadRecord, encode, parse
@@ -25,8 +39,16 @@ REASONING = ("reasoning_content", "reasoning", "reasoning_text")
 STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
     "end": "stop",
+    "end_turn": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
     "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
     "tool_calls": "toolUse",
+    "tool_call": "toolUse",
+    "tool_use": "toolUse",
     "function_call": "toolUse",
 }
 
@@ -42,6 +64,7 @@ class PendingToolCall:
     is_complete: bool = False  # name and arguments arrived in one delta
     empty: str = ""  # an initial empty object: the arguments, unless others follow
     has_arguments: bool = False  # some of its arguments have arrived
+    index: int | None = None
 
 
 class Reader:
@@ -60,24 +83,24 @@ class Reader:
         self._stop: str | None = None
 
     def read(self, event: str, data: str) -> Sequence[ModelResult]:
-        if data.strip() == "[DONE]":
+        if data.strip() == END_MARK:
             return self.end()
         value = read_event(data)
         if event == "error" or value.get("error") or value.get("object") == "error":
             raise server_error(value)
         try:
             return self._chunk(value)
-        except MALFORMED:
-            raise malformed("chat.completion.chunk", data) from None
+        except MALFORMED as error:
+            raise malformed("chat.completion.chunk", data, error) from None
 
     def end(self) -> Sequence[ModelResult]:
         if self._stop is None and (self._ends_with_reason or not self._draft.block_count):
             raise ModelError("The stream ended before a finish_reason came.", transient=True)
-        stop = self._stop or "stop"
+        stop = (self._stop or "stop").lower()
         if stop == "content_filter":
             raise ModelError("The provider's content filter stopped the answer (content_filter).", transient=False)
         if stop not in STOP_REASONS:
-            raise ModelError(f"Unhandled stop reason: {stop}", transient=stop == "network_error")
+            raise ModelError(f"Unhandled stop reason: {self._stop}", transient=stop == "network_error")
         results = self._stop_writing()
         for call in self._calls:
             if call.place is None:
@@ -96,47 +119,59 @@ class Reader:
             self._named = True
         self._count(chunk.get("usage"))
         results: list[ModelResult] = []
-        for choice in chunk.get("choices") or ():
-            if choice.get("index"):  # only one choice was requested
+        for choice in as_objects(chunk.get("choices")):
+            if as_index(choice.get("index")):  # only one choice was requested
                 continue
+            if choice.get("error"):  # OpenRouter, when the provider behind it fails
+                raise server_error(choice)
             self._count(choice.get("usage"))
-            results += self._delta(choice.get("delta") or {})
+            results += self._delta(self._content(choice))
             if reason := choice.get("finish_reason"):
-                self._stop = require_text(reason)
+                self._stop = require_text(reason, "finish_reason")
         return results
+
+    def _content(self, choice: dict[str, Any]) -> dict[str, Any]:
+        """The delta of a choice, which is missing in annotations; some servers send one whole message instead."""
+        if (delta := choice.get("delta")) is not None:
+            return require_object(delta, "delta")
+        return {} if self._draft.block_count else as_object(choice.get("message"))
 
     def _delta(self, delta: dict[str, Any]) -> list[ModelResult]:
         results: list[ModelResult] = []
-        if source := next((name for name in REASONING if delta.get(name)), None):
+        if source := next((name for name in REASONING if as_text(delta.get(name))), None):
             results += self._write("thinking", delta[source], source)
         content = delta.get("content")
         if isinstance(content, list):
             for part in content:
                 results += self._part(part)
         elif content:
-            results += self._write("text", content)
-        if refusal := delta.get("refusal"):
+            results += self._write("text", require_text(content, "delta.content"))
+        if refusal := as_text(delta.get("refusal")):
             results += self._write("text", refusal)
-        for call in delta.get("tool_calls") or ():
-            results += self._call(call)
+        for call in _listed(delta.get("tool_calls")):
+            results += self._call(require_object(call, "a tool call"))
         if older := delta.get("function_call"):
             results += self._call({"index": 0, "function": older})
-        self._details += [
-            detail for detail in delta.get("reasoning_details") or () if detail.get("type") == "reasoning.encrypted"
-        ]
+        details = as_objects(delta.get("reasoning_details"))
+        self._details += [detail for detail in details if detail.get("type") == "reasoning.encrypted"]
         return results
 
-    def _part(self, part: dict[str, Any]) -> list[ModelResult]:
+    def _part(self, part: Any) -> list[ModelResult]:
         """Content in parts, the format of Mistral."""
-        match part.get("type"):
+        if isinstance(part, str):
+            return self._write("text", part) if part else []
+        match require_object(part, "a part of delta.content").get("type"):
             case "text":
-                return self._write("text", part["text"]) if part["text"] else []
+                text = optional_text(part.get("text"), "text")
+                return self._write("text", text) if text else []
             case "thinking":
-                return self._write("thinking", "".join(optional_text(each.get("text")) for each in part["thinking"]))
+                thought = part.get("thinking")
+                parts = "".join(as_text(each.get("text")) for each in as_objects(thought))
+                thought = as_text(thought) or parts
+                return self._write("thinking", thought) if thought else []
         return []
 
-    def _write(self, kind: Literal["text", "thinking"], delta: Any, signature: str = "") -> list[ModelResult]:
-        delta = require_text(delta)
+    def _write(self, kind: Literal["text", "thinking"], delta: str, signature: str = "") -> list[ModelResult]:
         results: list[ModelResult] = []
         if self._writing != kind:
             results = self._stop_writing()
@@ -151,17 +186,19 @@ class Reader:
         return [self._draft.close(self._place)]
 
     def _call(self, given: dict[str, Any]) -> list[ModelResult]:
-        function = given.get("function") or {}
-        index, id, name = given.get("index"), optional_text(given.get("id")), optional_text(function.get("name"))
+        function = require_object(given.get("function") or {}, "function")
+        index, id = as_index(given.get("index")), as_id(given.get("id"))
+        name = optional_text(function.get("name"), "function.name")
         arguments = function.get("arguments")
-        delta = encode(arguments).decode() if isinstance(arguments, dict) else optional_text(arguments)
+        delta = encode(arguments).decode() if isinstance(arguments, dict) else optional_text(arguments, "arguments")
         results = self._stop_writing()
         call = self._find_call(index, id, name)
         if call is None:
             call = PendingToolCall(id)
             self._calls.append(call)
-        if isinstance(index, int):
+        if index is not None:
             self._by_index[index] = call
+            call.index = index
         if id:
             self._by_id.setdefault(id, call)
             call.id = call.id or id
@@ -175,18 +212,19 @@ class Reader:
             results += self._add(call, delta)
         return results
 
-    def _find_call(self, index: Any, id: str, name: str) -> PendingToolCall | None:
+    def _find_call(self, index: int | None, id: str, name: str) -> PendingToolCall | None:
         """The call that a delta belongs to, None for a new one.
 
         Most servers number the calls; some omit numbers, ids or both and send each call complete; some give every
         call the number 0.
         """
-        if isinstance(index, int):
-            call = self._by_index.get(index)
+        last = self._calls[-1] if self._calls and not name and not id else None
+        if index is not None:
+            call = self._by_index.get(index) or (last if last is not None and last.index is None else None)
         elif id:
             call = self._by_id.get(id)
         else:
-            call = self._calls[-1] if self._calls and not name else None
+            call = last
         if call is None or not name or not call.name:
             return call
         another = id != call.id if id and call.id else call.is_complete
@@ -216,7 +254,7 @@ class Reader:
         """The last count wins. Cached tokens are part of prompt_tokens, reasoning of completion_tokens."""
         if not isinstance(usage, dict):
             return
-        details = usage.get("prompt_tokens_details") or {}
+        details = as_object(usage.get("prompt_tokens_details"))
         read = (
             token_count(details.get("cached_tokens"))
             or token_count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
@@ -224,9 +262,16 @@ class Reader:
         )
         written = token_count(details.get("cache_write_tokens"))
         fresh = max(0, token_count(usage.get("prompt_tokens")) - read - written)
-        thought = token_count((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
+        thought = token_count(as_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
         output = token_count(usage.get("completion_tokens"))
         self._draft.set_usage(usage=Usage(fresh, output, read, written, reasoning=thought))
+
+
+def _listed(calls: Any) -> list[Any]:
+    """Some servers send a single call without the list, and null or false for none."""
+    if isinstance(calls, list):
+        return [call for call in calls if call is not None]
+    return [] if not calls or isinstance(calls, (int, float)) else [calls]
 
 
 def _is_object(text: str) -> bool:

@@ -39,7 +39,8 @@ class ReaderCase:
     reasons: Mapping[str, str]  # why an answer stopped, in the words of the server and in ours
     refused: Sequence[Any]  # reasons that are errors
     overloaded: Sequence[bytes]  # errors in the stream that say "Overloaded"
-    malformed: Sequence[bytes]
+    malformed: Mapping[bytes, str]  # events that lack what is needed, and what the error says about them
+    tolerated: Sequence[bytes]  # odd events after `half` that change nothing: what they lack is not needed
     call: Callable[[str, str], Sequence[bytes]] | None = None  # a call of a tool, its arguments in one piece
     call_id: str = "c1"
     tried_again: Sequence[Any] = ()  # the refused reasons after which the same request may succeed

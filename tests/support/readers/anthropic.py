@@ -92,29 +92,49 @@ DELTAS = deltas_of(
 )
 
 
-MALFORMED = [
-    b"data: {not json\n\n",
-    b"event: message_start\ndata: []\n\n",
-    b'data: {"type":["message_start"]}\n\n',
+MALFORMED = {
+    b"data: {not json\n\n": "not JSON",
+    b"event: message_start\ndata: []\n\n": "without a type",
+    b'data: {"type":["message_start"]}\n\n': "without a type",
+    event("content_block_start", index=1): "content_block is missing",
+    start(1, type="tool_use", id="t"): "content_block.name is missing",
+    start(1, type="tool_use", id="t", name=""): "content_block.name is empty",
+    start(1, type="tool_use", id="t", name=5): "content_block.name is not a string",
+    start(1, type="redacted_thinking"): "content_block.data is missing",
+    event("content_block_delta", index=0): "delta is missing",
+    delta(0, "text"): "delta.text is missing",
+    delta(0, "text", text=5): "delta.text is not a string",
+    delta(0, "thinking", thinking=["a"]): "delta.thinking is not a string",
+    delta(0, "input_json", partial_json={"a": 1}): "delta.partial_json is not a string",
+    delta(0, "input_json", partial_json="{}"): "no content_block_start of a call",
+    delta(7, "input_json", partial_json="{}"): "no content_block_start of a call",
+    delta(0, "signature", signature=5): "delta.signature is not a string",
+    event("message_delta", delta={"stop_reason": ["end_turn"]}) + event("message_stop"): "stop_reason is not a string",
+}
+
+
+TOLERATED = [
     event("message_start"),
     event("message_start", message=5),
-    event("content_block_start", index=1),
-    start(1),
-    start(1, type="tool_use", name="ls"),
-    start(1, type="tool_use", id=None, name="ls"),
-    start(1, type="tool_use", id="t", name=5),
-    start(1, type="text", text=5),
-    start(1, type="redacted_thinking"),
-    event("content_block_delta", index=0),
-    delta(0, "text"),
+    event("message_start", message={"id": 5, "usage": "none"}),
+    event("ping"),
+    event("vendor_event", index=0),
+    b"data:\n\n",
+    b": keep-alive\n\n",
+    b'data: {"type":null}\n\n',
+    event("content_block_delta", index=0, delta={}),
     delta(0, "text", text=None),
-    delta(0, "text", text=5),
-    delta(0, "thinking", thinking=["a"]),
-    delta(0, "input_json", partial_json={"a": 1}),
-    delta(0, "signature", signature=5),
+    delta(0, "text", text=""),
+    delta(0, "citations", citation={}),
+    event("content_block_delta", delta={"text": ""}),
+    event("content_block_delta", index="0", delta={"type": "text_delta", "text": ""}),
+    event("message_delta", delta=None, usage={"output_tokens": "3"}),
+    event("message_delta", usage={"output_tokens": None, "input_tokens": {}}),
     event("content_block_stop"),
-    event("message_delta", delta=None),
-    event("message_delta", delta={"stop_reason": ["end_turn"]}) + event("message_stop"),
+    event("content_block_stop", index=9),
+    start(1, type="server_tool_use", name="search")
+    + delta(1, "input_json", partial_json="{")
+    + event("content_block_stop", index=1),
 ]
 
 
@@ -143,5 +163,6 @@ CASE = ReaderCase(
     refused=["refusal", "sensitive", "zork", None],
     overloaded=[event("error", error={"type": "overloaded_error", "message": "Overloaded"})],
     malformed=MALFORMED,
+    tolerated=TOLERATED,
     call=tool_call,
 )

@@ -64,24 +64,37 @@ USED = aws("metadata", {"usage": {"inputTokens": 1}})
 HALF = [delta(0, text="half")]
 
 
-MALFORMED = [
-    frame(b"{no json", event_type="contentBlockDelta"),
-    aws("contentBlockDelta", []),
-    aws("contentBlockDelta", {"delta": {"text": "x"}}),
-    aws("contentBlockDelta", {"contentBlockIndex": 0}),
-    delta(0, text=5),
-    delta(1, toolUse={"input": "{}"}),
-    delta(0, toolUse={"input": 5}),
-    delta(0, reasoningContent="x"),
-    delta(1, reasoningContent={"text": 5}),
-    delta(1, reasoningContent={"redactedContent": 5}),
-    delta(1, reasoningContent={"signature": 5}),
-    start(1, toolUseId="a"),
-    start(1, toolUseId=5, name="ls"),
-    start(1, name=5),
+MALFORMED = {
+    frame(b"{no json", event_type="contentBlockDelta"): "not JSON",
+    aws("contentBlockDelta", []): "without a type",
+    aws("contentBlockDelta", {"contentBlockIndex": 0}): "delta is missing",
+    delta(0, text=5): "text is not a string",
+    delta(1, toolUse={"input": "{}"}): "no call with the index 1",
+    delta(0, toolUse={"input": "{}"}): "no call with the index 0",
+    start(1, name="ls", toolUseId="a") + delta(1, toolUse={"input": 5}): "toolUse.input is not a string",
+    delta(0, reasoningContent="x"): "delta.reasoningContent is not an object",
+    delta(1, reasoningContent={"text": 5}): "text is not a string",
+    delta(1, reasoningContent={"redactedContent": 5}): "redactedContent is not a string",
+    start(1, toolUseId="a"): "toolUse.name is missing",
+    start(1, name=5): "toolUse.name is not a string",
+    aws("messageStop", {}): "stopReason is missing",
+    stop(["end_turn"]): "stopReason is not a string",
+}
+
+
+TOLERATED = [
+    aws("messageStart", {}),
+    aws("vendorEvent", []),
+    aws("contentBlockStart", {"contentBlockIndex": 0, "start": None}),
+    aws("contentBlockDelta", {"delta": {"text": ""}}),
+    aws("contentBlockDelta", {"contentBlockIndex": "0", "delta": {"text": ""}}),
+    delta(0, text=None),
+    delta(0, toolUse={"input": None}),
+    delta(0, citation={"title": 5}),
     aws("contentBlockStop", {}),
-    aws("messageStop", {}),
-    stop(["end_turn"]),
+    aws("contentBlockStop", {"contentBlockIndex": 7}),
+    aws("metadata", {"usage": "none"}),
+    aws("metadata", {}),
 ]
 
 
@@ -103,5 +116,6 @@ CASE = ReaderCase(
     refused=["guardrail_intervened", "content_filtered", "zork"],
     overloaded=[aws("serviceUnavailableException", {"message": "Overloaded"}, "exception")],
     malformed=MALFORMED,
+    tolerated=TOLERATED,
     call=tool_call,
 )

@@ -54,23 +54,37 @@ def chunk(*parts: Any, finish: Any = None, **more: Any) -> bytes:
 HALF = [chunk({"text": "half"})]
 
 
-MALFORMED = [
-    b"data: {not json\n\n",
-    sse([]),
+MALFORMED = {
+    b"data: {not json\n\n": "not JSON",
+    sse([]): "without a type",
+    sse({"candidates": [{"content": "x"}]}): "content is not an object",
+    chunk("x"): "a part is not an object",
+    chunk({"text": 5}): "text is not a string",
+    chunk({"functionCall": "ls"}): "functionCall is not an object",
+    chunk({"functionCall": {"args": {}}}): "functionCall.name is missing",
+    chunk({"functionCall": {"name": ""}}): "functionCall.name is empty",
+    chunk({"functionCall": {"name": 5}}): "functionCall.name is not a string",
+    chunk({"functionCall": {"name": "ls", "args": "{}"}}): "functionCall.args is not an object",
+    chunk({"functionCall": {"name": "ls", "args": [1]}}): "functionCall.args is not an object",
+    chunk(finish=["STOP"]): "finishReason is not a string",
+}
+
+
+TOLERATED = [
+    sse({}),
+    b"data:\n\n",
+    sse({"candidates": None}),
     sse({"candidates": 5}),
     sse({"candidates": [5]}),
-    sse({"candidates": [{"content": "x"}]}),
+    sse({"candidates": [{}]}),
+    sse({"candidates": [{"content": {"role": "model"}}]}),
+    sse({"candidates": [{"content": {"parts": None}, "finishReason": "FINISH_REASON_UNSPECIFIED"}]}),
+    sse({"candidates": [{"content": {"parts": [None, {"vendor": 1}, {"text": ""}]}, "index": 0}]}),
     sse({"promptFeedback": "x"}),
-    chunk("x"),
-    chunk({"text": 5}),
-    chunk({"text": "a", "thoughtSignature": 5}),
-    chunk({"functionCall": "ls"}),
-    chunk({"functionCall": {"args": {}}}),
-    chunk({"functionCall": {"name": 5}}),
-    chunk({"functionCall": {"name": "ls", "id": 5}}),
-    chunk({"functionCall": {"name": "ls", "args": "{}"}}),
-    chunk({"functionCall": {"name": "ls", "args": [1]}}),
-    chunk(finish=["STOP"]),
+    sse({"promptFeedback": {"blockReason": "BLOCK_REASON_UNSPECIFIED"}}),
+    sse({"responseId": 5, "usageMetadata": "none"}),
+    chunk({"text": "", "thoughtSignature": 5}),
+    chunk(finish="STOP"),
 ]
 
 
@@ -91,5 +105,6 @@ CASE = ReaderCase(
         sse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "error"),
     ],
     malformed=MALFORMED,
+    tolerated=TOLERATED,
     tried_again=["MALFORMED_FUNCTION_CALL"],
 )

@@ -93,27 +93,44 @@ DONE = sse("[DONE]")
 FINISHED = next(at for at, event in enumerate(RECORDED) if b'"finish_reason":"tool_calls"' in event)
 
 
-MALFORMED = [
-    b"data: {not json\n\n",
-    sse([]),
+MALFORMED = {
+    b"data: {not json\n\n": "not JSON",
+    sse([]): "without a type",
+    sse({"choices": [{"delta": "x"}]}): "delta is not an object",
+    chunk(content=5): "delta.content is not a string",
+    chunk(content=[5]): "a part of delta.content is not an object",
+    chunk(content=[{"type": "text", "text": 5}]): "text is not a string",
+    chunk(tool_calls="x"): "a tool call is not an object",
+    chunk(tool_calls=["x"]): "a tool call is not an object",
+    calling({"index": 0, "id": "a", "function": {"name": 5}}): "function.name is not a string",
+    calling({"index": 0, "id": "a", "function": {"name": "ls", "arguments": 5}}): "arguments is not a string",
+    calling({"index": 0, "id": "a", "function": "ls"}): "function is not an object",
+    sse({"choices": [{"delta": {}, "finish_reason": ["stop"]}]}): "finish_reason is not a string",
+}
+
+
+TOLERATED = [
+    sse({}),
+    b"data:\n\n",
+    b": OPENROUTER PROCESSING\n\n",
+    sse({"id": 5, "choices": None}),
     sse({"choices": 5}),
     sse({"choices": [5]}),
-    sse({"choices": [{"delta": "x"}]}),
-    chunk(content=5),
-    chunk(content=[5]),
-    chunk(content=[{"type": "text"}]),
-    chunk(content=[{"type": "thinking", "thinking": [5]}]),
-    chunk(reasoning_content={"a": 1}),
-    chunk(refusal=5),
+    sse({"choices": [], "prompt_filter_results": [{}]}),
+    sse({"choices": [{"index": 0, "finish_reason": None, "content_filter_offsets": {"check_offset": 44}}]}),
+    sse({"choices": [{"index": "0", "delta": None, "finish_reason": ""}], "usage": None, "error": None}),
+    sse({"choices": [{"delta": {"role": None, "content": None, "tool_calls": None, "refusal": None}}]}),
+    chunk(tool_calls=[]),
+    chunk(tool_calls=[None]),
+    chunk(tool_calls=False),
     chunk(tool_calls=5),
-    chunk(tool_calls=["x"]),
-    calling({"index": 0, "id": 5, "function": {"name": "ls"}}),
-    calling({"index": 0, "id": "a", "function": {"name": 5}}),
-    calling({"index": 0, "id": "a", "function": {"name": "ls", "arguments": 5}}),
-    calling({"index": 0, "id": "a", "function": "ls"}),
+    chunk(content=[{"type": "text"}, {"type": "reference"}, "", {"type": "thinking", "thinking": [5]}]),
+    chunk(reasoning_content={"a": 1}),
+    chunk(reasoning_content=None, reasoning=[]),
+    chunk(refusal=5),
     chunk(reasoning_details=["x"]),
-    sse({"choices": [{"delta": {}, "finish_reason": ["stop"]}]}),
-    sse({"choices": [], "usage": {"prompt_tokens_details": "x"}}),
+    chunk(reasoning_details="x"),
+    sse({"choices": [], "usage": {"prompt_tokens_details": "x", "completion_tokens_details": 5}}),
 ]
 
 
@@ -143,5 +160,6 @@ CASE = ReaderCase(
         ),
     ],
     malformed=MALFORMED,
+    tolerated=TOLERATED,
     call=tool_call,
 )

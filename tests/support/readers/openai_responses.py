@@ -77,29 +77,44 @@ def finished(**response: Any) -> bytes:
 TEXT = [added(0, type="message", id="m", content=[]), delta("output_text", 0, "half")]
 
 
-MALFORMED = [
-    b"data: {not json\n\n",
-    sse([]),
-    sse({"type": ["x"]}),
+MALFORMED = {
+    b"data: {not json\n\n": "not JSON",
+    sse([]): "without a type",
+    sse({"type": ["x"]}): "without a type",
+    event("output_item.added", output_index=1): "item is missing",
+    added(1): "item.type is missing",
+    added(1, type="function_call", call_id="a"): "item.name is missing",
+    added(1, type="function_call", call_id="a", name=""): "item.name is empty",
+    added(1, type="function_call", call_id="a", name="ls", arguments=5): "arguments is not a string",
+    event("output_text.delta", output_index=0): "delta is missing",
+    delta("output_text", 0, 5): "delta is not a string",
+    delta("function_call_arguments", 0, 5): "delta is not a string",
+    delta("function_call_arguments", 7, "{}") + finished(): "arguments of a call that was not started",
+    done(0): "item.type is missing",
+}
+
+
+TOLERATED = [
     event("created"),
     event("created", response=5),
-    event("output_item.added", output_index=1),
-    event("output_item.added", item={"type": "message"}),
-    added(1),
-    added(1, type="function_call", call_id="a"),
-    added(1, type="function_call", call_id=5, name="ls"),
-    added(1, type="function_call", call_id="a", name="ls", arguments=5),
-    event("output_text.delta", output_index=0),
+    event("created", response={"id": 5}),
+    event("in_progress", response={}),
+    event("vendor", output_index=0),
+    sse({"type": None}),
+    b"data:\n\n",
+    event("output_text.delta", delta=""),
+    event("output_text.delta", output_index=[], delta=""),
+    event("output_text.delta", output_index="0", delta=""),
+    event("output_text.delta", item_id="m", delta=""),
+    event("output_text.delta", item_id="another", delta=""),
     delta("output_text", 0, None),
-    delta("output_text", 0, 5),
-    event("output_text.delta", delta="x"),
-    event("output_text.delta", output_index=[], delta="x"),
-    done(0, type="message", id=5),
-    done(0, type="message", id="m", content=[5]),
-    done(1, type="reasoning", summary=[{}]),
-    event("completed"),
-    event("completed", response=5),
-    event("incomplete", response={"incomplete_details": "x"}),
+    event("output_item.added", output_index=0, item={"type": "message", "id": "m"}),
+    event("function_call_arguments.delta", output_index=9, delta=None),
+    event("reasoning_summary_part.done"),
+    event("content_part.added", part=5),
+    done(0, type="message", id="m", content=[5, {"text": 5}]),
+    done(0, type="message", id=None, content=None),
+    done(3, type="web_search_call", action=5),
 ]
 
 
@@ -137,6 +152,7 @@ CASE = ReaderCase(
         sse({"type": "error", "error": {"type": "server_error", "message": "Overloaded"}}, "error"),
     ],
     malformed=MALFORMED,
+    tolerated=TOLERATED,
     call=tool_call,
     call_id="c1|fc",
 )
