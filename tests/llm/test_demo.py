@@ -158,14 +158,14 @@ def test_the_request_is_the_last_line_after_piped_text_and_attached_files(before
 
 @pytest.mark.parametrize("before", ["hello\n", '<file name="/a/x">\nhello\n</file>\n'])
 def test_a_question_about_the_attached_text_is_answered_with_its_beginning(before: str) -> None:
-    answer = says(user(f"{before}what does it say"))
+    answer = demo_answer(user(f"{before}what does it say"))
     assert (answer.text, called(answer)) == ("The text with your message has 1 line:\n\n    hello", [])
-    many = says(user("".join(f"line {n}\n" for n in range(20)) + "Please summarize this.")).text
+    many = demo_answer(user("".join(f"line {n}\n" for n in range(20)) + "Please summarize this.")).text
     assert many.startswith("The text with your message has 20 lines, of which these are the first 8:\n\n    line 0\n")
 
 
 def test_an_unknown_request_with_attached_text_is_answered_with_both() -> None:
-    answer = says(user("hello\ntranslate it to Latin")).text
+    answer = demo_answer(user("hello\ntranslate it to Latin")).text
     assert answer.startswith('I did not understand "translate it to Latin". The text with your message has 1 line:')
     assert answer.endswith(demo.INTRODUCTION)
 
