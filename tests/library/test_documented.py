@@ -1,4 +1,4 @@
-"""Every public name of tau, and every public member of its classes, has a docstring; docs/sdk.md names all parameters."""
+"""Every public name of tau and every public member has a docstring; docs/sdk.md names all parameters."""
 
 from __future__ import annotations
 
