@@ -393,7 +393,7 @@ def test_questions_of_extensions_are_asked_at_the_terminal(tmp_path: Path) -> No
         terminal.until("begun\n")
         terminal.until("> ")
         terminal.write("/ask\n")
-        for key, what in (("2\n", "1 to 2; anything else means no: "), ("his\n", "mine: "), ("\n", "as it is: ")):
+        for key, what in (("2\n", "1 to 2; anything else cancels: "), ("his\n", "mine: "), ("\n", "as it is: ")):
             terminal.until(what)
             terminal.write(key)
         terminal.until("green his as it was")
@@ -434,10 +434,10 @@ def test_a_question_that_comes_while_a_line_is_written_waits_for_its_end(tmp_pat
 def test_lines_that_arrive_together_are_one_prompt(tmp_path: Path) -> None:
     with Terminal(tmp_path, answers=[{"text": "first answer"}, {"text": "second answer"}]) as terminal:
         terminal.until("> ")
-        terminal.write("Traceback\n  File x\nKeyError: 1\n")
+        terminal.write("Failure:\n  File x\nKeyError: 1\n")
         terminal.until("first answer")
         assert "second answer" in terminal.ask("next")
-    assert said(tmp_path) == ["Traceback\n  File x\nKeyError: 1", "next"]
+    assert said(tmp_path) == ["Failure:\n  File x\nKeyError: 1", "next"]
 
 
 def test_the_last_line_of_a_paste_can_be_finished(tmp_path: Path) -> None:
