@@ -434,10 +434,10 @@ def test_a_question_that_comes_while_a_line_is_written_waits_for_its_end(tmp_pat
 def test_lines_that_arrive_together_are_one_prompt(tmp_path: Path) -> None:
     with Terminal(tmp_path, answers=[{"text": "first answer"}, {"text": "second answer"}]) as terminal:
         terminal.until("> ")
-        terminal.write("Failure:\n  File x\nKeyError: 1\n")
+        terminal.write("Traceback\n  File x\nKeyError: 1\n")
         terminal.until("first answer")
         assert "second answer" in terminal.ask("next")
-    assert said(tmp_path) == ["Failure:\n  File x\nKeyError: 1", "next"]
+    assert said(tmp_path) == ["Traceback\n  File x\nKeyError: 1", "next"]
 
 
 def test_the_last_line_of_a_paste_can_be_finished(tmp_path: Path) -> None:
