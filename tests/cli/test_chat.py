@@ -393,7 +393,7 @@ def test_questions_of_extensions_are_asked_at_the_terminal(tmp_path: Path) -> No
         terminal.until("begun\n")
         terminal.until("> ")
         terminal.write("/ask\n")
-        for key, what in (("2\n", "1 to 2; anything else means no: "), ("his\n", "mine: "), ("\n", "as it is: ")):
+        for key, what in (("2\n", "1 to 2; anything else cancels: "), ("his\n", "mine: "), ("\n", "as it is: ")):
             terminal.until(what)
             terminal.write(key)
         terminal.until("green his as it was")

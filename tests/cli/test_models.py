@@ -1,6 +1,14 @@
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from support.model_server import NOWHERE
 from tau.cli.models import table
+from tau.llm.catalog import LOCAL_PROVIDERS
 from tau.records.models import Model, Price
 
 
@@ -16,3 +24,41 @@ def test_models_are_a_table_for_people() -> None:
         "lab          a-longer-one     131K     512  no        no",
         "another-lab  x                  1M     32K  no        no      0.075    0.3",
     ]
+
+
+def list_models(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    silent = {"providers": {name: {"baseUrl": NOWHERE} for name in LOCAL_PROVIDERS}}
+    (folder / "models.json").write_text(json.dumps(silent))
+    clean = {"PATH": os.environ["PATH"], "HOME": str(folder), "PI_CODING_AGENT_DIR": str(folder), **environment}
+    command = [sys.executable, "-m", "tau", "--list-models", *words]
+    return subprocess.run(
+        command, cwd=folder, env=clean, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30
+    )
+
+
+def test_without_a_key_the_providers_are_listed_with_what_each_needs(tmp_path: Path) -> None:
+    done = list_models(tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.startswith("No models are available yet. These providers can be used, each with its key:\n")
+    needs = {line.split()[0]: line.split()[-1] for line in done.stdout.splitlines()}
+    assert (needs["anthropic"], needs["groq"], needs["github-models"]) == (
+        "ANTHROPIC_API_KEY",
+        "GROQ_API_KEY",
+        "GITHUB_TOKEN",
+    )
+    assert "--model demo" in done.stdout
+
+
+def test_without_a_key_a_word_lists_models_that_could_be_used(tmp_path: Path) -> None:
+    done = list_models(tmp_path, "anthropic/claude-opus-4-8")
+    assert done.stderr == "No model that can be used now matches. These need a key:\n"
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("anthropic ")]
+    assert [(row[1], row[-1]) for row in rows] == [("claude-opus-4-8", "ANTHROPIC_API_KEY")]
+    assert list_models(tmp_path, "demo").stdout.splitlines()[-1].endswith("--model demo")
+    assert list_models(tmp_path, "zork").stderr == 'No models match "zork"\n'
+
+
+def test_with_a_key_only_usable_models_are_listed(tmp_path: Path) -> None:
+    done = list_models(tmp_path, "opus", ANTHROPIC_API_KEY="k")
+    assert {line.split()[0] for line in done.stdout.splitlines()} == {"provider", "anthropic"}
+    assert done.stderr == ""

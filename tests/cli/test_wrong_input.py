@@ -93,7 +93,9 @@ CASES = {
     ),
     "a number that is none": Wrong([*DEMO, "--max-turns", "many", "hi"], "--max-turns needs a number, not 'many'"),
     "a number with a fraction": Wrong([*DEMO, "--max-turns", "1.5", "hi"], "--max-turns needs a whole number, not"),
-    "a negative limit": Wrong([*DEMO, "--max-cost", "-1", "hi"], ""),
+    "a negative limit": Wrong([*DEMO, "--max-cost=-1", "hi"], "--max-cost needs a number above 0, not '-1'"),
+    "no limit": Wrong([*DEMO, "--time-limit", "0", "hi"], "--time-limit needs a number above 0, not '0'"),
+    "an infinite limit": Wrong([*DEMO, "--max-turns", "inf", "hi"], "--max-turns needs a number above 0, not 'inf'"),
     "an unknown dialect": Wrong([*DEMO, "--dialect", "zork", "hi"], ""),
     "unknown permissions": Wrong([*DEMO, "--permissions", "maybe", "hi"], "--permissions"),
     "rules without a file": Wrong([*DEMO, "--permissions", "rules"], "--permissions needs a value: ask|rules FILE"),
@@ -170,7 +172,8 @@ CASES = {
 }
 
 
-def wrong(folder: Path, case: Wrong) -> Done:
+def wrong(folder: Path, case: Wrong, before: str = "") -> Done:
+    """What the program does with this mistake. `before` is code that runs first."""
     env = surroundings(folder, None)
     for names in (*KEY_VARIABLES.values(), *(group for groups in AMBIENT_VARIABLES.values() for group in groups)):
         for name in names:
@@ -180,7 +183,7 @@ def wrong(folder: Path, case: Wrong) -> Done:
         path = folder / name if name.startswith("agent/") else folder / "work" / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    code = f"from tau.cli.main import {case.program}; {case.program}()"
+    code = f"{before}from tau.cli.main import {case.program}; {case.program}()"
     done = subprocess.run(
         [sys.executable, "-c", code, *case.argv],
         cwd=folder / "work",
@@ -224,6 +227,13 @@ def test_tools_of_extensions_and_of_mcp_servers_are_not_unknown(tmp_path: Path) 
     files = CASES["a tool that no extension has"].files
     done = wrong(tmp_path, Wrong([*DEMO, "-e", "ext.py", "--tools", "hello,mcp__a__b", "hello"], "", files=files))
     assert (done.code, done.err) == (0, "")
+
+
+def test_a_large_image_is_refused_where_it_cannot_be_scaled_down(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {"big.png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(5 << 20)}
+    done = wrong(tmp_path, Wrong([*DEMO, "@big.png", "hi"], "", files=files), "import sys; sys.modules['PIL'] = None; ")
+    what = "is too large for a model. Install Pillow to scale it down, or attach a smaller copy"
+    assert done == (2, "", f"Error: {os.path.realpath(tmp_path / 'work' / 'big.png')} {what}\n")
 
 
 def test_a_mistake_in_settings_is_a_warning_with_its_consequence(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from support.entry_builder import answer
-from tau.core.models.failures import is_overflow, is_overflow_text, is_transient
+from tau.core.models.failures import is_overflow, is_overflow_text, is_transient, refused_on_this_machine
 from tau.records.messages import Usage
 
 TOO_LONG = [
@@ -105,3 +105,20 @@ def test_no_room_for_a_single_token_is_an_overflow(usage: Usage, meant: bool) ->
 
 def test_an_aborted_answer_shows_nothing() -> None:
     assert not is_overflow(answer(stop="aborted", usage=Usage(input=300_000)), 200_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "refused"),
+    [
+        ("Connection error: cannot connect to 127.0.0.1:11434: Connection refused", "http://127.0.0.1:11434/v1", True),
+        ("cannot connect to localhost:1: Connection refused", "http://localhost:1", True),
+        ("cannot connect to ::1:1: Cannot assign requested address and Connection refused", "https://[::1]:1/v1", True),
+        ("cannot connect to the proxy 127.0.0.1:3128: Connection refused", "http://127.0.0.1:1/v1", False),
+        ("cannot connect to lab:1: Connection refused", "http://lab:1/v1", False),
+        ("cannot connect to localhost.example:1: Connection refused", "http://localhost.example:1", False),
+        ("cannot connect to 127.0.0.1:1: Network is unreachable", "http://127.0.0.1:1", False),
+        ("500 cannot connect to 127.0.0.1:1: Connection refused by upstream", "http://127.0.0.1:1", False),
+    ],
+)
+def test_a_server_on_this_machine_that_does_not_run_is_recognised(text: str, url: str, refused: bool) -> None:
+    assert refused_on_this_machine(text, url) is refused

@@ -18,7 +18,8 @@ from typing import Any
 from long.protocol_rules import Json
 from support.rpc_process import is_gone, surroundings
 from tau.rpc.server import Server
-from tau.runtime.app.factory import SessionOptions, SessionTarget, load
+from tau.runtime.app.factory import load
+from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.protocol.pipes import PipeTransport
 from tau.wire.dialects import DEFAULT
 

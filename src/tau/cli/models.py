@@ -35,9 +35,9 @@ def main(arguments: ParsedArguments) -> int:
     elif wanted:
         _print_unusable(models, wanted)
     else:
-        complain("No models are available yet. These providers can be used, each with its key:\n")
+        complain("No models are available yet. These providers can be used, each with its key:")
         _print(needs_table(models))
-        complain("\n`pi --list-models WORD` lists the models whose names contain the word, also without a key.")
+        complain("`pi --list-models WORD` lists the models whose names contain the word, also without a key.")
     return 0
 
 
@@ -49,7 +49,7 @@ def _print_unusable(models: ModelSelection, wanted: Sequence[str]) -> None:
         complain(f'No models match "{" ".join(wanted)}"')
         return
     if any(model not in OFFLINE_MODELS for model in listed):
-        complain("No model that can be used now matches. These need a key:\n")
+        complain("No model that can be used now matches. These need a key:")
     _print(table(_sorted(listed), lambda model: _need(models, model.provider, model)))
 
 

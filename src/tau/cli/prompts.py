@@ -10,13 +10,14 @@ import binascii
 import os
 import stat
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from tau.errors import ToolError, UsageError
 from tau.records.messages import Image
 from tau.runtime.app.batch import Prompt
 from tau.store.paths import working_folder
 from tau.store.procfs import opened_path, shows_process
-from tau.tools.images import fit_image
+from tau.tools.images import MAX_BASE64_BYTES, fit_image
 from tau.tools.paths import resolve_existing
 from tau.tools.read import MAX_IMAGE_BYTES, SNIFF_BYTES, image_type
 
@@ -96,6 +97,9 @@ def _image(path: str, data: bytes, mime_type: str, resize: bool) -> tuple[str, I
     if len(data) > MAX_IMAGE_BYTES:
         raise UsageError(f"{path} is an image of {len(data) >> 20} MiB; the limit is {MAX_IMAGE_BYTES >> 20} MiB")
     note: str | None = None
+    if resize and len(data) * 4 / 3 > MAX_BASE64_BYTES and find_spec("PIL") is None:
+        # Providers reject it, and then every later prompt of the session.
+        raise UsageError(f"{path} is too large for a model. Install Pillow to scale it down, or attach a smaller copy")
     if resize:
         try:
             data, mime_type, note = fit_image(data, mime_type)

@@ -156,9 +156,12 @@ def _tools(flags: dict[str, str]) -> Sequence[str] | None:
 
 def _number(flags: Mapping[str, str], name: str) -> float | None:
     try:
-        return float(flags[name]) if name in flags else None
+        number = float(flags[name]) if name in flags else None
     except ValueError:
         raise UsageError(f"--{name} needs a number, not {flags[name]!r}") from None
+    if number is not None and not 0 < number < float("inf"):
+        raise UsageError(f"--{name} needs a number above 0, not {flags[name]!r}")
+    return number
 
 
 def _integer(flags: Mapping[str, str], name: str) -> int | None:

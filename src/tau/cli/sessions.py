@@ -29,7 +29,7 @@ def main(arguments: ParsedArguments) -> int:
         say(f"{escape_for_display(row.id, '')}  {summary(row)}")
         say(f"    {escape_for_display(row.path, '')}")
     if listed:
-        complain("\nContinue one: pi --session ID. The beginning of an id is enough.")
+        complain("Continue one: pi --session ID. The beginning of an id is enough.")
     elif rows:
         complain(f'No session matches "{" ".join(words)}".')
     elif everywhere:

@@ -124,8 +124,10 @@ def render(question: Question) -> str:
 def _answer_hint(question: Question) -> str:
     match question:
         case Select():
-            yes = ", or y to allow once" if _asks_permission(question) else ""
-            return f"1 to {len(question.options)}{yes}; anything else means no"
+            count = len(question.options)
+            if _asks_permission(question):
+                return f"1 to {count}, or y to allow once; anything else means no"
+            return f"1 to {count}; anything else cancels"
         case Confirm():
             return "y for yes; anything else means no"
         case Editor():

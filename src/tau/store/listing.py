@@ -27,15 +27,27 @@ def session_files(folder: Path) -> list[Path]:
     return sorted(found, key=_changed, reverse=True)
 
 
-def newest(folder: Path, cwd: str) -> Path | None:
-    """Return the most recently written session of this project."""
-    return next((path for path in session_files(folder) if _of(path, cwd)), None)
+class UnreadableSession(Exception):
+    """A file in a folder of sessions is not a session, or cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self.path = path
 
 
-def newest_unreadable(folder: Path) -> Path | None:
-    """Return the last written file if it is not a readable session. An empty file was never a session."""
-    last = next((path for path in session_files(folder) if _size(path)), None)
-    return last if last is not None and read_header(last) is None else None
+def newest(folder: Path, cwd: str, *, skip_unreadable: bool = True) -> Path | None:
+    """Return the most recently written session of this project.
+
+    Raises UnreadableSession for a newer file that cannot be read, unless such files are skipped. An empty file is
+    always skipped: it was never a session.
+    """
+    for path in session_files(folder):
+        header = read_header(path)
+        if header is not None and header.cwd == cwd:
+            return path
+        if header is None and not skip_unreadable and _size(path):
+            raise UnreadableSession(path)
+    return None
 
 
 def by_id(folder: Path, everywhere: Path, id: str, cwd: str) -> list[Path]:

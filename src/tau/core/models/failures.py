@@ -70,7 +70,7 @@ NOT_OVERFLOW = (
 )
 
 LOCAL_URL = r"(?i)https?://(?:[^/@]*@)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?=[:/]|$)"
-LOCAL_REFUSED = r"cannot connect to (?!the proxy )\S+: Connection refused$"
+LOCAL_REFUSED = r"cannot connect to (?!the proxy )\S+: (?:[\w ]+ and )?Connection refused$"
 
 # Providers that reject an oversized prompt without a body.
 BODILESS = {"cerebras": r"(?:400|413)\b.*\(no body\)"}

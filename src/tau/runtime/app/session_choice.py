@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tau.errors import CommandError, UsageError
 from tau.runtime.app.options import SessionTarget
-from tau.store.listing import by_id, newest, newest_unreadable, read_header
+from tau.store.listing import UnreadableSession, by_id, newest, read_header
 from tau.store.sessions import OpenedSession, folder_for, open_session
 
 MAX_LISTED = 5
@@ -21,8 +21,6 @@ def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Pa
         return None, None
     folder = absolute(cwd, wanted.folder) if wanted.folder else folder_for(cwd, agent_dir)
     try:
-        if wanted.last and wanted.folder is None:  # a folder of the caller's choice may have files of other projects
-            _check_last(folder)
         path = _path_of(folder, wanted, cwd)
         return folder, open_session(path) if path is not None and os.path.lexists(path) else None
     except CommandError as error:
@@ -31,7 +29,7 @@ def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Pa
 
 def _path_of(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
     if wanted.last:
-        return newest(folder, cwd)
+        return _last(folder, wanted, cwd)
     if wanted.id is not None:
         if not _ID.fullmatch(wanted.id):
             raise UsageError("--session-id: letters, digits, '.', '_' and '-', with a letter or digit at both ends")
@@ -65,13 +63,16 @@ def session_by_id(folder: Path, prefix: str, cwd: str) -> Path:
     raise UsageError(f"{len(ids)} sessions have an id that begins with '{prefix}': {listed}. Give more of it.")
 
 
-def _check_last(folder: Path) -> None:
-    broken = newest_unreadable(folder)
-    if broken is not None:
+def _last(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
+    # A folder that the user chose may have files of other projects and programs.
+    shared = wanted.folder is not None
+    try:
+        return newest(folder, cwd, skip_unreadable=shared)
+    except UnreadableSession as error:
         raise UsageError(
-            f"The last session of this project cannot be read: {broken}."
+            f"The last session of this project cannot be read: {error.path}."
             " Choose another with --resume or --session, or start without --continue."
-        )
+        ) from None
 
 
 def absolute(cwd: str, path: str) -> Path:
