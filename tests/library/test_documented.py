@@ -1,4 +1,4 @@
-"""Every public name of tau, and every public member of its classes, has a docstring; docs/sdk.md names all parameters."""
+"""Every public name and member of tau has a docstring, and docs/sdk.md names every parameter and field."""
 
 from __future__ import annotations
 
