@@ -132,6 +132,8 @@ def test_every_flag_has_a_name_in_the_library() -> None:
     [
         ("--session-dir: there is no such folder", "session_dir: there is no such folder"),
         ("Without any key, --provider ollama asks a server", 'Without any key, provider="ollama" asks a server'),
+        ("--replay /folder: there is no such folder.", "replay: /folder: there is no such folder."),
+        ("--model scripted needs --script FILE", 'model="scripted" needs script'),
         ("Close it there, or start with --fork.", "Close it there, or start with fork_of."),
         ("Use --list-models to see available models.", "Run `tau --list-models` to see available models."),
         ("a -- b, fsmonitor--daemon, `pi --help`", "a -- b, fsmonitor--daemon, `pi --help`"),
