@@ -1,4 +1,4 @@
-"""Every public name and member of tau has a docstring, and docs/sdk.md names every parameter and field."""
+"""Every public name of tau and every public member has a docstring; docs/sdk.md names all parameters."""
 
 from __future__ import annotations
 

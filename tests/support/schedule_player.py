@@ -457,7 +457,9 @@ def _plain(answer: Any) -> Any:
 
 
 def _shown(event: Any) -> str:
-    return repr(to_builtins(event)) if isinstance(event, MessageEnd | QueueUpdate) else ""
+    if isinstance(event, MessageEnd):
+        return repr(to_builtins(event))
+    return repr(event) if isinstance(event, QueueUpdate) else ""
 
 
 def _is_main(task: asyncio.Task[Any]) -> bool:
