@@ -119,7 +119,25 @@ def test_a_prompt_in_place_of_a_folder_is_explained(tmp_path: Path) -> None:
 )
 def test_errors_name_parameters_not_flags(tmp_path: Path, options: dict[str, Any]) -> None:
     text = refused(tmp_path, **{"session": True, **options})
-    assert not re.search(r"(?<!`tau )--[a-z]", text), text
+    assert not re.search(r"(?<!`tau )(?<!`pi )--[a-z]", text), text
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("model", {"script": None, "model": "nosuchmodel"}),
+        ("provider", {"script": None, "provider": "nosuchprovider"}),
+        ("session", {"session": "nosuch"}),
+        ("fork_of", {"session": True, "fork_of": "nosuch"}),
+        ("replay", {"replay": "missing"}),
+        ("permissions", {"permissions": "missing.json"}),
+        ("extensions", {"extensions": ["missing.py"]}),
+        ("settings", {"settings": {"nosuch": 1}}),
+        ("tools", {"tools": ["nosuch"]}),
+    ],
+)
+def test_a_value_that_does_not_exist_names_its_parameter(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
+    assert refused(tmp_path, **options).startswith(f"{name}: ")
 
 
 def test_every_flag_has_a_name_in_the_library() -> None:
@@ -132,8 +150,11 @@ def test_every_flag_has_a_name_in_the_library() -> None:
     [
         ("--session-dir: there is no such folder", "session_dir: there is no such folder"),
         ("Without any key, --provider ollama asks a server", 'Without any key, provider="ollama" asks a server'),
+        ("--replay /folder: there is no such folder.", "replay: /folder: there is no such folder."),
+        ("--model scripted needs --script FILE", 'model="scripted" needs script'),
         ("Close it there, or start with --fork.", "Close it there, or start with fork_of."),
         ("Use --list-models to see available models.", "Run `tau --list-models` to see available models."),
+        ("`--model demo` needs no key; `--record` records", '`model="demo"` needs no key; `record` records'),
         ("a -- b, fsmonitor--daemon, `pi --help`", "a -- b, fsmonitor--daemon, `pi --help`"),
     ],
 )

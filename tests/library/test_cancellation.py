@@ -123,6 +123,29 @@ def test_a_prompt_that_is_cancelled_in_a_hook_is_not_sent(tmp_path: Path) -> Non
     assert play(story()) == (0, True)
 
 
+def test_a_program_that_ends_with_a_prompt_in_another_task_prints_nothing(tmp_path: Path) -> None:
+    program = """
+import asyncio
+import tau
+
+async def main():
+    script = [{"blocks": [{"text": ["for ", "ever"]}], "hangAfter": 1}]
+    async with tau.open(session=False, script=script, find_extensions=False) as agent:
+        async def ask():
+            await agent.prompt("go")
+        task = asyncio.create_task(ask())
+        async for event in agent.events():
+            if type(event).__name__ == "MessageUpdate":
+                break
+        raise SystemExit(0)
+
+asyncio.run(main())
+"""
+    env = {"HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, text=True, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_ctrl_c_aborts_the_run_of_the_synchronous_agent(tmp_path: Path) -> None:
     program = """
 import tau.sync

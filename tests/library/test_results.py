@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+import msgspec
 import pytest
 
 import tau
@@ -87,10 +88,44 @@ def test_a_failed_run_is_not_ok(tmp_path: Path) -> None:
     assert type(raised.value) is tau.RunError and isinstance(raised.value, tau.TauError)
 
 
-def test_an_object_of_a_class_is_the_output(tmp_path: Path) -> None:
-    result = result_for(tmp_path, calls(TOOL_NAME, x=1, y=2), schema=Point)
+class Struct(msgspec.Struct):
+    x: int
+    y: int
+
+
+class Typed(TypedDict):
+    x: int
+    y: int
+
+
+class Model:
+    """Has the methods of a pydantic model that tau uses."""
+
+    def __init__(self, x: int, y: int) -> None:
+        self.point = (x, y)
+
+    @classmethod
+    def model_json_schema(cls) -> dict[str, Any]:
+        integer = {"type": "integer"}
+        return {"type": "object", "properties": {"x": integer, "y": integer}, "required": ["x", "y"]}
+
+    @classmethod
+    def model_validate(cls, value: dict[str, Any]) -> Model:
+        return cls(**value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and other.point == self.point
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [(Point, Point(1, 2)), (Struct, Struct(1, 2)), (Typed, {"x": 1, "y": 2}), (Model, Model(1, 2))],
+)
+def test_an_object_of_a_class_is_the_output(tmp_path: Path, schema: Any, expected: object) -> None:
+    result = result_for(tmp_path, calls(TOOL_NAME, x=1, y=2), schema=schema)
     assert (result.ok, result.stop_reason) == (True, "stop")
-    assert result.output == result.require_output() == Point(1, 2)
+    assert result.output == result.require_output() == expected
+    assert type(result.output) is type(expected)
 
 
 def test_a_run_without_its_output_is_not_ok(tmp_path: Path) -> None:

@@ -148,7 +148,18 @@ class Opening(Awaitable[Agent]):
 
     async def _open_agent(self) -> Agent:
         with python_errors():
-            return await self._create_agent()
+            try:
+                return await self._create_agent()
+            except UsageError as error:
+                error.args = (self._with_parameter(str(error)),)
+                raise
+
+    def _with_parameter(self, problem: str) -> str:
+        """Begin a message about a model or a session with the name of the parameter that selects it."""
+        session = "session" if self.fork_of is None else "fork_of"
+        about = {'Model "': "model", 'Unknown provider "': "provider", "No session": session, "Cannot fork": session}
+        parameter = next((name for start, name in about.items() if problem.startswith(start)), None)
+        return problem if parameter is None else f"{parameter}: {problem}"
 
     async def _create_agent(self) -> Agent:
         threads, environment = Threads(), os.environ if self.env is None else self.env

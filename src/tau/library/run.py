@@ -156,7 +156,7 @@ class Run(Awaitable[Result[T_co]], Generic[T_co]):
         try:
             return await asyncio.shield(self._task)
         except asyncio.CancelledError:
-            await self.on_cancelled()
+            await self._on_cancelled()
             raise
 
     def __aiter__(self) -> Events:
@@ -168,11 +168,11 @@ class Run(Awaitable[Result[T_co]], Generic[T_co]):
         self.start()
         return events
 
-    async def on_cancelled(self) -> None:
+    async def _on_cancelled(self) -> None:
         """A task that waited for this run was cancelled: abort the run, and wait until it has stopped."""
         task = self._task
-        if task is None or task.done() or not self._abort_on_cancel:
-            return
+        if task is None or task.done() or task.cancelling() or not self._abort_on_cancel:
+            return  # `cancelling`: the agent or the event loop ends the run itself
         self._spawn(self._tracker.abort())
         if not self._tracker.joined:
             with suppress(asyncio.CancelledError):  # a second cancellation: stop waiting
@@ -199,5 +199,5 @@ class RunEvents(Events):
         try:
             return await super().__anext__()
         except asyncio.CancelledError:
-            await self._run.on_cancelled()
+            await self._run._on_cancelled()
             raise

@@ -47,7 +47,8 @@ NAMES = {
 }
 _COMMAND_HINT = re.compile(r"Use (--list-models) to see")
 _FLAG_WITH_VALUE = re.compile("|".join(f"(?<![\\w-])--({flag}) ({values})\\b" for flag, values in VALUES.items()))
-_FLAG = re.compile(r"(?<![\w`-])(?<!tau )(?<!pi )--([a-z]+(?:-[a-z]+)*)")
+_FLAG_AND_ARGUMENT = re.compile(r"^--([a-z]+(?:-[a-z]+)*) ([^\n:]+): ")
+_FLAG = re.compile(r"(?<![\w-])(?<!tau )(?<!pi )--([a-z]+(?:-[a-z]+)*)")
 _NAME = re.compile(rf"\b({'|'.join(NAMES)})\b")
 
 
@@ -55,6 +56,8 @@ def in_python(text: str) -> str:
     """Replace flags and wire names in a message by the names of parameters."""
     text = _COMMAND_HINT.sub(r"Run `tau \1` to see", text)
     text = _FLAG_WITH_VALUE.sub(_keyword, text)
+    text = _FLAG_AND_ARGUMENT.sub(lambda found: f"{parameter_of(found[1])}: {found[2]}: ", text)
+    text = text.replace("--script FILE", "--script")
     text = _FLAG.sub(lambda found: parameter_of(found[1]), text)
     return _NAME.sub(lambda found: NAMES[found[1]], text)
 
